@@ -1,0 +1,61 @@
+# Two commands are enough for a newcomer: `make demo` and `make test`. Each sets up what it needs by itself.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+JOBS ?= 2
+
+.PHONY: help setup demo test lint format coverage bench docs lock controlplane conformance clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(READY) ## Create .venv with the locked dependencies
+
+$(READY): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Moorage needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
+	@echo "setting up $(VENV) (locked dependencies, once)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: $(READY) ## Run an embedded cluster of virtual nodes and watch pods being placed
+	@$(BIN)/moorage demo $(ARGS)
+
+controlplane: $(READY) ## Build the test control plane once (etcd, Kubernetes, helm), cached
+	@$(BIN)/python tests/controlplane/build.py
+
+test: $(READY) lint controlplane ## Check style and run every test on the real control plane
+	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+lint: $(READY) ## Style, types, and the doors between the rooms
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## Rewrite the sources in house style
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+coverage: $(READY) controlplane ## Line and branch coverage
+	@$(BIN)/coverage run -m pytest
+	@$(BIN)/coverage report --skip-covered --skip-empty
+
+bench: $(READY) ## Decisions per second of the engine alone
+	@$(BIN)/moorage bench core
+
+docs: $(READY) ## Run every example in README and docs
+	@$(BIN)/python -m pytest tests/docs
+
+lock: ## Renew requirements/*.txt from pyproject.toml
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements/runtime.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+
+clean: ## Remove what the other targets made in this folder
+	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage

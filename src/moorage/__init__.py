@@ -1,0 +1,1 @@
+"""Moorage: a Kubernetes scheduler that is programmed in Python."""

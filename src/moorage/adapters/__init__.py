@@ -1,0 +1,1 @@
+"""The outside: Kubernetes, the embedded cluster. Siblings never import each other."""

@@ -1,0 +1,255 @@
+"""Carries out the engine's commands on pods: bind, evict, write status. What came of it goes back as events.
+
+Invariants:
+- Outcomes are values. Every Bind is answered by one BindDone, every DeletePod by one DeleteDone, whatever happens.
+- The truth is on the server: after any error the pod is read again before an outcome is reported, for as long as it
+  takes to reach the server.
+- Commands on the same pod are carried out one after another, in order; a status patch must never overtake a bind.
+- Everything names the pod by uid too, so that a new pod of the same name is never touched.
+- Binds and evictions go before status patches when there is a queue; at most `in_flight` requests run at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+import structlog
+
+from moorage.adapters.kube.client import STRATEGIC_PATCH, KubeClient
+from moorage.adapters.kube.errors import (
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    KubeError,
+    NotFound,
+)
+from moorage.adapters.kube.podstatus import StatusPatches
+from moorage.adapters.kube.resources import PODS
+from moorage.core.commands import Bind, DeletePod, PatchPodStatus, PodRef
+from moorage.core.events import BindDone, BindOutcome, DeleteDone
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 10.0
+STATUS_ATTEMPTS = 4
+
+PodCommand: TypeAlias = Bind | DeletePod | PatchPodStatus
+
+log = structlog.get_logger()
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
+
+
+class _Spec(msgspec.Struct):
+    node_name: str | None = msgspec.field(default=None, name="nodeName")
+
+
+class _PodView(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec
+
+
+_decode_pod = msgspec.json.Decoder(_PodView).decode
+
+
+class Binder:
+    """Carries out commands with a fixed number of workers.
+
+    `report` gets the answers. `annotations` gives what every Binding carries, such as the leadership term. `in_doubt`
+    is called after an error that leaves open what the server did, so that the caller can ask for a full list. `jitter`
+    gives numbers between 0 and 1, `now_s` the wall clock.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        report: Callable[[BindDone | DeleteDone], None],
+        *,
+        jitter: Callable[[], float],
+        in_flight: int = 64,
+        annotations: Callable[[], Mapping[str, str]] | None = None,
+        in_doubt: Callable[[], None] = lambda: None,
+        now_s: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._report = report
+        self._jitter = jitter
+        self._in_flight = in_flight
+        self._annotations = annotations
+        self._in_doubt = in_doubt
+        self._sleep = sleep
+        self._patches = StatusPatches(now_s)
+        self._order = itertools.count()
+        self._queue: asyncio.PriorityQueue[tuple[int, int, PodCommand]] = asyncio.PriorityQueue()
+        self._behind: dict[str, deque[PodCommand]] = {}
+        """Per uid with a command queued or running: the commands that wait for it."""
+
+    @property
+    def pending(self) -> int:
+        """How many pods have commands that are not finished."""
+        return len(self._behind)
+
+    def submit(self, command: PodCommand) -> None:
+        """Queue a command; never blocks. How far decisions run ahead is bounded by the engine's budget, not here."""
+        waiting = self._behind.get(command.pod.uid)
+        if waiting is not None:
+            waiting.append(command)
+            return
+        self._behind[command.pod.uid] = deque()
+        self._enqueue(command)
+
+    async def run(self) -> None:
+        """Carry out commands until cancelled."""
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(self._in_flight):
+                workers.create_task(self._work())
+
+    async def drained(self, timeout_s: float) -> bool:
+        """Wait until every command is finished; False when that takes longer than `timeout_s`."""
+        try:
+            await asyncio.wait_for(self._queue.join(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def _enqueue(self, command: PodCommand) -> None:
+        urgency = 1 if isinstance(command, PatchPodStatus) else 0
+        self._queue.put_nowait((urgency, next(self._order), command))
+
+    async def _work(self) -> None:
+        while True:
+            _, _, command = await self._queue.get()
+            try:
+                await self._carry_out(command)
+            finally:
+                waiting = self._behind[command.pod.uid]
+                if waiting:
+                    self._enqueue(waiting.popleft())
+                else:
+                    del self._behind[command.pod.uid]
+                self._queue.task_done()
+
+    async def _carry_out(self, command: PodCommand) -> None:
+        match command:
+            case Bind():
+                self._report(await self.bind(command))
+            case DeletePod():
+                self._report(await self.delete(command))
+            case PatchPodStatus():
+                await self.patch_status(command)
+
+    async def bind(self, command: Bind) -> BindDone:
+        """Bind a pod now, and say what came of it."""
+        pod = command.pod
+        metadata: dict[str, Any] = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+        if self._annotations is not None:
+            metadata["annotations"] = self._annotations()
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": metadata,
+            "target": {"apiVersion": "v1", "kind": "Node", "name": command.node},
+        }
+        try:
+            await self._client.create(PODS, body, pod.namespace, name=pod.name, subresource="binding")
+        except NotFound as error:
+            return BindDone(pod.uid, BindOutcome.GONE, message=error.message)
+        except KubeError as error:
+            self._doubt(error)
+            return await self._bind_truth(command, str(error))
+        return BindDone(pod.uid, BindOutcome.BOUND, command.node)
+
+    async def _bind_truth(self, command: Bind, message: str) -> BindDone:
+        uid = command.pod.uid
+        try:
+            view = await self._read(command.pod)
+        except KubeError as error:
+            return BindDone(uid, BindOutcome.FAILED, message=f"{message}; reading the pod: {error}")
+        if view is None:
+            return BindDone(uid, BindOutcome.GONE, message=message)
+        node = view.spec.node_name
+        if not node:
+            return BindDone(uid, BindOutcome.FAILED, message=message)
+        if node == command.node:
+            return BindDone(uid, BindOutcome.BOUND, node)
+        return BindDone(uid, BindOutcome.ELSEWHERE, node, message)
+
+    async def delete(self, command: DeletePod) -> DeleteDone:
+        """Evict a pod now: mark it as a disruption target, then delete it."""
+        pod = command.pod
+        try:
+            await self._patch(pod, self._patches.disruption_target(command.reason, command.message))
+            await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
+        except NotFound:
+            return DeleteDone(pod.uid, ok=True)
+        except KubeError as error:
+            self._doubt(error)
+            return await self._delete_truth(pod, str(error))
+        return DeleteDone(pod.uid, ok=True)
+
+    async def _delete_truth(self, pod: PodRef, message: str) -> DeleteDone:
+        try:
+            view = await self._read(pod)
+        except KubeError as error:
+            return DeleteDone(pod.uid, ok=False, message=f"{message}; reading the pod: {error}")
+        gone = view is None or view.metadata.deletion_timestamp is not None
+        return DeleteDone(pod.uid, ok=gone, message="" if gone else message)
+
+    async def patch_status(self, command: PatchPodStatus) -> None:
+        """Write condition and nominated node now. A pod that is gone needs none; other failures are logged."""
+        body = self._patches.of(command)
+        for attempt in range(STATUS_ATTEMPTS):
+            try:
+                await self._patch(command.pod, body)
+            except (NotFound, Conflict):
+                return
+            except KubeError as error:
+                final = isinstance(error, Forbidden | BadRequest) or attempt == STATUS_ATTEMPTS - 1
+                if final:
+                    pod = f"{command.pod.namespace}/{command.pod.name}"
+                    log.warning("pod status not written", pod=pod, error=str(error))
+                    return
+                await self._pause(attempt)
+            else:
+                self._patches.written(command)
+                return
+
+    async def _patch(self, pod: PodRef, status: Mapping[str, Any]) -> None:
+        body = {"metadata": {"uid": pod.uid}, "status": status}
+        await self._client.patch(
+            PODS, pod.name, body, pod.namespace, content_type=STRATEGIC_PATCH, subresource="status"
+        )
+
+    async def _read(self, pod: PodRef) -> _PodView | None:
+        """Read the pod, trying until the server answers; None when it, or the pod of that uid, does not exist."""
+        for attempt in itertools.count():
+            try:
+                view = _decode_pod(await self._client.get(PODS, pod.name, pod.namespace))
+            except NotFound:
+                return None
+            except (Forbidden, BadRequest):
+                raise
+            except (KubeError, msgspec.DecodeError):
+                await self._pause(attempt)
+            else:
+                return view if view.metadata.uid == pod.uid else None
+        raise AssertionError
+
+    async def _pause(self, attempt: int) -> None:
+        ceiling_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(attempt, 20))
+        await self._sleep(ceiling_s * (0.5 + self._jitter() / 2))
+
+    def _doubt(self, error: KubeError) -> None:
+        """Tell the caller when it is open what the server did: no answer, or its own failure."""
+        if isinstance(error, ApiError) and (error.status == 0 or error.status >= 500):
+            self._in_doubt()

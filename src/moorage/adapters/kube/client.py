@@ -1,0 +1,262 @@
+"""Requests to the API server: paths and JSON in, JSON or a typed error out.
+
+Invariants: an answer of 429 or 503 that says when to come back is tried again, within a bound; a 401 is tried again
+once, with renewed credentials; nothing else is ever sent twice, because only the caller knows whether that is safe.
+Waiting for the rate limit does not count as waiting for the server. Watches and leases are exempt from the rate limit:
+the former are not requests that pile up, the latter must not be late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+from urllib.parse import urlencode
+
+import msgspec
+
+from moorage.adapters.kube.credentials import Access, Credentials
+from moorage.adapters.kube.errors import ApiError, error_from_answer
+from moorage.adapters.kube.limiter import RateLimiter
+from moorage.adapters.kube.resources import LEASE_GROUP, Resource
+from moorage.adapters.kube.transport import AiohttpTransport, Request, Response, Transport
+
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+# JSON is YAML, and servers before 1.33 accept server-side apply under this name only.
+APPLY_PATCH = "application/apply-patch+yaml"
+
+DEFAULT_TIMEOUT_S = 30.0
+RETRIES = 8
+RETRY_BUDGET_S = 60.0
+
+Query = Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """One request as the retry loop sees it."""
+
+    method: str
+    url: str
+    body: bytes | None
+    content_type: str
+    accept: str
+    timeout_s: float | None
+    silence_s: float | None = None
+    limited: bool = True
+
+
+class KubeClient:
+    """One API server, spoken to with one set of credentials. Belongs to the event loop it was made in."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        qps: float = 0.0,
+        burst: int = 0,
+        user_agent: str = "moorage",
+        transport: Transport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.credentials = credentials
+        self._own_transport = AiohttpTransport() if transport is None else None
+        self._transport: Transport = transport or self._own_transport  # type: ignore[assignment]
+        self._limiter = RateLimiter(qps, burst, sleep=sleep)
+        self._user_agent = user_agent
+        self._sleep = sleep
+
+    @property
+    def server(self) -> str:
+        """Address of the API server, for messages."""
+        return self.credentials.server
+
+    async def close(self) -> None:
+        """Close the connections, if they are ours."""
+        if self._own_transport is not None:
+            await self._own_transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        limited: bool = True,
+    ) -> bytes:
+        """Send one request and give the body of the answer. `timeout_s` is for each attempt, body included."""
+        url = self._url(path, query)
+        exchange = _Exchange(method, url, body, content_type, accept, timeout_s, limited=limited)
+        return await (await self._answered(exchange)).read()
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, query: Query | None = None, silence_s: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a watch: yields an iterator over the pieces of the body as they arrive, in any size.
+
+        Raises Timeout when nothing arrives for `silence_s`. The connection is dropped at the end of the block.
+        """
+        exchange = _Exchange("GET", self._url(path, query), None, JSON, JSON, None, silence_s, limited=False)
+        response = await self._answered(exchange)
+        pieces = response.pieces()
+        try:
+            yield pieces
+        finally:
+            await pieces.aclose()
+            response.close()
+
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None, *, query: Query | None = None
+    ) -> bytes:
+        """Read one object."""
+        return await self._on(resource, "GET", resource.path(namespace, name), query=query)
+
+    async def list(self, resource: Resource, namespace: str | None = None, *, query: Query | None = None) -> bytes:
+        """Read a collection, or the page of it that `query` asks for."""
+        return await self._on(resource, "GET", resource.path(namespace), query=query)
+
+    async def create(
+        self,
+        resource: Resource,
+        body: object,
+        namespace: str | None = None,
+        *,
+        name: str | None = None,
+        subresource: str | None = None,
+    ) -> bytes:
+        """Create an object, or post to a subresource such as `binding`. Bodies that are not bytes become JSON."""
+        return await self._on(resource, "POST", resource.path(namespace, name, subresource), body=body)
+
+    async def replace(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        namespace: str | None = None,
+        *,
+        subresource: str | None = None,
+    ) -> bytes:
+        """Replace an object; a resourceVersion in it is a precondition."""
+        return await self._on(resource, "PUT", resource.path(namespace, name, subresource), body=body)
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        namespace: str | None = None,
+        *,
+        content_type: str = MERGE_PATCH,
+        subresource: str | None = None,
+        query: Query | None = None,
+    ) -> bytes:
+        """Patch an object: MERGE_PATCH, STRATEGIC_PATCH, JSON_PATCH, or APPLY_PATCH (see `apply`)."""
+        path = resource.path(namespace, name, subresource)
+        return await self._on(resource, "PATCH", path, body=body, content_type=content_type, query=query)
+
+    async def apply(
+        self,
+        resource: Resource,
+        name: str,
+        body: object,
+        namespace: str | None = None,
+        *,
+        field_manager: str,
+        force: bool = False,
+    ) -> bytes:
+        """Server-side apply."""
+        query = {"fieldManager": field_manager, "force": "true" if force else "false"}
+        return await self.patch(resource, name, body, namespace, content_type=APPLY_PATCH, query=query)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str | None = None,
+        *,
+        uid: str | None = None,
+        grace_period_s: int | None = None,
+    ) -> bytes:
+        """Delete an object. With a `uid`, only if it is still that one (Conflict otherwise)."""
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace_period_s is not None:
+            options["gracePeriodSeconds"] = grace_period_s
+        return await self._on(resource, "DELETE", resource.path(namespace, name), body=options)
+
+    async def _on(
+        self,
+        resource: Resource,
+        method: str,
+        path: str,
+        *,
+        body: object = None,
+        content_type: str = JSON,
+        query: Query | None = None,
+    ) -> bytes:
+        encoded = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+        limited = resource.group != LEASE_GROUP
+        return await self.request(method, path, query=query, body=encoded, content_type=content_type, limited=limited)
+
+    def _url(self, path: str, query: Query | None) -> str:
+        url = self.credentials.server + path
+        return f"{url}?{urlencode(query)}" if query else url
+
+    async def _answered(self, exchange: _Exchange) -> Response:
+        """Send until there is a good answer, or an error that waiting will not cure."""
+        renewed = False
+        waited_s = 0.0
+        for retries_left in range(RETRIES, -1, -1):
+            if exchange.limited:
+                await self._limiter.acquire()
+            access = await self.credentials.access()
+            response = await self._transport.send(self._made(exchange, access))
+            if response.status < 300:
+                return response
+            error = error_from_answer(response.status, response.headers, await response.read())
+            if response.status == 401 and not renewed and await self.credentials.renew(access):
+                renewed = True
+                continue
+            pause_s = _pause_s(error)
+            if pause_s is None or waited_s + pause_s > RETRY_BUDGET_S or not retries_left:
+                raise error
+            waited_s += pause_s
+            await self._sleep(pause_s)
+        raise error
+
+    def _made(self, exchange: _Exchange, access: Access) -> Request:
+        headers = {"Accept": exchange.accept, "User-Agent": self._user_agent, **access.headers}
+        if exchange.body is not None:
+            headers["Content-Type"] = exchange.content_type
+        return Request(
+            exchange.method,
+            exchange.url,
+            headers,
+            exchange.body,
+            access.tls,
+            self.credentials.tls_server_name,
+            exchange.timeout_s,
+            exchange.silence_s,
+        )
+
+
+def _pause_s(error: ApiError) -> float | None:
+    """How long to wait before the next attempt; None if another attempt is not asked for."""
+    return error.retry_after_s if error.status in {429, 503} else None

@@ -1,0 +1,203 @@
+"""What a server serves: its version, and its groups, versions and resources.
+
+One aggregated document where the server offers it (1.27 and newer), else the older documents, one per group version.
+A group whose aggregated server is down is left out, not fatal: it is looked for again like any other missing one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from moorage.adapters.kube.client import JSON, KubeClient
+from moorage.adapters.kube.errors import ApiError, ServerError
+from moorage.adapters.kube.resources import Resource
+
+_AGGREGATED = ",".join(
+    [
+        *(f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList" for version in ("v2", "v2beta1")),
+        JSON,
+    ]
+)
+
+View = TypeVar("View", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerVersion:
+    """Version of the API server."""
+
+    git_version: str
+    major: int
+    minor: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServedResource:
+    """One resource as the server describes it."""
+
+    resource: Resource
+    verbs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ServedResources:
+    """Everything that a server serves, subresources aside. Versions of a group are in the server's order."""
+
+    by_key: dict[tuple[str, str, str], ServedResource] = field(default_factory=dict)
+    versions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def serves(self, resource: Resource) -> bool:
+        """Whether this very version of the resource can be listed and watched."""
+        served = self.by_key.get((resource.group, resource.version, resource.plural))
+        return served is not None and {"list", "watch"} <= served.verbs
+
+    def find(self, group: str, plural: str, versions: Sequence[str] = ()) -> Resource | None:
+        """Find a resource in the first of the versions that has it; without versions, in the server's preferred one."""
+        for version in versions or self.versions.get(group, ()):
+            served = self.by_key.get((group, version, plural))
+            if served is not None:
+                return served.resource
+        return None
+
+
+class _Version(msgspec.Struct):
+    git_version: str = msgspec.field(name="gitVersion")
+    major: str = ""
+    minor: str = ""
+
+
+class _Kind(msgspec.Struct):
+    kind: str = ""
+
+
+class _AggregatedResource(msgspec.Struct):
+    resource: str
+    scope: str = "Namespaced"
+    verbs: list[str] | None = None
+    response_kind: _Kind | None = msgspec.field(default=None, name="responseKind")
+
+
+class _AggregatedVersion(msgspec.Struct):
+    version: str
+    resources: list[_AggregatedResource] | None = None
+    freshness: str = "Current"
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _AggregatedGroup(msgspec.Struct):
+    metadata: _Meta
+    versions: list[_AggregatedVersion] | None = None
+
+
+class _GroupVersion(msgspec.Struct):
+    version: str
+
+
+class _PlainGroup(msgspec.Struct):
+    name: str
+    versions: list[_GroupVersion]
+
+
+class _Groups(msgspec.Struct):
+    """The answer of /api or /apis in any of its three forms."""
+
+    kind: str = ""
+    items: list[_AggregatedGroup] | None = None
+    groups: list[_PlainGroup] | None = None
+    versions: list[str] | None = None
+
+
+class _PlainResource(msgspec.Struct):
+    name: str
+    namespaced: bool = False
+    kind: str = ""
+    verbs: list[str] | None = None
+
+
+class _PlainResources(msgspec.Struct):
+    resources: list[_PlainResource] | None = None
+
+
+async def server_version(client: KubeClient) -> ServerVersion:
+    """Ask the server for its version. Also the cheapest way to learn whether it can be reached."""
+    view = _decode(await client.request("GET", "/version", limited=False), _Version)
+    return ServerVersion(view.git_version, _leading_number(view.major), _leading_number(view.minor))
+
+
+async def served_resources(client: KubeClient, *, aggregated: bool = True) -> ServedResources:
+    """Ask the server what it serves."""
+    found = ServedResources()
+    for path in ("/api", "/apis"):
+        accept = _AGGREGATED if aggregated else JSON
+        groups = _decode(await client.request("GET", path, accept=accept, limited=False), _Groups)
+        if groups.kind == "APIGroupDiscoveryList":
+            for group in groups.items or ():
+                _add_aggregated(found, group)
+            continue
+        plain = groups.groups or [_PlainGroup("", [_GroupVersion(version) for version in groups.versions or ()])]
+        for each in plain:
+            await _add_plain(client, found, each)
+    return found
+
+
+def _add_aggregated(found: ServedResources, group: _AggregatedGroup) -> None:
+    name = group.metadata.name
+    # The server keeps describing an aggregated group that is down, and marks it stale.
+    current = [version for version in group.versions or () if version.freshness == "Current"]
+    found.versions[name] = tuple(version.version for version in current)
+    for version in current:
+        rows = (
+            (
+                each.resource,
+                each.scope == "Namespaced",
+                each.response_kind.kind if each.response_kind else "",
+                each.verbs,
+            )
+            for each in version.resources or ()
+        )
+        _add(found, name, version.version, rows)
+
+
+async def _add_plain(client: KubeClient, found: ServedResources, group: _PlainGroup) -> None:
+    served: list[str] = []
+    for version in (each.version for each in group.versions):
+        path = f"/apis/{group.name}/{version}" if group.name else f"/api/{version}"
+        try:
+            view = _decode(await client.request("GET", path, limited=False), _PlainResources)
+        except ApiError as error:
+            if error.status in {404, 503}:
+                continue
+            raise
+        served.append(version)
+        rows = ((each.name, each.namespaced, each.kind, each.verbs) for each in view.resources or ())
+        _add(found, group.name, version, rows)
+    found.versions[group.name] = tuple(served)
+
+
+def _add(
+    found: ServedResources, group: str, version: str, rows: Iterable[tuple[str, bool, str, list[str] | None]]
+) -> None:
+    for plural, namespaced, kind, verbs in rows:
+        if "/" not in plural:
+            resource = Resource(group, version, plural, namespaced, kind)
+            found.by_key[group, version, plural] = ServedResource(resource, frozenset(verbs or ()))
+
+
+def _decode(body: bytes, view: type[View]) -> View:
+    try:
+        return msgspec.json.decode(body, type=view)
+    except msgspec.DecodeError as failure:
+        raise ServerError(f"this does not look like a Kubernetes API server: {failure}") from failure
+
+
+def _leading_number(text: str) -> int:
+    """Read `37` and also `37+`, as some providers write it."""
+    digits = text[: len(text) - len(text.lstrip("0123456789"))]
+    return int(digits) if digits else 0

@@ -1,0 +1,260 @@
+"""Publishes Kubernetes events (`events.k8s.io/v1`) about pods, without ever holding up a decision.
+
+Invariants:
+- `record` neither waits nor raises. When the queue is full the event is dropped and counted.
+- Equal events (same pod, reason, action, note, reporter) within six minutes are one object with a series. The first
+  repetition is written at once, later ones at most every `series_s`; what is left is written when the recorder stops.
+- An event is written at most once, also when the answer to its creation was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from moorage.adapters.kube.client import MERGE_PATCH, KubeClient
+from moorage.adapters.kube.errors import AlreadyExists, ApiError, KubeError, NotFound
+from moorage.adapters.kube.resources import EVENTS
+from moorage.core.commands import PodRef, RecordEvent
+
+NOTE_LIMIT_BYTES = 1024
+NOTE_CUT = b" ..."
+# The API server refuses longer ones.
+FIELD_LIMIT = 128
+NAME_LIMIT = 220
+SERIES_END_S = 360.0
+ATTEMPTS = 8
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 10.0
+QUIET_S = 60.0
+
+log = structlog.get_logger()
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """An event and its repetitions."""
+
+    command: RecordEvent
+    first_s: float
+    last_s: float
+    name: str
+    count: int = 1
+    written_count: int = 0
+    written_s: float = float("-inf")
+    queued: bool = True
+
+
+class EventRecorder:
+    """Records events and publishes them with `workers` requests at once.
+
+    `now_s` is the wall clock; `jitter` gives numbers between 0 and 1. Give it a client of its own if decisions and
+    events must not share a rate limit.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        jitter: Callable[[], float],
+        hostname: str | None = None,
+        workers: int = 16,
+        queue_limit: int = 50_000,
+        remembered_limit: int = 4096,
+        series_s: float = 30.0,
+        now_s: Callable[[], float] = time.time,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.dropped_count = 0
+        """Events that were never published: the queue was full, or the server refused them."""
+        self._client = client
+        self._jitter = jitter
+        self._hostname = hostname or socket.gethostname()
+        self._workers = workers
+        self._remembered_limit = remembered_limit
+        self._series_s = series_s
+        self._now_s = now_s
+        self._sleep = sleep
+        self._queue: asyncio.Queue[_Entry] = asyncio.Queue(queue_limit)
+        self._entries: OrderedDict[RecordEvent, _Entry] = OrderedDict()
+        self._stamp = 0
+        self._complained_s = float("-inf")
+
+    @property
+    def pending(self) -> int:
+        """How many events wait to be published."""
+        return self._queue.qsize()
+
+    def record(self, command: RecordEvent) -> None:
+        """Take note of an event. Costs microseconds; the work is done by `run`."""
+        now_s = self._now_s()
+        entry = self._entries.get(command)
+        if entry is None or now_s - entry.last_s > SERIES_END_S:
+            entry = _Entry(command, now_s, now_s, self._unique_name(command.pod, now_s))
+            if self._enqueued(entry):
+                self._remember(entry)
+            return
+        entry.count += 1
+        entry.last_s = now_s
+        self._entries.move_to_end(command)
+        first_repetition = entry.written_count == 1
+        if not entry.queued and (first_repetition or now_s - entry.written_s >= self._series_s):
+            self._enqueued(entry)
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._sweep())
+            for _ in range(self._workers):
+                tasks.create_task(self._work())
+
+    async def flush(self, timeout_s: float) -> bool:
+        """Publish everything, series too; False when that takes longer. `run` must still be running."""
+        self._enqueue_unwritten(self._now_s())
+        try:
+            await asyncio.wait_for(self._queue.join(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    def _enqueued(self, entry: _Entry) -> bool:
+        try:
+            self._queue.put_nowait(entry)
+        except asyncio.QueueFull:
+            self._drop("the queue of events is full")
+            return False
+        entry.queued = True
+        return True
+
+    def _remember(self, entry: _Entry) -> None:
+        self._entries[entry.command] = entry
+        self._entries.move_to_end(entry.command)
+        if len(self._entries) > self._remembered_limit:
+            _, forgotten = self._entries.popitem(last=False)
+            if forgotten.count > forgotten.written_count and not forgotten.queued:
+                self._enqueued(forgotten)
+
+    def _unique_name(self, pod: PodRef, now_s: float) -> str:
+        self._stamp = max(self._stamp + 1, int(now_s * 1e9))
+        return f"{pod.name[:NAME_LIMIT]}.{self._stamp:x}"
+
+    async def _sweep(self) -> None:
+        """Write the repetitions that were held back, and forget series that have ended."""
+        while True:
+            await self._sleep(self._series_s)
+            now_s = self._now_s()
+            self._enqueue_unwritten(now_s - self._series_s)
+            while self._entries:
+                command, oldest = next(iter(self._entries.items()))
+                if oldest.queued or now_s - oldest.last_s <= SERIES_END_S:
+                    break
+                del self._entries[command]
+
+    def _enqueue_unwritten(self, written_before_s: float) -> None:
+        for entry in self._entries.values():
+            if not entry.queued and entry.count > entry.written_count and entry.written_s <= written_before_s:
+                self._enqueued(entry)
+
+    async def _work(self) -> None:
+        while True:
+            entry = await self._queue.get()
+            # From here on a repetition queues the entry again.
+            entry.queued = False
+            try:
+                await self._publish(entry)
+            finally:
+                self._queue.task_done()
+
+    async def _publish(self, entry: _Entry) -> None:
+        for attempt in itertools.count():
+            count = entry.count
+            if count <= entry.written_count:
+                return
+            try:
+                await self._write(entry)
+            except AlreadyExists:
+                # The answer to an earlier attempt was lost; only repetitions are left to write.
+                entry.written_count = max(entry.written_count, 1)
+                continue
+            except KubeError as error:
+                final = isinstance(error, ApiError) and 400 <= error.status < 500 and error.status != 429
+                if final or attempt + 1 >= ATTEMPTS:
+                    self._drop(str(error))
+                    return
+                ceiling_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**attempt)
+                await self._sleep(ceiling_s * (0.5 + self._jitter() / 2))
+            else:
+                entry.written_count = max(entry.written_count, count)
+                entry.written_s = self._now_s()
+                return
+
+    async def _write(self, entry: _Entry) -> None:
+        namespace = entry.command.pod.namespace or "default"
+        if entry.written_count:
+            try:
+                await self._client.patch(
+                    EVENTS, entry.name, {"series": _series(entry)}, namespace, content_type=MERGE_PATCH
+                )
+            except NotFound:
+                # The server forgets events after an hour; the series goes on under a new name.
+                entry.name = self._unique_name(entry.command.pod, self._now_s())
+            else:
+                return
+        await self._client.create(EVENTS, self._body(entry), namespace)
+
+    def _body(self, entry: _Entry) -> dict[str, Any]:
+        command = entry.command
+        body: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"name": entry.name, "namespace": command.pod.namespace or "default"},
+            "eventTime": _micro_time(entry.first_s),
+            "type": command.type,
+            "reason": command.reason[:FIELD_LIMIT],
+            "action": command.action[:FIELD_LIMIT],
+            "note": cut_note(command.note),
+            "regarding": _reference(command.pod),
+            "reportingController": command.reporter,
+            "reportingInstance": f"{command.reporter}-{self._hostname}"[:FIELD_LIMIT],
+        }
+        if command.related is not None:
+            body["related"] = _reference(command.related)
+        if entry.count > 1:
+            body["series"] = _series(entry)
+        return body
+
+    def _drop(self, why: str) -> None:
+        self.dropped_count += 1
+        now_s = self._now_s()
+        if now_s - self._complained_s >= QUIET_S:
+            self._complained_s = now_s
+            log.warning("events are being dropped", dropped=self.dropped_count, error=why)
+
+
+def cut_note(note: str) -> str:
+    """Cut a note to what the API server takes, 1024 bytes, as kube-scheduler does."""
+    encoded = note.encode()
+    if len(encoded) <= NOTE_LIMIT_BYTES:
+        return note
+    return (encoded[: NOTE_LIMIT_BYTES - len(NOTE_CUT)]).decode("utf-8", "ignore") + NOTE_CUT.decode()
+
+
+def _series(entry: _Entry) -> dict[str, Any]:
+    return {"count": entry.count, "lastObservedTime": _micro_time(entry.last_s)}
+
+
+def _reference(pod: PodRef) -> dict[str, str]:
+    return {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+
+
+def _micro_time(moment_s: float) -> str:
+    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

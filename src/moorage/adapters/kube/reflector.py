@@ -1,0 +1,370 @@
+"""Follows one resource of the API server: a full list, then every change, for as long as the process lives.
+
+Invariants:
+- The sink sees `replaced` with everything that exists, then single changes in the server's order, until the next
+  `replaced`. Nothing is handed over before the first list is complete.
+- Whatever happens to the connection is repaired here: lost watches resume at the last version seen, versions that the
+  server no longer has lead to a new list, failures are retried with growing, jittered pauses.
+- A watch that is silent for longer than bookmarks can explain is taken for dead.
+- A kind that is not served is an empty one that may appear later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+import structlog
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.errors import (
+    ApiError,
+    BadRequest,
+    Forbidden,
+    Gone,
+    Invalid,
+    KubeError,
+    NotFound,
+    ServerError,
+    StatusView,
+    Timeout,
+    error_from_status,
+)
+from moorage.adapters.kube.resources import Resource
+from moorage.adapters.kube.watchstream import (
+    BOOKMARK,
+    DELETED,
+    ERROR,
+    INITIAL_EVENTS_END,
+    LineSplitter,
+    ListPage,
+    ObjectMeta,
+    WatchEvent,
+    decode_event,
+    decode_object,
+    decode_page,
+)
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class Sink(Protocol[T]):
+    """Receives what a reflector sees. Called from the event loop; must not block. What it raises ends the reflector."""
+
+    def replaced(self, objects: list[T]) -> None:
+        """Everything that exists now; whatever is known beyond that is gone."""
+
+    def upserted(self, obj: T) -> None:
+        """An object was added or changed."""
+
+    def deleted(self, obj: T) -> None:
+        """An object was deleted; this is its last state."""
+
+
+class Phase(StrEnum):
+    """How a reflector is doing."""
+
+    STARTING = "starting"
+    SYNCED = "synced"
+    NOT_SERVED = "not served"
+    """The server does not serve the kind; we look again from time to time."""
+    FORBIDDEN = "forbidden"
+    """We lack the permission to list or watch; tried again from time to time."""
+    RETRYING = "retrying"
+    """The connection is lost; the copy may be out of date."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReflectorState:
+    """The phase, and for the unhappy ones the reason in one line."""
+
+    phase: Phase
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Every duration and size of a reflector; tests shorten them."""
+
+    silence_s: float = 90.0
+    """Bookmarks come about once a minute, so this much silence means that nobody is there."""
+    watch_s: float = 300.0
+    """The server is asked to end a watch after this to twice this time, which spreads the load after its restart."""
+    first_pause_s: float = 0.5
+    longest_pause_s: float = 30.0
+    look_again_s: float = 30.0
+    """How often to look for a kind that is not served."""
+    stream_again_s: float = 3600.0
+    """How long to list in pages after the server refused a streaming list."""
+    relist_s: float = 30.0
+    """Least time between two lists that `relist` asks for."""
+    page_size: int = 1000
+
+
+class Reflector(Generic[T]):
+    """Follows `resource` and hands what `parse` makes of each object to the sink.
+
+    `parse` runs as objects arrive, so that a large list is never held as raw JSON; an object it rejects with a
+    ValueError (msgspec's errors are such) is left out and logged. `jitter` gives numbers between 0 and 1.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource,
+        sink: Sink[T],
+        *,
+        parse: Callable[[msgspec.Raw], T],
+        jitter: Callable[[], float],
+        namespace: str | None = None,
+        field_selector: str = "",
+        label_selector: str = "",
+        streaming: bool = True,
+        pace: Pace | None = None,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.resource = resource
+        self.state = ReflectorState(Phase.STARTING)
+        self.listed_count = 0
+        """How many full lists were handed over."""
+        self.rejected_count = 0
+        """How many objects `parse` rejected."""
+        self._client = client
+        self._sink = sink
+        self._parse = parse
+        self._jitter = jitter
+        self._path = resource.path(namespace)
+        self._selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
+        self._selectors = {key: value for key, value in self._selectors.items() if value}
+        self._pace = pace or Pace()
+        self._monotonic_s = monotonic_s
+        self._stream_from_s = monotonic_s() if streaming else float("inf")
+        self._version = ""
+        self._last: msgspec.Raw | None = None
+        self._failures = 0
+        self._listed_at_s = float("-inf")
+        self._settled = asyncio.Event()
+        self._attempt: asyncio.Task[None] | None = None
+        self._relist_timer: asyncio.TimerHandle | None = None
+
+    async def run(self) -> None:
+        """Follow the resource until cancelled."""
+        try:
+            while True:
+                self._attempt = asyncio.ensure_future(self._attempted())
+                try:
+                    await self._attempt
+                except asyncio.CancelledError:
+                    task = asyncio.current_task()
+                    if task is None or task.cancelling():
+                        raise
+                    # Otherwise only the attempt was cancelled: `relist` wants a new one.
+        finally:
+            if self._relist_timer is not None:
+                self._relist_timer.cancel()
+
+    async def settled(self) -> ReflectorState:
+        """Wait until the first list is handed over, or it is known why there is none."""
+        await self._settled.wait()
+        return self.state
+
+    def relist(self) -> None:
+        """Ask for a new full list, now or as soon as the last one is old enough."""
+        if self._relist_timer is None:
+            due_s = max(0.0, self._listed_at_s + self._pace.relist_s - self._monotonic_s())
+            self._relist_timer = asyncio.get_running_loop().call_later(due_s, self._forget_version)
+
+    def _forget_version(self) -> None:
+        self._relist_timer = None
+        self._version, self._last = "", None
+        if self._attempt is not None:
+            self._attempt.cancel()
+
+    async def _attempted(self) -> None:
+        """One list or watch, and the pause that its end calls for."""
+        version = self._resume_version()
+        started_s = self._monotonic_s()
+        try:
+            if not version:
+                await self._list()
+                return
+            await self._watch({"resourceVersion": version})
+            if self._resume_version() == version and self._monotonic_s() - started_s < 1.0:
+                raise ServerError("the server ends watches at once")
+            self._failures = 0
+        except NotFound as error:
+            await self._missing(error)
+        except Gone as error:
+            self._version, self._last = "", None
+            await self._pause(Phase.RETRYING, error.message)
+        except Forbidden as error:
+            await self._pause(Phase.FORBIDDEN, error.message)
+        except KubeError as error:
+            await self._pause(Phase.RETRYING, str(error))
+
+    def _resume_version(self) -> str:
+        """Version to resume at. Read from the last object only when needed, which keeps it off the path of events."""
+        if self._last is not None:
+            self._version = _metadata(self._last).resource_version
+            self._last = None
+        return self._version
+
+    async def _missing(self, error: ApiError) -> None:
+        """Treat the kind as an empty one, say so once, and wait before looking again."""
+        self._version, self._last = "", None
+        if self.state.phase is not Phase.NOT_SERVED:
+            log.info("kind is not served, looking again later", resource=str(self.resource), error=error.message)
+            self._sink.replaced([])
+        self._enter(Phase.NOT_SERVED, error.message)
+        await asyncio.sleep(self._pace.look_again_s)
+
+    async def _pause(self, phase: Phase, error: str) -> None:
+        if phase is not self.state.phase or self._failures == 0:
+            log.warning("watch interrupted", resource=str(self.resource), state=phase.value, error=error)
+        ceiling_s = min(self._pace.longest_pause_s, self._pace.first_pause_s * 2.0 ** min(self._failures, 20))
+        self._failures += 1
+        self._enter(phase, error)
+        await asyncio.sleep(ceiling_s * (0.5 + self._jitter() / 2))
+
+    def _enter(self, phase: Phase, error: str = "") -> None:
+        self.state = ReflectorState(phase, error)
+        # A lost connection settles nothing; the caller decides how long to wait for a server.
+        if phase in {Phase.SYNCED, Phase.NOT_SERVED, Phase.FORBIDDEN}:
+            self._settled.set()
+
+    async def _list(self) -> None:
+        """Hand over everything that exists: by streaming if the server offers it, else in pages."""
+        if self._monotonic_s() < self._stream_from_s:
+            await self._list_in_pages()
+            return
+        query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        try:
+            await self._watch(query)
+        except (Invalid, BadRequest) as error:
+            log.info("streaming lists are not served, using pages", resource=str(self.resource), error=error.message)
+            self._stream_from_s = self._monotonic_s() + self._pace.stream_again_s
+        except Timeout:
+            if not self._resume_version():
+                self._stream_from_s = self._monotonic_s() + self._pace.stream_again_s
+            raise
+
+    async def _list_in_pages(self) -> None:
+        """List with a consistent read, page by page, so that memory holds one page of JSON at a time."""
+        objects: list[T] = []
+        query: dict[str, str | int] = {**self._selectors, "limit": self._pace.page_size}
+        while True:
+            page = await self._page(query)
+            for raw in page.items or ():
+                self._parsed_into(objects.append, raw)
+            if not page.metadata.continue_token:
+                break
+            query["continue"] = page.metadata.continue_token
+        self._version = page.metadata.resource_version
+        self._hand_over(objects)
+
+    async def _page(self, query: dict[str, str | int]) -> ListPage:
+        body = await self._client.request("GET", self._path, query=query, timeout_s=self._pace.silence_s)
+        try:
+            return decode_page(body)
+        except msgspec.DecodeError as failure:
+            raise ServerError(f"the list is not what was asked for: {failure}") from failure
+
+    async def _watch(self, more: dict[str, str]) -> None:
+        """Follow one watch until the server ends it."""
+        query: dict[str, Any] = {
+            **self._selectors,
+            **more,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": int(self._pace.watch_s * (1 + self._jitter())),
+        }
+        async with self._client.stream(self._path, query=query, silence_s=self._pace.silence_s) as pieces:
+            splitter = LineSplitter()
+            if "sendInitialEvents" in more:
+                await self._initial_events(pieces, splitter)
+            else:
+                self._enter(Phase.SYNCED)
+            async for piece in pieces:
+                self._changes(splitter.feed(piece))
+
+    async def _initial_events(self, pieces: AsyncIterator[bytes], splitter: LineSplitter) -> None:
+        """Collect what exists until the server says that this was all; changes in between are folded in."""
+        found: dict[tuple[str, str], T] = {}
+        async for piece in pieces:
+            lines = splitter.feed(piece)
+            for index, line in enumerate(lines):
+                event = _decoded(line)
+                meta = _metadata(event.object)
+                if event.type == BOOKMARK:
+                    if (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true":
+                        self._version = meta.resource_version
+                        self._hand_over(list(found.values()))
+                        self._changes(lines[index + 1 :])
+                        return
+                elif event.type == DELETED:
+                    found.pop((meta.namespace, meta.name), None)
+                else:
+                    self._parsed_into(partial(found.__setitem__, (meta.namespace, meta.name)), event.object)
+        raise ServerError("the streaming list ended before it was complete")
+
+    def _changes(self, lines: list[bytes]) -> None:
+        """Hand over single changes. This is the hot path: nothing here may cost more than decoding an envelope."""
+        for line in lines:
+            event = _decoded(line)
+            if event.type == BOOKMARK:
+                self._last = event.object
+                continue
+            self._parsed_into(self._sink.deleted if event.type == DELETED else self._sink.upserted, event.object)
+            self._last = event.object
+        if lines:
+            self._failures = 0
+
+    def _parsed_into(self, take: Callable[[T], None], raw: msgspec.Raw) -> None:
+        try:
+            value = self._parse(raw)
+        except ValueError as failure:
+            self.rejected_count += 1
+            name = _metadata(raw)
+            log.warning(
+                "object left out, it cannot be read",
+                resource=str(self.resource),
+                object=f"{name.namespace}/{name.name}",
+                error=str(failure),
+            )
+            return
+        take(value)
+
+    def _hand_over(self, objects: list[T]) -> None:
+        self._last = None
+        self._listed_at_s = self._monotonic_s()
+        self._sink.replaced(objects)
+        self.listed_count += 1
+        self._failures = 0
+        self._enter(Phase.SYNCED)
+
+
+def _decoded(line: bytes) -> WatchEvent:
+    """Decode a line; an ERROR event becomes the exception that it describes."""
+    try:
+        event = decode_event(line)
+        if event.type != ERROR:
+            return event
+        view = msgspec.json.decode(event.object, type=StatusView)
+    except msgspec.DecodeError as failure:
+        raise ServerError(f"the watch holds a line that is not an event: {failure}") from failure
+    raise error_from_status(view, view.code or 500)
+
+
+def _metadata(raw: msgspec.Raw) -> ObjectMeta:
+    try:
+        return decode_object(raw).metadata
+    except msgspec.DecodeError as failure:
+        raise ServerError(f"the watch holds something that is not an object: {failure}") from failure

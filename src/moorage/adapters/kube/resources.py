@@ -1,0 +1,69 @@
+"""Where resources live in the API: group, version and plural name to path, and the ones that Moorage reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+LEASE_GROUP = "coordination.k8s.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource of the API. The core group is the empty string."""
+
+    group: str
+    version: str
+    plural: str
+    namespaced: bool = True
+    kind: str = ""
+
+    @property
+    def group_version(self) -> str:
+        """`v1` or `apps/v1`, as apiVersion spells it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        """Build the path of a collection, an object, or a subresource. No namespace means the whole cluster."""
+        parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
+        if namespace and self.namespaced:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(quote(name, safe=""))
+        if subresource is not None:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"
+
+
+PODS = Resource("", "v1", "pods", kind="Pod")
+NODES = Resource("", "v1", "nodes", namespaced=False, kind="Node")
+NAMESPACES = Resource("", "v1", "namespaces", namespaced=False, kind="Namespace")
+SERVICES = Resource("", "v1", "services", kind="Service")
+REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", kind="ReplicationController")
+PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", namespaced=False, kind="PersistentVolume")
+PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", kind="PersistentVolumeClaim")
+CONFIG_MAPS = Resource("", "v1", "configmaps", kind="ConfigMap")
+DEPLOYMENTS = Resource("apps", "v1", "deployments", kind="Deployment")
+REPLICA_SETS = Resource("apps", "v1", "replicasets", kind="ReplicaSet")
+STATEFUL_SETS = Resource("apps", "v1", "statefulsets", kind="StatefulSet")
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", kind="DaemonSet")
+JOBS = Resource("batch", "v1", "jobs", kind="Job")
+CRON_JOBS = Resource("batch", "v1", "cronjobs", kind="CronJob")
+POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", kind="PodDisruptionBudget")
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False, kind="PriorityClass")
+POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", kind="PodGroup")
+RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False, kind="RuntimeClass")
+STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", namespaced=False, kind="StorageClass")
+CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", namespaced=False, kind="CSINode")
+CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", namespaced=False, kind="CSIDriver")
+CSI_STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", kind="CSIStorageCapacity")
+VOLUME_ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", namespaced=False, kind="VolumeAttachment")
+RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", kind="ResourceClaim")
+RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False, kind="ResourceSlice")
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False, kind="DeviceClass")
+LEASES = Resource(LEASE_GROUP, "v1", "leases", kind="Lease")
+EVENTS = Resource("events.k8s.io", "v1", "events", kind="Event")

@@ -1,0 +1,160 @@
+"""The one-method edge to the network: a request goes out, a response comes back.
+
+`Transport` is what the rest of the package knows; `AiohttpTransport` is the only module that knows aiohttp, so that
+another HTTP library can take its place. HTTP/1.1 with a keep-alive pool: the API server's HTTP/2 gains nothing for
+small requests, and Python's HTTP/2 stacks cost several times the CPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import aiohttp
+from yarl import URL
+
+from moorage.adapters.kube.errors import ApiError, Timeout, Unreachable
+
+CONNECT_TIMEOUT_S = 10.0
+# Shorter than the API server's own idle limit, so that a pooled connection is rarely found closed by the other side.
+KEEP_ALIVE_S = 30.0
+READ_BUFFER_BYTES = 1 << 20
+HEADER_LIMIT_BYTES = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One HTTP request, ready to send."""
+
+    method: str
+    url: str
+    headers: Mapping[str, str]
+    body: bytes | None = None
+    tls: ssl.SSLContext | None = None
+    """None sends in the clear, for `http://` servers only."""
+    tls_server_name: str | None = None
+    timeout_s: float | None = None
+    """Limit for the whole exchange, the body included."""
+    silence_s: float | None = None
+    """Limit between two pieces of the body."""
+
+
+class Response(Protocol):
+    """An answer whose body has not been read yet. Read it whole, or close it."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Headers; look-ups ignore case."""
+
+    async def read(self) -> bytes:
+        """Read the whole body and give the connection back."""
+
+    def pieces(self) -> AsyncGenerator[bytes, None]:
+        """Yield the body as it arrives, in pieces of any size."""
+
+    def close(self) -> None:
+        """Drop the connection. Harmless after the body was read."""
+
+
+class Transport(Protocol):
+    """What the client needs of the network. Called once per attempt; raises Unreachable or Timeout, nothing else."""
+
+    async def send(self, request: Request) -> Response:
+        """Send the request and wait for status and headers."""
+
+
+class _AiohttpResponse:
+    """Adapts aiohttp's response and its exceptions."""
+
+    __slots__ = ("_response", "headers", "status")
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.status: int = response.status
+        self.headers: Mapping[str, str] = response.headers
+
+    async def read(self) -> bytes:
+        try:
+            return await self._response.read()
+        except (TimeoutError, aiohttp.ClientError, OSError) as failure:
+            self._response.close()
+            raise _translated(failure, str(self._response.url)) from failure
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        try:
+            async for piece in self._response.content.iter_any():
+                yield piece
+        except (TimeoutError, aiohttp.ClientError, OSError) as failure:
+            raise _translated(failure, str(self._response.url)) from failure
+
+    def close(self) -> None:
+        # A watch is dropped in the middle of its body. Ending TLS politely would wait for the server to answer, longer
+        # than the session and its event loop may live, and nobody would close the socket then.
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
+        self._response.close()
+
+
+class AiohttpTransport:
+    """The transport over one aiohttp session. Create it inside the event loop that uses it; close it there too."""
+
+    def __init__(self, *, connections: int = 256) -> None:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=connections, keepalive_timeout=KEEP_ALIVE_S, ttl_dns_cache=30),
+            skip_auto_headers=("User-Agent", "Accept-Encoding", "Accept"),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            read_bufsize=READ_BUFFER_BYTES,
+            max_line_size=HEADER_LIMIT_BYTES,
+            max_field_size=HEADER_LIMIT_BYTES,
+        )
+
+    async def send(self, request: Request) -> Response:
+        """Send the request and wait for status and headers."""
+        timeout = aiohttp.ClientTimeout(
+            total=request.timeout_s, sock_connect=CONNECT_TIMEOUT_S, sock_read=request.silence_s
+        )
+        try:
+            response = await self._session.request(
+                request.method,
+                URL(request.url, encoded=True),
+                headers=request.headers,
+                data=request.body,
+                ssl=request.tls if request.tls is not None else True,
+                server_hostname=request.tls_server_name,
+                allow_redirects=False,
+                timeout=timeout,
+            )
+        except (TimeoutError, aiohttp.ClientError, OSError) as failure:
+            raise _translated(failure, request.url) from failure
+        return _AiohttpResponse(response)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._session.close()
+        # TLS transports finish closing in the next turns of the loop; without this they warn when collected.
+        await asyncio.sleep(0)
+
+
+def _translated(failure: Exception, url: str) -> ApiError:
+    """Say in one line what happened to the connection."""
+    server = str(URL(url, encoded=True).origin())
+    if isinstance(failure, aiohttp.ClientConnectorCertificateError):
+        cause = failure.certificate_error
+        text = getattr(cause, "verify_message", "") or str(cause)
+        return Unreachable(f"{server}: the server's certificate is not trusted: {text}; check certificate-authority")
+    if isinstance(failure, aiohttp.ClientConnectorDNSError):
+        return Unreachable(f"{server}: the server's name is not known; check the field server of the kubeconfig")
+    if isinstance(failure, TimeoutError):
+        return Timeout(f"{server}: no answer in time")
+    if isinstance(failure, aiohttp.ClientConnectorError):
+        reason = failure.os_error.strerror or str(failure.os_error)
+        return Unreachable(f"{server}: cannot connect: {reason}")
+    return Unreachable(f"{server}: connection lost: {str(failure) or type(failure).__name__}")

@@ -1,0 +1,142 @@
+"""Carries the engine's commands out on the embedded cluster; what comes of them goes back as events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.adapters.memory.errors import ApiError, Conflict, NotFound
+from moorage.adapters.memory.objects import KubeObject, node_of, status_of, timestamp, with_condition
+from moorage.adapters.memory.store import Store
+from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus, PodRef, RecordEvent
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event
+
+_NOTE_LIMIT = 1024
+
+
+class CommandRunner:
+    """Runs commands at once, one by one."""
+
+    def __init__(self, store: Store, *, keep_events: int = 1000) -> None:
+        self._store = store
+        self._keep_events = keep_events
+        self._series: dict[tuple[str, str, str, str], tuple[str, str]] = {}
+        """(pod uid, type, reason, note) -> namespace and name of the stored event, oldest first."""
+
+    def run(self, command: Command) -> Event | None:
+        """Carry out one command; the answer, None for commands that are not answered."""
+        match command:
+            case Bind():
+                return self._bind(command)
+            case DeletePod():
+                return self._delete(command)
+            case PatchPodStatus():
+                self._patch_status(command)
+            case RecordEvent():
+                self._record(command)
+        return None
+
+    def _bind(self, command: Bind) -> BindDone:
+        pod = command.pod
+        try:
+            self._store.bind(pod.namespace, pod.name, pod.uid, command.node)
+        except NotFound as error:
+            return BindDone(pod.uid, BindOutcome.GONE, message=error.message)
+        except Conflict as error:
+            return self._refused(command, error.message)
+        return BindDone(pod.uid, BindOutcome.BOUND, command.node)
+
+    def _refused(self, command: Bind, message: str) -> BindDone:
+        """What a refusal means, seen from the pod as it is now."""
+        uid, pod = command.pod.uid, self._find(command.pod)
+        if pod is None:
+            return BindDone(uid, BindOutcome.GONE, message=message)
+        bound_to = node_of(pod)
+        if not bound_to:
+            return BindDone(uid, BindOutcome.FAILED, message=message)
+        outcome = BindOutcome.BOUND if bound_to == command.node else BindOutcome.ELSEWHERE
+        return BindDone(uid, outcome, bound_to, message)
+
+    def _delete(self, command: DeletePod) -> DeleteDone:
+        ref = command.pod
+        if self._find(ref) is None:
+            return DeleteDone(ref.uid, ok=True)
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": command.reason,
+            "message": command.message,
+        }
+        try:
+            self._store.set_condition("Pod", ref.namespace, ref.name, condition, uid=ref.uid)
+            self._store.delete("Pod", ref.namespace, ref.name, uid=ref.uid)
+        except ApiError as error:
+            return DeleteDone(ref.uid, ok=False, message=error.message)
+        return DeleteDone(ref.uid, ok=True)
+
+    def _patch_status(self, command: PatchPodStatus) -> None:
+        pod = self._find(command.pod)
+        if pod is None:
+            return
+        status: dict[str, Any] = {**status_of(pod)}
+        if command.nominated_node is not None:
+            status["nominatedNodeName"] = command.nominated_node
+            if not command.nominated_node:
+                del status["nominatedNodeName"]
+        if command.condition is not None:
+            given = command.condition
+            condition: dict[str, Any] = {"type": given.type, "status": given.status}
+            parts = (("reason", given.reason), ("message", given.message))
+            condition.update({name: text for name, text in parts if text})
+            if command.observed_generation:
+                condition["observedGeneration"] = command.observed_generation
+            status = with_condition(status, condition, self._store.clock.now_s)
+        self._store.put_status(pod, status)
+
+    def _record(self, command: RecordEvent) -> None:
+        """Store the event, or count it to the series of its equals; the oldest ones make room."""
+        if self._keep_events <= 0:
+            return
+        series_key = (command.pod.uid, command.type, command.reason, command.note)
+        now = timestamp(self._store.clock.now_s)
+        known = self._series.get(series_key)
+        present = self._store.find("Event", *known) if known else None
+        if known is not None and present is not None:
+            count = int((present.get("series") or {}).get("count") or 1) + 1
+            series = {"count": count, "lastObservedTime": now}
+            self._store.patch("Event", *known, {"series": series})
+            return
+        name = f"{command.pod.name}.{self._store.suffix(16)}"
+        self._store.create(_event_object(command, name, now))
+        self._series[series_key] = (command.pod.namespace, name)
+        while len(self._series) > self._keep_events:
+            oldest = self._series.pop(next(iter(self._series)))
+            if self._store.find("Event", *oldest) is not None:
+                self._store.delete("Event", *oldest)
+
+    def _find(self, ref: PodRef) -> KubeObject | None:
+        pod = self._store.find("Pod", ref.namespace, ref.name)
+        return pod if pod is not None and pod["metadata"]["uid"] == ref.uid else None
+
+
+def _event_object(command: RecordEvent, name: str, now: str) -> dict[str, Any]:
+    note = command.note if len(command.note) <= _NOTE_LIMIT else command.note[: _NOTE_LIMIT - 4] + " ..."
+    event: dict[str, Any] = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": command.pod.namespace},
+        "eventTime": now,
+        "type": command.type,
+        "reason": command.reason,
+        "action": command.action,
+        "note": note,
+        "reportingController": command.reporter,
+        "reportingInstance": command.reporter,
+        "regarding": _reference(command.pod),
+    }
+    if command.related is not None:
+        event["related"] = _reference(command.related)
+    return event
+
+
+def _reference(pod: PodRef) -> dict[str, str]:
+    return {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}

@@ -1,0 +1,1 @@
+"""The benchmarks, and the real control plane that they and the tests run against."""

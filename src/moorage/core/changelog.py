@@ -1,0 +1,33 @@
+"""Which rows changed since a reader last looked. Positions only rise; a rollback counts as a change too."""
+
+from __future__ import annotations
+
+_KEEP = 1 << 15
+
+
+class ChangeLog:
+    """An append-only list of row numbers, trimmed at the old end; readers keep a position, nobody is called back."""
+
+    __slots__ = ("_rows", "_start")
+
+    def __init__(self) -> None:
+        self._rows: list[int] = []
+        self._start = 0
+
+    @property
+    def position(self) -> int:
+        """Where the log ends now; keep it and hand it to `since` later."""
+        return self._start + len(self._rows)
+
+    def append(self, row: int) -> None:
+        """Note that a row changed."""
+        self._rows.append(row)
+        if len(self._rows) > 2 * _KEEP:
+            del self._rows[:_KEEP]
+            self._start += _KEEP
+
+    def since(self, position: int) -> list[int] | None:
+        """The rows noted from `position` on, oldest first, repeats included; None if the log does not reach back."""
+        if position < self._start:
+            return None
+        return self._rows[position - self._start :]

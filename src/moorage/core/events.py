@@ -1,0 +1,91 @@
+"""What the outside tells the engine. Adapters make these values; `engine.handle` is the only consumer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+from moorage.core.nodes import Node
+from moorage.core.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSeen:
+    """A node was added or changed."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    """A node was deleted."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodSeen:
+    """A pod was added or changed; this is also how a bind is confirmed."""
+
+    pod: Pod
+
+
+@dataclass(frozen=True, slots=True)
+class PodGone:
+    """A pod was deleted."""
+
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectSeen:
+    """An object of any other kind was added or changed; `value` is the core value of that kind."""
+
+    kind: str
+    key: str
+    """`namespace/name`, or `name` for kinds without namespaces."""
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectGone:
+    """An object of any other kind was deleted."""
+
+    kind: str
+    key: str
+
+
+class BindOutcome(StrEnum):
+    """How a Bind command ended."""
+
+    BOUND = "bound"
+    """The pod is bound to the node of the command (also if somebody else did it)."""
+    GONE = "gone"
+    """The pod does not exist any more, or is another one of the same name."""
+    ELSEWHERE = "elsewhere"
+    """The pod is bound to another node, `BindDone.node`."""
+    FAILED = "failed"
+    """The pod is known to be unbound, and the bind may be tried again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class BindDone:
+    """The answer to a Bind command."""
+
+    uid: str
+    outcome: BindOutcome
+    node: str | None = None
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteDone:
+    """The answer to a DeletePod command; `ok` is also true when the pod was gone already."""
+
+    uid: str
+    ok: bool
+    message: str = ""
+
+
+Event: TypeAlias = NodeSeen | NodeGone | PodSeen | PodGone | ObjectSeen | ObjectGone | BindDone | DeleteDone

@@ -1,0 +1,66 @@
+"""Recounts the state from its nodes and pods and compares. Tests run it at the teardown of every state test."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moorage.core.columns import PODS_COLUMN
+from moorage.core.nodeimages import ImageIndex
+from moorage.core.nodeports import PortIndex
+from moorage.core.state import NOWHERE, ClusterState
+
+
+def check_invariants(state: ClusterState) -> None:
+    """Raise AssertionError with what differs; a plain return means that every promise of the state holds."""
+    living = {name: state.row_of(name) for name in state.node_names()}
+    _check(len(set(living.values())) == len(living), "two nodes share a row")
+    _check(
+        sorted(int(row) for row in state.rows()) == sorted(r for r in living.values() if r is not None), "alive mask"
+    )
+    _check_nodes(state)
+    _check_pods(state)
+
+
+def _check_nodes(state: ClusterState) -> None:
+    images = ImageIndex()
+    for row in map(int, state.rows()):
+        node = state.node(row)
+        offered = {name: int(state.resources.allocatable[i, row]) for i, name in enumerate(state.resources.names)}
+        want = {name: node.allocatable.get(name, 0) for name in offered}
+        _check(offered == want, f"{node.name}: allocatable {offered}, want {want}")
+        _check(state.taint_sets[state.taint_ids[row]] == node.taints, f"{node.name}: taints")
+        _check(bool(state.unschedulable[row]) == node.unschedulable, f"{node.name}: unschedulable")
+        for key, value in node.labels.items():
+            column = state.labels.known(key)
+            _check(column is not None and column.values[column.ids[row]] == value, f"{node.name}: label {key}")
+        images.set_row(row, node.images)
+    _check(images.snapshot() == state.images.snapshot(), "images")
+
+
+def _check_pods(state: ClusterState) -> None:
+    requested = np.zeros_like(state.resources.requested)
+    scored = np.zeros_like(state.resources.score_requested)
+    ports = PortIndex()
+    for record in state.records():
+        row = state.row_of(record.node)
+        _check(record.row == (NOWHERE if row is None else row), f"{record.pod.key}: row {record.row}, want {row}")
+        if row is None:
+            continue
+        _check(any(record is other for other in state.records_on(row)), f"{record.pod.key}: missing on its row")
+        for name, amount in record.pod.requests.amounts:
+            requested[state.resources.column(name), row] += amount
+        requested[PODS_COLUMN, row] += 1
+        scored[0, row] += record.pod.requests.score_cpu_milli
+        scored[1, row] += record.pod.requests.score_memory_bytes
+        ports.add(row, record.pod.template.host_ports)
+    _check(np.array_equal(requested, state.resources.requested), "requested columns differ from a recount")
+    _check(np.array_equal(scored, state.resources.score_requested), "score columns differ from a recount")
+    _check(ports.snapshot() == state.ports.snapshot(), "host ports differ from a recount")
+    on_rows = sum(len(state.records_on(row)) for row in range(state.capacity))
+    placed = sum(record.row != NOWHERE for record in state.records())
+    _check(on_rows == placed, f"{on_rows} pods on rows, {placed} placed records")
+
+
+def _check(truth: bool, message: str) -> None:
+    if not truth:
+        raise AssertionError(message)

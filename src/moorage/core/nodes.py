@@ -1,0 +1,36 @@
+"""A node as placement sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.taints import Taint
+
+
+@dataclass(frozen=True, slots=True)
+class NodeImage:
+    """A container image present on a node under all its normalised names."""
+
+    names: tuple[str, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node; `allocatable` holds cpu in milli, everything else in whole units (bytes, pieces)."""
+
+    name: str
+    uid: str = ""
+    labels: FrozenDict[str, str] = EMPTY
+    annotations: FrozenDict[str, str] = EMPTY
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: FrozenDict[str, int] = field(default_factory=FrozenDict)
+    images: tuple[NodeImage, ...] = ()
+    features: tuple[str, ...] = ()
+    """Declared features (status.declaredFeatures), sorted."""
+    ready: bool = True
+    deleting: bool = False
+    created_s: float = 0.0
+    resource_version: str = ""

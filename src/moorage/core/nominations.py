@@ -1,0 +1,44 @@
+"""Pods that wait for room on a node they were promised. They count as present for pods of equal or lower priority."""
+
+from __future__ import annotations
+
+from moorage.core.pods import Pod
+
+
+class Nominations:
+    """uid -> node and node -> pods, kept together."""
+
+    def __init__(self) -> None:
+        self._node_of: dict[str, str] = {}
+        self._pods_on: dict[str, dict[str, Pod]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._node_of)
+
+    def set(self, pod: Pod, node: str) -> None:
+        """Promise a node to a pod; an earlier promise ends."""
+        self.clear(pod.uid)
+        self._node_of[pod.uid] = node
+        self._pods_on.setdefault(node, {})[pod.uid] = pod
+
+    def clear(self, uid: str) -> str | None:
+        """End a promise; returns the node it was for."""
+        node = self._node_of.pop(uid, None)
+        if node is not None:
+            pods = self._pods_on[node]
+            del pods[uid]
+            if not pods:
+                del self._pods_on[node]
+        return node
+
+    def node_of(self, uid: str) -> str | None:
+        """The node promised to a pod."""
+        return self._node_of.get(uid)
+
+    def nodes(self) -> list[str]:
+        """All nodes that are promised to somebody."""
+        return list(self._pods_on)
+
+    def on(self, node: str) -> list[Pod]:
+        """The pods that are promised this node, oldest promise first."""
+        return list(self._pods_on.get(node, {}).values())

@@ -1,0 +1,212 @@
+"""The objects around pods and nodes, as far as placement reads them: workloads, services, budgets, classes, groups.
+
+What volumes and devices need is in `volumes` and `claims`. Every value has the `key` under which `ObjectSeen` names it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.pods import Owner
+from moorage.core.selectors import NOTHING, Selector
+from moorage.core.taints import Toleration
+
+DEPLOYMENT = "Deployment"
+REPLICA_SET = "ReplicaSet"
+REPLICATION_CONTROLLER = "ReplicationController"
+STATEFUL_SET = "StatefulSet"
+DAEMON_SET = "DaemonSet"
+JOB = "Job"
+CRON_JOB = "CronJob"
+
+NATIVE_GROUPS = "scheduling.k8s.io"
+"""API group of Kubernetes' own PodGroup."""
+COSCHEDULING_GROUPS = "scheduling.x-k8s.io"
+"""API group of the coscheduling CRD of the same name."""
+
+NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+def object_key(namespace: str, name: str) -> str:
+    """`namespace/name`, or `name` for an object without namespace."""
+    return f"{namespace}/{name}" if namespace else name
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A controller that makes pods; a CronJob shows the numbers of the Job that it would make next."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    labels: FrozenDict[str, str] = EMPTY
+    annotations: FrozenDict[str, str] = EMPTY
+    owner: Owner | None = None
+    selector: Selector | None = None
+    """None where the object has none (CronJobs; Jobs before the API server gave them one)."""
+    template_labels: FrozenDict[str, str] = EMPTY
+    template_annotations: FrozenDict[str, str] = EMPTY
+    replicas: int = 0
+    """How many pods it wants: spec.replicas, or a Job's parallelism. 0 for a DaemonSet, which wants one per node."""
+    completions: int | None = None
+    """How many pods of a Job must succeed; None for other kinds, and for Jobs that end with the first success."""
+    succeeded: int = 0
+    """How many pods of a Job have succeeded."""
+    suspended: bool = False
+    finished: bool = False
+    """A Job that is complete or has failed makes no more pods."""
+    deleting: bool = False
+    created_s: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return object_key(self.namespace, self.name)
+
+    @property
+    def desired(self) -> int:
+        """How many pods should exist now: of a Job no more than it has completions left, of a suspended one none."""
+        if self.suspended or self.finished:
+            return 0
+        if self.completions is None:
+            return self.replicas
+        return min(self.replicas, max(self.completions - self.succeeded, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A service; the default spread constraints look at the pods that it selects."""
+
+    namespace: str
+    name: str
+    selector: FrozenDict[str, str] = EMPTY
+    """Labels of the selected pods; empty selects none."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return object_key(self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PodDisruptionBudget:
+    """How many of some pods may be evicted just now."""
+
+    namespace: str
+    name: str
+    selector: Selector = NOTHING
+    disruptions_allowed: int = 0
+    disrupted_pods: tuple[str, ...] = ()
+    """Names, sorted, of pods whose eviction is already counted in `disruptions_allowed`."""
+    min_available: int | str | None = None
+    max_unavailable: int | str | None = None
+    """What the disruption controller computes the allowance from: a number, or a percentage such as `50%`."""
+    observed: bool = True
+    """Whether the controller has filled in the allowance; without it nothing may be disrupted."""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return object_key(self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """Gives pods that name it their priority."""
+
+    name: str
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeClass:
+    """Adds overhead and node constraints to pods that name it."""
+
+    name: str
+    overhead: FrozenDict[str, int] = field(default_factory=FrozenDict)
+    """cpu in milli, everything else in whole units."""
+    node_selector: FrozenDict[str, str] = EMPTY
+    tolerations: tuple[Toleration, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A namespace; pod affinity selects namespaces by label, its own name (`NAMESPACE_NAME_LABEL`) included."""
+
+    name: str
+    labels: FrozenDict[str, str] = EMPTY
+    annotations: FrozenDict[str, str] = EMPTY
+
+    @property
+    def key(self) -> str:
+        """The name."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class PodGroup:
+    """A gang, native or of the coscheduling CRD."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    api_group: str = NATIVE_GROUPS
+    labels: FrozenDict[str, str] = EMPTY
+    annotations: FrozenDict[str, str] = EMPTY
+    min_count: int = 0
+    """How many members must be placed together; 0 when the members are scheduled one by one (policy `basic`)."""
+    min_resources: FrozenDict[str, int] = field(default_factory=FrozenDict)
+    """What the cluster must have free before the gang is tried (CRD only); units as in `Node.allocatable`."""
+    schedule_timeout_s: int | None = None
+    evict_whole: bool = False
+    """Whether an eviction takes all members (`disruptionMode: {all: {}}`)."""
+    priority: int | None = None
+    priority_class: str = ""
+    topology_key: str | None = None
+    """All members go into one domain of this node label."""
+    workload: str | None = None
+    """Name of the Workload object that the group was made from."""
+    scheduled: bool = False
+    """Whether the condition PodGroupInitiallyScheduled is true; it never turns back."""
+    deleting: bool = False
+    created_s: float = 0.0
+    generation: int = 0
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return object_key(self.namespace, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementPolicy:
+    """A placement strategy for the pods or controllers that it selects."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    selector: Selector = NOTHING
+    rules: tuple[str, ...] = ()
+    """As written; the strategy's parser reads them."""
+    generation: int = 0
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return object_key(self.namespace, self.name)

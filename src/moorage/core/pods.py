@@ -1,0 +1,146 @@
+"""A pod as placement sees it: identity and status in `Pod`, all that rules may read in a shared `PodTemplate`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
+from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.resources import NO_REQUESTS, Requests
+from moorage.core.taints import Toleration
+
+DEFAULT_SCHEDULER = "default-scheduler"
+
+PENDING = "Pending"
+RUNNING = "Running"
+SUCCEEDED = "Succeeded"
+FAILED = "Failed"
+
+
+UNRESOLVED_CLAIM = "?"
+"""Starts the name of a ResourceClaim that does not exist yet; no object's name can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The owner reference with `controller: true`."""
+
+    kind: str
+    name: str
+    uid: str
+    api_version: str = ""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HostPort:
+    """A port of the node that a container occupies; an empty address means all of them."""
+
+    address: str
+    protocol: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class PodVolume:
+    """A volume that placement depends on: a claim, or a disk that nodes can hold only in certain ways."""
+
+    claim: str | None = None
+    """Name of the PersistentVolumeClaim; for generic ephemeral volumes `<pod>-<volume>`."""
+    ephemeral: bool = False
+    disk: tuple[str, str, bool] | None = None
+    """(plugin, identity, read only) of an in-tree disk that VolumeRestrictions looks at."""
+    csi_driver: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """Everything of a pod that a placement rule may read. Equal pods share one template (see `intern`)."""
+
+    namespace: str = "default"
+    labels: FrozenDict[str, str] = EMPTY
+    annotations: FrozenDict[str, str] = EMPTY
+    owner: Owner | None = None
+    scheduler_name: str = DEFAULT_SCHEDULER
+    priority: int = 0
+    preemption_policy: str = "PreemptLowerPriority"
+    requests: Requests = NO_REQUESTS
+    node_selector: FrozenDict[str, str] = EMPTY
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+    spread: tuple[SpreadConstraint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()
+    """Normalised image names, one entry per container (duplicates kept), then image volumes."""
+    container_count: int = 1
+    """Init and main containers and image volumes; ImageLocality's thresholds scale with it."""
+    volumes: tuple[PodVolume, ...] = ()
+    claims: tuple[str, ...] = ()
+    """Names of ResourceClaims; `UNRESOLVED_CLAIM` and the pod's own name for it while one is still to be made."""
+    group: str | None = None
+    """spec.schedulingGroup.podGroupName."""
+    host_network: bool = False
+    features: tuple[str, ...] = ()
+    """Node features that the pod needs (NodeDeclaredFeatures), sorted."""
+    _hash: int = field(default=0, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        fields = (
+            self.namespace, self.labels, self.annotations, self.owner, self.scheduler_name, self.priority,
+            self.preemption_policy, self.requests, self.node_selector, self.node_affinity, self.pod_affinity,
+            self.pod_anti_affinity, self.spread, self.tolerations, self.host_ports, self.images, self.container_count,
+            self.volumes, self.claims, self.group, self.host_network, self.features,
+        )  # fmt: skip
+        object.__setattr__(self, "_hash", hash(fields))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A condition of the pod's status, as far as the scheduler compares it before writing."""
+
+    type: str
+    status: str
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pod:
+    """One pod at one resource version. `uid` is its identity."""
+
+    uid: str
+    name: str
+    template: PodTemplate
+    node: str | None = None
+    nominated_node: str | None = None
+    phase: str = PENDING
+    gates: tuple[str, ...] = ()
+    requests: Requests = NO_REQUESTS
+    """Of a bound pod the larger of spec, allocated and actual; otherwise the template's."""
+    created_s: float = 0.0
+    started_s: float | None = None
+    deleted_s: float | None = None
+    """Time of the deletion mark, None while the pod is not being deleted."""
+    scheduled_condition: Condition | None = None
+    """The PodScheduled condition, if any."""
+    generation: int = 0
+    resource_version: str = ""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace, which is part of the template."""
+        return self.template.namespace
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, as messages and outputs name a pod."""
+        return f"{self.template.namespace}/{self.name}"
+
+    @property
+    def finished(self) -> bool:
+        """Whether the pod has run to its end and holds nothing on its node any more."""
+        return self.phase in (SUCCEEDED, FAILED)

@@ -1,0 +1,60 @@
+"""Amounts of resources that pods request: cpu in milli, everything else in whole units (bytes, pieces)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+CPU = "cpu"
+MEMORY = "memory"
+EPHEMERAL_STORAGE = "ephemeral-storage"
+PODS = "pods"
+
+DEFAULT_CPU_MILLI = 100
+DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
+"""What NodeResourcesFit's score assumes for a container that requests nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """What a pod takes from a node. `amounts` is sorted by name and leaves out zeros.
+
+    `score_cpu_milli` and `score_memory_bytes` are the same sums with the defaults above put in for containers that
+    request nothing: scores use them, filters never do.
+    """
+
+    amounts: tuple[tuple[str, int], ...] = ()
+    score_cpu_milli: int = DEFAULT_CPU_MILLI
+    score_memory_bytes: int = DEFAULT_MEMORY_BYTES
+    _hash: int = field(default=0, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash((self.amounts, self.score_cpu_milli, self.score_memory_bytes)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def get(self, name: str) -> int:
+        """The amount of one resource, 0 where it is not requested."""
+        return next((amount for key, amount in self.amounts if key == name), 0)
+
+
+NO_REQUESTS = Requests()
+
+
+def make_requests(amounts: Mapping[str, int], score_cpu_milli: int, score_memory_bytes: int) -> Requests:
+    """Build the value from unsorted amounts that may hold zeros."""
+    return Requests(
+        tuple(sorted((name, amount) for name, amount in amounts.items() if amount)),
+        score_cpu_milli,
+        score_memory_bytes,
+    )
+
+
+def sum_amounts(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Add up amounts by name."""
+    total: dict[str, int] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total.get(name, 0) + amount
+    return total

@@ -1,0 +1,373 @@
+"""The columnar cluster state: nodes are rows, everything a rule reads is a column.
+
+Invariants (`moorage.core.invariants.check_invariants` compares them with a recount):
+- a living node has exactly one row; rows of dead nodes are neutral in every column and are used again;
+- the requested columns are the sums over the pods that stand on the row, assumed ones included;
+- a pod on a node not yet known stands nowhere (row -1) and is put on its row when the node appears;
+- every change of a row is noted in `node_log` or `pod_log`, rollbacks too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.core.arrays import Hashes, Ids, Mask, Rows
+from moorage.core.changelog import ChangeLog
+from moorage.core.columns import ResourceColumns, Vector
+from moorage.core.hashing import stable_hash
+from moorage.core.nodeimages import ImageIndex
+from moorage.core.nodelabels import LabelColumns
+from moorage.core.nodeports import PortIndex
+from moorage.core.nodes import Node
+from moorage.core.nominations import Nominations
+from moorage.core.pods import Pod
+from moorage.core.taints import Taint
+
+Number = TypeVar("Number", bound=np.generic)
+
+NOWHERE = -1
+_FIRST_CAPACITY = 16
+
+
+class PodRecord:
+    """A pod that stands on a node. `row` is NOWHERE while the node is not known."""
+
+    __slots__ = ("assumed", "node", "pod", "row", "vector")
+
+    def __init__(self, pod: Pod, node: str, row: int, vector: Vector, assumed: bool) -> None:
+        self.pod = pod
+        self.node = node
+        self.row = row
+        self.vector = vector
+        self.assumed = assumed
+
+
+class PodMove(Enum):
+    """What `observe_pod` did."""
+
+    NOTHING = auto()
+    """The pod stands nowhere, before and after."""
+    CONFIRMED = auto()
+    """An assumed pod turned out to be where it was assumed."""
+    ADDED = auto()
+    UPDATED = auto()
+    """Same node; labels, requests or status may differ."""
+    MOVED = auto()
+    """Assumed on one node, found on another."""
+    REMOVED = auto()
+    """It finished, or is not bound after all."""
+
+
+class ClusterState:
+    """Nodes as rows, pods on them, and what follows from both. Changed only through its methods."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = seed
+        self.capacity = _FIRST_CAPACITY
+        self.resources = ResourceColumns(self.capacity)
+        self.labels = LabelColumns(self.capacity)
+        self.ports = PortIndex()
+        self.images = ImageIndex()
+        self.nominations = Nominations()
+        self.alive: Mask = np.zeros(self.capacity, dtype=np.bool_)
+        self.unschedulable: Mask = np.zeros(self.capacity, dtype=np.bool_)
+        self.taint_ids: Ids = np.zeros(self.capacity, dtype=np.int32)
+        """Index into `taint_sets`; 0 is the empty set."""
+        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
+        self.node_log = ChangeLog()
+        self.pod_log = ChangeLog()
+        self.objects: dict[str, dict[str, Any]] = {}
+        """kind -> key -> core value, for every kind that is neither pod nor node."""
+        self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
+        self._nodes: list[Node | None] = [None] * self.capacity
+        self._row_of: dict[str, int] = {}
+        self._free: list[int] = list(range(self.capacity - 1, -1, -1))
+        self._records: dict[str, PodRecord] = {}
+        self._on_row: list[dict[str, PodRecord]] = [{} for _ in range(self.capacity)]
+        self._homeless: dict[str, dict[str, PodRecord]] = {}
+        self._living: Rows | None = None
+        self._gapless = False
+        self._undo: list[Callable[[], None]] | None = None
+
+    # --- reading ---
+
+    @property
+    def node_count(self) -> int:
+        """Number of living nodes."""
+        return len(self._row_of)
+
+    @property
+    def pod_count(self) -> int:
+        """Number of pods that stand on nodes, known or not."""
+        return len(self._records)
+
+    def rows(self) -> Rows:
+        """All living rows, ascending. Do not change the array."""
+        if self._living is None:
+            self._living = np.flatnonzero(self.alive)
+            self._living.flags.writeable = False
+            self._gapless = len(self._living) == 0 or int(self._living[-1]) == len(self._living) - 1
+        return self._living
+
+    def pick(self, column: npt.NDArray[Number], rows: Rows) -> npt.NDArray[Number]:
+        """The column at these rows, shape (len(rows),); a view where `rows` is all of `rows()`. Do not change it."""
+        if rows is self._living and self._gapless:
+            return column[: len(rows)]
+        return column[rows]
+
+    def row_of(self, name: str) -> int | None:
+        """The row of a node."""
+        return self._row_of.get(name)
+
+    def node(self, row: int) -> Node:
+        """The node of a living row."""
+        node = self._nodes[row]
+        if node is None:
+            raise KeyError(f"row {row} holds no node")
+        return node
+
+    def node_names(self) -> list[str]:
+        """Names of all living nodes, in no particular order."""
+        return list(self._row_of)
+
+    def record(self, uid: str) -> PodRecord | None:
+        """The pod with this uid, if it stands on a node."""
+        return self._records.get(uid)
+
+    def records(self) -> list[PodRecord]:
+        """All pods that stand on nodes."""
+        return list(self._records.values())
+
+    def records_on(self, row: int) -> list[PodRecord]:
+        """The pods on a row."""
+        return list(self._on_row[row].values())
+
+    def object(self, kind: str, key: str) -> Any | None:
+        """One object of another kind."""
+        return self.objects.get(kind, {}).get(key)
+
+    # --- nodes ---
+
+    def upsert_node(self, node: Node) -> Node | None:
+        """Add a node or replace its properties; returns what was known before."""
+        row = self._row_of.get(node.name)
+        before = None if row is None else self._nodes[row]
+        if row is None:
+            row = self._take_row(node.name)
+        self._nodes[row] = node
+        self.resources.set_allocatable(row, node.allocatable)
+        self.labels.set_row(row, node.labels)
+        self.images.set_row(row, node.images)
+        self.unschedulable[row] = node.unschedulable
+        self.taint_ids[row] = self._taint_id(node.taints)
+        self.node_log.append(row)
+        for record in self._homeless.pop(node.name, {}).values():
+            self._stand(record, row)
+        return before
+
+    def remove_node(self, name: str) -> Node | None:
+        """Take a node away; its pods stand nowhere until they are deleted or the node comes back."""
+        row = self._row_of.pop(name, None)
+        if row is None:
+            return None
+        node = self._nodes[row]
+        for record in self.records_on(row):
+            self._leave(record)
+            self._homeless.setdefault(name, {})[record.pod.uid] = record
+        self._nodes[row] = None
+        self.resources.set_allocatable(row, {})
+        self.labels.set_row(row, {})
+        self.images.set_row(row, ())
+        self.images.version += 1
+        self.unschedulable[row] = False
+        self.taint_ids[row] = 0
+        self.alive[row] = False
+        self._living = None
+        self._free.append(row)
+        self.node_log.append(row)
+        return node
+
+    def _take_row(self, name: str) -> int:
+        if not self._free:
+            self._grow()
+        row = self._free.pop()
+        self._row_of[name] = row
+        self.alive[row] = True
+        self.node_hashes[row] = stable_hash(self.seed, name)
+        self.images.version += 1
+        self._living = None
+        return row
+
+    def _grow(self) -> None:
+        old, new = self.capacity, self.capacity * 2
+        self.resources.grow(new)
+        self.labels.grow(new)
+        extra = new - old
+        self.alive = np.pad(self.alive, (0, extra))
+        self.unschedulable = np.pad(self.unschedulable, (0, extra))
+        self.taint_ids = np.pad(self.taint_ids, (0, extra))
+        self.node_hashes = np.pad(self.node_hashes, (0, extra))
+        self._nodes.extend([None] * extra)
+        self._on_row.extend({} for _ in range(extra))
+        self._free.extend(range(new - 1, old - 1, -1))
+        self.capacity = new
+
+    def _taint_id(self, taints: tuple[Taint, ...]) -> int:
+        found = self._taint_index.get(taints)
+        if found is None:
+            found = self._taint_index[taints] = len(self.taint_sets)
+            self.taint_sets.append(taints)
+        return found
+
+    # --- pods ---
+
+    def observe_pod(self, pod: Pod) -> PodMove:
+        """Take over what the API server says about a pod: this adds, confirms, updates, moves or removes it."""
+        record = self._records.get(pod.uid)
+        if pod.finished:
+            return PodMove.NOTHING if self.remove_pod(pod.uid) is None else PodMove.REMOVED
+        if pod.node is None:
+            return self._observe_unbound(pod, record)
+        if record is None:
+            self._add(PodRecord(pod, pod.node, NOWHERE, self.resources.vector(pod.requests), assumed=False))
+            return PodMove.ADDED
+        was_assumed, was_on = record.assumed, record.node
+        record.assumed = False
+        same = record.pod.template is pod.template or record.pod.template == pod.template
+        if same and was_on == pod.node and record.pod.requests == pod.requests:
+            record.pod = pod
+            return PodMove.CONFIRMED if was_assumed else PodMove.UPDATED
+        self._drop(record)
+        self._add(PodRecord(pod, pod.node, NOWHERE, self.resources.vector(pod.requests), assumed=False))
+        if was_on != pod.node:
+            return PodMove.MOVED
+        return PodMove.CONFIRMED if was_assumed else PodMove.UPDATED
+
+    def _observe_unbound(self, pod: Pod, record: PodRecord | None) -> PodMove:
+        if record is None or record.assumed:
+            return PodMove.NOTHING
+        self.remove_pod(pod.uid)
+        return PodMove.REMOVED
+
+    def assume(self, pod: Pod, row: int) -> PodRecord:
+        """Count a pod on a row before the API server has confirmed it; it stays until confirmed, forgotten, removed."""
+        record = PodRecord(pod, self.node(row).name, NOWHERE, self.resources.vector(pod.requests), assumed=True)
+        self._add(record)
+        return record
+
+    def forget(self, uid: str) -> PodRecord | None:
+        """Take back an assumption; a confirmed pod stays."""
+        record = self._records.get(uid)
+        if record is None or not record.assumed:
+            return None
+        self._drop(record)
+        return record
+
+    def remove_pod(self, uid: str) -> PodRecord | None:
+        """Take a pod off its node, assumed or not."""
+        record = self._records.get(uid)
+        if record is not None:
+            self._drop(record)
+        return record
+
+    def _add(self, record: PodRecord) -> None:
+        self._records[record.pod.uid] = record
+        row = self._row_of.get(record.node)
+        if row is None:
+            self._homeless.setdefault(record.node, {})[record.pod.uid] = record
+        else:
+            self._stand(record, row)
+        if self._undo is not None:
+            self._undo.append(lambda: self._drop(record))
+
+    def _drop(self, record: PodRecord) -> None:
+        uid = record.pod.uid
+        del self._records[uid]
+        if record.row == NOWHERE:
+            homeless = self._homeless[record.node]
+            del homeless[uid]
+            if not homeless:
+                del self._homeless[record.node]
+        else:
+            self._leave(record)
+        if self._undo is not None:
+            self._undo.append(lambda: self._add(record))
+
+    def _stand(self, record: PodRecord, row: int) -> None:
+        record.row = row
+        self._on_row[row][record.pod.uid] = record
+        self.resources.add(row, record.vector, 1)
+        if record.pod.template.host_ports:
+            self.ports.add(row, record.pod.template.host_ports)
+        self.pod_log.append(row)
+
+    def _leave(self, record: PodRecord) -> None:
+        row = record.row
+        record.row = NOWHERE
+        del self._on_row[row][record.pod.uid]
+        self.resources.add(row, record.vector, -1)
+        if record.pod.template.host_ports:
+            self.ports.remove(row, record.pod.template.host_ports)
+        self.pod_log.append(row)
+
+    # --- other objects ---
+
+    def put_object(self, kind: str, key: str, value: Any) -> Any | None:
+        """Add or replace an object of another kind; returns the one before."""
+        table = self.objects.setdefault(kind, {})
+        before = table.get(key)
+        table[key] = value
+        return before
+
+    def remove_object(self, kind: str, key: str) -> Any | None:
+        """Remove an object of another kind; returns it."""
+        return self.objects.get(kind, {}).pop(key, None)
+
+    # --- statements ---
+
+    def statement(self) -> Statement:
+        """Begin a what-if: `with state.statement() as what_if:`; pod changes inside are undone unless committed."""
+        return Statement(self)
+
+
+class Statement:
+    """Pod changes that are undone at the end of the `with` block unless `commit` was called. Statements nest."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._outer = state._undo  # noqa: SLF001 - a statement is part of the state
+        self._undo: list[Callable[[], None]] = []
+        self._open = False
+
+    def __enter__(self) -> Self:
+        self._state._undo = self._undo  # noqa: SLF001
+        self._open = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._open:
+            self.rollback()
+
+    def commit(self) -> None:
+        """Keep the changes; inside an outer statement they become part of it."""
+        self._close()
+        if self._outer is not None:
+            self._outer.extend(self._undo)
+
+    def rollback(self) -> None:
+        """Undo the changes, newest first."""
+        self._close()
+        self._state._undo = None  # noqa: SLF001
+        for undo in reversed(self._undo):
+            undo()
+        self._state._undo = self._outer  # noqa: SLF001
+
+    def _close(self) -> None:
+        self._open = False
+        self._state._undo = self._outer  # noqa: SLF001

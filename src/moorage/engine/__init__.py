@@ -1,0 +1,1 @@
+"""What decides, still pure: queue, cycle, diagnosis, explain. `Engine.handle` is the only way to change state."""

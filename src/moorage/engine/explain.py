@@ -1,0 +1,43 @@
+"""Why here and why not there: every node's rejection or scores, asked afresh and never on the hot path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moorage.core.pods import Pod
+from moorage.core.state import ClusterState
+from moorage.engine.diagnosis import rejections_by_row
+from moorage.framework.cycle import Cycle
+from moorage.framework.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class NodeExplanation:
+    """One node: either who rejected it and why, or every plugin's normalised score times its weight."""
+
+    rejected: dict[str, list[str]] = field(default_factory=dict)
+    scores: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        """The sum that nodes are compared by."""
+        return sum(self.scores.values())
+
+
+def explain(runner: Runner, state: ClusterState, pod: Pod, now: float) -> dict[str, NodeExplanation]:
+    """Judge and score every node for the pod as the state is now; node name -> explanation, ordered by name."""
+    cycle = Cycle(pod, state, now)
+    rows = state.rows()
+    judgement = runner.judge(cycle, rows)
+    found: dict[str, NodeExplanation] = {}
+    if judgement.refusal is not None:
+        refused = {judgement.refusal.plugin: list(judgement.refusal.reasons)}
+        return {name: NodeExplanation(rejected=dict(refused)) for name in sorted(state.node_names())}
+    for row, (plugin, reasons) in rejections_by_row(judgement).items():
+        found[state.node(row).name] = NodeExplanation(rejected={plugin: reasons})
+    if len(judgement.passed):
+        table = runner.score_table(cycle, judgement.passed)
+        for index, row in enumerate(judgement.passed):
+            scores = {name: int(column[index]) for name, column in table.items()}
+            found[state.node(int(row)).name] = NodeExplanation(scores=scores)
+    return dict(sorted(found.items()))

@@ -1,0 +1,130 @@
+"""Pods between decision and confirmation: reserved, perhaps waiting in Permit or PreBind, then being bound."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from moorage.core.commands import Command
+from moorage.engine.queue import QueuedPod
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Point
+from moorage.framework.runner import Runner
+from moorage.framework.status import Code, Hold, Status
+
+
+class Stage(StrEnum):
+    """How far a pod has come since its node was chosen."""
+
+    PERMIT = "permit"
+    PRE_BIND = "preBind"
+    BINDING = "binding"
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One pod on its way to a node."""
+
+    entry: QueuedPod
+    cycle: Cycle
+    runner: Runner
+    row: int
+    node: str
+    feasible: int = 0
+    stage: Stage = Stage.PERMIT
+    held_by: Plugin | None = None
+    deadline_s: float | None = None
+    _asked: int = 0
+    """Plugins of the stage that have said yes."""
+    sent: set[Command] = field(default_factory=set)
+    """Commands of a Hold that were handed out already."""
+
+    def advance(self, now: float) -> tuple[list[Command], Status | None]:
+        """Ask Permit and PreBind on; returns their new commands, and a status if one of them refuses.
+
+        Afterwards `stage` is BINDING, or `held_by` waits until `deadline_s`.
+        """
+        commands: list[Command] = []
+        self.cycle.now = now
+        while self.stage is not Stage.BINDING:
+            plugins = self.runner.profile.at(Point.PERMIT if self.stage is Stage.PERMIT else Point.PRE_BIND)
+            while self._asked < len(plugins):
+                plugin = plugins[self._asked]
+                answer = (
+                    plugin.permit(self.cycle, self.row)
+                    if self.stage is Stage.PERMIT
+                    else plugin.pre_bind(self.cycle, self.row)
+                )
+                if isinstance(answer, Hold):
+                    return self._hold(plugin, answer, now, commands)
+                if answer is not None and answer.code not in (Code.SUCCESS, Code.SKIP):
+                    return commands, Status(answer.code, answer.reasons, plugin.name)
+                self._asked += 1
+            self.stage = Stage.PRE_BIND if self.stage is Stage.PERMIT else Stage.BINDING
+            self._asked = 0
+        self.held_by = self.deadline_s = None
+        return commands, None
+
+    def _hold(
+        self, plugin: Plugin, hold: Hold, now: float, commands: list[Command]
+    ) -> tuple[list[Command], Status | None]:
+        if hold.deadline_s <= now:
+            reason = hold.reason or f"timed out in {self.stage.value}"
+            return commands, Status(Code.UNSCHEDULABLE, (reason,), plugin.name)
+        self.held_by, self.deadline_s = plugin, hold.deadline_s
+        commands.extend(command for command in hold.commands if command not in self.sent)
+        self.sent.update(hold.commands)
+        return commands, None
+
+
+class Flights:
+    """All pods on their way, by uid; those that wait can be found by what they wait for."""
+
+    def __init__(self) -> None:
+        self._flights: dict[str, Flight] = {}
+        self._held: dict[str, Flight] = {}
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def get(self, uid: str) -> Flight | None:
+        """The flight of a pod."""
+        return self._flights.get(uid)
+
+    def add(self, flight: Flight) -> None:
+        """A pod starts."""
+        self._flights[flight.entry.pod.uid] = flight
+
+    def remove(self, uid: str) -> Flight | None:
+        """A pod arrived, or came back."""
+        self._held.pop(uid, None)
+        return self._flights.pop(uid, None)
+
+    def note(self, flight: Flight) -> None:
+        """Remember whether the flight waits."""
+        uid = flight.entry.pod.uid
+        if flight.held_by is None:
+            self._held.pop(uid, None)
+        else:
+            self._held[uid] = flight
+
+    def concerned(self, changes: Iterable[Change], now: float) -> list[Flight]:
+        """Waiting flights whose plugin a change may concern, or whose deadline has come."""
+        if not self._held:
+            return []
+        what = What(0)
+        for change in changes:
+            what |= change.what
+        return [
+            flight
+            for flight in self._held.values()
+            if (flight.held_by is not None and flight.held_by.wakes & what)
+            or (flight.deadline_s is not None and flight.deadline_s <= now)
+        ]
+
+    def next_wakeup(self) -> float | None:
+        """The first deadline of a waiting flight."""
+        times = [flight.deadline_s for flight in self._held.values() if flight.deadline_s is not None]
+        return min(times) if times else None

@@ -1,0 +1,301 @@
+"""The scheduling queue, with kube-scheduler's rules.
+
+A pod is in exactly one place: active (to be tried), backing off, unschedulable (waiting for an event that can help),
+gated (a PreEnqueue plugin said no) or in flight (taken out by `pop`, given back by `requeue` or removed).
+- Active pods come out by the profile's queue order.
+- Backoff doubles from the first failure on, capped; failures by error count separately. When nothing is active, a pod
+  that backs off because it did not fit is tried at once; after an error it sits its time out.
+- Unschedulable pods wake up on changes that a plugin which rejected them can be helped by, and after five minutes.
+Every operation costs O(log pods); heaps hold stale entries, told apart by a ticket number.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from moorage.core.pods import Pod
+from moorage.framework.changes import Change, What
+
+FLUSH_AFTER_S = 300.0
+FLUSH_EVERY_S = 30.0
+
+
+class Place(StrEnum):
+    """Where a pod is; values are the label `queue` of kube-scheduler's metrics."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    GATED = "gated"
+    IN_FLIGHT = "inflight"
+
+
+@dataclass(slots=True, eq=False)
+class QueuedPod:
+    """A pod with its history in the queue."""
+
+    pod: Pod
+    since_s: float
+    """When it last entered the queue; decides between equal priorities."""
+    first_s: float
+    """When it first entered the queue."""
+    place: Place = Place.ACTIVE
+    attempts: int = 0
+    misfits: int = 0
+    """Failed attempts for lack of a node."""
+    errors: int = 0
+    """Consecutive failed attempts by error."""
+    failed_by_error: bool = False
+    backoff_until_s: float = 0.0
+    rejected_by: frozenset[str] = frozenset()
+    skip_backoff: bool = False
+    """The last rejection was Pending: waking up skips the backoff."""
+    ticket: int = 0
+    message: str = ""
+    """The message of the last failed attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How long a pod waits after failed attempts."""
+
+    initial_s: float = 1.0
+    max_s: float = 10.0
+
+    def after(self, failures: int) -> float:
+        """Seconds to wait after so many failures."""
+        if failures <= 0:
+            return 0.0
+        return min(self.max_s, self.initial_s * 2.0 ** min(failures - 1, 32))
+
+
+QueueKey = Callable[[Pod, float], tuple[Any, ...]]
+Gate = Callable[[Pod], bool]
+Helps = Callable[[str, QueuedPod, Change], bool]
+"""(plugin, entry, change): whether the change may help a pod that the plugin rejected."""
+Timed = tuple[float, tuple[Any, ...], int, QueuedPod]
+"""(time, queue key, ticket, entry)"""
+
+
+@dataclass(slots=True)
+class SchedulingQueue:
+    """Pods that wait for a node. `key` orders the active ones, `admits` is PreEnqueue, `helps` the queueing hints."""
+
+    key: QueueKey
+    admits: Gate
+    helps: Helps
+    backoff: Backoff = Backoff()
+    _pods: dict[str, QueuedPod] = field(default_factory=dict)
+    _active: list[tuple[tuple[Any, ...], int, QueuedPod]] = field(default_factory=list)
+    _backing_off: list[Timed] = field(default_factory=list)
+    _after_error: list[Timed] = field(default_factory=list)
+    _by_plugin: dict[str, dict[str, QueuedPod]] = field(default_factory=dict)
+    _unschedulable: dict[str, QueuedPod] = field(default_factory=dict)
+    _gated: dict[str, QueuedPod] = field(default_factory=dict)
+    _tickets: int = 0
+    _flush_s: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether no pod waits for something to happen."""
+        return not self._by_plugin and not self._gated
+
+    def get(self, uid: str) -> QueuedPod | None:
+        """The entry of a pod, in flight or waiting."""
+        return self._pods.get(uid)
+
+    def entries(self) -> Iterable[QueuedPod]:
+        """All entries, in order of first arrival."""
+        return self._pods.values()
+
+    # --- in ---
+
+    def upsert(self, pod: Pod, now: float) -> QueuedPod:
+        """Add a pod, or take over its new version; a change of the pod itself may wake it."""
+        entry = self._pods.get(pod.uid)
+        if entry is None:
+            entry = self._pods[pod.uid] = QueuedPod(pod, now, now)
+            self._enter(entry)
+            return entry
+        before, entry.pod = entry.pod, pod
+        if entry.place is Place.GATED and self.admits(pod):
+            del self._gated[pod.uid]
+            entry.since_s = now
+            self._enter(entry)
+        elif entry.place is Place.UNSCHEDULABLE and _differs(before, pod):
+            self._wake(entry, now)
+        elif entry.place is Place.ACTIVE and before.template is not pod.template:
+            self._push_active(entry)
+        return entry
+
+    def requeue(self, entry: QueuedPod, now: float, *, rejected_by: frozenset[str], error: bool, pending: bool) -> None:
+        """Give back a pod whose attempt failed; it waits for a change that helps, or backs off after an error."""
+        if self._pods.get(entry.pod.uid) is not entry:
+            return
+        entry.since_s = now
+        entry.failed_by_error = error
+        entry.rejected_by = rejected_by
+        entry.skip_backoff = pending
+        if error:
+            entry.errors += 1
+            entry.backoff_until_s = now + self.backoff.after(entry.errors)
+        else:
+            entry.errors = 0
+            entry.misfits += 1
+            entry.backoff_until_s = now if pending else now + self.backoff.after(entry.misfits)
+        if error or not rejected_by:
+            self._back_off(entry)
+        else:
+            self._park(entry, now)
+
+    def remove(self, uid: str) -> QueuedPod | None:
+        """Take a pod out for good."""
+        entry = self._pods.pop(uid, None)
+        if entry is not None:
+            self._unlist(entry)
+            entry.ticket = -1
+        return entry
+
+    # --- out ---
+
+    def pop(self, now: float) -> QueuedPod | None:
+        """The next pod to try, now in flight; None when nothing may be tried yet."""
+        self.tick(now)
+        entry = self._pop_active() or self._pop_backing_off()
+        if entry is not None:
+            entry.place = Place.IN_FLIGHT
+            entry.attempts += 1
+        return entry
+
+    def tick(self, now: float) -> None:
+        """Move pods whose time has come."""
+        for heap in (self._backing_off, self._after_error):
+            while heap and (heap[0][0] <= now or _stale(heap[0])):
+                _, _, ticket, entry = heapq.heappop(heap)
+                if entry.ticket == ticket:
+                    self._push_active(entry)
+        if self._flush_s is not None and now >= self._flush_s:
+            for entry in [e for e in self._unschedulable.values() if now - e.since_s > FLUSH_AFTER_S]:
+                self._wake(entry, now)
+            self._flush_s = now + FLUSH_EVERY_S if self._unschedulable else None
+
+    def next_wakeup(self) -> float | None:
+        """When `tick` next has something to do, if nothing else happens."""
+        times = [self._flush_s] if self._flush_s is not None else []
+        for heap in (self._backing_off, self._after_error):
+            while heap and _stale(heap[0]):
+                heapq.heappop(heap)
+            if heap:
+                times.append(heap[0][0])
+        return min(times) if times else None
+
+    def ready(self) -> bool:
+        """Whether `pop` would find a pod without time passing."""
+        while self._active and self._active[0][2].ticket != self._active[0][1]:
+            heapq.heappop(self._active)
+        while self._backing_off and _stale(self._backing_off[0]):
+            heapq.heappop(self._backing_off)
+        return bool(self._active or self._backing_off)
+
+    def changed(self, change: Change, now: float, plugins: Iterable[str]) -> None:
+        """Something happened: wake the pods that one of these plugins rejected and that it may help."""
+        for name in plugins:
+            waiting = self._by_plugin.get(name)
+            if waiting:
+                for entry in [e for e in waiting.values() if self.helps(name, e, change)]:
+                    self._wake(entry, now)
+        if self._gated and change.what & What.OBJECT:
+            for entry in [e for e in self._gated.values() if self.admits(e.pod)]:
+                del self._gated[entry.pod.uid]
+                self._enter(entry)
+
+    def wake(self, entry: QueuedPod, now: float) -> None:
+        """Wake one unschedulable pod, whatever rejected it."""
+        if entry.place is Place.UNSCHEDULABLE:
+            self._wake(entry, now)
+
+    # --- inside ---
+
+    def _enter(self, entry: QueuedPod) -> None:
+        if self.admits(entry.pod):
+            self._push_active(entry)
+        else:
+            entry.place = Place.GATED
+            self._gated[entry.pod.uid] = entry
+
+    def _ticket(self, entry: QueuedPod) -> int:
+        self._tickets += 1
+        entry.ticket = self._tickets
+        return entry.ticket
+
+    def _push_active(self, entry: QueuedPod) -> None:
+        entry.place = Place.ACTIVE
+        heapq.heappush(self._active, (self.key(entry.pod, entry.since_s), self._ticket(entry), entry))
+
+    def _back_off(self, entry: QueuedPod) -> None:
+        entry.place = Place.BACKOFF
+        key = self.key(entry.pod, entry.since_s)
+        heap = self._after_error if entry.failed_by_error else self._backing_off
+        heapq.heappush(heap, (entry.backoff_until_s, key, self._ticket(entry), entry))
+
+    def _park(self, entry: QueuedPod, now: float) -> None:
+        entry.place = Place.UNSCHEDULABLE
+        entry.ticket = 0
+        self._unschedulable[entry.pod.uid] = entry
+        for name in entry.rejected_by:
+            self._by_plugin.setdefault(name, {})[entry.pod.uid] = entry
+        if self._flush_s is None:
+            self._flush_s = now + FLUSH_EVERY_S
+
+    def _wake(self, entry: QueuedPod, now: float) -> None:
+        self._unlist(entry)
+        if not self.admits(entry.pod):
+            entry.place = Place.GATED
+            self._gated[entry.pod.uid] = entry
+        elif entry.backoff_until_s > now and not entry.skip_backoff:
+            self._back_off(entry)
+        else:
+            self._push_active(entry)
+
+    def _unlist(self, entry: QueuedPod) -> None:
+        uid = entry.pod.uid
+        self._gated.pop(uid, None)
+        if self._unschedulable.pop(uid, None) is not None:
+            for name in entry.rejected_by:
+                waiting = self._by_plugin[name]
+                waiting.pop(uid, None)
+                if not waiting:
+                    del self._by_plugin[name]
+
+    def _pop_active(self) -> QueuedPod | None:
+        while self._active:
+            _, ticket, entry = heapq.heappop(self._active)
+            if entry.ticket == ticket:
+                return entry
+        return None
+
+    def _pop_backing_off(self) -> QueuedPod | None:
+        """With nothing active, the first pod in backoff that did not fail by error."""
+        while self._backing_off:
+            _, _, ticket, entry = heapq.heappop(self._backing_off)
+            if entry.ticket == ticket:
+                return entry
+        return None
+
+
+def _stale(item: Timed) -> bool:
+    return item[3].ticket != item[2]
+
+
+def _differs(before: Pod, after: Pod) -> bool:
+    """Whether something changed that could let the pod fit now (not merely its status)."""
+    if before.template is not after.template and before.template != after.template:
+        return True
+    return before.gates != after.gates or before.requests != after.requests

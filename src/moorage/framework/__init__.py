@@ -1,0 +1,1 @@
+"""What a plugin is: extension points, statuses, profiles, plugin arguments, the registry and the runner."""

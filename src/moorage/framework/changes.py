@@ -1,0 +1,45 @@
+"""What can happen in a cluster, for deciding which waiting pods it may help (queueing hints)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntFlag, auto
+
+from moorage.core.nodes import Node
+from moorage.core.pods import Pod
+
+
+class What(IntFlag):
+    """Kinds of change. A plugin's `wakes` is the union of those that can turn its rejection into a yes."""
+
+    NODE_ADDED = auto()
+    NODE_ALLOCATABLE = auto()
+    NODE_LABELS = auto()
+    NODE_TAINTS = auto()
+    """Taints or spec.unschedulable."""
+    NODE_OTHER = auto()
+    """Anything else of a node that plugins read: images, declared features, annotations."""
+    POD_ADDED = auto()
+    """A pod stands on a node now (assumed ones included)."""
+    POD_UPDATED = auto()
+    """Labels or requests of a pod on a node changed."""
+    POD_REMOVED = auto()
+    """A pod left its node, or stopped counting there."""
+    OBJECT = auto()
+    """An object of another kind; `Plugin.wake_kinds` narrows it."""
+    SELF = auto()
+    """The waiting pod itself changed."""
+
+    NODE = NODE_ADDED | NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_OTHER
+    ANY = NODE | POD_ADDED | POD_UPDATED | POD_REMOVED | OBJECT | SELF
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change, with what is known about it."""
+
+    what: What
+    node: Node | None = None
+    pod: Pod | None = None
+    kind: str = ""
+    key: str = ""

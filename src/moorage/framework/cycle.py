@@ -1,0 +1,29 @@
+"""The decision on one pod, as plugins see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.core.pods import Pod, PodTemplate
+from moorage.core.state import ClusterState
+
+
+class Cycle:
+    """One pod, the state and the time. `memo` is for what a plugin prepares in one extension point for a later one."""
+
+    __slots__ = ("expires_s", "memo", "now", "pod", "state", "template")
+
+    def __init__(self, pod: Pod, state: ClusterState, now: float) -> None:
+        self.pod = pod
+        self.template: PodTemplate = pod.template
+        self.state = state
+        self.now = now
+        """Seconds since the epoch; the only clock a plugin may read."""
+        self.memo: dict[str, Any] = {}
+        """Keyed by plugin name; lives as long as the decision."""
+        self.expires_s: float | None = None
+
+    def expires(self, at_s: float) -> None:
+        """Say that the answer changes at this time even if nothing else happens; the engine looks again then."""
+        if self.expires_s is None or at_s < self.expires_s:
+            self.expires_s = at_s

@@ -1,0 +1,117 @@
+"""What a plugin is.
+
+A plugin is a class with a name, optionally arguments, and any of the methods below. The framework looks at which
+methods the class has; there is nothing else to register. Every method gets the `Cycle` of the pod being decided.
+
+Arrays: `rows` is `intp[n]`, ascending row numbers of the nodes to judge; what comes back has the same length and order.
+A plugin never changes the state, `rows` or anything it was given, and gives the same answer for the same question,
+whatever the order of the nodes.
+
+    pre_enqueue(pod) -> Status | None                    may the pod enter the queue? (None: yes)
+    queue_key(pod, since_s) -> tuple                     QueueSort: smallest first
+    pre_filter(cycle) -> Status | OnlyNodes | None       SKIP leaves the plugin's filter out
+    filter(cycle, rows) -> Rejections | None             None: all rows pass
+    filter_row(cycle, row) -> bool                       optional fast path for one row: True if it passes
+    post_filter(cycle, runner, diagnosis) -> Nomination | Status | None
+    pre_score(cycle, rows) -> Status | None              SKIP leaves the plugin's score out
+    score(cycle, rows) -> int64[n]                       0..100 unless `normalize` brings it there
+    score_row(cycle, row) -> int                         optional fast path for one row
+    normalize(cycle, scores) -> int64[n]                 over the feasible rows only; must return 0..100
+    reserve(cycle, row) -> Status | None ; unreserve(cycle, row) -> None
+    permit(cycle, row) -> Status | Hold | None
+    pre_bind(cycle, row) -> Status | Hold | None
+    bind(cycle, row) -> Command | Status                 Status SKIP: the next plugin binds
+    post_bind(cycle, row) -> None
+
+`filter_row` and `score_row` must agree with `filter` and `score`; the checks in `moorage.testing` compare them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from enum import IntEnum, StrEnum
+from typing import Any, ClassVar
+
+from moorage.core.pods import PodTemplate
+from moorage.core.state import ClusterState
+from moorage.framework.arguments import NoArgs, PluginArgs
+from moorage.framework.changes import Change, What
+
+
+class Point(StrEnum):
+    """Extension points, with the names that KubeSchedulerConfiguration gives them."""
+
+    PRE_ENQUEUE = "preEnqueue"
+    QUEUE_SORT = "queueSort"
+    PRE_FILTER = "preFilter"
+    FILTER = "filter"
+    POST_FILTER = "postFilter"
+    PRE_SCORE = "preScore"
+    SCORE = "score"
+    RESERVE = "reserve"
+    PERMIT = "permit"
+    PRE_BIND = "preBind"
+    BIND = "bind"
+    POST_BIND = "postBind"
+
+
+METHODS: dict[Point, str] = {
+    Point.PRE_ENQUEUE: "pre_enqueue",
+    Point.QUEUE_SORT: "queue_key",
+    Point.PRE_FILTER: "pre_filter",
+    Point.FILTER: "filter",
+    Point.POST_FILTER: "post_filter",
+    Point.PRE_SCORE: "pre_score",
+    Point.SCORE: "score",
+    Point.RESERVE: "reserve",
+    Point.PERMIT: "permit",
+    Point.PRE_BIND: "pre_bind",
+    Point.BIND: "bind",
+    Point.POST_BIND: "post_bind",
+}
+
+
+class Reads(IntEnum):
+    """What filter and score depend on besides what `sign` returns; decides how long their answers are kept."""
+
+    NODE = 0
+    """Only the node's own object: an answer is kept until that node changes (or `epoch` does)."""
+    PODS = 1
+    """The node's object and the pods on that node: kept until either changes."""
+    CLUSTER = 2
+    """Anything, time included: asked again at every decision. Always right, and the default."""
+
+
+class Plugin:
+    """Derive from this, set `name`, and define the extension points (see the module's docstring)."""
+
+    name: ClassVar[str]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    """Other names that configurations may use."""
+    Args: ClassVar[type[PluginArgs]] = NoArgs
+    """The declared arguments; unknown fields are errors."""
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wakes: ClassVar[What] = What.ANY
+    """Which changes can turn a rejection by this plugin into a yes."""
+    wake_kinds: ClassVar[frozenset[str] | None] = None
+    """For What.OBJECT: the kinds that matter, None for all."""
+
+    def __init__(self, args: Any = None) -> None:
+        self.args = args
+
+    def sign(self, template: PodTemplate) -> Hashable:
+        """The part of the pod that this plugin reads: pods with equal signs get equal answers."""
+        return template
+
+    def epoch(self, state: ClusterState) -> Hashable:  # noqa: ARG002 - part of the interface
+        """Changes whenever all kept answers of this plugin become wrong at once."""
+        return 0
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:  # noqa: ARG002 - part of the interface
+        """Whether this change may let a pod fit that this plugin rejected; asked only for changes in `wakes`."""
+        return True
+
+    @classmethod
+    def points(cls) -> frozenset[Point]:
+        """The extension points that this class has."""
+        return frozenset(point for point, method in METHODS.items() if hasattr(cls, method))

@@ -1,0 +1,179 @@
+"""From what a configuration says about a profile to the plugins that run, in order, with their weights.
+
+The rules are kube-scheduler's:
+- The default plugins count as if they stood in multiPoint. A multiPoint entry of the same name takes a default's place
+  and brings its own weight; other multiPoint entries follow the defaults. `disabled` removes defaults, never what the
+  same set enables.
+- multiPoint enables a plugin at every extension point it has, except where that point's own set disables it; `*` there
+  leaves only what the point itself enables.
+- At a point, first come its own entries that multiPoint has too (in the point's order), then the rest of multiPoint,
+  then the point's other entries.
+- A weight at `score` wins over one in multiPoint; 0 stands for 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moorage.core.frozen import FrozenDict
+from moorage.framework.configuration import ALL, Configuration, Entry, PluginSet, ProfileConfiguration
+from moorage.framework.defaults import DEFAULT_PLUGINS
+from moorage.framework.plugin import Plugin, Point
+from moorage.framework.registry import Registry
+
+MAX_NODE_SCORE = 100
+MAX_TOTAL_SCORE = 2**63 - 1
+_EMPTY = PluginSet()
+
+
+class ProfileError(ValueError):
+    """A profile that cannot run; the message is one line. `plugin` is the plugin that refused, if one did."""
+
+    def __init__(self, message: str, plugin: str = "") -> None:
+        super().__init__(message)
+        self.plugin = plugin
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """The names of the plugins at each point, in order, before any plugin is built."""
+
+    names: Mapping[Point, tuple[str, ...]]
+    weights: Mapping[str, int]
+    missing: tuple[str, ...]
+    """Default plugins that this profile would run if the registry had them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortcoming:
+    """Why the plugins of a profile do not make a scheduler."""
+
+    point: Point
+    value: tuple[str, ...]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """The plugins that decide on the pods of one scheduler name; built once, and the same objects at every point."""
+
+    scheduler_name: str
+    by_point: Mapping[Point, tuple[Plugin, ...]]
+    weights: Mapping[str, int]
+    """Of every plugin at Score, by name; at least 1."""
+
+    def at(self, point: Point) -> tuple[Any, ...]:
+        """The plugins of a point, in the order in which they run."""
+        return self.by_point.get(point, ())
+
+    def weight(self, name: str) -> int:
+        """What the score of a plugin is multiplied with."""
+        return self.weights.get(name, 1)
+
+    @property
+    def queue_sort(self) -> Plugin:
+        """The plugin that orders the queue; every profile of a configuration has the same."""
+        return self.by_point[Point.QUEUE_SORT][0]
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Every plugin of the profile once, in the order in which it first appears."""
+        return tuple({plugin.name: plugin for point in Point for plugin in self.at(point)}.values())
+
+
+def resolve(profile: ProfileConfiguration, registry: Registry) -> Resolution:
+    """Work out who runs where. Names that the registry does not have are left out."""
+    everywhere = _merge(DEFAULT_PLUGINS, profile.multi_point)
+    known = [entry for entry in everywhere if entry.name in registry]
+    names = {point: _order(point, profile.points.get(point, _EMPTY), known, registry) for point in Point}
+    score_entries = (*profile.points.get(Point.SCORE, _EMPTY).enabled, *known)
+    missing = tuple(e.name for e in everywhere if e.name not in registry and e not in profile.multi_point.enabled)
+    return Resolution(FrozenDict(names), FrozenDict(_weights(score_entries, registry)), missing)
+
+
+def shortcomings(resolution: Resolution) -> tuple[Shortcoming, ...]:
+    """What keeps the profile from running."""
+    found: list[Shortcoming] = []
+    queue_sort, bind = resolution.names[Point.QUEUE_SORT], resolution.names[Point.BIND]
+    if len(queue_sort) != 1:
+        message = "exactly one queue sort plugin is needed; enable PrioritySort and disable others"
+        found.append(Shortcoming(Point.QUEUE_SORT, queue_sort, message))
+    if not bind:
+        found.append(Shortcoming(Point.BIND, bind, "at least one bind plugin is needed; enable DefaultBinder"))
+    if sum(resolution.weights.values()) * MAX_NODE_SCORE > MAX_TOTAL_SCORE:
+        message = "the sum of all scores would overflow; use smaller weights"
+        found.append(Shortcoming(Point.SCORE, tuple(resolution.weights), message))
+    return tuple(found)
+
+
+def build_profile(profile: ProfileConfiguration, registry: Registry) -> Profile:
+    """Resolve the profile and build its plugins; `ProfileError` where that is impossible."""
+    resolution = resolve(profile, registry)
+    for shortcoming in shortcomings(resolution):
+        raise ProfileError(f"profile {profile.scheduler_name}: {shortcoming.point}: {shortcoming.message}")
+    built: dict[str, Plugin] = {}
+    for names in resolution.names.values():
+        for name in names:
+            if name not in built:
+                built[name] = _build(name, profile, registry)
+    by_point = {point: tuple(built[name] for name in names) for point, names in resolution.names.items()}
+    at_score = {name: resolution.weights[name] for name in resolution.names[Point.SCORE]}
+    return Profile(profile.scheduler_name, FrozenDict(by_point), FrozenDict(at_score))
+
+
+def build_profiles(configuration: Configuration, registry: Registry) -> tuple[Profile, ...]:
+    """All profiles of a configuration, in its order."""
+    return tuple(build_profile(profile, registry) for profile in configuration.profiles)
+
+
+def _merge(defaults: Iterable[Entry], changes: PluginSet) -> list[Entry]:
+    """The multiPoint entries: defaults with the profile's changes applied."""
+    replaced = {entry.name: entry for entry in changes.enabled}
+    kept: dict[str, Entry] = {}
+    if ALL not in changes.disabled:
+        kept = {e.name: replaced.get(e.name, e) for e in defaults if e.name not in changes.disabled}
+    for entry in changes.enabled:
+        kept.setdefault(entry.name, entry)
+    return list(kept.values())
+
+
+def _order(point: Point, own: PluginSet, everywhere: Iterable[Entry], registry: Registry) -> tuple[str, ...]:
+    """The plugins at one point, given its own set and the multiPoint entries."""
+    enabled = _having(point, own.enabled, registry)
+    if ALL in own.disabled:
+        return tuple(enabled)
+    general = [name for name in _having(point, everywhere, registry) if name not in own.disabled]
+    overriding = [name for name in enabled if name in general]
+    general_only = [name for name in general if name not in enabled]
+    return (*overriding, *general_only, *(name for name in enabled if name not in general))
+
+
+def _weights(entries: Iterable[Entry], registry: Registry) -> dict[str, int]:
+    weights: dict[str, int] = {}
+    for entry in entries:
+        if _has(registry, entry.name, Point.SCORE):
+            weights.setdefault(entry.name, entry.weight or 1)
+    return weights
+
+
+def _having(point: Point, entries: Iterable[Entry], registry: Registry) -> list[str]:
+    return list(dict.fromkeys(entry.name for entry in entries if _has(registry, entry.name, point)))
+
+
+def _has(registry: Registry, name: str, point: Point) -> bool:
+    cls = registry.get(name)
+    return cls is not None and point in cls.points()
+
+
+def _build(name: str, profile: ProfileConfiguration, registry: Registry) -> Plugin:
+    cls = registry.get(name)
+    if cls is None:
+        raise ProfileError(f"profile {profile.scheduler_name}: no plugin is called {name}", name)
+    try:
+        args = profile.args.get(name)
+        return cls(cls.Args() if args is None else args)
+    except Exception as error:  # the constructor may be a stranger's; whatever it raises becomes one line
+        reason = (str(error).splitlines() or [""])[0] or type(error).__name__
+        raise ProfileError(f"profile {profile.scheduler_name}: {name} refused its arguments: {reason}", name) from error

@@ -1,0 +1,226 @@
+"""Kept answers: per class of equal pods, which rows pass and what they score, repaired only where rows changed.
+
+A *class* is the tuple of what the plugins of a profile read of a pod (`Plugin.sign`). Answers of plugins that read only
+the node live in a `NodeView`, shared by all classes that look equal to those plugins; answers of plugins that also read
+the pods on the node are added in a `ClassView`. Plugins that read anything else are asked at every decision.
+
+Invariant: after `refresh`, a view equals one built anew; `tests/framework/test_views.py` compares after random events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from moorage.core.arrays import Ints, Mask, Rows
+from moorage.core.state import ClusterState
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin
+
+INFEASIBLE = -1
+"""The rank of a row that some filter rejected; scores are never negative."""
+
+_ROW_BY_ROW = 8
+"""Up to this many changed rows are repaired one by one, more with one call on all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """A score plugin with its weight; `normalizes` if the scores mean something only over the feasible rows."""
+
+    plugin: Any
+    weight: int
+    normalizes: bool
+
+
+@dataclass(slots=True)
+class RawColumn:
+    """Raw scores of a normalising plugin, int64[capacity]; `flat` while all living rows have the same one."""
+
+    scorer: Scorer
+    values: Ints
+    flat: bool = True
+
+
+class NodeView:
+    """What the plugins that read only nodes say: `mask` bool[capacity], `fixed` int64[capacity] and raw columns."""
+
+    def __init__(self, filters: tuple[Any, ...], scorers: tuple[Scorer, ...]) -> None:
+        self._filters = filters
+        self._scorers = tuple(s for s in scorers if not s.normalizes)
+        self.raws = [RawColumn(s, np.zeros(0, dtype=np.int64)) for s in scorers if s.normalizes]
+        self._keyed = _with_epoch(filters, scorers)
+        self.version = 0
+        """Rises whenever all rows were judged anew."""
+        self.mask: Mask = np.zeros(0, dtype=np.bool_)
+        self.fixed: Ints = np.zeros(0, dtype=np.int64)
+        self.all_pass = False
+        """Whether every living row passes, so that `state.rows()` itself may be handed on."""
+        self._position = -1
+        self._epochs: tuple[Hashable, ...] = ()
+
+    def refresh(self, cycle: Cycle) -> None:
+        """Bring the columns up to date."""
+        state = cycle.state
+        log = state.node_log
+        epochs = tuple(plugin.epoch(state) for plugin in self._keyed)
+        if self._position == log.position and epochs == self._epochs:
+            return
+        changed = log.since(self._position) if len(self.mask) == state.capacity and epochs == self._epochs else None
+        if changed is None or len(changed) > state.capacity // 4:
+            self._build(cycle)
+        else:
+            self._fill(cycle, _living(state, changed))
+            self._blank(state, changed)
+        self._position, self._epochs = log.position, epochs
+        self.all_pass = bool(np.count_nonzero(self.mask) == state.node_count)
+
+    def _build(self, cycle: Cycle) -> None:
+        state = cycle.state
+        self.mask = np.zeros(state.capacity, dtype=np.bool_)
+        self.fixed = np.zeros(state.capacity, dtype=np.int64)
+        for raw in self.raws:
+            raw.values = np.zeros(state.capacity, dtype=np.int64)
+        self.version += 1
+        self._fill(cycle, state.rows())
+
+    def _fill(self, cycle: Cycle, rows: Rows) -> None:
+        if not len(rows):
+            return
+        self.mask[rows] = passing(self._filters, cycle, rows)
+        self.fixed[rows] = weighted(self._scorers, cycle, rows)
+        for raw in self.raws:
+            raw.values[rows] = raw.scorer.plugin.score(cycle, rows)
+            everywhere = raw.values[cycle.state.rows()]
+            raw.flat = bool((everywhere == everywhere[0]).all())
+
+    def _blank(self, state: ClusterState, rows: Iterable[int]) -> None:
+        for row in rows:
+            if not state.alive[row]:
+                self.mask[row] = False
+
+
+class ClassView:
+    """What all keepable plugins say about a class of equal pods.
+
+    `rank` is int64[capacity]: the sum of the weighted scores that need no normalisation, INFEASIBLE where a filter
+    rejects.
+    """
+
+    def __init__(self, nodes: NodeView, filters: tuple[Any, ...], scorers: tuple[Scorer, ...]) -> None:
+        self.nodes = nodes
+        self._filters = filters
+        self._scorers = scorers
+        self.rank: Ints = np.zeros(0, dtype=np.int64)
+        self._row_filters = [_row_filter(plugin) for plugin in filters]
+        self._row_scorers = [(_row_score(s.plugin), s.weight) for s in scorers]
+        self._node_position = -1
+        self._pod_position = -1
+        self._epochs: tuple[Hashable, ...] = ()
+        self._keyed = _with_epoch(filters, scorers)
+        self._version = -1
+
+    def refresh(self, cycle: Cycle) -> None:
+        """Bring `rank` up to date."""
+        state = cycle.state
+        node_end, pod_end = state.node_log.position, state.pod_log.position
+        self.nodes.refresh(cycle)
+        changed = self._changed_rows(state)
+        if changed is None:
+            self._build(cycle)
+        elif len(changed) <= _ROW_BY_ROW:
+            for row in changed:
+                self._repair(cycle, row)
+        else:
+            rows = np.array(sorted(changed), dtype=np.intp)
+            self.rank[rows] = INFEASIBLE
+            self._fill(cycle, rows[self.nodes.mask[rows]])
+        self._node_position, self._pod_position = node_end, pod_end
+
+    def feasible_rows(self) -> Rows:
+        """Rows that all kept filters pass, ascending."""
+        return np.flatnonzero(self.rank >= 0)
+
+    def _changed_rows(self, state: ClusterState) -> set[int] | None:
+        epochs = tuple(plugin.epoch(state) for plugin in self._keyed)
+        if self._version != self.nodes.version or len(self.rank) != state.capacity or epochs != self._epochs:
+            self._epochs, self._version = epochs, self.nodes.version
+            return None
+        by_pods = state.pod_log.since(self._pod_position)
+        by_nodes = state.node_log.since(self._node_position)
+        if by_pods is None or by_nodes is None or len(by_pods) + len(by_nodes) > state.capacity // 2:
+            return None
+        return {*by_pods, *by_nodes}
+
+    def _build(self, cycle: Cycle) -> None:
+        state = cycle.state
+        self.rank = np.full(state.capacity, INFEASIBLE, dtype=np.int64)
+        rows = state.rows() if self.nodes.all_pass else np.flatnonzero(self.nodes.mask)
+        self._fill(cycle, rows)
+
+    def _fill(self, cycle: Cycle, rows: Rows) -> None:
+        if not len(rows):
+            return
+        good = passing(self._filters, cycle, rows)
+        if not good.all():
+            rows = rows[good]
+        if len(rows):
+            self.rank[rows] = self.nodes.fixed[rows] + weighted(self._scorers, cycle, rows)
+
+    def _repair(self, cycle: Cycle, row: int) -> None:
+        rank = INFEASIBLE
+        if self.nodes.mask[row] and all(passes(cycle, row) for passes in self._row_filters):
+            rank = int(self.nodes.fixed[row])
+            for score, weight in self._row_scorers:
+                rank += weight * score(cycle, row)
+        self.rank[row] = rank
+
+
+def passing(filters: Iterable[Any], cycle: Cycle, rows: Rows) -> Mask:
+    """Which of the rows all of these filters pass, shape (len(rows),)."""
+    mask: Mask = np.ones(len(rows), dtype=np.bool_)
+    for plugin in filters:
+        rejections = plugin.filter(cycle, rows)
+        if rejections is not None:
+            mask &= rejections.bits == 0
+    return mask
+
+
+def weighted(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> Ints:
+    """The sum of weight times score, for scores that need no normalisation, int64[len(rows)]."""
+    total: Ints = np.zeros(len(rows), dtype=np.int64)
+    for scorer in scorers:
+        scores = scorer.plugin.score(cycle, rows)
+        total += scores if scorer.weight == 1 else scores * scorer.weight
+    return total
+
+
+def _living(state: ClusterState, rows: Iterable[int]) -> Rows:
+    return np.array(sorted(row for row in set(rows) if state.alive[row]), dtype=np.intp)
+
+
+def _with_epoch(filters: Iterable[Any], scorers: Iterable[Scorer]) -> tuple[Any, ...]:
+    plugins = {id(plugin): plugin for plugin in (*filters, *(scorer.plugin for scorer in scorers))}
+    return tuple(plugin for plugin in plugins.values() if type(plugin).epoch is not Plugin.epoch)
+
+
+def _row_filter(plugin: Any) -> Any:
+    found = getattr(plugin, "filter_row", None)
+    if found is not None:
+        return found
+
+    def one_row(cycle: Cycle, row: int) -> bool:
+        rejections = plugin.filter(cycle, np.array([row], dtype=np.intp))
+        return rejections is None or not rejections.bits[0]
+
+    return one_row
+
+
+def _row_score(plugin: Any) -> Any:
+    found = getattr(plugin, "score_row", None)
+    return (
+        found if found is not None else lambda cycle, row: int(plugin.score(cycle, np.array([row], dtype=np.intp))[0])
+    )

@@ -1,0 +1,414 @@
+"""NodeResourcesFit: a node must have room for what the pod requests; emptier or fuller nodes score better.
+
+Filter compares real requests. Score counts cpu and memory with kube-scheduler's defaults for containers that request
+nothing, and every other resource as requested. A resource that the node does not have does not count for that node; a
+scalar resource that the pod does not request does not count at all.
+
+Percentages are integers, rounded down. The vector path divides in floating point where that provably gives the same
+integer (amounts up to `_EXACT_WHOLE`, 81 TiB), since it is ten times faster.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from moorage.core.arrays import Floats, Ints, Mask, Rows
+from moorage.core.columns import CPU_COLUMN, EPHEMERAL_COLUMN, MEMORY_COLUMN, PODS_COLUMN, ResourceColumns
+from moorage.core.labelnames import is_qualified_name
+from moorage.core.pods import PodTemplate
+from moorage.core.resourcenames import is_extended_resource, is_scalar_resource
+from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Requests
+from moorage.core.state import ClusterState
+from moorage.framework.arguments import PluginArgs
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.status import MAX_REASONS, Reason, Rejections
+
+_MAX_SCORE = 100
+_EXACT_WHOLE = 2**53 // _MAX_SCORE
+_WIDE_WHOLE = (2**63 - 1) // _MAX_SCORE
+"""Above this, a hundred times the amount does not fit into 64 bits."""
+_KEPT_PLANS = 4096
+_NAMED_RESOURCES = (MAX_REASONS - 1) // 2 - 1
+"""Resources beyond these share one pair of reasons."""
+
+
+class ScoringType(StrEnum):
+    """How use turns into a score."""
+
+    LEAST_ALLOCATED = "LeastAllocated"
+    MOST_ALLOCATED = "MostAllocated"
+    REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+class ResourceWeight(PluginArgs):
+    """A resource that counts for the score; a weight of 0 stands for 1."""
+
+    name: str
+    weight: Annotated[int, Field(ge=0, le=100)] = 1
+
+
+class ShapePoint(PluginArgs):
+    """A point of the scoring function: at this utilization in percent, this score out of 10."""
+
+    utilization: Annotated[int, Field(ge=0, le=100)]
+    score: Annotated[int, Field(ge=0, le=10)]
+
+
+class RequestedToCapacityRatio(PluginArgs):
+    """The scoring function, straight between its points and level outside."""
+
+    shape: Annotated[tuple[ShapePoint, ...], Field(strict=False, min_length=1)]
+
+    @field_validator("shape")
+    @classmethod
+    def _rising(cls, shape: tuple[ShapePoint, ...]) -> tuple[ShapePoint, ...]:
+        for before, after in zip(shape, shape[1:], strict=False):
+            if before.utilization >= after.utilization:
+                raise ValueError(
+                    f"utilization {after.utilization} follows {before.utilization}; sort the points in increasing order"
+                )
+        return shape
+
+
+_DEFAULT_RESOURCES = (ResourceWeight(name=CPU), ResourceWeight(name=MEMORY))
+
+
+class ScoringStrategy(PluginArgs):
+    """Which resources count for the score, and how. No resources means cpu and memory."""
+
+    type: Annotated[ScoringType, Field(strict=False)] = ScoringType.LEAST_ALLOCATED
+    resources: Annotated[tuple[ResourceWeight, ...], Field(strict=False)] = _DEFAULT_RESOURCES
+    requested_to_capacity_ratio: RequestedToCapacityRatio | None = None
+
+    @model_validator(mode="after")
+    def _ratio_fits_type(self) -> Self:
+        has_ratio = self.requested_to_capacity_ratio is not None
+        if has_ratio != (self.type is ScoringType.REQUESTED_TO_CAPACITY_RATIO):
+            remedy = "remove requestedToCapacityRatio" if has_ratio else "add requestedToCapacityRatio with a shape"
+            raise ValueError(f"type is {self.type}; {remedy}")
+        return self
+
+
+class NodeResourcesFitArgs(PluginArgs):
+    """Extended resources that Filter ignores (by name, or by what stands before the slash), and the scoring."""
+
+    ignored_resources: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    ignored_resource_groups: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    scoring_strategy: ScoringStrategy = ScoringStrategy()
+
+    @field_validator("ignored_resources")
+    @classmethod
+    def _names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        bad = [name for name in names if not is_qualified_name(name)]
+        if bad:
+            raise ValueError(f"{', '.join(map(repr, bad))}: write resource names such as example.com/gpu")
+        return names
+
+    @field_validator("ignored_resource_groups")
+    @classmethod
+    def _groups(cls, groups: tuple[str, ...]) -> tuple[str, ...]:
+        bad = [group for group in groups if "/" in group or not is_qualified_name(group)]
+        if bad:
+            raise ValueError(f"{', '.join(map(repr, bad))}: write resource groups without a slash, such as example.com")
+        return groups
+
+
+class _Check(NamedTuple):
+    """One comparison of Filter; the reasons' numbers are equal where removing pods can always help (`pods`)."""
+
+    column: int | None
+    """None while no node and no pod has named the resource."""
+    amount: int
+    short_bit: int
+    hopeless_bit: int
+
+
+class _Part(NamedTuple):
+    """One resource of Score; `assumed` is its row in `score_requested`, -1 where real requests count."""
+
+    column: int
+    assumed: int
+    amount: int
+    weight: int
+
+
+class _Plan(NamedTuple):
+    """What one set of requests means on one state's columns."""
+
+    checks: tuple[_Check, ...]
+    reasons: tuple[Reason, ...]
+    parts: tuple[_Part, ...]
+
+
+class _Whole(NamedTuple):
+    """An allocatable column for dividing: float64[capacity], infinite where a node has none of the resource."""
+
+    amounts: Floats
+    everywhere: bool
+    """Whether every living node has it."""
+    exact: bool
+
+
+class NodeResourcesFit(Plugin):
+    """Room for the pod's requests, and how full the node is with the pod on it."""
+
+    name: ClassVar[str] = "NodeResourcesFit"
+    Args: ClassVar[type[PluginArgs]] = NodeResourcesFitArgs
+    reads: ClassVar[Reads] = Reads.PODS
+    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_ALLOCATABLE | What.POD_REMOVED | What.POD_UPDATED | What.SELF
+
+    def __init__(self, args: NodeResourcesFitArgs | None = None) -> None:
+        self.args: NodeResourcesFitArgs = args or NodeResourcesFitArgs()
+        strategy = self.args.scoring_strategy
+        self._least = strategy.type is ScoringType.LEAST_ALLOCATED
+        self._weights = {r.name: r.weight or 1 for r in strategy.resources or _DEFAULT_RESOURCES}
+        self._ratio_scores = _ratio_scores(strategy)
+        self._ratio_list: list[int] = [] if self._ratio_scores is None else self._ratio_scores.tolist()
+        self._ignored = frozenset(self.args.ignored_resources)
+        self._ignored_groups = frozenset(self.args.ignored_resource_groups)
+        self._resources: ResourceColumns | None = None
+        self._known = 0
+        self._plans: dict[Requests, _Plan] = {}
+        self._last: tuple[Requests, _Plan] | None = None
+        self._wholes: dict[int, _Whole] = {}
+        self._wholes_position = -1
+
+    def sign(self, template: PodTemplate) -> Requests:
+        """The requests, nothing else."""
+        return template.requests
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:
+        """A node helps if the pod fits on it while it is empty; each pod that leaves frees at least its own place."""
+        node = change.node
+        if node is None:
+            return True
+        wanted = ((PODS, 1), *self._checked(template.requests))
+        return all(amount <= node.allocatable.get(name, 0) for name, amount in wanted)
+
+    # --- Filter ---
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        """Reject rows where any request exceeds what is left; hopeless where it exceeds what there is."""
+        state = cycle.state
+        resources = state.resources
+        plan = self._plan(resources, cycle.template.requests)
+        bits: Ints | None = None
+        for column, amount, short_bit, hopeless_bit in plan.checks:
+            if column is None:
+                found = np.full(len(rows), hopeless_bit, dtype=np.int64)
+            else:
+                offered = state.pick(resources.allocatable[column], rows)
+                free = np.subtract(offered, state.pick(resources.requested[column], rows))
+                short: Mask = np.less(free, amount)
+                if not short.any():
+                    continue
+                kind = np.add(short.view(np.uint8), np.less(offered, amount).view(np.uint8))
+                found = np.array((0, short_bit, hopeless_bit), dtype=np.int64).take(kind)
+            bits = found if bits is None else np.bitwise_or(bits, found, out=bits)
+        return None if bits is None else Rejections(bits, plan.reasons)
+
+    def filter_row(self, cycle: Cycle, row: int) -> bool:
+        """Whether one row has room."""
+        resources = cycle.state.resources
+        allocatable, requested = resources.allocatable.item, resources.requested.item
+        for column, amount, _, _ in self._plan(resources, cycle.template.requests).checks:
+            if column is None or allocatable(column, row) - requested(column, row) < amount:
+                return False
+        return True
+
+    # --- Score ---
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        """The weighted mean over the resources, 0..100."""
+        state = cycle.state
+        parts = self._plan(state.resources, cycle.template.requests).parts
+        if self._ratio_scores is not None:
+            return self._score_ratio(state, parts, rows, self._ratio_scores)
+        total: Ints | None = None
+        everywhere = True
+        for part in parts:
+            percent = self._percents(state, part, rows)
+            if part.weight != 1:
+                percent *= part.weight
+            total = percent if total is None else np.add(total, percent, out=total)
+            everywhere = everywhere and self._whole(state, part.column).everywhere
+        if total is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        if everywhere:
+            return np.floor_divide(total, sum(part.weight for part in parts), out=total)
+        weights = np.zeros(len(rows), dtype=np.int64)
+        for part in parts:
+            weights += part.weight * (state.pick(state.resources.allocatable[part.column], rows) > 0)
+        return np.floor_divide(total, np.maximum(weights, 1, out=weights), out=total)
+
+    def score_row(self, cycle: Cycle, row: int) -> int:
+        """The score of one row."""
+        resources = cycle.state.resources
+        allocatable, requested = resources.allocatable.item, resources.requested.item
+        assumed = resources.score_requested.item
+        total = weights = 0
+        for column, assumed_row, amount, weight in self._plan(resources, cycle.template.requests).parts:
+            whole = allocatable(column, row)
+            if not whole:
+                continue
+            used = amount + (requested(column, row) if assumed_row < 0 else assumed(assumed_row, row))
+            if used > whole:
+                used = whole
+            if self._least:
+                used = whole - used
+            percent = used * _MAX_SCORE // whole if whole <= _WIDE_WHOLE else _wide_percent(used, whole)
+            if self._ratio_list:
+                percent = self._ratio_list[percent]
+                if not percent:
+                    continue
+            total += percent * weight
+            weights += weight
+        if not weights:
+            return 0
+        return (2 * total + weights) // (2 * weights) if self._ratio_list else total // weights
+
+    def _score_ratio(self, state: ClusterState, parts: tuple[_Part, ...], rows: Rows, scores: Ints) -> Ints:
+        """The weighted mean of the scoring function, to the nearest integer; what scores 0 does not count."""
+        total: Ints = np.zeros(len(rows), dtype=np.int64)
+        weights: Ints = np.zeros(len(rows), dtype=np.int64)
+        for part in parts:
+            found = scores.take(self._percents(state, part, rows))
+            if not self._whole(state, part.column).everywhere:
+                found *= state.pick(state.resources.allocatable[part.column], rows) > 0
+            total += found * part.weight
+            weights += (found > 0) * part.weight
+        return np.floor_divide(2 * total + weights, np.maximum(2 * weights, 1))
+
+    def _percents(self, state: ClusterState, part: _Part, rows: Rows) -> Ints:
+        """What is left (LeastAllocated) or used, in percent of the row's allocatable; 0 or junk where that is 0."""
+        resources = state.resources
+        offered = state.pick(resources.allocatable[part.column], rows)
+        column = resources.requested[part.column] if part.assumed < 0 else resources.score_requested[part.assumed]
+        amount: Ints = np.add(state.pick(column, rows), part.amount)
+        if self._least:
+            np.subtract(offered, amount, out=amount)
+            np.maximum(amount, 0, out=amount)
+        else:
+            np.minimum(amount, offered, out=amount)
+        whole = self._whole(state, part.column)
+        if not whole.exact:
+            return _wide_percents(amount, offered)
+        amount *= _MAX_SCORE
+        percent: Floats = np.divide(amount, state.pick(whole.amounts, rows))
+        return percent.astype(np.int64)
+
+    # --- what is kept between decisions ---
+
+    def _plan(self, resources: ResourceColumns, requests: Requests) -> _Plan:
+        if resources is self._resources and len(resources.names) == self._known:
+            last = self._last
+            if last is not None and last[0] is requests:
+                return last[1]
+        else:
+            self._plans.clear()
+            self._wholes.clear()
+            self._resources, self._known = resources, len(resources.names)
+        plan = self._plans.get(requests)
+        if plan is None:
+            if len(self._plans) >= _KEPT_PLANS:
+                self._plans.clear()
+            plan = self._plans[requests] = self._make_plan(resources, requests)
+        self._last = (requests, plan)
+        return plan
+
+    def _make_plan(self, resources: ResourceColumns, requests: Requests) -> _Plan:
+        checks = [_Check(PODS_COLUMN, 1, 1, 1)]
+        reasons = [Reason("Too many pods")]
+        checked = self._checked(requests)
+        shared = ", ".join(name for name, _ in checked[_NAMED_RESOURCES:])
+        for number, (name, amount) in enumerate(checked):
+            bit = 1 + 2 * min(number, _NAMED_RESOURCES)
+            checks.append(_Check(resources.known(name), amount, 1 << bit, 1 << bit + 1))
+            if number <= _NAMED_RESOURCES:
+                text = f"Insufficient {shared if number == _NAMED_RESOURCES else name}"
+                reasons += (Reason(text), Reason(text, resolvable=False))
+        return _Plan(tuple(checks), tuple(reasons), tuple(self._parts(resources, requests)))
+
+    def _checked(self, requests: Requests) -> list[tuple[str, int]]:
+        """The requests that Filter compares: cpu, memory and ephemeral storage first, as kube-scheduler lists them."""
+        amounts = dict(requests.amounts)
+        core = [(name, amounts[name]) for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if amounts.get(name, 0) > 0]
+        return core + [
+            (name, amount)
+            for name, amount in requests.amounts
+            if amount > 0 and is_scalar_resource(name) and not self._ignores(name)
+        ]
+
+    def _ignores(self, name: str) -> bool:
+        if not is_extended_resource(name):
+            return False
+        return name in self._ignored or name.partition("/")[0] in self._ignored_groups
+
+    def _parts(self, resources: ResourceColumns, requests: Requests) -> list[_Part]:
+        parts = []
+        for name, weight in self._weights.items():
+            column = resources.known(name)
+            if name == CPU:
+                parts.append(_Part(CPU_COLUMN, 0, requests.score_cpu_milli, weight))
+            elif name == MEMORY:
+                parts.append(_Part(MEMORY_COLUMN, 1, requests.score_memory_bytes, weight))
+            elif name == EPHEMERAL_STORAGE:
+                parts.append(_Part(EPHEMERAL_COLUMN, -1, requests.get(name), weight))
+            elif column is not None and is_scalar_resource(name) and requests.get(name):
+                parts.append(_Part(column, -1, requests.get(name), weight))
+        return parts
+
+    def _whole(self, state: ClusterState, column: int) -> _Whole:
+        position = state.node_log.position
+        if position != self._wholes_position:
+            self._wholes.clear()
+            self._wholes_position = position
+        found = self._wholes.get(column)
+        if found is None:
+            offered = state.resources.allocatable[column]
+            has_some = offered > 0
+            amounts = np.where(has_some, offered, np.inf)
+            exact = not len(offered) or int(offered.max()) <= _EXACT_WHOLE
+            found = self._wholes[column] = _Whole(amounts, bool(has_some[state.rows()].all()), exact)
+        return found
+
+
+def _ratio_scores(strategy: ScoringStrategy) -> Ints | None:
+    """The scoring function at every whole percent, int64[101] in 0..100; None for the other strategies."""
+    if strategy.requested_to_capacity_ratio is None:
+        return None
+    points = [(p.utilization, 10 * p.score) for p in strategy.requested_to_capacity_ratio.shape]
+    return np.array([_between(points, utilization) for utilization in range(101)], dtype=np.int64)
+
+
+def _between(points: list[tuple[int, int]], utilization: int) -> int:
+    """The broken line at one place; steps are cut off towards the point on the left."""
+    left_at, left = points[0]
+    if utilization <= left_at:
+        return left
+    for right_at, right in points[1:]:
+        if utilization <= right_at:
+            step = abs(right - left) * (utilization - left_at) // (right_at - left_at)
+            return left + step if right >= left else left - step
+        left_at, left = right_at, right
+    return left
+
+
+def _wide_percent(amount: int, whole: int) -> int:
+    """Percent for amounts so large that a hundredth of the whole is precise enough."""
+    return min(_MAX_SCORE, amount // (whole // _MAX_SCORE))
+
+
+def _wide_percents(amount: Ints, whole: Ints) -> Ints:
+    """Percent in integers, for columns with amounts that floating point cannot divide exactly; 0 where whole is 0."""
+    wide = whole > _WIDE_WHOLE
+    small = np.where(wide, 0, amount) * _MAX_SCORE // np.maximum(whole, 1)
+    large = np.minimum(amount // np.maximum(whole // _MAX_SCORE, 1), _MAX_SCORE)
+    percents: Ints = np.where(wide, large, small)
+    return percents

@@ -1,0 +1,1 @@
+"""Virtual clock, embedded cluster and the same engine: scenarios and reports."""

@@ -1,0 +1,166 @@
+"""Configuration files: every document becomes a value, or every problem in all of them is listed.
+
+A file holds at most one `KubeSchedulerConfiguration` (`kubescheduler.config.k8s.io/v1`) and one document for each of
+the other ways in (`moorage.dev/v1alpha1`). Nothing in it is passed over without a word: what Moorage does not do is in
+`Reading.notices`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from moorage.core.problems import ABSENT, Problem
+from moorage.framework.configuration import Configuration, WayIn
+from moorage.framework.profiles import Profile, ProfileError, build_profile, build_profiles
+from moorage.framework.registry import Registry, closest
+from moorage.wire.configuration.findings import Findings
+from moorage.wire.configuration.scheduler import read_scheduler
+from moorage.wire.configuration.schema import WayInShape
+from moorage.wire.configuration.shapes import read_shape, without_nulls
+from moorage.wire.documents import read_documents
+from moorage.wire.place import Document, Place, show_file
+
+__all__ = ["Reading", "default_reading", "is_configuration", "read_configuration", "read_configuration_documents"]
+
+SCHEDULER_GROUP = "kubescheduler.config.k8s.io"
+SCHEDULER_API = f"{SCHEDULER_GROUP}/v1"
+SCHEDULER_KIND = "KubeSchedulerConfiguration"
+MOORAGE_GROUP = "moorage.dev"
+MOORAGE_API = f"{MOORAGE_GROUP}/v1alpha1"
+WAY_IN_KINDS = ("ExtenderConfiguration", "WebhookConfiguration", "KeeperConfiguration")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a configuration file says. With problems there is no configuration, and there are no profiles."""
+
+    configuration: Configuration | None
+    profiles: tuple[Profile, ...]
+    problems: tuple[Problem, ...] = ()
+    notices: tuple[Problem, ...] = ()
+    """One line each, to be said once at start: what is accepted and does nothing, and what looks like a mistake."""
+
+
+def default_reading(registry: Registry) -> Reading:
+    """What runs with no configuration file; `ProfileError` if the registry has no plugins that make a scheduler."""
+    configuration = Configuration()
+    return Reading(configuration, build_profiles(configuration, registry))
+
+
+def is_configuration(document: object) -> bool:
+    """Whether a document belongs into a configuration file, judged by its apiVersion and kind alone."""
+    if not isinstance(document, dict):
+        return False
+    group = str(document.get("apiVersion", "")).partition("/")[0]
+    kind = str(document.get("kind", ""))
+    return group == SCHEDULER_GROUP or kind == SCHEDULER_KIND or (group == MOORAGE_GROUP and kind in WAY_IN_KINDS)
+
+
+def read_configuration(data: bytes, file: str, registry: Registry) -> Reading:
+    """Read a configuration file."""
+    documents, faults = read_documents(data)
+    problems = [Problem(fault.source(file), "", ABSENT, fault.message) for fault in faults]
+    if not documents and not problems:
+        problems.append(Problem(show_file(file), "", ABSENT, f"is empty; write a {SCHEDULER_KIND} of {SCHEDULER_API}"))
+    reading = read_configuration_documents(documents, file, registry)
+    if not problems:
+        return reading
+    return Reading(None, (), (*problems, *reading.problems), reading.notices)
+
+
+def read_configuration_documents(documents: Sequence[Document], file: str, registry: Registry) -> Reading:
+    """Read documents that were taken from a file already."""
+    reader = _Reader(file, registry, several=len(documents) > 1)
+    for document in documents:
+        reader.read(document)
+    return reader.finish()
+
+
+class _Reader:
+    """Goes through the documents of one file; each has its findings, as each has its place."""
+
+    def __init__(self, file: str, registry: Registry, *, several: bool) -> None:
+        self._file = file
+        self._registry = registry
+        self._several = several
+        self._findings: list[Findings] = []
+        self._first: dict[str, str] = {}
+        self._scheduler: tuple[Configuration, Findings] | None = None
+        self._ways_in: list[tuple[WayInShape, Findings]] = []
+
+    def read(self, document: Document) -> None:
+        place = Place(self._file, document.number if self._several else None)
+        findings = Findings(str(place))
+        self._findings.append(findings)
+        if not isinstance(document.value, dict):
+            findings.problem("", document.value, f"must be a mapping; write a {SCHEDULER_KIND} of {SCHEDULER_API}")
+            return
+        value = without_nulls(document.value)
+        if not self._is_known(value, findings):
+            return
+        kind = value["kind"]
+        if kind in self._first:
+            findings.problem("kind", kind, f"stands twice in this file, first in {self._first[kind]}; remove one")
+        self._first.setdefault(kind, str(place))
+        if kind == SCHEDULER_KIND:
+            read = read_scheduler(value, self._registry, findings), findings
+            self._scheduler = self._scheduler or read
+        else:
+            self._ways_in.append((read_shape(WayInShape, value, findings), findings))
+
+    def _is_known(self, value: dict[str, Any], findings: Findings) -> bool:
+        """Check apiVersion and kind; a document that says it is something else is not looked into."""
+        api, kind = value.get("apiVersion", ABSENT), value.get("kind", ABSENT)
+        group = str(api).partition("/")[0]
+        kinds = WAY_IN_KINDS if group == MOORAGE_GROUP else (SCHEDULER_KIND,)
+        wanted = MOORAGE_API if group == MOORAGE_GROUP or kind in WAY_IN_KINDS else SCHEDULER_API
+        if api != wanted:
+            reason = "this version is not read" if group in (SCHEDULER_GROUP, MOORAGE_GROUP) else "not a configuration"
+            findings.problem("apiVersion", api, f"{'required' if api is ABSENT else reason}; write {wanted}")
+        elif kind not in kinds:
+            meant = closest(str(kind), kinds) if isinstance(kind, str) else None
+            remedy = f"did you mean {meant}?" if meant else f"write {' or '.join(kinds)}"
+            findings.problem("kind", kind, f"{'required' if kind is ABSENT else 'unknown in ' + wanted}; {remedy}")
+        return not findings.problems
+
+    def finish(self) -> Reading:
+        """Put the documents together, and build the profiles to see that the plugins accept their arguments."""
+        configuration, findings = self._scheduler or (Configuration(), Findings(show_file(self._file)))
+        ways_in = {shape.kind: self._way_in(shape, configuration, own) for shape, own in self._ways_in}
+        profiles: list[Profile] = []
+        if not any(one.problems for one in self._findings):
+            profiles = self._build(configuration, findings)
+        problems = _distinct(problem for one in (*self._findings, findings) for problem in one.problems)
+        notices = _distinct(notice for one in self._findings for notice in one.notices)
+        if problems:
+            return Reading(None, (), problems, notices)
+        complete = dataclasses.replace(configuration, ways_in=ways_in)
+        return Reading(complete, tuple(profiles), (), notices)
+
+    def _way_in(self, shape: WayInShape, configuration: Configuration, findings: Findings) -> WayIn:
+        names = [profile.scheduler_name for profile in configuration.profiles]
+        unread = self._scheduler is None and any(one.problems for one in self._findings)
+        if unread or findings.touches("profile"):
+            return WayIn(shape.kind, "")
+        if not shape.profile and len(names) > 1:
+            findings.problem("profile", ABSENT, f"required, as there are several; write one of {', '.join(names)}")
+        elif shape.profile and shape.profile not in names:
+            findings.problem("profile", shape.profile, f"no profile has this name; write one of {', '.join(names)}")
+        return WayIn(shape.kind, shape.profile or names[0])
+
+    def _build(self, configuration: Configuration, findings: Findings) -> list[Profile]:
+        built: list[Profile] = []
+        for index, profile in enumerate(configuration.profiles):
+            try:
+                built.append(build_profile(profile, self._registry))
+            except ProfileError as error:
+                findings.problem(f"profiles[{index}]", error.plugin or profile.scheduler_name, str(error))
+        return built
+
+
+def _distinct(problems: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Each line once, in order: values may be lists, so the problems themselves cannot be keys."""
+    return tuple({str(problem): problem for problem in problems}.values())

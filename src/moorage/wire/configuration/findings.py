@@ -1,0 +1,43 @@
+"""What the reading of a document found: problems, which end it, and notices, which are only said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from moorage.core.problems import Problem
+
+
+class Findings:
+    """Collects what is found in one document; paths are those of its fields."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.problems: list[Problem] = []
+        self.notices: list[Problem] = []
+
+    def problem(self, path: str, value: object, message: str) -> None:
+        """Something that must be changed."""
+        self.problems.append(Problem(self.source, path, value, message))
+
+    def notice(self, path: str, value: object, message: str) -> None:
+        """Something that is accepted but does not do what one might think."""
+        self.notices.append(Problem(self.source, path, value, message))
+
+    def touches(self, path: str) -> bool:
+        """Whether a problem is known here, above or below: then what else seems wrong may only be its consequence."""
+        return any(_within(problem.path, path) or _within(path, problem.path) for problem in self.problems)
+
+
+def field_path(parts: Sequence[str | int], start: str = "") -> str:
+    """`profiles[1].plugins.score` from its parts, below `start`."""
+    path = start
+    for part in parts:
+        if isinstance(part, int):
+            path += f"[{part}]"
+        else:
+            path += f".{part}" if path else part
+    return path
+
+
+def _within(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith((f"{outer}.", f"{outer}["))

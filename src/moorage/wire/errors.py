@@ -1,0 +1,119 @@
+"""What is wrong with an object, in one line: kind, name, field, value, remedy.
+
+ValueError
+  FieldError   a value cannot be used; knows its path inside the part that was being read
+  WireError    the same, complete with kind and name of the object: the only error that leaves this package
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+_AT = re.compile(r" - at `(?:key in )?\$?(?P<path>[^`]*)`\Z")
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[([0-9]+|\.\.\.)\]")
+_LONGEST_VALUE = 80
+_RETYPE = "give it the type that the Kubernetes API documents"
+
+
+class FieldError(ValueError):
+    """A value that cannot be used. `path` is relative to the part that was read; see `within`."""
+
+    def __init__(self, path: str, value: object, problem: str, remedy: str) -> None:
+        super().__init__(f"{path}: {_show(value)} {problem}; {remedy}")
+        self.path = path
+        self.value = value
+        self.problem = problem
+        self.remedy = remedy
+
+    def within(self, prefix: str) -> FieldError:
+        """The same error seen from further out."""
+        return FieldError(join_path(prefix, self.path), self.value, self.problem, self.remedy)
+
+
+class WireError(ValueError):
+    """An object that cannot be read."""
+
+    def __init__(self, kind: str, key: str, problem: str) -> None:
+        super().__init__(f"{kind} {key or '(no name)'}: {problem}")
+        self.kind = kind
+        self.key = key
+        """`namespace/name`, `name`, or empty where it is not known."""
+        self.problem = problem
+
+
+def join_path(prefix: str, path: str) -> str:
+    """A path inside a path; either may be empty."""
+    if not prefix or not path:
+        return prefix or path
+    return prefix + path if path.startswith("[") else f"{prefix}.{path}"
+
+
+def decode_part(decoder: msgspec.json.Decoder[Any], data: bytes, prefix: str) -> Any:
+    """Decode a part of an object; what msgspec says about a misfit becomes a `FieldError`."""
+    try:
+        return decoder.decode(data)
+    except msgspec.MsgspecError as error:
+        raise _translated(data, error).within(prefix) from None
+
+
+def explain(kind: str, data: bytes, error: Exception) -> WireError:
+    """The complete error for an object that could not be read."""
+    if isinstance(error, msgspec.MsgspecError):
+        error = _translated(data, error)
+    return WireError(kind, _object_key(data), str(error))
+
+
+def _translated(data: bytes, error: msgspec.MsgspecError) -> FieldError:
+    text = str(error)
+    match = _AT.search(text)
+    steps = [step[0] or step[1] for step in _STEP.findall(match["path"])] if match else []
+    problem = _worded(_AT.sub("", text))
+    whole = _loosely(data)
+    if whole is None:
+        return FieldError("", data.decode("utf-8", "replace"), f"is not JSON ({problem})", "correct the syntax")
+    path, value = "", whole
+    for step in steps:
+        name, value = _descend(value, step, problem)
+        path = join_path(path, name)
+    return FieldError(path, value, f"does not fit: {problem}", _RETYPE)
+
+
+def _worded(text: str) -> str:
+    return text.replace("`", "").replace("Object missing", "object misses").replace("Expected", "expected")
+
+
+def _descend(value: Any, step: str, problem: str) -> tuple[str, Any]:
+    """One step of msgspec's path; `...` is a dictionary's value, of which msgspec does not say which."""
+    if step == "..." and isinstance(value, dict):
+        for name, item in value.items():
+            if not isinstance(item, str) or "expected str" not in problem:
+                return name, item
+    if isinstance(value, list) and step.isdigit() and int(step) < len(value):
+        return f"[{step}]", value[int(step)]
+    return step, value.get(step) if isinstance(value, dict) else value
+
+
+def _loosely(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+
+
+def _object_key(data: bytes) -> str:
+    whole = _loosely(data)
+    metadata = whole.get("metadata") if isinstance(whole, dict) else None
+    if not isinstance(metadata, dict):
+        return ""
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if not isinstance(name, str):
+        return ""
+    return f"{namespace}/{name}" if isinstance(namespace, str) and namespace else name
+
+
+def _show(value: object) -> str:
+    shown = repr(value) if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return shown if len(shown) <= _LONGEST_VALUE else shown[: _LONGEST_VALUE - 3] + "..."

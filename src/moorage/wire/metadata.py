@@ -1,0 +1,64 @@
+"""What all kinds have in common: names, labels, annotations, owners and times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.pods import Owner
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+"""kubectl's copy of the manifest: as large as the object, and of no use to placement."""
+
+
+class OwnerWire(msgspec.Struct, gc=False, rename="camel"):
+    """An entry of ownerReferences."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str | None = None
+    controller: bool | None = None
+
+
+class MetadataWire(msgspec.Struct, gc=False, rename="camel"):
+    """The metadata of any object."""
+
+    name: str = ""
+    namespace: str | None = None
+    uid: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerWire] | None = None
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    resource_version: str | None = None
+    generation: int | None = None
+
+
+def frozen_map(values: Mapping[str, str] | None) -> FrozenDict[str, str]:
+    """Labels, or any other map of texts, as a value."""
+    return FrozenDict(values) if values else EMPTY
+
+
+def frozen_annotations(values: Mapping[str, str] | None) -> FrozenDict[str, str]:
+    """Annotations as a value, without kubectl's copy of the manifest."""
+    if values and LAST_APPLIED in values:
+        values = {key: value for key, value in values.items() if key != LAST_APPLIED}
+    return frozen_map(values)
+
+
+def controller_of(references: list[OwnerWire] | None) -> Owner | None:
+    """The owner with `controller: true`."""
+    for owner in references or ():
+        if owner.controller:
+            return Owner(owner.kind, owner.name, owner.uid, owner.api_version or "")
+    return None
+
+
+def epoch_s(time: datetime | None) -> float | None:
+    """Seconds since 1970; None stays None."""
+    return None if time is None else time.timestamp()

@@ -1,0 +1,118 @@
+"""Nodes: Kubernetes JSON becomes `moorage.core.nodes.Node`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from moorage.core.frozen import FrozenDict
+from moorage.core.images import normalized_image
+from moorage.core.nodes import Node, NodeImage
+from moorage.core.taints import Taint
+from moorage.wire.amounts import parse_amounts
+from moorage.wire.errors import FieldError, WireError, explain
+from moorage.wire.metadata import MetadataWire, epoch_s, frozen_annotations, frozen_map
+from moorage.wire.podspec import AmountsWire, ConditionWire
+
+KIND = "Node"
+
+
+class TaintWire(msgspec.Struct, gc=False):
+    """A taint."""
+
+    key: str
+    effect: str
+    value: str | None = None
+
+
+class NodeSpecWire(msgspec.Struct, gc=False):
+    """The node's spec."""
+
+    unschedulable: bool | None = None
+    taints: list[TaintWire] | None = None
+
+
+class NodeImageWire(msgspec.Struct, gc=False, rename="camel"):
+    """An entry of status.images."""
+
+    names: list[str] | None = None
+    size_bytes: int | None = None
+
+
+class NodeStatusWire(msgspec.Struct, gc=False, rename="camel"):
+    """The node's status."""
+
+    capacity: AmountsWire = None
+    allocatable: AmountsWire = None
+    conditions: list[ConditionWire] | None = None
+    images: list[NodeImageWire] | None = None
+    declared_features: list[str] | None = None
+
+
+class NodeWire(msgspec.Struct, gc=False):
+    """A node."""
+
+    metadata: MetadataWire
+    spec: NodeSpecWire | None = None
+    status: NodeStatusWire | None = None
+
+
+_DECODER = msgspec.json.Decoder(NodeWire)
+_NO_SPEC = NodeSpecWire()
+_NO_STATUS = NodeStatusWire()
+
+
+def decode_node(data: bytes) -> Node:
+    """The node that this JSON describes; raises `WireError` if it describes none."""
+    try:
+        return node_of(_DECODER.decode(data))
+    except (msgspec.MsgspecError, FieldError) as error:
+        raise explain(KIND, data, error) from None
+
+
+def node_from_builtin(obj: Mapping[str, Any]) -> Node:
+    """The same for an object of plain types (dict, list, str, int, ...), as YAML and the embedded cluster give it."""
+    try:
+        data = msgspec.json.encode(obj)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise WireError(KIND, "", f"cannot be written as JSON ({error}); use plain values only") from None
+    return decode_node(data)
+
+
+def node_of(wire: NodeWire) -> Node:
+    """The node of a decoded struct. Raises `FieldError`."""
+    metadata, spec, status = wire.metadata, wire.spec or _NO_SPEC, wire.status or _NO_STATUS
+    if not metadata.name:
+        raise FieldError("metadata.name", metadata.name, "is missing", "give the node a name")
+    return Node(
+        name=metadata.name,
+        uid=metadata.uid or metadata.name,
+        labels=frozen_map(metadata.labels),
+        annotations=frozen_annotations(metadata.annotations),
+        taints=tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ()),
+        unschedulable=bool(spec.unschedulable),
+        allocatable=_allocatable(status),
+        images=tuple(
+            NodeImage(tuple(map(normalized_image, image.names or ())), image.size_bytes or 0)
+            for image in status.images or ()
+        ),
+        features=tuple(sorted(set(status.declared_features or ()))),
+        ready=_is_ready(status),
+        deleting=metadata.deletion_timestamp is not None,
+        created_s=epoch_s(metadata.creation_timestamp) or 0.0,
+        resource_version=metadata.resource_version or "",
+    )
+
+
+def _allocatable(status: NodeStatusWire) -> FrozenDict[str, int]:
+    """The allocatable amounts; where none are given the capacity, as the API server fills them in."""
+    if status.allocatable is None:
+        return FrozenDict(parse_amounts(status.capacity, "status.capacity"))
+    return FrozenDict(parse_amounts(status.allocatable, "status.allocatable"))
+
+
+def _is_ready(status: NodeStatusWire) -> bool:
+    """Whether the node says that it is ready; one that says nothing counts as ready."""
+    return all(condition.status == "True" for condition in status.conditions or () if condition.type == "Ready")

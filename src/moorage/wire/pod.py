@@ -1,0 +1,83 @@
+"""Pods: Kubernetes JSON becomes `moorage.core.pods.Pod`.
+
+`decode_pod` is on the path of every watch event; with a warm `TemplateTable` its cost is the scan of the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from moorage.core.pods import PENDING, Condition, Pod
+from moorage.wire.errors import FieldError, WireError, explain
+from moorage.wire.podspec import ConditionWire, PodStatusWire, PodWire
+from moorage.wire.templates import TemplateTable
+
+KIND = "Pod"
+
+_DECODER = msgspec.json.Decoder(PodWire)
+_NO_STATUS = PodStatusWire()
+_SCHEDULED = Condition("PodScheduled", "True")
+
+
+def decode_pod(data: bytes, table: TemplateTable | None = None) -> Pod:
+    """The pod that this JSON describes. Equal pods decoded with one table share their template.
+
+    Raises `WireError` if it describes none.
+    """
+    try:
+        return pod_of(_DECODER.decode(data), table)
+    except (msgspec.MsgspecError, FieldError) as error:
+        raise explain(KIND, data, error) from None
+
+
+def pod_from_builtin(obj: Mapping[str, Any], table: TemplateTable | None = None) -> Pod:
+    """The same for an object of plain types (dict, list, str, int, ...), as YAML and the embedded cluster give it."""
+    try:
+        data = msgspec.json.encode(obj)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise WireError(KIND, "", f"cannot be written as JSON ({error}); use plain values only") from None
+    return decode_pod(data, table)
+
+
+def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
+    """The pod of a decoded frame; for callers that decode frames inside an envelope. Raises `FieldError`."""
+    metadata, spec, status = wire.metadata, wire.spec, wire.status or _NO_STATUS
+    if not metadata.name:
+        raise FieldError("metadata.name", metadata.name, "is missing", "give the pod a name")
+    entry = (table if table is not None else TemplateTable()).entry(wire)
+    template = entry.template
+    requests, scheduled = template.requests, None
+    infeasible = False
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled":
+            scheduled = _condition(condition)
+        elif condition.type == "PodResizePending":
+            infeasible = condition.reason == "Infeasible"
+    if spec.node_name and (infeasible or status.container_statuses or status.init_container_statuses):
+        requests = entry.requests(status, resize_infeasible=infeasible)
+    created, started, deleted = metadata.creation_timestamp, status.start_time, metadata.deletion_timestamp
+    return Pod(
+        metadata.uid or f"{template.namespace}/{metadata.name}",
+        metadata.name,
+        template,
+        spec.node_name or None,
+        status.nominated_node_name or None,
+        status.phase or PENDING,
+        tuple([gate.name for gate in spec.scheduling_gates]) if spec.scheduling_gates else (),
+        requests,
+        created.timestamp() if created else 0.0,
+        started.timestamp() if started else None,
+        deleted.timestamp() if deleted else None,
+        scheduled,
+        metadata.generation or 0,
+        metadata.resource_version or "",
+    )
+
+
+def _condition(wire: ConditionWire) -> Condition:
+    if wire.status == "True" and not wire.reason and not wire.message:
+        return _SCHEDULED
+    return Condition(wire.type, wire.status, wire.reason or "", wire.message or "")

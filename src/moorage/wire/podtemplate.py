@@ -1,0 +1,216 @@
+"""The parts of a pod become a `PodTemplate` and the resources that its requests are computed from.
+
+Nothing here is fast, and nothing needs to be: `templates.py` remembers the results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from moorage.core.images import normalized_image
+from moorage.core.pods import DEFAULT_SCHEDULER, UNRESOLVED_CLAIM, HostPort, PodTemplate, PodVolume
+from moorage.core.requests import Amounts, ContainerResources, PodResources, effective_requests
+from moorage.wire.amounts import parse_amounts
+from moorage.wire.errors import FieldError, decode_part
+from moorage.wire.metadata import OwnerWire, controller_of, frozen_annotations, frozen_map
+from moorage.wire.placement import parse_affinity, parse_spread, parse_tolerations
+from moorage.wire.podspec import (
+    AmountsWire,
+    ContainerStatusWire,
+    ContainerWire,
+    PodClaimWire,
+    PodSpecWire,
+    PodStatusWire,
+    PodWire,
+    PortWire,
+    ResourcesWire,
+    RestartRuleWire,
+    SchedulingGroupWire,
+)
+
+DEFAULT_NAMESPACE = "default"
+DEFAULT_PREEMPTION_POLICY = "PreemptLowerPriority"
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
+_TEXTS = msgspec.json.Decoder(dict[str, str] | None)
+_OWNERS = msgspec.json.Decoder(list[OwnerWire] | None)
+_RESOURCES = msgspec.json.Decoder(ResourcesWire | None)
+_AMOUNTS = msgspec.json.Decoder(AmountsWire)
+_PORTS = msgspec.json.Decoder(list[PortWire] | None)
+_RULES = msgspec.json.Decoder(list[RestartRuleWire] | None)
+_CLAIMS = msgspec.json.Decoder(list[PodClaimWire] | None)
+_GROUP = msgspec.json.Decoder(SchedulingGroupWire | None)
+
+_EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 (compared with, never bound to)
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedPod:
+    """A template, and the resources that a bound pod's requests are computed from once its status is known."""
+
+    template: PodTemplate
+    resources: PodResources
+
+
+def parse_pod(wire: PodWire, volumes: tuple[PodVolume, ...], volume_images: tuple[str, ...]) -> ParsedPod:
+    """Everything that the pod's metadata and spec say; raises `FieldError` where they cannot be understood."""
+    metadata, spec = wire.metadata, wire.spec
+    labels = frozen_map(_part(_TEXTS, metadata.labels, "metadata.labels"))
+    node_affinity, pod_affinity, pod_anti_affinity = parse_affinity(bytes(spec.affinity))
+    resources = _resources(spec)
+    containers = (*(spec.init_containers or ()), *(spec.containers or ()))
+    images = (*(normalized_image(container.image or "") for container in containers), *volume_images)
+    template = PodTemplate(
+        namespace=metadata.namespace or DEFAULT_NAMESPACE,
+        labels=labels,
+        annotations=frozen_annotations(_part(_TEXTS, metadata.annotations, "metadata.annotations")),
+        owner=controller_of(_part(_OWNERS, metadata.owner_references, "metadata.ownerReferences")),
+        scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER,
+        priority=spec.priority or 0,
+        preemption_policy=spec.preemption_policy or DEFAULT_PREEMPTION_POLICY,
+        requests=effective_requests(resources),
+        node_selector=frozen_map(_part(_TEXTS, spec.node_selector, "spec.nodeSelector")),
+        node_affinity=node_affinity,
+        pod_affinity=pod_affinity,
+        pod_anti_affinity=pod_anti_affinity,
+        spread=parse_spread(bytes(spec.topology_spread_constraints), labels),
+        tolerations=parse_tolerations(bytes(spec.tolerations)),
+        host_ports=_host_ports(spec),
+        images=images,
+        container_count=len(images),
+        volumes=volumes,
+        claims=_claims(wire),
+        group=_group(spec),
+        host_network=bool(spec.host_network),
+        features=_features(spec),
+    )
+    return ParsedPod(template, resources)
+
+
+def _part(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, path: str) -> Any:
+    """A decoded part; None where it is absent or null."""
+    data = bytes(raw)
+    return decode_part(decoder, data, path) if data else None
+
+
+def _requests(raw: msgspec.Raw, path: str) -> dict[str, int] | None:
+    """`requests` of a `resources` part; None where there are none."""
+    wire: ResourcesWire | None = _part(_RESOURCES, raw, path)
+    return None if wire is None or wire.requests is None else parse_amounts(wire.requests, f"{path}.requests")
+
+
+def _amounts(raw: msgspec.Raw, path: str) -> dict[str, int] | None:
+    quantities: AmountsWire = _part(_AMOUNTS, raw, path)
+    return None if quantities is None else parse_amounts(quantities, path)
+
+
+def _resources(spec: PodSpecWire) -> PodResources:
+    return PodResources(
+        containers=_container_resources(spec.containers, "spec.containers"),
+        init_containers=_container_resources(spec.init_containers, "spec.initContainers"),
+        overhead=_amounts(spec.overhead, "spec.overhead") or {},
+        pod_level=_requests(spec.resources, "spec.resources") or {},
+    )
+
+
+def _container_resources(wires: Iterable[ContainerWire] | None, path: str) -> tuple[ContainerResources, ...]:
+    return tuple(
+        ContainerResources(
+            wire.name,
+            _requests(wire.resources, f"{path}[{index}].resources") or {},
+            restartable=is_restartable(wire),
+        )
+        for index, wire in enumerate(wires or ())
+    )
+
+
+def is_restartable(wire: ContainerWire) -> bool:
+    """Whether an init container is a sidecar."""
+    return wire.restart_policy == "Always"
+
+
+def with_status(resources: PodResources, status: PodStatusWire, *, resize_infeasible: bool) -> PodResources:
+    """The resources together with what the kubelet reports about them."""
+    reported: dict[str, tuple[Amounts | None, Amounts | None]] = {}
+    for wires, path in (
+        (status.init_container_statuses, "status.initContainerStatuses"),
+        (status.container_statuses, "status.containerStatuses"),
+    ):
+        for index, wire in enumerate(wires or ()):
+            reported[wire.name] = _reported(wire, f"{path}[{index}]")
+
+    def informed(container: ContainerResources) -> ContainerResources:
+        allocated, actual = reported.get(container.name, (None, None))
+        return replace(container, allocated=allocated, actual=actual)
+
+    return replace(
+        resources,
+        containers=tuple(map(informed, resources.containers)),
+        init_containers=tuple(map(informed, resources.init_containers)),
+        allocated=_amounts(status.allocated_resources, "status.allocatedResources"),
+        actual=_requests(status.resources, "status.resources"),
+        resize_infeasible=resize_infeasible,
+    )
+
+
+def _reported(wire: ContainerStatusWire, path: str) -> tuple[Amounts | None, Amounts | None]:
+    return (
+        _amounts(wire.allocated_resources, f"{path}.allocatedResources"),
+        _requests(wire.resources, f"{path}.resources"),
+    )
+
+
+def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
+    """Ports of the node that containers occupy as long as the pod runs."""
+    ports: set[HostPort] = set()
+    for wires, path in ((spec.containers, "spec.containers"), (spec.init_containers, "spec.initContainers")):
+        for index, container in enumerate(wires or ()):
+            if wires is spec.init_containers and not is_restartable(container):
+                continue
+            where = f"{path}[{index}].ports"
+            decoded: list[PortWire] | None = _part(_PORTS, container.ports, where)
+            ports.update(_host_port(port, f"{where}[{i}]") for i, port in enumerate(decoded or ()) if port.host_port)
+    return tuple(sorted(ports))
+
+
+def _host_port(wire: PortWire, path: str) -> HostPort:
+    port = wire.host_port or 0
+    if not 0 < port < 65536:
+        raise FieldError(f"{path}.hostPort", port, "is not a port", "write a number from 1 to 65535")
+    address = wire.host_ip or ""
+    return HostPort("" if address == _EVERY_ADDRESS else address, wire.protocol or "TCP", port)
+
+
+def _claims(wire: PodWire) -> tuple[str, ...]:
+    """Names of the pod's ResourceClaims; a claim that the status says is not needed is left out."""
+    claims: list[PodClaimWire] = _part(_CLAIMS, wire.spec.resource_claims, "spec.resourceClaims") or []
+    made: list[PodClaimWire] = []
+    if claims and wire.status is not None:
+        made = _part(_CLAIMS, wire.status.resource_claim_statuses, "status.resourceClaimStatuses") or []
+    names = {claim.name: claim.resource_claim_name for claim in made}
+    resolved = (claim.resource_claim_name or names.get(claim.name, UNRESOLVED_CLAIM + claim.name) for claim in claims)
+    return tuple(name for name in resolved if name)
+
+
+def _group(spec: PodSpecWire) -> str | None:
+    wire: SchedulingGroupWire | None = _part(_GROUP, spec.scheduling_group, "spec.schedulingGroup")
+    return (wire.pod_group_name or None) if wire else None
+
+
+def _features(spec: PodSpecWire) -> tuple[str, ...]:
+    """Features that a node must declare to run the pod."""
+    features = []
+    for wires, path in ((spec.containers, "spec.containers"), (spec.init_containers, "spec.initContainers")):
+        for index, container in enumerate(wires or ()):
+            where = f"{path}[{index}].restartPolicyRules"
+            rules: list[RestartRuleWire] | None = _part(_RULES, container.restart_policy_rules, where)
+            if any(rule.action == "RestartAllContainers" for rule in rules or ()):
+                features.append(RESTART_ALL_CONTAINERS)
+    if spec.host_network and spec.host_users is False:
+        features.append(USER_NAMESPACES_HOST_NETWORK)
+    return tuple(sorted(set(features)))

@@ -1,0 +1,233 @@
+"""Controllers that make pods: JSON becomes `Workload`. Missing numbers get the defaults of the API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from moorage.core.objects import (
+    CRON_JOB,
+    DAEMON_SET,
+    DEPLOYMENT,
+    JOB,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    Workload,
+)
+from moorage.core.selectors import Selector, selector_from_labels
+from moorage.wire.errors import FieldError
+from moorage.wire.metadata import (
+    MetadataWire,
+    controller_of,
+    epoch_s,
+    frozen_annotations,
+    frozen_map,
+)
+from moorage.wire.selectors import LabelSelectorWire, label_selector
+
+DEFAULT_NAMESPACE = "default"
+
+
+class TemplateWire(msgspec.Struct, gc=False):
+    """A pod template, as far as the controller's own value needs it."""
+
+    metadata: MetadataWire | None = None
+
+
+class ScaledSpecWire(msgspec.Struct, gc=False, rename="camel"):
+    """The spec of a Deployment, ReplicaSet, StatefulSet or DaemonSet (which has no replicas)."""
+
+    replicas: int | None = None
+    selector: LabelSelectorWire | None = None
+    template: TemplateWire | None = None
+
+
+class ScaledWire(msgspec.Struct, gc=False):
+    """A Deployment, ReplicaSet, StatefulSet or DaemonSet."""
+
+    metadata: MetadataWire
+    spec: ScaledSpecWire | None = None
+
+
+class ReplicationControllerSpecWire(msgspec.Struct, gc=False):
+    """The spec of a ReplicationController, whose selector is a plain map."""
+
+    replicas: int | None = None
+    selector: dict[str, str] | None = None
+    template: TemplateWire | None = None
+
+
+class ReplicationControllerWire(msgspec.Struct, gc=False):
+    """A ReplicationController."""
+
+    metadata: MetadataWire
+    spec: ReplicationControllerSpecWire | None = None
+
+
+class JobSpecWire(msgspec.Struct, gc=False):
+    """The spec of a Job."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    suspend: bool | None = None
+    selector: LabelSelectorWire | None = None
+    template: TemplateWire | None = None
+
+
+class ConditionWire(msgspec.Struct, gc=False):
+    """A condition of any status."""
+
+    type: str = ""
+    status: str = ""
+
+
+class JobStatusWire(msgspec.Struct, gc=False):
+    """The status of a Job."""
+
+    succeeded: int | None = None
+    conditions: list[ConditionWire] | None = None
+
+
+class JobWire(msgspec.Struct, gc=False):
+    """A Job."""
+
+    metadata: MetadataWire
+    spec: JobSpecWire | None = None
+    status: JobStatusWire | None = None
+
+
+class JobTemplateWire(msgspec.Struct, gc=False):
+    """The Job that a CronJob makes."""
+
+    spec: JobSpecWire | None = None
+
+
+class CronJobSpecWire(msgspec.Struct, gc=False, rename="camel"):
+    """The spec of a CronJob."""
+
+    suspend: bool | None = None
+    job_template: JobTemplateWire | None = None
+
+
+class CronJobWire(msgspec.Struct, gc=False):
+    """A CronJob."""
+
+    metadata: MetadataWire
+    spec: CronJobSpecWire | None = None
+
+
+def deployment(wire: ScaledWire) -> Workload:
+    """The core value of a Deployment."""
+    return _scaled(DEPLOYMENT, wire)
+
+
+def replica_set(wire: ScaledWire) -> Workload:
+    """The core value of a ReplicaSet."""
+    return _scaled(REPLICA_SET, wire)
+
+
+def stateful_set(wire: ScaledWire) -> Workload:
+    """The core value of a StatefulSet."""
+    return _scaled(STATEFUL_SET, wire)
+
+
+def daemon_set(wire: ScaledWire) -> Workload:
+    """The core value of a DaemonSet."""
+    return _scaled(DAEMON_SET, wire)
+
+
+def replication_controller(wire: ReplicationControllerWire) -> Workload:
+    """The core value of a ReplicationController; without a selector it selects the labels of its template."""
+    spec = wire.spec or ReplicationControllerSpecWire()
+    labels = spec.selector or _template_metadata(spec.template).labels
+    return _workload(
+        REPLICATION_CONTROLLER,
+        wire.metadata,
+        spec.template,
+        selector=selector_from_labels(labels) if labels else None,
+        replicas=_count(spec.replicas, 1, "spec.replicas"),
+    )
+
+
+def job(wire: JobWire) -> Workload:
+    """The core value of a Job."""
+    spec, status = wire.spec or JobSpecWire(), wire.status or JobStatusWire()
+    return _workload(
+        JOB,
+        wire.metadata,
+        spec.template,
+        selector=_selector(spec.selector),
+        suspended=bool(spec.suspend),
+        succeeded=status.succeeded or 0,
+        finished=any(c.type in ("Complete", "Failed") and c.status == "True" for c in status.conditions or ()),
+        **_job_numbers(spec, "spec"),
+    )
+
+
+def cron_job(wire: CronJobWire) -> Workload:
+    """The core value of a CronJob, with the numbers of the Job that it makes."""
+    spec = wire.spec or CronJobSpecWire()
+    job_spec = (spec.job_template or JobTemplateWire()).spec or JobSpecWire()
+    return _workload(
+        CRON_JOB,
+        wire.metadata,
+        job_spec.template,
+        suspended=bool(spec.suspend) or bool(job_spec.suspend),
+        **_job_numbers(job_spec, "spec.jobTemplate.spec"),
+    )
+
+
+def _scaled(kind: str, wire: ScaledWire) -> Workload:
+    spec = wire.spec or ScaledSpecWire()
+    return _workload(
+        kind,
+        wire.metadata,
+        spec.template,
+        selector=_selector(spec.selector),
+        replicas=0 if kind == DAEMON_SET else _count(spec.replicas, 1, "spec.replicas"),
+    )
+
+
+def _job_numbers(spec: JobSpecWire, path: str) -> dict[str, Any]:
+    """One pod unless told; a Job with parallelism alone is a work queue, which ends with its first success."""
+    completions = 1 if spec.completions is None and spec.parallelism is None else spec.completions
+    return {
+        "replicas": _count(spec.parallelism, 1, f"{path}.parallelism"),
+        "completions": None if completions is None else _count(completions, 1, f"{path}.completions"),
+    }
+
+
+def _count(value: int | None, default: int, path: str) -> int:
+    if value is None:
+        return default
+    if value < 0:
+        raise FieldError(path, value, "is negative", "write 0 or more")
+    return value
+
+
+def _selector(wire: LabelSelectorWire | None) -> Selector | None:
+    return None if wire is None else label_selector(wire, "spec.selector")
+
+
+def _template_metadata(template: TemplateWire | None) -> MetadataWire:
+    return (template and template.metadata) or MetadataWire()
+
+
+def _workload(kind: str, metadata: MetadataWire, template: TemplateWire | None, **fields: Any) -> Workload:
+    made = _template_metadata(template)
+    return Workload(
+        kind=kind,
+        namespace=metadata.namespace or DEFAULT_NAMESPACE,
+        name=metadata.name,
+        uid=metadata.uid or "",
+        labels=frozen_map(metadata.labels),
+        annotations=frozen_annotations(metadata.annotations),
+        owner=controller_of(metadata.owner_references),
+        template_labels=frozen_map(made.labels),
+        template_annotations=frozen_annotations(made.annotations),
+        deleting=metadata.deletion_timestamp is not None,
+        created_s=epoch_s(metadata.creation_timestamp) or 0.0,
+        **fields,
+    )

@@ -1,0 +1,81 @@
+"""Fixtures that give tests a real API server.
+
+`control_plane` is shared by all tests of one pytest process, `empty_control_plane` is the same one without nodes and
+pods, and `fresh_control_plane` starts planes of a test's own. Tests that ask for one get the marker `controlplane`.
+
+Programs that have not been built are a failure. They are a reason to skip only where somebody said so with
+MOORAGE_SKIP_CONTROLPLANE=1, and never in CI.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from moorage.bench.assets import AssetsError, find_assets
+from moorage.bench.controlplane import ControlPlane, Options
+
+PlaneFactory = Callable[..., ControlPlane]
+# What tests leave behind without meaning to keep it, in the order of its removal.
+LITTER = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/events", "/apis/policy/v1/poddisruptionbudgets")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "control_plane_assets" in getattr(item, "fixturenames", ()):
+            item.add_marker("controlplane")
+
+
+@pytest.fixture(scope="session")
+def control_plane_assets() -> None:
+    """Fail, or skip where that is wished, when the programs are not there."""
+    try:
+        find_assets()
+    except AssetsError as error:
+        if os.environ.get("MOORAGE_SKIP_CONTROLPLANE") == "1" and not os.environ.get("CI"):
+            pytest.skip(str(error))
+        pytest.fail(str(error), pytrace=False)
+
+
+@pytest.fixture(scope="session")
+def control_plane(control_plane_assets: None) -> Iterator[ControlPlane]:  # noqa: ARG001 it has to be there
+    """Share one API server among all tests of this process."""
+    with ControlPlane.start() as plane:
+        yield plane
+
+
+@pytest.fixture
+def empty_control_plane(control_plane: ControlPlane) -> ControlPlane:
+    """Give the shared API server without the pods, nodes, events and disruption budgets of other tests."""
+    clear(control_plane)
+    return control_plane
+
+
+@pytest.fixture
+def fresh_control_plane(control_plane_assets: None) -> Iterator[PlaneFactory]:  # noqa: ARG001 as above
+    """Start API servers of the test's own: `fresh_control_plane(feature_gates={...})` takes the fields of Options."""
+    with ExitStack() as planes:
+
+        def start(**options: object) -> ControlPlane:
+            return planes.enter_context(ControlPlane.start(Options(**options)))  # type: ignore[arg-type]
+
+        yield start
+
+
+def clear(plane: ControlPlane) -> None:
+    """Remove all pods, nodes, events and disruption budgets, in all namespaces and at once."""
+    for path in LITTER:
+        for item in plane.request("GET", path).json()["items"]:
+            namespace, name = item["metadata"].get("namespace"), item["metadata"]["name"]
+            if namespace is not None:
+                group, _, kind = path.rpartition("/")
+                where = f"{group}/namespaces/{namespace}/{kind}/{name}"
+            else:
+                where = f"{path}/{name}"
+            if item["metadata"].get("finalizers"):
+                plane.request("PATCH", where, {"metadata": {"finalizers": None}})
+            answer = plane.request("DELETE", where, {"gracePeriodSeconds": 0})
+            assert answer.status in {200, 404}, answer.content
