@@ -109,6 +109,8 @@ class VirtualKubelet:
     async def add_nodes(self, nodes: Iterable[VirtualNode]) -> None:
         """Create nodes and their leases, many at a time; returns when all exist."""
         await self._each(self._add_node, nodes)
+        # Pods may have been bound to these nodes before they came.
+        self._work.reconsider()
 
     async def remove_nodes(self, names: Iterable[str]) -> None:
         """Delete nodes and their leases. What becomes of their pods is the business of other controllers."""
@@ -142,7 +144,6 @@ class VirtualKubelet:
         await self._write_lease(node.name)
         self._addresses[node.name] = address
         self._reported_at_s[node.name] = time.monotonic()
-        self._work.reconsider(node.name)
 
     async def _remove_node(self, name: str) -> None:
         self._addresses.pop(name, None)

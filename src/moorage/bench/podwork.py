@@ -53,10 +53,10 @@ class PodWork:
         """Forget a pod that is gone."""
         self._forget(obj.metadata.uid)
 
-    def reconsider(self, node: str | None = None) -> None:
-        """Look at the known pods again, of one node or of all, after the set of our nodes has changed."""
+    def reconsider(self) -> None:
+        """Look at all known pods again, after the set of our nodes has changed."""
         for pod in self._pods.values():
-            if (node is None or pod.spec.node_name == node) and self._runs_here(pod.spec.node_name):
+            if self._runs_here(pod.spec.node_name):
                 self._plan(pod)
 
     def close(self) -> None:

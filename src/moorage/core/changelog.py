@@ -8,20 +8,18 @@ _KEEP = 1 << 15
 class ChangeLog:
     """An append-only list of row numbers, trimmed at the old end; readers keep a position, nobody is called back."""
 
-    __slots__ = ("_rows", "_start")
+    __slots__ = ("_rows", "_start", "position")
 
     def __init__(self) -> None:
         self._rows: list[int] = []
         self._start = 0
-
-    @property
-    def position(self) -> int:
+        self.position = 0
         """Where the log ends now; keep it and hand it to `since` later."""
-        return self._start + len(self._rows)
 
     def append(self, row: int) -> None:
         """Note that a row changed."""
         self._rows.append(row)
+        self.position += 1
         if len(self._rows) > 2 * _KEEP:
             del self._rows[:_KEEP]
             self._start += _KEEP

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from moorage.core.pods import Condition
 
 
-@dataclass(frozen=True, slots=True)
-class PodRef:
+class PodRef(NamedTuple):
     """Names one pod beyond doubt."""
 
     namespace: str

@@ -18,6 +18,6 @@ def stable_hash(seed: int, text: str) -> int:
 
 
 def tie_hashes(pod_hash: int, node_hashes: Hashes) -> Hashes:
-    """The hash of (pod, node) for each node; the smallest wins a tie. Shape as `node_hashes`."""
-    mixed: Hashes = (node_hashes ^ np.uint64(pod_hash)) * _MULTIPLIER
-    return mixed
+    """The hash of (pod, node) for each node; the smallest wins a tie. Overwrites `node_hashes` with it."""
+    np.bitwise_xor(node_hashes, np.uint64(pod_hash), out=node_hashes)
+    return np.multiply(node_hashes, _MULTIPLIER, out=node_hashes)

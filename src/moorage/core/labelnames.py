@@ -11,7 +11,7 @@ _SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-
 
 
 def is_qualified_name(text: str) -> bool:
-    """Whether the text can be a label key: a name of at most 63 characters, optionally behind a DNS prefix and a slash."""
+    """Whether the text can be a label key: a name of at most 63 characters, maybe behind a DNS prefix and a slash."""
     prefix, slash, name = text.rpartition("/")
     if slash and (len(prefix) > _PREFIX_LENGTH or not _SUBDOMAIN.fullmatch(prefix)):
         return False

@@ -43,7 +43,9 @@ class QuantityError(ValueError):
 def parse_quantity(text: str) -> int:
     """The number of nanos that a quantity stands for."""
     if len(text) > MAX_LENGTH:
-        raise QuantityError(f"quantity {text[:16]!r}... has {len(text)} characters; write at most {MAX_LENGTH}")
+        raise QuantityError(
+            f"quantity {text[:16]!r}... has {len(text)} characters; write at most {MAX_LENGTH} characters"
+        )
     match = _QUANTITY.fullmatch(text)
     if match is None:
         raise QuantityError(f"{text!r} is not a quantity; write a number such as 2, 500m, 1.5Gi or 1e3")
@@ -52,7 +54,7 @@ def parse_quantity(text: str) -> int:
     if exponent_mark:
         exponent = int(exponent_text)
         if abs(exponent) > MAX_EXPONENT:
-            raise QuantityError(f"quantity {text!r} has an exponent beyond {MAX_EXPONENT}; write a smaller one")
+            raise QuantityError(f"quantity {text!r} has an exponent beyond {MAX_EXPONENT}; write a smaller exponent")
         return _scaled(digits, exponent - scale + 9)
     if suffix in _BINARY_EXPONENTS:
         nanos = _scaled(digits << _BINARY_EXPONENTS[suffix], 9 - scale)

@@ -115,6 +115,12 @@ class ClusterState:
             self._gapless = len(self._living) == 0 or int(self._living[-1]) == len(self._living) - 1
         return self._living
 
+    @property
+    def height(self) -> int:
+        """One more than the highest living row; columns hold nothing above it."""
+        rows = self.rows()
+        return int(rows[-1]) + 1 if len(rows) else 0
+
     def pick(self, column: npt.NDArray[Number], rows: Rows) -> npt.NDArray[Number]:
         """The column at these rows, shape (len(rows),); a view where `rows` is all of `rows()`. Do not change it."""
         if rows is self._living and self._gapless:

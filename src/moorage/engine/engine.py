@@ -7,10 +7,11 @@ decides on as many pods as the budget allows. No clock, no I/O, no threads: same
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus, PodRef, RecordEvent
+from moorage.core.commands import Command, DeletePod, PatchPodStatus, PodRef, RecordEvent
 from moorage.core.events import (
     BindDone,
     BindOutcome,
@@ -56,11 +57,20 @@ class Failure:
     code: Code = Code.UNSCHEDULABLE
 
 
+Observer = Callable[[Runner, Cycle], None]
+"""Told of every attempt right before it, with the state as the attempt finds it; must not change anything."""
+
+
 class Engine:
     """Decides for all profiles over one state and one queue."""
 
     def __init__(
-        self, profiles: Sequence[Profile], settings: EngineSettings | None = None, *, answers_to_all: bool = False
+        self,
+        profiles: Sequence[Profile],
+        settings: EngineSettings | None = None,
+        *,
+        answers_to_all: bool = False,
+        observer: Observer | None = None,
     ) -> None:
         """With `answers_to_all` the first profile also decides for scheduler names that no profile has."""
         settings = settings or EngineSettings()
@@ -73,6 +83,17 @@ class Engine:
         self._changes: list[Change] = []
         self._alarms: list[tuple[float, str]] = []
         self._wakers = _wakers(profiles)
+        self._observers: dict[type, Callable[[Any, float, list[Command]], None]] = {
+            PodSeen: self._pod_seen,
+            PodGone: self._pod_gone,
+            BindDone: self._bind_done,
+            DeleteDone: self._delete_done,
+            NodeSeen: self._node_seen,
+            NodeGone: self._node_gone,
+            ObjectSeen: self._object_seen,
+            ObjectGone: self._object_gone,
+        }
+        self._observer = observer
 
     # --- the one door ---
 
@@ -86,7 +107,7 @@ class Engine:
         """
         commands: list[Command] = []
         for event in events:
-            self._observe(event, now, commands)
+            self._observers[type(event)](event, now, commands)
         self._tell_waiting(now, commands)
         self._ring(now)
         while budget > 0:
@@ -99,61 +120,67 @@ class Engine:
                 self._tell_waiting(now, commands)
         return commands, self._next_wakeup(now)
 
+    def next_change_s(self) -> float | None:
+        """When time alone could change a decision: a deadline or an answer that expires.
+
+        Unlike the time that `handle` returns this leaves out retries, which repeat the last answer if nothing happened.
+        """
+        times = [self.flights.next_wakeup(), self._alarms[0][0] if self._alarms else None]
+        return min((time for time in times if time is not None), default=None)
+
     def runner_of(self, pod: Pod) -> Runner | None:
         """The runner of the profile that is responsible for a pod."""
         return self.runners.get(pod.template.scheduler_name, self._fallback)
 
     # --- events in ---
 
-    def _observe(self, event: Event, now: float, commands: list[Command]) -> None:
-        match event:
-            case PodSeen(pod):
-                self._pod_seen(pod, now)
-            case BindDone():
-                self._bind_done(event, now, commands)
-            case PodGone(uid):
-                self._pod_gone(uid)
-            case NodeSeen(node):
-                change = node_change(self.state.upsert_node(node), node)
-                if change is not None:
-                    self._changes.append(change)
-            case NodeGone(name):
-                self.state.remove_node(name)
-            case ObjectSeen(kind, key, value):
-                self.state.put_object(kind, key, value)
-                self._changes.append(Change(What.OBJECT, kind=kind, key=key))
-            case ObjectGone(kind, key):
-                self.state.remove_object(kind, key)
-                self._changes.append(Change(What.OBJECT, kind=kind, key=key))
-            case DeleteDone():
-                pass
-
-    def _pod_seen(self, pod: Pod, now: float) -> None:
+    def _pod_seen(self, event: PodSeen, now: float, _: list[Command]) -> None:
+        pod = event.pod
         move = self.state.observe_pod(pod)
-        if move is PodMove.ADDED or move is PodMove.MOVED:
-            self._changes.append(Change(What.POD_ADDED, pod=pod))
-        elif move is PodMove.REMOVED:
-            self._changes.append(Change(What.POD_REMOVED, pod=pod))
-        elif move is PodMove.UPDATED:
-            self._changes.append(Change(What.POD_UPDATED, pod=pod))
+        what = _MOVES.get(move)
+        if what is not None:
+            self._changes.append(Change(what, pod=pod))
         if pod.node is not None or pod.finished or pod.deleted_s is not None:
-            if self.queue.remove(pod.uid) is not None:
-                self.state.nominations.clear(pod.uid)
-                if pod.deleted_s is not None and pod.node is None:
-                    self._abandon(pod.uid)
+            self._settled(pod)
+        elif self.runner_of(pod) is not None:
+            entry = self.queue.upsert(pod, now)
+            if pod.nominated_node and entry.place is not Place.IN_FLIGHT:
+                self._follow_nomination(pod)
+
+    def _settled(self, pod: Pod) -> None:
+        """A pod that needs no node from us any more."""
+        if self.queue.remove(pod.uid) is None:
             return
-        if self.runner_of(pod) is None:
-            return
-        entry = self.queue.upsert(pod, now)
-        if entry.place is not Place.IN_FLIGHT:
-            self._follow_nomination(pod)
+        self.state.nominations.clear(pod.uid)
+        if pod.node is None:
+            self._abandon(pod.uid)
+
+    def _node_seen(self, event: NodeSeen, _now: float, _: list[Command]) -> None:
+        change = node_change(self.state.upsert_node(event.node), event.node)
+        if change is not None:
+            self._changes.append(change)
+
+    def _node_gone(self, event: NodeGone, _now: float, _: list[Command]) -> None:
+        self.state.remove_node(event.name)
+
+    def _object_seen(self, event: ObjectSeen, _now: float, _: list[Command]) -> None:
+        self.state.put_object(event.kind, event.key, event.value)
+        self._changes.append(Change(What.OBJECT, kind=event.kind, key=event.key))
+
+    def _object_gone(self, event: ObjectGone, _now: float, _: list[Command]) -> None:
+        self.state.remove_object(event.kind, event.key)
+        self._changes.append(Change(What.OBJECT, kind=event.kind, key=event.key))
+
+    def _delete_done(self, event: DeleteDone, _now: float, _: list[Command]) -> None:
+        """Nothing to do: the watch tells when the pod is gone."""
 
     def _follow_nomination(self, pod: Pod) -> None:
         """Whoever wrote status.nominatedNodeName: the promise counts."""
-        if pod.nominated_node and self.state.nominations.node_of(pod.uid) != pod.nominated_node:
+        if pod.nominated_node is not None and self.state.nominations.node_of(pod.uid) != pod.nominated_node:
             self.state.nominations.set(pod, pod.nominated_node)
 
-    def _pod_gone(self, uid: str) -> None:
+    def _pod_gone(self, event: PodGone, _now: float, _: list[Command]) -> None:
+        uid = event.uid
         self.queue.remove(uid)
         if self.state.nominations.clear(uid) is not None:
             self._changes.append(Change(What.POD_REMOVED))
@@ -175,7 +202,7 @@ class Engine:
         if event.outcome is BindOutcome.BOUND:
             self.flights.remove(event.uid)
             self.queue.remove(event.uid)
-            for plugin in flight.runner.profile.at(Point.POST_BIND):
+            for plugin in flight.runner.post_bind_plugins:
                 plugin.post_bind(flight.cycle, flight.row)
             commands.append(_scheduled_event(flight))
             return
@@ -223,8 +250,11 @@ class Engine:
         runner = self.runner_of(pod)
         if runner is None:
             return False
-        answers = (plugin.pre_enqueue(pod) for plugin in runner.profile.at(Point.PRE_ENQUEUE))
-        return all(answer is None or answer.code is Code.SUCCESS for answer in answers)
+        for plugin in runner.pre_enqueue_plugins:
+            answer = plugin.pre_enqueue(pod)
+            if answer is not None and answer.code is not Code.SUCCESS:
+                return False
+        return True
 
     def _ring(self, now: float) -> None:
         """Pods whose answer changes with time alone."""
@@ -251,9 +281,11 @@ class Engine:
             self.queue.remove(pod.uid)
             return
         cycle = Cycle(pod, self.state, now)
+        if self._observer is not None:
+            self._observer(runner, cycle)
         # 2. Where: the promised node if it fits, else the best of all.
         try:
-            row, feasible = self._choose(runner, cycle)
+            row = self._choose(runner, cycle)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
             self._fail(entry, runner, Failure(_plugin_error(error), frozenset(), Code.ERROR), now, commands)
             return
@@ -264,7 +296,7 @@ class Engine:
         # 4. Assume it there, and let plugins reserve what they need.
         self.state.assume(pod, row)
         self.state.nominations.clear(pod.uid)
-        flight = Flight(entry, cycle, runner, row, self.state.node(row).name, feasible)
+        flight = Flight(entry, cycle, runner, row, self.state.node(row).name)
         self.flights.add(flight)
         if not self.queue.quiet:
             self._changes.append(Change(What.POD_ADDED, pod=pod))
@@ -275,24 +307,24 @@ class Engine:
         # 5. Permit, PreBind, Bind: now, or when what they wait for has happened.
         self._go_on(flight, now, commands)
 
-    def _choose(self, runner: Runner, cycle: Cycle) -> tuple[int, int]:
+    def _choose(self, runner: Runner, cycle: Cycle) -> int:
         promised = self.state.nominations.node_of(cycle.pod.uid) if self.state.nominations else None
         if promised is not None:
             row = self.state.row_of(promised)
             if row is not None and runner.fits(cycle, row):
-                return row, 1
-        decision = runner.decide(cycle)
-        return decision.row, decision.feasible
+                cycle.feasible = 1
+                return row
+        return runner.decide(cycle)
 
     def _reserve(self, flight: Flight) -> Status | None:
-        for plugin in flight.runner.profile.at(Point.RESERVE):
+        for plugin in flight.runner.reserve_plugins:
             status: Status | None = plugin.reserve(flight.cycle, flight.row)
             if status is not None and status.code is not Code.SUCCESS:
                 return Status(status.code, status.reasons, plugin.name)
         return None
 
     def _unreserve(self, flight: Flight) -> None:
-        for plugin in reversed(flight.runner.profile.at(Point.RESERVE)):
+        for plugin in reversed(flight.runner.reserve_plugins):
             plugin.unreserve(flight.cycle, flight.row)
         if self.state.forget(flight.entry.pod.uid) is not None:
             self._changes.append(Change(What.POD_REMOVED, pod=flight.entry.pod))
@@ -308,15 +340,13 @@ class Engine:
             self._bind(flight, now, commands)
 
     def _bind(self, flight: Flight, now: float, commands: list[Command]) -> None:
-        for plugin in flight.runner.profile.at(Point.BIND):
+        for plugin in flight.runner.bind_plugins:
             answer = plugin.bind(flight.cycle, flight.row)
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     continue
                 self._bring_back(flight, _failure_of(Status(answer.code, answer.reasons, plugin.name)), now, commands)
                 return
-            if isinstance(answer, Bind):
-                answer = Bind(answer.pod, answer.node, self.state.node_count, flight.feasible)
             commands.append(answer)
             return
         failure = Failure("no bind plugin took the pod", frozenset(), Code.ERROR)
@@ -387,6 +417,14 @@ class Engine:
         reporter = runner.profile.scheduler_name
         commands.append(RecordEvent(_ref(pod), "Warning", "FailedScheduling", "Scheduling", failure.message, reporter))
 
+
+_MOVES = {
+    PodMove.ADDED: What.POD_ADDED,
+    PodMove.MOVED: What.POD_ADDED,
+    PodMove.REMOVED: What.POD_REMOVED,
+    PodMove.UPDATED: What.POD_UPDATED,
+}
+"""What a pod's move means for waiting pods."""
 
 _NO_NODES = "no nodes"
 """Stands for a plugin where there was no node to reject: any new node may help."""

@@ -10,7 +10,7 @@ from moorage.core.commands import Command
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
-from moorage.framework.plugin import Plugin, Point
+from moorage.framework.plugin import Plugin
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, Hold, Status
 
@@ -32,7 +32,6 @@ class Flight:
     runner: Runner
     row: int
     node: str
-    feasible: int = 0
     stage: Stage = Stage.PERMIT
     held_by: Plugin | None = None
     deadline_s: float | None = None
@@ -49,7 +48,8 @@ class Flight:
         commands: list[Command] = []
         self.cycle.now = now
         while self.stage is not Stage.BINDING:
-            plugins = self.runner.profile.at(Point.PERMIT if self.stage is Stage.PERMIT else Point.PRE_BIND)
+            permitting = self.stage is Stage.PERMIT
+            plugins = self.runner.permit_plugins if permitting else self.runner.pre_bind_plugins
             while self._asked < len(plugins):
                 plugin = plugins[self._asked]
                 answer = (

@@ -7,7 +7,10 @@ profile is resolved.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from moorage.framework.configuration import Entry
+from moorage.framework.plugin import Point
 
 DEFAULT_PLUGINS: tuple[Entry, ...] = (
     Entry("SchedulingGates"),
@@ -33,12 +36,48 @@ DEFAULT_PLUGINS: tuple[Entry, ...] = (
     Entry("GangScheduling"),
 )
 
-KUBE_SCHEDULER_PLUGINS: frozenset[str] = frozenset(entry.name for entry in DEFAULT_PLUGINS) | {
-    "DeferredPodScheduling",
-    "TopologyPlacementGenerator",
-    "PodGroupPodsCount",
+_FILTERS = (Point.PRE_FILTER, Point.FILTER)
+_SCORES = (Point.PRE_SCORE, Point.SCORE)
+
+KUBE_SCHEDULER_POINTS: Mapping[str, tuple[Point, ...]] = {
+    "SchedulingGates": (Point.PRE_ENQUEUE,),
+    "PrioritySort": (Point.QUEUE_SORT,),
+    "NodeName": _FILTERS,
+    "NodeUnschedulable": _FILTERS,
+    "TaintToleration": (*_FILTERS, *_SCORES),
+    "NodeAffinity": (*_FILTERS, *_SCORES),
+    "NodePorts": _FILTERS,
+    "NodeResourcesFit": (*_FILTERS, *_SCORES),
+    "VolumeRestrictions": _FILTERS,
+    "NodeVolumeLimits": _FILTERS,
+    "VolumeBinding": (*_FILTERS, *_SCORES, Point.RESERVE, Point.PRE_BIND),
+    "VolumeZone": _FILTERS,
+    "PodTopologySpread": (*_FILTERS, *_SCORES),
+    "InterPodAffinity": (*_FILTERS, *_SCORES),
+    "DynamicResources": (
+        Point.PRE_ENQUEUE,
+        *_FILTERS,
+        Point.POST_FILTER,
+        Point.SCORE,
+        Point.RESERVE,
+        Point.PRE_BIND,
+    ),
+    "DefaultPreemption": (Point.PRE_ENQUEUE, Point.POST_FILTER),
+    "NodeResourcesBalancedAllocation": _SCORES,
+    "ImageLocality": (Point.SCORE,),
+    "DefaultBinder": (Point.BIND,),
+    "NodeDeclaredFeatures": _FILTERS,
+    "GangScheduling": (Point.PRE_ENQUEUE, Point.PERMIT),
+    "DeferredPodScheduling": (*_FILTERS, Point.PERMIT),
+    "TopologyPlacementGenerator": (),
+    "PodGroupPodsCount": (),
 }
-"""Every plugin that a configuration of kube-scheduler 1.37 may name, gated ones included."""
+"""Every plugin that a configuration of kube-scheduler 1.37 may name, gated ones included, and where it may be named.
+
+A plugin of the same name here may do with fewer points: what it prepares in advance is its own affair.
+"""
+
+KUBE_SCHEDULER_PLUGINS: frozenset[str] = frozenset(KUBE_SCHEDULER_POINTS)
 
 REMOVED_PLUGINS: frozenset[str] = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
 """Names that kube-scheduler refuses in v1; NodeVolumeLimits does their work."""

@@ -59,14 +59,16 @@ class NodeView:
         self.fixed: Ints = np.zeros(0, dtype=np.int64)
         self.all_pass = False
         """Whether every living row passes, so that `state.rows()` itself may be handed on."""
+        self.flat = True
+        """Whether no raw column can tell living rows apart."""
         self._position = -1
-        self._epochs: tuple[Hashable, ...] = ()
+        self._epochs: list[Hashable] = []
 
     def refresh(self, cycle: Cycle) -> None:
         """Bring the columns up to date."""
         state = cycle.state
         log = state.node_log
-        epochs = tuple(plugin.epoch(state) for plugin in self._keyed)
+        epochs = [plugin.epoch(state) for plugin in self._keyed]
         if self._position == log.position and epochs == self._epochs:
             return
         changed = log.since(self._position) if len(self.mask) == state.capacity and epochs == self._epochs else None
@@ -77,6 +79,7 @@ class NodeView:
             self._blank(state, changed)
         self._position, self._epochs = log.position, epochs
         self.all_pass = bool(np.count_nonzero(self.mask) == state.node_count)
+        self.flat = all(raw.flat for raw in self.raws)
 
     def _build(self, cycle: Cycle) -> None:
         state = cycle.state
@@ -90,7 +93,8 @@ class NodeView:
     def _fill(self, cycle: Cycle, rows: Rows) -> None:
         if not len(rows):
             return
-        self.mask[rows] = passing(self._filters, cycle, rows)
+        good = passing(self._filters, cycle, rows)
+        self.mask[rows] = True if good is None else good
         self.fixed[rows] = weighted(self._scorers, cycle, rows)
         for raw in self.raws:
             raw.values[rows] = raw.scorer.plugin.score(cycle, rows)
@@ -110,16 +114,22 @@ class ClassView:
     rejects.
     """
 
-    def __init__(self, nodes: NodeView, filters: tuple[Any, ...], scorers: tuple[Scorer, ...]) -> None:
+    def __init__(
+        self, nodes: NodeView, filters: tuple[Any, ...], scorers: tuple[Scorer, ...], spare: Ints | None = None
+    ) -> None:
+        """Make a view; `spare` is the rank of a dropped one, used again because fresh memory is slow."""
         self.nodes = nodes
         self._filters = filters
         self._scorers = scorers
-        self.rank: Ints = np.zeros(0, dtype=np.int64)
+        self.rank: Ints = np.zeros(0, dtype=np.int64) if spare is None else spare
+        self.feasible = 0
+        """Number of rows that all kept filters pass."""
+        self._height = 0
         self._row_filters = [_row_filter(plugin) for plugin in filters]
         self._row_scorers = [(_row_score(s.plugin), s.weight) for s in scorers]
         self._node_position = -1
         self._pod_position = -1
-        self._epochs: tuple[Hashable, ...] = ()
+        self._epochs: list[Hashable] = []
         self._keyed = _with_epoch(filters, scorers)
         self._version = -1
 
@@ -138,14 +148,22 @@ class ClassView:
             rows = np.array(sorted(changed), dtype=np.intp)
             self.rank[rows] = INFEASIBLE
             self._fill(cycle, rows[self.nodes.mask[rows]])
+            self.feasible = int(np.count_nonzero(self.rank >= 0))
+        if self._node_position != node_end:
+            self._height = state.height
         self._node_position, self._pod_position = node_end, pod_end
+
+    @property
+    def ranks(self) -> Ints:
+        """`rank` without the rows above the highest living one."""
+        return self.rank[: self._height]
 
     def feasible_rows(self) -> Rows:
         """Rows that all kept filters pass, ascending."""
-        return np.flatnonzero(self.rank >= 0)
+        return np.flatnonzero(self.ranks >= 0)
 
     def _changed_rows(self, state: ClusterState) -> set[int] | None:
-        epochs = tuple(plugin.epoch(state) for plugin in self._keyed)
+        epochs = [plugin.epoch(state) for plugin in self._keyed]
         if self._version != self.nodes.version or len(self.rank) != state.capacity or epochs != self._epochs:
             self._epochs, self._version = epochs, self.nodes.version
             return None
@@ -153,49 +171,70 @@ class ClassView:
         by_nodes = state.node_log.since(self._node_position)
         if by_pods is None or by_nodes is None or len(by_pods) + len(by_nodes) > state.capacity // 2:
             return None
-        return {*by_pods, *by_nodes}
+        return set(by_pods) if not by_nodes else {*by_pods, *by_nodes}
 
     def _build(self, cycle: Cycle) -> None:
         state = cycle.state
-        self.rank = np.full(state.capacity, INFEASIBLE, dtype=np.int64)
+        if len(self.rank) == state.capacity:
+            self.rank.fill(INFEASIBLE)
+        else:
+            self.rank = np.full(state.capacity, INFEASIBLE, dtype=np.int64)
         rows = state.rows() if self.nodes.all_pass else np.flatnonzero(self.nodes.mask)
         self._fill(cycle, rows)
+        self.feasible = int(np.count_nonzero(self.rank >= 0))
 
     def _fill(self, cycle: Cycle, rows: Rows) -> None:
         if not len(rows):
             return
         good = passing(self._filters, cycle, rows)
-        if not good.all():
+        if good is not None and not good.all():
             rows = rows[good]
-        if len(rows):
-            self.rank[rows] = self.nodes.fixed[rows] + weighted(self._scorers, cycle, rows)
+        if not len(rows):
+            return
+        total = weighted(self._scorers, cycle, rows)
+        total += cycle.state.pick(self.nodes.fixed, rows)
+        if len(rows) == cycle.state.height:
+            self.rank[: len(rows)] = total
+        else:
+            self.rank[rows] = total
 
     def _repair(self, cycle: Cycle, row: int) -> None:
-        rank = INFEASIBLE
-        if self.nodes.mask[row] and all(passes(cycle, row) for passes in self._row_filters):
-            rank = int(self.nodes.fixed[row])
-            for score, weight in self._row_scorers:
-                rank += weight * score(cycle, row)
+        rank = self._rank_of(cycle, row)
+        self.feasible += (rank >= 0) - (self.rank.item(row) >= 0)
         self.rank[row] = rank
 
+    def _rank_of(self, cycle: Cycle, row: int) -> int:
+        if not self.nodes.mask.item(row):
+            return INFEASIBLE
+        for passes in self._row_filters:
+            if not passes(cycle, row):
+                return INFEASIBLE
+        rank: int = self.nodes.fixed.item(row)
+        for score, weight in self._row_scorers:
+            rank += weight * score(cycle, row)
+        return rank
 
-def passing(filters: Iterable[Any], cycle: Cycle, rows: Rows) -> Mask:
-    """Which of the rows all of these filters pass, shape (len(rows),)."""
-    mask: Mask = np.ones(len(rows), dtype=np.bool_)
+
+def passing(filters: Iterable[Any], cycle: Cycle, rows: Rows) -> Mask | None:
+    """Which of the rows all of these filters pass, shape (len(rows),); None if all rows pass."""
+    mask: Mask | None = None
     for plugin in filters:
         rejections = plugin.filter(cycle, rows)
         if rejections is not None:
-            mask &= rejections.bits == 0
+            good: Mask = rejections.bits == 0
+            mask = good if mask is None else np.logical_and(mask, good, out=mask)
     return mask
 
 
 def weighted(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> Ints:
     """The sum of weight times score, for scores that need no normalisation, int64[len(rows)]."""
-    total: Ints = np.zeros(len(rows), dtype=np.int64)
+    total: Ints | None = None
     for scorer in scorers:
         scores = scorer.plugin.score(cycle, rows)
-        total += scores if scorer.weight == 1 else scores * scorer.weight
-    return total
+        if scorer.weight != 1:
+            scores = scores * scorer.weight
+        total = scores.copy() if total is None else np.add(total, scores, out=total)
+    return np.zeros(len(rows), dtype=np.int64) if total is None else total
 
 
 def _living(state: ClusterState, rows: Iterable[int]) -> Rows:

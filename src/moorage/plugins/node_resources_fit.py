@@ -11,6 +11,7 @@ integer (amounts up to `_EXACT_WHOLE`, 81 TiB), since it is ten times faster.
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import pairwise
 from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -68,7 +69,7 @@ class RequestedToCapacityRatio(PluginArgs):
     @field_validator("shape")
     @classmethod
     def _rising(cls, shape: tuple[ShapePoint, ...]) -> tuple[ShapePoint, ...]:
-        for before, after in zip(shape, shape[1:], strict=False):
+        for before, after in pairwise(shape):
             if before.utilization >= after.utilization:
                 raise ValueError(
                     f"utilization {after.utilization} follows {before.utilization}; sort the points in increasing order"
@@ -167,7 +168,7 @@ class NodeResourcesFit(Plugin):
         self.args: NodeResourcesFitArgs = args or NodeResourcesFitArgs()
         strategy = self.args.scoring_strategy
         self._least = strategy.type is ScoringType.LEAST_ALLOCATED
-        self._weights = {r.name: r.weight or 1 for r in strategy.resources or _DEFAULT_RESOURCES}
+        self._weights = tuple((r.name, r.weight or 1) for r in strategy.resources or _DEFAULT_RESOURCES)
         self._ratio_scores = _ratio_scores(strategy)
         self._ratio_list: list[int] = [] if self._ratio_scores is None else self._ratio_scores.tolist()
         self._ignored = frozenset(self.args.ignored_resources)
@@ -258,8 +259,7 @@ class NodeResourcesFit(Plugin):
             if not whole:
                 continue
             used = amount + (requested(column, row) if assumed_row < 0 else assumed(assumed_row, row))
-            if used > whole:
-                used = whole
+            used = min(used, whole)
             if self._least:
                 used = whole - used
             percent = used * _MAX_SCORE // whole if whole <= _WIDE_WHOLE else _wide_percent(used, whole)
@@ -283,7 +283,8 @@ class NodeResourcesFit(Plugin):
                 found *= state.pick(state.resources.allocatable[part.column], rows) > 0
             total += found * part.weight
             weights += (found > 0) * part.weight
-        return np.floor_divide(2 * total + weights, np.maximum(2 * weights, 1))
+        nearest: Ints = (2 * total + weights) // np.maximum(2 * weights, 1)
+        return nearest
 
     def _percents(self, state: ClusterState, part: _Part, rows: Rows) -> Ints:
         """What is left (LeastAllocated) or used, in percent of the row's allocatable; 0 or junk where that is 0."""
@@ -352,7 +353,7 @@ class NodeResourcesFit(Plugin):
 
     def _parts(self, resources: ResourceColumns, requests: Requests) -> list[_Part]:
         parts = []
-        for name, weight in self._weights.items():
+        for name, weight in self._weights:
             column = resources.known(name)
             if name == CPU:
                 parts.append(_Part(CPU_COLUMN, 0, requests.score_cpu_milli, weight))

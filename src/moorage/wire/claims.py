@@ -101,7 +101,8 @@ def resource_claim(wire: ResourceClaimWire) -> ResourceClaim:
         allocated=status.allocation is not None,
         node_terms=node_terms(selector, "status.allocation.nodeSelector") if selector else None,
         reserved_for=tuple(
-            ClaimConsumer(each.resource, each.name, each.uid, each.api_group or "") for each in status.reserved_for or ()
+            ClaimConsumer(each.resource, each.name, each.uid, each.api_group or "")
+            for each in status.reserved_for or ()
         ),
         deleting=metadata.deletion_timestamp is not None,
         resource_version=metadata.resource_version or "",

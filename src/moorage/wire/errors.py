@@ -8,21 +8,30 @@ ValueError
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 _AT = re.compile(r" - at `(?:key in )?\$?(?P<path>[^`]*)`\Z")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([0-9]+|\.\.\.)\]")
 _LONGEST_VALUE = 80
-_RETYPE = "give it the type that the Kubernetes API documents"
+_MISSING_FIELD = re.compile(r"Object missing required field `([^`]*)`")
+_RETYPE = "write what the Kubernetes API documents for this field"
+
+MISSING: Final = object()
+"""Stands for the value of a field that should be there and is not."""
+_UNREADABLE: Final = object()
+
+REFUSALS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What msgspec raises about data that it cannot decode."""
 
 
 class FieldError(ValueError):
     """A value that cannot be used. `path` is relative to the part that was read; see `within`."""
 
     def __init__(self, path: str, value: object, problem: str, remedy: str) -> None:
-        super().__init__(f"{path}: {_show(value)} {problem}; {remedy}")
+        shown = "" if value is MISSING else f": {_show(value)}"
+        super().__init__(f"{path or 'the object'}{shown} {problem}; {remedy}")
         self.path = path
         self.value = value
         self.problem = problem
@@ -55,41 +64,47 @@ def decode_part(decoder: msgspec.json.Decoder[Any], data: bytes, prefix: str) ->
     """Decode a part of an object; what msgspec says about a misfit becomes a `FieldError`."""
     try:
         return decoder.decode(data)
-    except msgspec.MsgspecError as error:
+    except REFUSALS as error:
         raise _translated(data, error).within(prefix) from None
 
 
 def explain(kind: str, data: bytes, error: Exception) -> WireError:
     """The complete error for an object that could not be read."""
-    if isinstance(error, msgspec.MsgspecError):
+    if not isinstance(error, FieldError):
         error = _translated(data, error)
     return WireError(kind, _object_key(data), str(error))
 
 
-def _translated(data: bytes, error: msgspec.MsgspecError) -> FieldError:
+def builtin_json(kind: str, obj: object) -> bytes:
+    """An object of plain types as JSON."""
+    try:
+        return msgspec.json.encode(obj)
+    except (TypeError, ValueError, *REFUSALS) as error:
+        raise WireError(kind, "", f"cannot be written as JSON ({error}); use plain values only") from None
+
+
+def _translated(data: bytes, error: Exception) -> FieldError:
+    """What msgspec says, with the value that it does not show."""
     text = str(error)
     match = _AT.search(text)
     steps = [step[0] or step[1] for step in _STEP.findall(match["path"])] if match else []
-    problem = _worded(_AT.sub("", text))
-    whole = _loosely(data)
-    if whole is None:
-        return FieldError("", data.decode("utf-8", "replace"), f"is not JSON ({problem})", "correct the syntax")
-    path, value = "", whole
+    problem = _AT.sub("", text).replace(" | null", "").replace("`", "")
+    path, value = "", _loosely(data)
+    if value is _UNREADABLE:
+        return FieldError("", data.decode("utf-8", "replace"), f"cannot be read ({problem})", "write valid JSON")
     for step in steps:
         name, value = _descend(value, step, problem)
         path = join_path(path, name)
-    return FieldError(path, value, f"does not fit: {problem}", _RETYPE)
-
-
-def _worded(text: str) -> str:
-    return text.replace("`", "").replace("Object missing", "object misses").replace("Expected", "expected")
+    if missing := _MISSING_FIELD.match(text):
+        return FieldError(join_path(path, missing[1]), MISSING, "is missing", "add it")
+    return FieldError(path, value, f"does not fit ({problem.lower()})", _RETYPE)
 
 
 def _descend(value: Any, step: str, problem: str) -> tuple[str, Any]:
     """One step of msgspec's path; `...` is a dictionary's value, of which msgspec does not say which."""
     if step == "..." and isinstance(value, dict):
         for name, item in value.items():
-            if not isinstance(item, str) or "expected str" not in problem:
+            if not isinstance(item, str) or "Expected str" not in problem:
                 return name, item
     if isinstance(value, list) and step.isdigit() and int(step) < len(value):
         return f"[{step}]", value[int(step)]
@@ -99,8 +114,8 @@ def _descend(value: Any, step: str, problem: str) -> tuple[str, Any]:
 def _loosely(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
+    except REFUSALS:
+        return _UNREADABLE
 
 
 def _object_key(data: bytes) -> str:

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.pods import Owner
+
+TimeWire: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
+"""A time; one without an offset would depend on where it is read, so it is refused."""
+Int32Wire: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64Wire: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """kubectl's copy of the manifest: as large as the object, and of no use to placement."""
@@ -33,10 +39,10 @@ class MetadataWire(msgspec.Struct, gc=False, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerWire] | None = None
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: TimeWire | None = None
+    deletion_timestamp: TimeWire | None = None
     resource_version: str | None = None
-    generation: int | None = None
+    generation: Int64Wire | None = None
 
 
 def frozen_map(values: Mapping[str, str] | None) -> FrozenDict[str, str]:

@@ -12,8 +12,8 @@ from moorage.core.images import normalized_image
 from moorage.core.nodes import Node, NodeImage
 from moorage.core.taints import Taint
 from moorage.wire.amounts import parse_amounts
-from moorage.wire.errors import FieldError, WireError, explain
-from moorage.wire.metadata import MetadataWire, epoch_s, frozen_annotations, frozen_map
+from moorage.wire.errors import MISSING, REFUSALS, FieldError, builtin_json, explain
+from moorage.wire.metadata import Int64Wire, MetadataWire, epoch_s, frozen_annotations, frozen_map
 from moorage.wire.podspec import AmountsWire, ConditionWire
 
 KIND = "Node"
@@ -38,7 +38,7 @@ class NodeImageWire(msgspec.Struct, gc=False, rename="camel"):
     """An entry of status.images."""
 
     names: list[str] | None = None
-    size_bytes: int | None = None
+    size_bytes: Int64Wire | None = None
 
 
 class NodeStatusWire(msgspec.Struct, gc=False, rename="camel"):
@@ -68,24 +68,20 @@ def decode_node(data: bytes) -> Node:
     """The node that this JSON describes; raises `WireError` if it describes none."""
     try:
         return node_of(_DECODER.decode(data))
-    except (msgspec.MsgspecError, FieldError) as error:
+    except (*REFUSALS, FieldError) as error:
         raise explain(KIND, data, error) from None
 
 
 def node_from_builtin(obj: Mapping[str, Any]) -> Node:
     """The same for an object of plain types (dict, list, str, int, ...), as YAML and the embedded cluster give it."""
-    try:
-        data = msgspec.json.encode(obj)
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise WireError(KIND, "", f"cannot be written as JSON ({error}); use plain values only") from None
-    return decode_node(data)
+    return decode_node(builtin_json(KIND, obj))
 
 
 def node_of(wire: NodeWire) -> Node:
     """The node of a decoded struct. Raises `FieldError`."""
     metadata, spec, status = wire.metadata, wire.spec or _NO_SPEC, wire.status or _NO_STATUS
     if not metadata.name:
-        raise FieldError("metadata.name", metadata.name, "is missing", "give the node a name")
+        raise FieldError("metadata.name", MISSING, "is missing", "give the node a name")
     return Node(
         name=metadata.name,
         uid=metadata.uid or metadata.name,

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from moorage.core.pods import PENDING, Condition, Pod
-from moorage.wire.errors import FieldError, WireError, explain
+from moorage.wire.errors import MISSING, REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.podspec import ConditionWire, PodStatusWire, PodWire
 from moorage.wire.templates import TemplateTable
 
@@ -29,24 +29,20 @@ def decode_pod(data: bytes, table: TemplateTable | None = None) -> Pod:
     """
     try:
         return pod_of(_DECODER.decode(data), table)
-    except (msgspec.MsgspecError, FieldError) as error:
+    except (*REFUSALS, FieldError) as error:
         raise explain(KIND, data, error) from None
 
 
 def pod_from_builtin(obj: Mapping[str, Any], table: TemplateTable | None = None) -> Pod:
     """The same for an object of plain types (dict, list, str, int, ...), as YAML and the embedded cluster give it."""
-    try:
-        data = msgspec.json.encode(obj)
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise WireError(KIND, "", f"cannot be written as JSON ({error}); use plain values only") from None
-    return decode_pod(data, table)
+    return decode_pod(builtin_json(KIND, obj), table)
 
 
 def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
     """The pod of a decoded frame; for callers that decode frames inside an envelope. Raises `FieldError`."""
     metadata, spec, status = wire.metadata, wire.spec, wire.status or _NO_STATUS
     if not metadata.name:
-        raise FieldError("metadata.name", metadata.name, "is missing", "give the pod a name")
+        raise FieldError("metadata.name", MISSING, "is missing", "give the pod a name")
     entry = (table if table is not None else TemplateTable()).entry(wire)
     template = entry.template
     requests, scheduled = template.requests, None
@@ -56,7 +52,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
             scheduled = _condition(condition)
         elif condition.type == "PodResizePending":
             infeasible = condition.reason == "Infeasible"
-    if spec.node_name and (infeasible or status.container_statuses or status.init_container_statuses):
+    if spec.node_name and wire.status is not None:
         requests = entry.requests(status, resize_infeasible=infeasible)
     created, started, deleted = metadata.creation_timestamp, status.start_time, metadata.deletion_timestamp
     return Pod(

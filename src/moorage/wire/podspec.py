@@ -7,11 +7,11 @@ decoded with the structs of the second half on first sight. Fields are optional:
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
 
+from moorage.wire.metadata import Int32Wire, Int64Wire, TimeWire
 from moorage.wire.selectors import LabelSelectorWire, NodeSelectorWire, NodeTermWire
 
 NO_PART = msgspec.Raw()
@@ -28,10 +28,10 @@ class PodMetadataWire(msgspec.Struct, gc=False, rename="camel"):
     labels: msgspec.Raw = NO_PART
     annotations: msgspec.Raw = NO_PART
     owner_references: msgspec.Raw = NO_PART
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: TimeWire | None = None
+    deletion_timestamp: TimeWire | None = None
     resource_version: str | None = None
-    generation: int | None = None
+    generation: Int64Wire | None = None
 
 
 class ContainerWire(msgspec.Struct, gc=False, rename="camel"):
@@ -124,7 +124,7 @@ class PodSpecWire(msgspec.Struct, gc=False, rename="camel"):
     volumes: list[VolumeWire] | None = None
     node_name: str | None = None
     scheduler_name: str | None = None
-    priority: int | None = None
+    priority: Int32Wire | None = None
     preemption_policy: str | None = None
     scheduling_gates: list[NamedWire] | None = None
     host_network: bool | None = None
@@ -161,7 +161,7 @@ class PodStatusWire(msgspec.Struct, gc=False, rename="camel"):
 
     phase: str | None = None
     nominated_node_name: str | None = None
-    start_time: datetime | None = None
+    start_time: TimeWire | None = None
     conditions: list[ConditionWire] | None = None
     container_statuses: list[ContainerStatusWire] | None = None
     init_container_statuses: list[ContainerStatusWire] | None = None
@@ -190,7 +190,7 @@ class ResourcesWire(msgspec.Struct, gc=False):
 class PortWire(msgspec.Struct, gc=False, rename="camel"):
     """A container's port."""
 
-    host_port: int | None = None
+    host_port: Int32Wire | None = None
     protocol: str | None = None
     host_ip: str | None = msgspec.field(name="hostIP", default=None)
 
@@ -213,7 +213,7 @@ class TolerationWire(msgspec.Struct, gc=False):
 class PreferredNodeTermWire(msgspec.Struct, gc=False):
     """A preference for nodes."""
 
-    weight: int
+    weight: Int32Wire
     preference: NodeTermWire
 
 
@@ -240,7 +240,7 @@ class PodTermWire(msgspec.Struct, gc=False, rename="camel"):
 class PreferredPodTermWire(msgspec.Struct, gc=False, rename="camel"):
     """A pod affinity term with a weight."""
 
-    weight: int
+    weight: Int32Wire
     pod_affinity_term: PodTermWire
 
 
@@ -266,12 +266,12 @@ class AffinityWire(msgspec.Struct, gc=False, rename="camel"):
 class SpreadWire(msgspec.Struct, gc=False, rename="camel"):
     """A topology spread constraint."""
 
-    max_skew: int
+    max_skew: Int32Wire
     topology_key: str
     when_unsatisfiable: str
     label_selector: LabelSelectorWire | None = None
     match_label_keys: list[str] | None = None
-    min_domains: int | None = None
+    min_domains: Int32Wire | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
 

@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from moorage.core.frozen import FrozenDict
-from moorage.core.quantity import QuantityError, quantity_text, whole
 from moorage.wire.amounts import parse_amounts
-from moorage.wire.errors import FieldError
 
 QuantityWire: TypeAlias = str | int | float | None
 """A quantity as JSON may hold it."""
@@ -25,12 +23,7 @@ def storage_bytes(quantities: Mapping[str, QuantityWire] | None, path: str) -> i
 
 def optional_bytes(value: QuantityWire, field: str) -> int | None:
     """The bytes that a top-level field of this name holds, None where it is missing."""
-    if value is None:
-        return None
-    try:
-        return whole(quantity_text(value))
-    except QuantityError:
-        raise FieldError(field, value, "is not a quantity", "write a number such as 2, 1.5Gi or 1e9") from None
+    return None if value is None else parse_amounts({field: value}, "")[field]
 
 
 def frozen_amounts(quantities: Mapping[str, QuantityWire] | None, path: str) -> FrozenDict[str, int]:

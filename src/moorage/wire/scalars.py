@@ -1,10 +1,13 @@
 """What a plain YAML scalar means, as kubectl and kube-scheduler read it.
 
-Kubernetes' own YAML reading follows YAML 1.1 for booleans (`yes`, `on` and `y` are true), reads `0644` and `0o644` as
-octal, takes underscores out of numbers, and knows neither timestamps nor base-60 numbers: those stay strings. A float
-without a fraction becomes an integer, because that is how it is written into JSON on its way to the API server. What
-JSON cannot say (`.inf`, `.nan`, `1e999`) stays a string, so that the field that gets it can complain about the text
-that the user wrote.
+Kubernetes' own YAML reading follows YAML 1.1 for booleans (`yes` and `on` are true), reads `0644` and `0o644` as octal,
+takes underscores out of numbers, and knows neither timestamps nor base-60 numbers: those stay strings. A float without
+a fraction becomes an integer, because that is how it is written into JSON on its way to the API server. What JSON
+cannot say (`.inf`, `.nan`, `1e999`) stays a string, so that the field that gets it can complain about the text that the
+user wrote.
+
+One departure: a lone `y` or `n` is text here, a boolean there. Python's YAML writers leave these letters unquoted where
+they mean text, and a name or a label of one letter is far more common than a boolean of one letter.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from typing import TypeAlias
 
 Scalar: TypeAlias = str | int | float | bool | None
 
-_TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
-_FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
+_TRUE = ("yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
+_FALSE = ("no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
 _NULL = ("", "~", "null", "Null", "NULL")
 _WORDS: dict[str, Scalar] = dict.fromkeys(_TRUE, True) | dict.fromkeys(_FALSE, False) | dict.fromkeys(_NULL)
 

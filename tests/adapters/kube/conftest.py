@@ -115,7 +115,7 @@ def scripted_server(authority: trustme.CA, tmp_path: Path) -> ServerFactory:
 
         app = web.Application(client_max_size=1 << 30)
         app.router.add_route("*", "/{path:.*}", noting)
-        runner = web.AppRunner(app, shutdown_timeout=0)
+        runner = web.AppRunner(app, shutdown_timeout=0.01, handler_cancellation=True)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
         await site.start()

@@ -13,7 +13,6 @@ import pytest
 import trustme
 from aiohttp import web
 
-from moorage.adapters.kube import tls
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import Credentials, from_kubeconfig, in_cluster
 from moorage.adapters.kube.errors import CredentialsError, Unauthorized, Unreachable
@@ -220,7 +219,7 @@ def test_exec_runs_again_after_a_401(scripted_server: ServerFactory) -> None:
 
 
 def test_exec_is_told_about_the_cluster(scripted_server: ServerFactory) -> None:
-    """provideClusterInfo hands over address, CA and the cluster's own settings for plugins; env adds to ours."""
+    """With provideClusterInfo it gets address, CA and the cluster's own settings for plugins; env adds to ours."""
 
     async def scenario() -> None:
         async with scripted_server(whoami) as server:
@@ -304,8 +303,8 @@ def client_certificate_user(server: ScriptedServer, authority: trustme.CA, sourc
     if source == "data":
         encoded = [base64.b64encode(text.encode()).decode() for text in (chain, key)]
         return {"client-certificate-data": encoded[0], "client-key-data": encoded[1]}
-    folder = str(server.folder)
-    status = f"{{'clientCertificateData': open({folder + '/c.pem'!r}).read(), 'clientKeyData': open({folder + '/k.pem'!r}).read()}}"
+    read = "runs.with_name('{}.pem').read_text()"
+    status = f"{{'clientCertificateData': {read.format('c')}, 'clientKeyData': {read.format('k')}}}"
     return plugin(server.folder, status)
 
 
@@ -357,10 +356,9 @@ def test_no_key_is_left_on_disk(
     with pytest.raises(CredentialsError, match="here: client-certificate"):
         make_context(TlsMaterial(b"", chain.encode(), pem_pair(authority)[1].encode(), insecure=False), "here")
     assert list(tmp_path.iterdir()) == []
-    assert tls is not None
 
 
-def test_the_server_must_be_the_one_we_expect(scripted_server: ServerFactory, tmp_path: Path) -> None:
+def test_the_server_must_be_the_one_we_expect(scripted_server: ServerFactory) -> None:
     """An unknown authority or another name is refused with one clear line; insecure-skip-tls-verify lets it pass."""
 
     async def scenario() -> None:

@@ -13,7 +13,13 @@ from moorage.adapters.kube.kubeconfig import read_context
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "x", "interactiveMode": "Never"}
 
 
-def config(*, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **top: Any) -> dict[str, Any]:
+def config(
+    more: dict[str, Any] | None = None,
+    *,
+    cluster: dict[str, Any] | None = None,
+    user: dict[str, Any] | None = None,
+    **top: Any,
+) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Config",
@@ -22,6 +28,7 @@ def config(*, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None
         "clusters": [{"name": "k", "cluster": {"server": "https://h:1"} if cluster is None else cluster}],
         "users": [{"name": "u", "user": user or {}}],
         **top,
+        **(more or {}),
     }
 
 
@@ -42,7 +49,7 @@ def loaded(file: Path) -> Credentials:
         pytest.param("- a", ["must be a kubeconfig"], id="a list"),
         pytest.param("", ["current-context"], id="empty file"),
         pytest.param({"kind": "Pod"}, ['kind: "Pod"', "Config"], id="another kind"),
-        pytest.param(config(**{"current-context": "x"}), ['current-context: "x"', "there is c"], id="unknown context"),
+        pytest.param(config({"current-context": "x"}), ['current-context: "x"', "there is c"], id="unknown context"),
         pytest.param(
             config(clusters=[]), ["contexts[0].context.cluster", '"k"', "there is none"], id="unknown cluster"
         ),
@@ -159,7 +166,7 @@ def test_several_files_merge_as_in_kubectl(tmp_path: Path) -> None:
         tmp_path / "2",
         config(cluster={"server": "https://second", "tls-server-name": "s"}, user={"token": "second", "username": "x"}),
     )
-    third = written(tmp_path / "3", config(**{"current-context": "other"}))
+    third = written(tmp_path / "3", config({"current-context": "other"}))
     context = read_context([first, second, third])
     assert (context.name, context.namespace) == ("c", "ns")
     assert context.cluster.fields == {"server": "https://first"}

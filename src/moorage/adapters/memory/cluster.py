@@ -148,7 +148,7 @@ class EmbeddedCluster:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the API server refused to controllers, or would have refused where a simulation goes on: one line each."""
+        """What the API server refused to controllers, or would have refused where a simulation goes on."""
         return (*self.admission.warnings, *self._makers.refusals)
 
     def pending_pods(self) -> list[KubeObject]:

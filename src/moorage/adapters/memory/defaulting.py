@@ -62,10 +62,10 @@ def default_object(obj: KubeObject, classes: Classes) -> Admitted:
             return Admitted(_default_allocatable(obj))
         case "Namespace":
             name = metadata_of(obj).get("name")
-            return Admitted(_with_metadata(obj, labels={"kubernetes.io/metadata.name": name}))
+            return Admitted(_with_metadata(_default_phase(obj), labels={"kubernetes.io/metadata.name": name}))
         case "ReplicationController":
             return Admitted(_default_selector(obj))
-    return Admitted(obj)
+    return Admitted(_default_phase(obj))
 
 
 def at_birth(obj: KubeObject) -> KubeObject:
@@ -110,10 +110,7 @@ def admit_pod(pod: KubeObject, classes: Classes) -> Admitted:
     _resolve_priority(spec, classes, problems)
     _apply_runtime_class(spec, classes, problems)
     merge_label_keys(spec, metadata_of(pod).get("labels") or {})
-    status = status_of(pod)
-    if not status.get("phase"):
-        status = {**status, "phase": "Pending"}
-    return Admitted({**pod, "spec": spec, "status": status}, tuple(problems))
+    return Admitted(_default_phase({**pod, "spec": spec}), tuple(problems))
 
 
 def _default_containers(spec: dict[str, Any]) -> None:
@@ -210,6 +207,13 @@ def _apply_runtime_class(spec: dict[str, Any], classes: Classes, problems: list[
     added = [t for t in scheduling.get("tolerations") or () if t not in present]
     if added:
         spec["tolerations"] = present + added
+
+
+def _default_phase(obj: KubeObject) -> KubeObject:
+    birth, status = _BIRTH_STATUS.get(str(obj.get("kind"))), status_of(obj)
+    if birth is None or status.get("phase"):
+        return obj
+    return {**obj, "status": {**status, **birth}}
 
 
 def _default_allocatable(node: KubeObject) -> KubeObject:

@@ -40,7 +40,15 @@ from moorage.adapters.memory.controllers.templates import (
     template_hash,
     template_of,
 )
-from moorage.adapters.memory.objects import NOTHING, KubeObject, is_live, metadata_of, spec_of, status_of
+from moorage.adapters.memory.objects import (
+    NOTHING,
+    KubeObject,
+    is_live,
+    is_terminating,
+    metadata_of,
+    spec_of,
+    status_of,
+)
 from moorage.adapters.memory.store import Store
 
 EXPANDABLE = (
@@ -62,7 +70,10 @@ class Expansion:
         reconcilers = {kind: by_kind.get(kind, self._expand_replicas) for kind in EXPANDABLE}
         reconcilers["CronJob"] = self._expand_cron
         self._loop = ControllerLoop(
-            store, self._lineage, {kind: self._unless_owned(function) for kind, function in reconcilers.items()}
+            store,
+            self._lineage,
+            {kind: self._unless_owned(function) for kind, function in reconcilers.items()},
+            by_life_only=True,
         )
 
     @property
@@ -97,7 +108,9 @@ class Expansion:
             self._make(pod_from(owner, self._free_name(owner), template_of(owner), labels=labels))
 
     def _expand_stateful(self, owner: KubeObject) -> None:
-        lacking = replicas_wanted(owner) - len(self._live(owner))
+        # A pod that is still ending keeps its name, and its place among the wanted ones, until it is gone.
+        present = [pod for pod in self._lineage.pods_of(owner) if is_live(pod) or is_terminating(pod)]
+        lacking = replicas_wanted(owner) - len(present)
         namespace, ordinal = owner["metadata"]["namespace"], first_ordinal(owner)
         while lacking > 0:
             name = f"{owner['metadata']['name']}-{ordinal}"

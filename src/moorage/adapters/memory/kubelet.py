@@ -7,11 +7,10 @@ the virtual clock bring it about. A pod on a node that does not exist is nobody'
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any
 
 from moorage.adapters.memory.changes import ChangeType
 from moorage.adapters.memory.clock import Timer
@@ -26,13 +25,15 @@ from moorage.adapters.memory.objects import (
     status_of,
     timestamp,
     uid_of,
-    with_condition,
+    with_conditions,
 )
 from moorage.adapters.memory.store import Store
 
 RUN_SECONDS = "moorage.dev/run-seconds"
 """Annotation of a pod: it succeeds after running for so long."""
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_RUNNING = tuple({"type": name, "status": "True"} for name in ("Initialized", "ContainersReady", "Ready"))
+_COMPLETED = tuple({"type": name, "status": "False", "reason": "PodCompleted"} for name in ("ContainersReady", "Ready"))
 _BEGUN = FINISHED | {"Running"}
 
 
@@ -70,7 +71,7 @@ class Kubelets:
             elif change.type is ChangeType.DELETED:
                 self._cancel(uid_of(change.object))
                 self._stopping.pop(uid_of(change.object), None)
-            elif node_of(change.object):
+            elif node_of(change.object) and _needs_a_look(change.object):
                 self._look_at(uid_of(change.object))
 
     def _join(self, node: KubeObject) -> None:
@@ -111,11 +112,8 @@ class Kubelets:
         if is_terminating(pod) or status_of(pod).get("phase") in FINISHED:
             return
         now_s = self._store.clock.now_s
-        status: Mapping[str, Any] = {**status_of(pod), "phase": "Running"}
-        status = {"startTime": timestamp(now_s), **status}
-        for condition in ("Initialized", "ContainersReady", "Ready"):
-            status = with_condition(status, {"type": condition, "status": "True"}, now_s)
-        self._store.put_status(pod, status)
+        status = {"startTime": timestamp(now_s), **status_of(pod), "phase": "Running"}
+        self._store.put_status(pod, with_conditions(status, _RUNNING, now_s))
         run_s = self._run_s(pod)
         if run_s is not None:
             self._after(uid_of(pod), run_s, self._succeed)
@@ -123,11 +121,8 @@ class Kubelets:
     def _succeed(self, pod: KubeObject) -> None:
         if is_terminating(pod):
             return
-        status: Mapping[str, Any] = {**status_of(pod), "phase": "Succeeded"}
-        for condition in ("ContainersReady", "Ready"):
-            over = {"type": condition, "status": "False", "reason": "PodCompleted"}
-            status = with_condition(status, over, self._store.clock.now_s)
-        self._store.put_status(pod, status)
+        status = {**status_of(pod), "phase": "Succeeded"}
+        self._store.put_status(pod, with_conditions(status, _COMPLETED, self._store.clock.now_s))
 
     def _end(self, pod: KubeObject) -> None:
         metadata = pod["metadata"]
@@ -151,3 +146,8 @@ class Kubelets:
         timer = self._timers.pop(uid, None)
         if timer is not None:
             timer.cancel()
+
+
+def _needs_a_look(pod: KubeObject) -> bool:
+    """Whether a kubelet may have something to do for a bound pod; spares those that just run."""
+    return is_terminating(pod) or status_of(pod).get("phase") not in _BEGUN

@@ -12,19 +12,20 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+from moorage.wire.kinds import KINDS
+
 KubeObject: TypeAlias = Mapping[str, Any]
 """A whole API object, frozen (see the module's docstring)."""
 
 NOTHING: Mapping[str, Any] = {}
 """Stands for an absent part; never written to."""
 
-CLUSTER_SCOPED = frozenset(
-    {
-        "CSIDriver", "CSINode", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass",
-        "Namespace", "Node", "PersistentVolume", "PriorityClass", "ResourceSlice", "RuntimeClass", "StorageClass",
-        "VolumeAttachment",
-    }
-)  # fmt: skip
+CLUSTER_SCOPED = frozenset(kind.name for kind in KINDS if not kind.namespaced) | {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+}
+"""Kinds without namespaces: those that Moorage reads, and a few that turn up beside them."""
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 
@@ -137,13 +138,20 @@ def merge_patch(target: Any, patch: Any) -> Any:
 
 def with_condition(status: Mapping[str, Any], condition: Mapping[str, Any], now_s: float) -> dict[str, Any]:
     """The status with this condition in place of the one of its type; the transition time moves with `status` only."""
-    conditions = list(status.get("conditions") or ())
-    place = next((i for i, c in enumerate(conditions) if c.get("type") == condition["type"]), None)
-    changed = place is None or conditions[place].get("status") != condition["status"]
-    since = timestamp(now_s) if changed or place is None else conditions[place].get("lastTransitionTime")
-    new = {"lastTransitionTime": since or timestamp(now_s), **condition}
-    if place is None:
-        conditions.append(new)
-    else:
-        conditions[place] = new
+    return with_conditions(status, (condition,), now_s)
+
+
+def with_conditions(status: Mapping[str, Any], new: Sequence[Mapping[str, Any]], now_s: float) -> dict[str, Any]:
+    """The same for several conditions."""
+    conditions: list[Mapping[str, Any]] = list(status.get("conditions") or ())
+    places = {condition.get("type"): place for place, condition in enumerate(conditions)}
+    now = timestamp(now_s)
+    for condition in new:
+        place = places.get(condition["type"])
+        if place is None:
+            conditions.append({"lastTransitionTime": now, **condition})
+            continue
+        old = conditions[place]
+        since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else None
+        conditions[place] = {"lastTransitionTime": since or now, **condition}
     return {**status, "conditions": conditions}

@@ -40,6 +40,7 @@ class VolumeControllers:
             if change.kind == "Pod" and change.old is None:
                 self._make_ephemeral_claims(change.object)
         if any(change.kind != "Pod" for change in changes):
+            self._release_new_volumes()
             reserved = self._reserved_volumes()
             for claim in self._store.list("PersistentVolumeClaim"):
                 if status_of(claim).get("phase") != "Bound":
@@ -62,6 +63,12 @@ class VolumeControllers:
                     "status": {"phase": "Pending"},
                 }
             )
+
+    def _release_new_volumes(self) -> None:
+        """New volumes without a claim become Available; before that nobody may use them."""
+        for volume in self._store.list("PersistentVolume"):
+            if status_of(volume).get("phase") in (None, "Pending") and not spec_of(volume).get("claimRef"):
+                self._store.patch_status("PersistentVolume", "", volume["metadata"]["name"], {"phase": "Available"})
 
     def _reserved_volumes(self) -> dict[tuple[str, str], KubeObject]:
         """Volumes that name a claim, by the claim's namespace and name."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from moorage.framework.configuration import ALL, Entry, PluginSet
-from moorage.framework.defaults import KUBE_SCHEDULER_PLUGINS, REMOVED_PLUGINS
+from moorage.framework.defaults import KUBE_SCHEDULER_PLUGINS, KUBE_SCHEDULER_POINTS, REMOVED_PLUGINS
 from moorage.framework.plugin import Point
 from moorage.framework.registry import Registry
 from moorage.wire.configuration.findings import Findings
@@ -111,28 +111,32 @@ class _SetReader:
             yield self._registry.canonical(entry.name)
 
     def _is_allowed(self, path: str, name: str) -> bool:
-        cls = self._registry.get(name)
-        if cls is None:
-            return self._is_harmless(path, name)
-        if self._point is None or self._point in cls.points():
-            return True
-        points = ", ".join(point for point in Point if point in cls.points()) or "none"
-        self._findings.problem(path, name, f"this plugin has no {self._point}; it has {points}")
-        return False
-
-    def _is_harmless(self, path: str, name: str) -> bool:
         if name == ALL:
             self._findings.problem(path, name, "* can only be disabled; name the plugins to enable")
-            return False
-        if name not in KUBE_SCHEDULER_PLUGINS:
+        elif name not in self._registry and name not in KUBE_SCHEDULER_PLUGINS:
             self._findings.problem(path, name, unknown_plugin(name, self._registry))
-            return False
-        if self._point in _PREFERENCE_POINTS:
-            message = "has no effect: this plugin of kube-scheduler is not built yet"
-            self._findings.notice(path, name, message)
+        elif self._point is not None and self._point not in self._points(name):
+            points = ", ".join(point for point in Point if point in self._points(name)) or "none"
+            self._findings.problem(path, name, f"this plugin has no {self._point}; it has {points}")
+        elif name not in self._registry and self._point not in _PREFERENCE_POINTS:
+            self._findings.problem(path, name, "this plugin of kube-scheduler is not built yet; remove the entry")
+        else:
+            self._say_if_idle(path, name)
             return True
-        self._findings.problem(path, name, "this plugin of kube-scheduler is not built yet; remove the entry")
         return False
+
+    def _points(self, name: str) -> frozenset[Point]:
+        """Where the plugin may be named: what it has here, and what it has in kube-scheduler."""
+        cls = self._registry.get(name)
+        own: frozenset[Point] = cls.points() if cls else frozenset()
+        return own.union(KUBE_SCHEDULER_POINTS.get(self._registry.canonical(name), ()))
+
+    def _say_if_idle(self, path: str, name: str) -> None:
+        cls = self._registry.get(name)
+        if cls is None:
+            self._findings.notice(path, name, "has no effect: this plugin of kube-scheduler is not built yet")
+        elif self._point is not None and self._point not in cls.points():
+            self._findings.notice(path, name, f"has no effect: this plugin needs no {self._point} in Moorage")
 
     def _weight(self, path: str, name: str, weight: int | None) -> int:
         if weight is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from moorage.core.problems import ABSENT
 from moorage.framework.configuration import PluginSet, ProfileConfiguration
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Resolution, resolve, shortcomings
@@ -40,8 +41,8 @@ def read_profiles(
         _compare_queue_sort(read[0], other, findings)
     missing = dict.fromkeys(name for one in read for name in one.resolution.missing)
     if missing:
-        message = "plugins of kube-scheduler's default set that are not built yet and do not run"
-        findings.notice("profiles", list(missing), message)
+        message = "these plugins of the default set are not built yet and do not run"
+        findings.notice("profiles", ABSENT, f"{message}: {', '.join(missing)}")
     return tuple(one.profile for one in read)
 
 

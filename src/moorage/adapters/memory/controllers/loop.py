@@ -11,20 +11,35 @@ from collections.abc import Callable, Mapping
 from moorage.adapters.memory.changes import Change, ChangeType
 from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.errors import ApiError
-from moorage.adapters.memory.objects import KubeObject, is_live, is_ready, is_terminating, spec_of, status_of, uid_of
+from moorage.adapters.memory.objects import (
+    NOTHING,
+    KubeObject,
+    is_live,
+    is_ready,
+    is_terminating,
+    spec_of,
+    status_of,
+    uid_of,
+)
 from moorage.adapters.memory.store import Store
 
 Reconcile = Callable[[KubeObject], None]
 
 
 class ControllerLoop:
-    """Runs one reconcile function per kind over the owners that changes concern."""
+    """Runs one reconcile function per kind over the owners that changes concern.
 
-    def __init__(self, store: Store, lineage: Lineage, reconcilers: Mapping[str, Reconcile]) -> None:
+    With `by_life_only` pods concern their owners only by coming and going, not by becoming ready.
+    """
+
+    def __init__(
+        self, store: Store, lineage: Lineage, reconcilers: Mapping[str, Reconcile], *, by_life_only: bool = False
+    ) -> None:
         self._store = store
         self._lineage = lineage
         self._reconcilers = reconcilers
         self._watch = store.watch((*reconcilers, "Pod", "Node"), replay=True)
+        self._by_life_only = by_life_only
         self._marked: dict[str, None] = {}
         self.refusals: dict[str, str] = {}
         """What an owner was refused last, by its uid; it is tried again when something about the owner changes."""
@@ -56,7 +71,7 @@ class ControllerLoop:
                 self._marked.update((uid_of(daemons), None) for daemons in self._store.list("DaemonSet"))
             return
         if change.kind == "Pod":
-            if not _matters_to_owners(change):
+            if not (_comes_or_goes(change) or (not self._by_life_only and _moves_on(change))):
                 return
             self._lineage.note(change)
         elif change.type is not ChangeType.DELETED:
@@ -66,14 +81,17 @@ class ControllerLoop:
                 self._marked[uid_of(ancestor)] = None
 
 
-def _matters_to_owners(change: Change) -> bool:
-    """Whether a pod came, went, ended, began to be deleted, or became ready or not."""
-    old, new = change.old, change.object
-    if change.type is not ChangeType.MODIFIED or old is None:
+def _comes_or_goes(change: Change) -> bool:
+    """Whether a pod began or ceased to count as live, or is gone altogether."""
+    if change.type is not ChangeType.MODIFIED or change.old is None:
         return True
-    if is_live(old) != is_live(new) or is_ready(old) != is_ready(new):
-        return True
-    return status_of(old).get("phase") != status_of(new).get("phase")
+    return is_live(change.old) != is_live(change.object)
+
+
+def _moves_on(change: Change) -> bool:
+    """Whether a pod's phase or readiness changed."""
+    old, new = change.old or NOTHING, change.object
+    return status_of(old).get("phase") != status_of(new).get("phase") or is_ready(old) != is_ready(new)
 
 
 def _matters_to_daemons(change: Change) -> bool:

@@ -1,0 +1,113 @@
+"""Decisions per second of the engine alone: no API server, no decoding.
+
+A decision runs from the pod's event to its Bind command and includes the confirmation (the bind's answer and the pod
+seen on its node). Making the events is not counted: that is the adapters' work.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from moorage.adapters.process import tune_process
+from moorage.core.commands import Bind
+from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodSeen
+from moorage.core.frozen import FrozenDict
+from moorage.core.nodes import Node
+from moorage.core.pods import Pod, PodTemplate
+from moorage.core.resources import Requests
+from moorage.engine.engine import Engine
+from moorage.framework.configuration import Configuration
+from moorage.framework.profiles import build_profiles
+from moorage.framework.registry import Registry
+from moorage.plugins.builtin import BUILTIN
+
+_BATCH = 64
+"""Pods decided per call, as the scheduler does with its binds in flight."""
+
+_GIB = 1 << 30
+_SCHEDULER = "moorage"
+
+
+@dataclass(frozen=True, slots=True)
+class BenchRow:
+    """One measurement."""
+
+    workload: str
+    nodes: int
+    pods_present: int
+    decisions: int
+    decisions_per_s: float
+
+
+def _requests(cpu_milli: int, memory_bytes: int) -> Requests:
+    return Requests((("cpu", cpu_milli), ("memory", memory_bytes)), cpu_milli, memory_bytes)
+
+
+def _pod(name: str, requests: Requests, template: PodTemplate | None = None, node: str | None = None) -> Pod:
+    shared = template or PodTemplate(scheduler_name=_SCHEDULER, requests=requests, labels=FrozenDict({"app": "bench"}))
+    return Pod(uid=name, name=name, template=shared, requests=shared.requests, node=node)
+
+
+def equal_pods(count: int) -> Iterator[Pod]:
+    """Pods of one class."""
+    first = _pod("equal", _requests(100, 500 << 20)).template
+    for number in range(count):
+        yield _pod(f"equal-{number}", first.requests, first)
+
+
+def different_pods(count: int) -> Iterator[Pod]:
+    """Pods of which no two share a class: each asks for its own amounts."""
+    for number in range(count):
+        yield _pod(f"different-{number}", _requests(50 + number % 97, (200 << 20) + number * 4096))
+
+
+WORKLOADS: dict[str, Callable[[int], Iterator[Pod]]] = {"equal": equal_pods, "different": different_pods}
+
+
+def make_engine(nodes: int, pods_present: int) -> Engine:
+    """An engine with the default profile that knows so many nodes and running pods."""
+    engine = Engine(build_profiles(Configuration(), Registry(BUILTIN)))
+    offer = FrozenDict({"cpu": 32_000, "memory": 128 * _GIB, "pods": 110, "ephemeral-storage": 500 * _GIB})
+    events: list[Event] = []
+    for number in range(nodes):
+        labels = FrozenDict({
+            "kubernetes.io/hostname": f"node-{number}", "topology.kubernetes.io/zone": f"zone-{number % 3}",
+        })  # fmt: skip
+        events.append(NodeSeen(Node(f"node-{number}", labels=labels, allocatable=offer)))
+    requests = _requests(200, 256 << 20)
+    template = _pod("present", requests).template
+    events.extend(
+        PodSeen(_pod(f"present-{number}", requests, template, f"node-{number % nodes}"))
+        for number in range(pods_present)
+    )
+    engine.handle(events, now=0.0, budget=0)
+    return engine
+
+
+def measure(workload: str, nodes: int, pods_present: int, decisions: int) -> BenchRow:
+    """Run one workload and return its row."""
+    tune_process()
+    engine = make_engine(nodes, pods_present)
+    pods = list(WORKLOADS[workload](decisions))
+    by_uid = {pod.uid: pod for pod in pods}
+    confirmations: list[Event] = []
+    bound, elapsed_s = 0, 0.0
+    for start in range(0, len(pods), _BATCH):
+        events = [*confirmations, *(PodSeen(pod) for pod in pods[start : start + _BATCH])]
+        began = time.perf_counter()
+        commands, _ = engine.handle(events, now=float(start))
+        elapsed_s += time.perf_counter() - began
+        confirmations = []
+        for command in commands:
+            if isinstance(command, Bind):
+                bound += 1
+                pod = replace(by_uid[command.pod.uid], node=command.node)
+                confirmations += [BindDone(pod.uid, BindOutcome.BOUND, command.node), PodSeen(pod)]
+    began = time.perf_counter()
+    engine.handle(confirmations, now=float(decisions))
+    elapsed_s += time.perf_counter() - began
+    if bound != decisions:
+        raise RuntimeError(f"workload {workload}: {decisions - bound} of {decisions} pods found no node")
+    return BenchRow(workload, nodes, pods_present, decisions, decisions / elapsed_s)

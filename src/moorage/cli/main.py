@@ -1,0 +1,110 @@
+"""The command `moorage`: finds the command that was asked for, and turns every ending into an exit code.
+
+Commands are loaded when they are used, so that `--help` and `--version` need nothing but click. To add one, write a
+module in this folder whose `command` is a click command and add a row to `COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from moorage.cli.options import TRACEBACK_VERBOSITY, Session
+from moorage.cli.output import INTERNAL_ERROR, INTERRUPTED, READER_GONE, drop_output, flush, say_problems
+
+COMMANDS: Mapping[str, str] = {
+    "simulate": "Place the pods of a cluster in a file, and say why.",
+    "validate": "Check configuration files and manifests.",
+}
+"""Name of the command, and of its module in this folder -> the line that `moorage --help` prints."""
+
+
+class _Commands(click.Group):
+    """A group whose commands are imported when one of them is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - part of click's interface
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"moorage.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does, but with exit codes of our own where click would choose one itself."""
+        try:
+            result = super().invoke(ctx)
+            flush()
+        except BrokenPipeError:
+            drop_output()
+            raise click.exceptions.Exit(READER_GONE) from None
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        return result
+
+
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version  # noqa: PLC0415 - costs more than the rest of the start
+
+        click.echo(f"moorage {version('moorage')}")
+        context.exit()
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+def moorage() -> None:
+    """A Kubernetes scheduler that is programmed in Python."""
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return the exit code; nothing is ever raised."""
+    session = Session()
+    try:
+        return _guarded(lambda: moorage.main(arguments, "moorage", standalone_mode=False, obj=session), session)
+    except BrokenPipeError:
+        drop_output()
+        return READER_GONE
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+
+
+def _guarded(body: Callable[[], object], session: Session) -> int:
+    try:
+        result = body()
+        flush()
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
+    except click.ClickException as error:
+        say_problems(error)
+        return error.exit_code
+    except (BrokenPipeError, click.Abort):
+        raise
+    except Exception as error:  # noqa: BLE001 - the last guard: a fault of ours is one line, not a traceback
+        return _internal_error(error, session)
+    return result if isinstance(result, int) else 0
+
+
+def _internal_error(error: Exception, session: Session) -> int:
+    if session.verbosity >= TRACEBACK_VERBOSITY:
+        traceback.print_exc()
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    click.echo(f"moorage: internal error: {reason}; run again with -v {TRACEBACK_VERBOSITY} for the traceback", err=True)
+    return INTERNAL_ERROR
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())

@@ -1,0 +1,121 @@
+"""Options that several commands share, and the types of their values.
+
+Every command carries `@common_options`: `-v` and `--log-format` are kept in the `Session`, so that the commands
+themselves need not hand them on. Nothing here imports more than click: `moorage --help` must start at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+MOST_VERBOSE = 10
+TRACEBACK_VERBOSITY = 5
+"""From here on an internal error shows its traceback."""
+LOG_FORMATS = ("text", "json")
+
+
+@dataclass(slots=True)
+class Session:
+    """What every command was told."""
+
+    verbosity: int = 0
+    log_format: str = "text"
+
+
+def session_of(context: click.Context) -> Session:
+    """The session that a command runs in."""
+    return context.find_root().ensure_object(Session)
+
+
+class _Verbosity(click.IntRange):
+    """A number that may be glued to its short flag as `-v=4`, as Kubernetes' commands allow."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str):
+            value = value.removeprefix("=")
+            if not (value.isascii() and value.isdigit()):
+                self.fail(f"{value!r} is not a whole number; write 0 to {MOST_VERBOSE}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def _keep_verbosity(context: click.Context, _: click.Parameter, value: int) -> None:
+    session_of(context).verbosity = value
+
+
+def _keep_log_format(context: click.Context, _: click.Parameter, value: str) -> None:
+    session_of(context).log_format = value
+
+
+def common_options(command: Function) -> Function:
+    """Add what every command takes."""
+    command = click.option(
+        "--log-format",
+        type=click.Choice(LOG_FORMATS),
+        default="text",
+        show_default=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_keep_log_format,
+        help="How log lines are written.",
+    )(command)
+    return click.option(
+        "-v",
+        "--v",
+        type=_Verbosity(0, MOST_VERBOSE, clamp=True),
+        metavar="N",
+        default=0,
+        expose_value=False,
+        is_eager=True,
+        callback=_keep_verbosity,
+        help=f"How much is logged, 0 to {MOST_VERBOSE}; from {TRACEBACK_VERBOSITY} on, tracebacks too.",
+    )(command)
+
+
+def boolean_option(name: str, *, default: bool | None = None, text: str = "") -> Callable[[Function], Function]:
+    """A flag that also takes a value: `--flag`, `--flag false` and `--flag=false`; None if it was not given."""
+    return click.option(
+        name, type=click.BOOL, is_flag=False, flag_value=True, default=default, metavar="BOOL", help=text
+    )
+
+
+def files_option(command: Function) -> Function:
+    """`-f FILE`, at least once; whether the files can be read is found out when they are."""
+    return click.option(
+        "-f",
+        "--filename",
+        "files",
+        multiple=True,
+        required=True,
+        metavar="FILE",
+        help="YAML or JSON to read; - is standard input. May be given several times.",
+    )(command)
+
+
+def config_option(command: Function) -> Function:
+    """`--config FILE`."""
+    return click.option(
+        "--config",
+        "config_file",
+        metavar="FILE",
+        default=None,
+        help="KubeSchedulerConfiguration and the documents beside it; without it one default profile runs.",
+    )(command)
+
+
+def output_option(*formats: str) -> Callable[[Function], Function]:
+    """`-o FORMAT`; the first one is the default."""
+    return click.option(
+        "-o",
+        "--output",
+        "output_format",
+        type=click.Choice(formats),
+        default=formats[0],
+        show_default=True,
+        help="What to print.",
+    )

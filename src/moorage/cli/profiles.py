@@ -1,0 +1,42 @@
+"""The profiles that a command runs with: from `--config`, or the default one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from moorage.app.plugins import find_plugins
+from moorage.cli.output import InputError, say
+from moorage.framework.registry import Registry
+from moorage.wire.configuration import Reading, default_reading, read_configuration
+
+
+def find_registry() -> Registry:
+    """All plugins of this machine; those that cannot be loaded are named on stderr and left out."""
+    found = find_plugins()
+    say("warning", found.problems)
+    return found.registry
+
+
+def load_reading(config_file: str | None) -> Reading:
+    """Read the configuration; every problem ends the command, every notice is said."""
+    registry = find_registry()
+    if config_file is None:
+        return default_reading(registry)
+    reading = read_configuration(read_file(config_file), config_file, registry)
+    say("note", reading.notices)
+    if reading.problems:
+        raise InputError(reading.problems)
+    return reading
+
+
+def read_file(file: str) -> bytes:
+    """The content of a file; a file that cannot be read ends the command."""
+    try:
+        return Path(file).read_bytes()
+    except FileNotFoundError:
+        raise InputError([f"{file}: no such file; check the path"]) from None
+    except IsADirectoryError:
+        raise InputError([f"{file}: is a directory; name a file in it"]) from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError([f"{file}: cannot be read ({reason}); make it readable"]) from None

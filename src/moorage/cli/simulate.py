@@ -1,0 +1,60 @@
+"""`moorage simulate`: a cluster in files in, placements and reasons out."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+import click
+
+from moorage.cli.options import common_options, config_option, files_option, output_option
+from moorage.cli.output import GOOD, NO, InputError, say
+
+_LARGEST_SEED = 2**63 - 1
+
+
+@click.command("simulate", short_help="Place the pods of a cluster in a file, and say why.")
+@files_option
+@config_option
+@click.option("--explain", is_flag=True, help="Say of every pod and node what was scored or why it was rejected.")
+@click.option(
+    "--seed", type=click.IntRange(0, _LARGEST_SEED), default=0, show_default=True, help="Decides between equal nodes."
+)
+@click.option("--fail-on-pending", is_flag=True, help="Exit with 1 if a pod is left without a node.")
+@output_option("table", "json", "yaml")
+@common_options
+def command(
+    files: tuple[str, ...],
+    config_file: str | None,
+    explain: bool,
+    seed: int,
+    fail_on_pending: bool,
+    output_format: str,
+) -> int:
+    """Place the pods of a cluster that is written in files, without touching any real one.
+
+    The files hold nodes, pods and whatever else matters, as `kubectl get -o yaml` prints them. Controllers are
+    expanded into pods. Virtual time runs until nothing can change any more.
+    """
+    # A short life with millions of values that stay: collecting garbage would be most of the work.
+    gc.disable()
+    from moorage.cli.profiles import load_reading  # noqa: PLC0415 - numpy and pydantic, not needed for --help
+    from moorage.sim import report  # noqa: PLC0415
+    from moorage.sim.inputs import read_cluster  # noqa: PLC0415
+    from moorage.sim.rules import rules_of  # noqa: PLC0415
+    from moorage.sim.simulation import SimulationError, simulate  # noqa: PLC0415
+    from moorage.wire.manifests import load_manifests  # noqa: PLC0415
+
+    reading = load_reading(config_file)
+    given = read_cluster(load_manifests(files))
+    if given.problems:
+        raise InputError(given.problems)
+    try:
+        outcome = simulate(given, rules_of(reading, seed, answers_to_all=config_file is None), explain=explain)
+    except SimulationError as error:
+        raise InputError(error.problems) from error
+    if output_format == "table":
+        say("warning", outcome.warnings)
+    writers = {"table": report.write_table, "json": report.write_json, "yaml": report.write_yaml}
+    writers[output_format](outcome, sys.stdout)
+    return NO if fail_on_pending and outcome.pending else GOOD

@@ -1,0 +1,30 @@
+"""The plugins that Moorage brings along, in kube-scheduler's default order: the one table that names them all."""
+
+from __future__ import annotations
+
+from moorage.framework.plugin import Plugin
+from moorage.plugins.default_binder import DefaultBinder
+from moorage.plugins.image_locality import ImageLocality
+from moorage.plugins.node_affinity import NodeAffinity
+from moorage.plugins.node_name import NodeName
+from moorage.plugins.node_ports import NodePorts
+from moorage.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from moorage.plugins.node_resources_fit import NodeResourcesFit
+from moorage.plugins.node_unschedulable import NodeUnschedulable
+from moorage.plugins.priority_sort import PrioritySort
+from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.plugins.taint_toleration import TaintToleration
+
+BUILTIN: tuple[type[Plugin], ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeName,
+    NodeUnschedulable,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DefaultBinder,
+)

@@ -1,0 +1,105 @@
+"""TaintToleration: a node's NoSchedule and NoExecute taints must be tolerated, PreferNoSchedule ones better are.
+
+Nodes share few distinct sets of taints, so both answers are worked out once per set and gathered by the nodes' set ids.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from moorage.core.arrays import Ints, Rows
+from moorage.core.pods import PodTemplate
+from moorage.core.state import ClusterState
+from moorage.core.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration, is_tolerated
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.status import Reason, Rejections
+
+_MAX_SCORE = 100
+_KEPT_TABLES = 1024
+_UNTOLERATED = (Reason("node(s) had untolerated taint(s)", resolvable=False),)
+
+Tolerations = tuple[Toleration, ...]
+
+
+class _Table:
+    """For one tuple of tolerations, by taint set id: 1 where the set bars the pod; how many taints discourage it."""
+
+    def __init__(self) -> None:
+        self.barred: Ints = np.zeros(0, dtype=np.int64)
+        self.discouraging: Ints = np.zeros(0, dtype=np.int64)
+        self.bars_any = False
+
+    def extend(self, tolerations: Tolerations, sets: list[tuple[Taint, ...]]) -> None:
+        """Take in the sets that came up since; sets never change or go away."""
+        new = sets[len(self.barred) :]
+        barred = [int(_is_barred(taints, tolerations)) for taints in new]
+        discouraging = [_count_discouraging(taints, tolerations) for taints in new]
+        self.barred = np.append(self.barred, np.array(barred, dtype=np.int64))
+        self.discouraging = np.append(self.discouraging, np.array(discouraging, dtype=np.int64))
+        self.bars_any = self.bars_any or any(barred)
+
+
+class TaintToleration(Plugin):
+    """Keeps pods off tainted nodes unless they tolerate the taints."""
+
+    name: ClassVar[str] = "TaintToleration"
+    reads: ClassVar[Reads] = Reads.NODE
+    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_TAINTS | What.SELF
+
+    def __init__(self, args: object = None) -> None:
+        super().__init__(args)
+        self._sets: list[tuple[Taint, ...]] | None = None
+        self._tables: dict[Tolerations, _Table] = {}
+
+    def sign(self, template: PodTemplate) -> Tolerations:
+        """The tolerations, nothing else."""
+        return template.tolerations
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:
+        """A node helps if its taints are tolerated now."""
+        return change.node is None or not _is_barred(change.node.taints, template.tolerations)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        """Reject rows with a NoSchedule or NoExecute taint that the pod does not tolerate."""
+        table = self._table(cycle.state, cycle.template.tolerations)
+        if not table.bars_any:
+            return None
+        return Rejections(table.barred.take(cycle.state.pick(cycle.state.taint_ids, rows)), _UNTOLERATED)
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        """The number of PreferNoSchedule taints that the pod does not tolerate."""
+        table = self._table(cycle.state, cycle.template.tolerations)
+        return table.discouraging.take(cycle.state.pick(cycle.state.taint_ids, rows))
+
+    def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
+        """Most taints score 0, none 100."""
+        most = int(scores.max(initial=0))
+        if most == 0:
+            return np.full(len(scores), _MAX_SCORE, dtype=np.int64)
+        return np.subtract(_MAX_SCORE, scores * _MAX_SCORE // most)
+
+    def _table(self, state: ClusterState, tolerations: Tolerations) -> _Table:
+        if self._sets is not state.taint_sets:
+            self._sets = state.taint_sets
+            self._tables.clear()
+        table = self._tables.get(tolerations)
+        if table is None:
+            if len(self._tables) >= _KEPT_TABLES:
+                self._tables.clear()
+            table = self._tables[tolerations] = _Table()
+        if len(table.barred) < len(state.taint_sets):
+            table.extend(tolerations, state.taint_sets)
+        return table
+
+
+def _is_barred(taints: tuple[Taint, ...], tolerations: Tolerations) -> bool:
+    """Whether a taint that forbids scheduling is not tolerated."""
+    return any(t.effect in (NO_SCHEDULE, NO_EXECUTE) and not is_tolerated(t, tolerations) for t in taints)
+
+
+def _count_discouraging(taints: tuple[Taint, ...], tolerations: Tolerations) -> int:
+    return sum(t.effect == PREFER_NO_SCHEDULE and not is_tolerated(t, tolerations) for t in taints)

@@ -1,0 +1,46 @@
+"""The explanation of each pod's deciding attempt, kept small until it is printed.
+
+An explanation names every node, so those of ten thousand pods on a thousand nodes would fill the memory. They are kept
+as compressed JSON (much of it repeats) and unpacked one at a time when the report is written.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import msgspec
+
+from moorage.engine.explain import NodeExplanation, explain
+from moorage.framework.cycle import Cycle
+from moorage.framework.runner import Runner
+
+_FASTEST = 1
+
+
+class Explanations:
+    """By uid of the pod; a later attempt takes the place of an earlier one."""
+
+    def __init__(self) -> None:
+        self._packed: dict[str, bytes] = {}
+
+    def observe(self, runner: Runner, cycle: Cycle) -> None:
+        """Explain the attempt that is about to be made (an `Observer` of the engine)."""
+        try:
+            found = explain(runner, cycle.state, cycle.pod, cycle.now)
+        except Exception:  # noqa: BLE001 - a plugin's fault; the attempt itself will meet it and say so in its message
+            found = {}
+        document = {name: _node_document(node) for name, node in found.items()}
+        self._packed[cycle.pod.uid] = zlib.compress(msgspec.json.encode(document), _FASTEST)
+
+    def of(self, uid: str) -> dict[str, Any]:
+        """Node name -> its rejection or its scores; empty for a pod that was never attempted."""
+        packed = self._packed.get(uid)
+        document: dict[str, Any] = msgspec.json.decode(zlib.decompress(packed)) if packed else {}
+        return document
+
+
+def _node_document(node: NodeExplanation) -> dict[str, Any]:
+    if node.rejected:
+        return {"rejected": node.rejected}
+    return {"scores": node.scores, "total": node.total}

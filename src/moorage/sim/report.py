@@ -1,0 +1,131 @@
+"""The outcome of a simulation, printed: as one JSON or YAML document, or as tables for people.
+
+The document is a promise to scripts. It is written piece by piece, since explanations can be many times larger than
+everything else together.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+
+import msgspec
+
+from moorage.sim.simulation import Outcome, PodStory
+
+_NO_NODE = "-"
+_PIPE_WIDTH = 1000
+"""Characters of a table's line where nobody says how wide the screen is: as good as no limit."""
+
+
+def write_json(outcome: Outcome, out: TextIO) -> None:
+    """One JSON document, a pod on each line."""
+    out.write('{"pods": [')
+    for index, story in enumerate(outcome.pods):
+        out.write(",\n  " if index else "\n  ")
+        out.write(_json(pod_document(story, outcome)))
+    out.write("\n]" if outcome.pods else "]")
+    for name, part in _rest(outcome).items():
+        out.write(f',\n"{name}": {_json(part)}')
+    out.write("}\n")
+
+
+def write_yaml(outcome: Outcome, out: TextIO) -> None:
+    """One YAML document of the same shape."""
+    import yaml  # noqa: PLC0415 - only for this output
+
+    document = {"pods": [pod_document(story, outcome) for story in outcome.pods], **_rest(outcome)}
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    yaml.dump(document, out, Dumper=dumper, sort_keys=False, allow_unicode=True, width=_PIPE_WIDTH)
+
+
+def write_table(outcome: Outcome, out: TextIO) -> None:
+    """Tables of pods and nodes, with the explanations between them, and a line that sums up."""
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second, only for this output
+
+    console = Console(file=out, width=None if out.isatty() else _PIPE_WIDTH, highlight=False, markup=False)
+    for table in _tables(outcome):
+        console.print(table)
+        console.print()
+    counts = summary(outcome)
+    console.print(", ".join(f"{number} {name}" for name, number in counts.items()))
+
+
+def pod_document(story: PodStory, outcome: Outcome) -> dict[str, Any]:
+    """One entry of `pods`."""
+    document: dict[str, Any] = {
+        "namespace": story.namespace,
+        "name": story.name,
+        "schedulerName": story.scheduler_name,
+        "node": story.node,
+        "nominatedNode": story.nominated_node,
+        "victims": story.victims,
+        "message": story.message,
+    }
+    if outcome.explanations is not None:
+        document["explain"] = outcome.explanations.of(story.uid)
+    return document
+
+
+def summary(outcome: Outcome) -> dict[str, int]:
+    """How it went, in three numbers."""
+    pending = outcome.pending
+    return {"scheduled": len(outcome.pods) - pending, "pending": pending, "evicted": len(outcome.evictions)}
+
+
+def _rest(outcome: Outcome) -> dict[str, Any]:
+    """Everything of the document but the pods."""
+    nodes = {name: {"pods": load.pods, "requested": dict(load.requested)} for name, load in outcome.nodes.items()}
+    return {
+        "evictions": list(outcome.evictions),
+        "nodes": nodes,
+        "ignored": dict(outcome.ignored),
+        "warnings": list(outcome.warnings),
+        "summary": summary(outcome),
+    }
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _tables(outcome: Outcome) -> Iterator[Any]:
+    yield _table(("NAMESPACE", "POD", "NODE", "MESSAGE"), [_pod_row(story) for story in outcome.pods])
+    if outcome.explanations is not None:
+        for story in outcome.pods:
+            rows = [_explain_row(name, node) for name, node in outcome.explanations.of(story.uid).items()]
+            yield _table((f"EXPLAIN {story.key}", "TOTAL", "WHY"), rows)
+    nodes = [(name, str(load.pods), _pairs(load.requested)) for name, load in outcome.nodes.items()]
+    yield _table(("NODE", "PODS", "REQUESTED"), nodes)
+
+
+def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Any:
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    table = Table(box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "")
+    for number, column in enumerate(columns):
+        # Names must not be cut where a message can be wrapped instead.
+        table.add_column(column, no_wrap=number < len(columns) - 1, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _pod_row(story: PodStory) -> tuple[str, ...]:
+    said = [story.message] if story.message else []
+    if story.victims:
+        said.append(f"evicts {', '.join(story.victims)}")
+    return (story.namespace, story.name, story.node or _NO_NODE, "; ".join(said))
+
+
+def _explain_row(name: str, node: Mapping[str, Any]) -> tuple[str, ...]:
+    if "rejected" in node:
+        why = "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in node["rejected"].items())
+        return (name, _NO_NODE, why)
+    return (name, str(node["total"]), _pairs(node["scores"]))
+
+
+def _pairs(values: Mapping[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values.items())

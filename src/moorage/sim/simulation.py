@@ -1,0 +1,305 @@
+"""A cluster from files, decided on by the very engine that schedules real ones, until nothing can change any more.
+
+The embedded cluster plays API server, kubelets and controllers; the engine's commands are carried out there and what
+comes of them is fed back. Time is virtual: it jumps to the next moment at which time alone could change something, one
+hour at most. Same input and seed: same plan, whatever the order of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from moorage.adapters.memory.clock import START_S
+from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
+from moorage.adapters.memory.errors import ApiError
+from moorage.adapters.memory.objects import KubeObject, controller_of
+from moorage.adapters.memory.runner import CommandRunner
+from moorage.core.commands import Command, DeletePod, PatchPodStatus, RecordEvent
+from moorage.core.events import Event, PodGone, PodSeen
+from moorage.core.pods import Pod
+from moorage.core.problems import ABSENT, Problem
+from moorage.core.quantity import format_amount
+from moorage.core.resources import CPU, MEMORY, PODS
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.queue import Place
+from moorage.framework.plugin import Point
+from moorage.framework.profiles import Profile
+from moorage.sim.explanations import Explanations
+from moorage.sim.feed import Feed
+from moorage.sim.inputs import ClusterInput
+
+LONGEST_S = 3600.0
+_MOST_ROUNDS = 10_000
+"""Rounds of deciding and carrying out; a plan that needs more is going in circles."""
+
+
+class SimulationError(ValueError):
+    """The input cannot be simulated; `problems` says why, one line each."""
+
+    def __init__(self, problems: Sequence[Problem | str]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Who decides, and how."""
+
+    profiles: Sequence[Profile]
+    settings: EngineSettings = field(default_factory=EngineSettings)
+    answers_to_all: bool = False
+    """Whether the first profile decides for pods of every scheduler name."""
+
+
+@dataclass(slots=True)
+class PodStory:
+    """What became of a pod that was pending at the start, or came up since."""
+
+    uid: str
+    namespace: str
+    name: str
+    scheduler_name: str
+    place: tuple[int, int]
+    owned: bool
+    node: str | None = None
+    nominated_node: str | None = None
+    victims: list[str] = field(default_factory=list)
+    message: str | None = None
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """What stands on a node in the end."""
+
+    pods: int
+    requested: Mapping[str, str]
+    """Resource -> canonical quantity; cpu and memory always, others where something is requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The whole result of a simulation."""
+
+    pods: Sequence[PodStory]
+    """In the order of the input."""
+    evictions: Sequence[str]
+    nodes: Mapping[str, NodeLoad]
+    ignored: Mapping[str, int]
+    warnings: Sequence[str]
+    explanations: Explanations | None = None
+
+    @property
+    def pending(self) -> int:
+        """How many pods have no node."""
+        return sum(1 for pod in self.pods if pod.node is None)
+
+
+def simulate(given: ClusterInput, rules: Rules, *, explain: bool = False) -> Outcome:
+    """Run the input to its end; `SimulationError` if something in it cannot be read."""
+    if given.problems:
+        raise SimulationError(given.problems)
+    run = _Run(given, rules, Explanations() if explain else None)
+    run.start()
+    run.finish()
+    return run.outcome()
+
+
+class _Run:
+    """One simulation on its way."""
+
+    def __init__(self, given: ClusterInput, rules: Rules, explanations: Explanations | None) -> None:
+        self._given = given
+        self._explanations = explanations
+        self._cluster = EmbeddedCluster(SIMULATION, seed=rules.settings.seed, start_s=_start_s(given.objects))
+        self._runner = CommandRunner(self._cluster.store, keep_events=0)
+        observer = explanations.observe if explanations is not None else None
+        self._engine = Engine(rules.profiles, rules.settings, answers_to_all=rules.answers_to_all, observer=observer)
+        self._names = [profile.scheduler_name for profile in rules.profiles]
+        self._stories: dict[str, PodStory] = {}
+        self._pods: dict[str, Pod] = {}
+        """Pods with a story, as last seen."""
+        self._evictions: dict[str, str] = {}
+        """Victim -> preemptor, both as `namespace/name`."""
+        self._warnings: list[str] = []
+
+    def start(self) -> None:
+        """Put the input into the cluster and let the controllers make their pods."""
+        try:
+            self._cluster.load(self._given.objects)
+        except ApiError as error:
+            raise SimulationError([error.message]) from error
+        self._cluster.step()
+        self._feed = Feed(self._cluster)
+
+    def finish(self) -> None:
+        """Decide, carry out, let everyone react; then on to the next moment, until there is none."""
+        end_s = self._cluster.now_s + LONGEST_S
+        answers: list[Event] = []
+        for _ in range(_MOST_ROUNDS):
+            answers = self._round(answers)
+            if answers:
+                continue
+            times = (self._engine.next_change_s(), self._cluster.next_s)
+            next_s = min((time for time in times if time is not None), default=None)
+            if next_s is None or next_s > end_s:
+                return
+            self._cluster.advance(max(next_s, self._cluster.now_s))
+        self._warnings.append(f"the plan still changed after {_MOST_ROUNDS} rounds; what it was then is shown")
+
+    def _round(self, answers: list[Event]) -> list[Event]:
+        """One round; what it returns belongs into the next one, empty when the cluster has come to rest."""
+        self._cluster.step()
+        seen = self._feed.pull()
+        self._refuse_unreadable()
+        for event in seen:
+            self._note(event)
+        commands, _ = self._engine.handle([*answers, *seen], self._cluster.now_s)
+        return [answer for command in commands if (answer := self._carry_out(command)) is not None]
+
+    def _carry_out(self, command: Command) -> Event | None:
+        if isinstance(command, RecordEvent):
+            if command.reason == "Preempted" and command.related is not None:
+                self._note_victim(command)
+            return None
+        if isinstance(command, PatchPodStatus) and command.nominated_node:
+            story = self._stories.get(command.pod.uid)
+            if story is not None:
+                story.nominated_node = command.nominated_node
+        if isinstance(command, DeletePod):
+            self._evictions.setdefault(f"{command.pod.namespace}/{command.pod.name}", "")
+        return self._runner.run(command)
+
+    # --- keeping the stories ---
+
+    def _note(self, event: Event) -> None:
+        match event:
+            case PodSeen(pod) if pod.uid in self._stories:
+                self._pods[pod.uid] = pod
+                if pod.node is not None:
+                    self._stories[pod.uid].node = pod.node
+            case PodSeen(pod) if pod.node is None and not pod.finished and pod.deleted_s is None:
+                self._begin(pod)
+            case PodGone(uid) if uid in self._stories:
+                self._end(uid)
+
+    def _begin(self, pod: Pod) -> None:
+        body = self._cluster.store.find_uid(pod.uid) or {}
+        self._pods[pod.uid] = pod
+        self._stories[pod.uid] = PodStory(
+            uid=pod.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            scheduler_name=pod.template.scheduler_name,
+            place=self._cluster.place_of(body),
+            owned=self._has_owner(body),
+        )
+
+    def _has_owner(self, body: KubeObject) -> bool:
+        """Whether somebody in the input will make another pod in its place."""
+        owner = controller_of(body)
+        return owner is not None and self._cluster.store.find_uid(str(owner.get("uid"))) is not None
+
+    def _end(self, uid: str) -> None:
+        """A pod is gone: its owner makes another one, which has a story of its own; else it stays in the report."""
+        del self._pods[uid]
+        story = self._stories[uid]
+        if story.owned:
+            del self._stories[uid]
+            return
+        preemptor = self._evictions.get(story.key)
+        story.node = None
+        story.message = f"evicted to make room for {preemptor}" if preemptor else "deleted"
+
+    def _note_victim(self, command: RecordEvent) -> None:
+        if command.related is None:
+            return
+        victim = f"{command.pod.namespace}/{command.pod.name}"
+        self._evictions[victim] = f"{command.related.namespace}/{command.related.name}"
+        story = self._stories.get(command.related.uid)
+        if story is not None:
+            story.victims.append(victim)
+
+    def _refuse_unreadable(self) -> None:
+        """Objects that admission or a controller made unreadable: the file's object is to blame."""
+        if not self._feed.unreadable:
+            return
+        problems: list[Problem | str] = []
+        for body, error in self._feed.unreadable:
+            owner = controller_of(body) or {}
+            metadata = body["metadata"]
+            namespace = metadata.get("namespace") or ""
+            for key in ((body["kind"], namespace, metadata["name"]), (owner.get("kind"), namespace, owner.get("name"))):
+                if key in self._given.places:
+                    problems.append(self._given.places[key].problem("", ABSENT, error.problem))
+                    break
+            else:
+                problems.append(str(error))
+        raise SimulationError(problems)
+
+    # --- the end ---
+
+    def outcome(self) -> Outcome:
+        """The plan as it is now."""
+        for uid, pod in self._pods.items():
+            if self._stories[uid].node is None:
+                self._stories[uid].message = self._message(pod)
+        return Outcome(
+            pods=sorted(self._stories.values(), key=lambda story: story.place),
+            evictions=list(self._evictions),
+            nodes=self._loads(),
+            ignored=dict(sorted(self._given.ignored.items())),
+            warnings=[*self._given.warnings, *self._cluster.warnings, *self._warnings],
+            explanations=self._explanations,
+        )
+
+    def _message(self, pod: Pod) -> str:
+        """Why a pod is still pending."""
+        runner = self._engine.runner_of(pod)
+        if runner is None:
+            known = ", ".join(self._names)
+            return f"no profile has the scheduler name {pod.template.scheduler_name}; there are: {known}"
+        entry = self._engine.queue.get(pod.uid)
+        if entry is not None and entry.place is Place.GATED:
+            answers = (plugin.pre_enqueue(pod) for plugin in runner.profile.at(Point.PRE_ENQUEUE))
+            return ", ".join(answer.message for answer in answers if answer is not None and answer.reasons)
+        flight = self._engine.flights.get(pod.uid)
+        if flight is not None and flight.held_by is not None:
+            return f"{flight.held_by.name} holds the pod on its way to node {flight.node}"
+        return entry.message if entry is not None else ""
+
+    def _loads(self) -> dict[str, NodeLoad]:
+        state = self._engine.state
+        requested, names = state.resources.requested, state.resources.names
+        loads: dict[str, NodeLoad] = {}
+        for name in sorted(state.node_names()):
+            row = state.row_of(name)
+            if row is None:
+                continue
+            amounts = zip(names, map(int, requested[:, row]), strict=False)
+            texts = {
+                resource: format_amount(resource, amount)
+                for resource, amount in amounts
+                if resource != PODS and (amount or resource in (CPU, MEMORY))
+            }
+            loads[name] = NodeLoad(len(state.records_on(row)), texts)
+        return loads
+
+
+def _start_s(objects: Sequence[KubeObject]) -> float:
+    """The newest creation time in the input: objects that have none are made at the start, so they are the youngest."""
+    times = (str((obj.get("metadata") or {}).get("creationTimestamp") or "") for obj in objects)
+    newest = START_S
+    for time in set(times):
+        try:
+            parsed = datetime.fromisoformat(time)
+        except ValueError:
+            continue
+        newest = max(newest, (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp())
+    return newest

@@ -1,0 +1,210 @@
+"""The one table of the kinds that Moorage reads: where the API server serves them, and how they become core values.
+
+Whoever watches a cluster learns here what to watch; whoever reads files learns here what is understood. Everything that
+cannot be read raises `WireError`, whose text is one line with kind, name, field, value and remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import msgspec
+
+from moorage.wire import claims, csi, groups, policies, storage, workloads
+from moorage.wire.errors import FieldError, WireError, explain
+from moorage.wire.node import decode_node, node_from_builtin
+from moorage.wire.pod import decode_pod, pod_from_builtin
+from moorage.wire.templates import TemplateTable
+
+Wire = TypeVar("Wire", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of one API group."""
+
+    name: str
+    group: str
+    """Empty for the core group."""
+    versions: tuple[str, ...]
+    """Versions that can be read, the best one first."""
+    plural: str
+    namespaced: bool
+    decode: Callable[[bytes], Any]
+    """JSON of one object -> core value."""
+    from_builtin: Callable[[Mapping[str, Any]], Any]
+    """Object of plain types -> core value."""
+    id: str = ""
+    """What events call it: the name, and for a second group with the same name `name.group`."""
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            object.__setattr__(self, "id", self.name)
+
+    @property
+    def api_versions(self) -> tuple[str, ...]:
+        """The values of `apiVersion` that can be read, the best one first."""
+        return tuple(f"{self.group}/{version}" if self.group else version for version in self.versions)
+
+    def path(self, version: str | None = None) -> str:
+        """Where the API server lists and watches all objects of this kind."""
+        version = version or self.versions[0]
+        return f"/apis/{self.group}/{version}/{self.plural}" if self.group else f"/api/{version}/{self.plural}"
+
+
+def _kind(
+    name: str,
+    api_version: str,
+    plural: str,
+    wire: type[Wire],
+    convert: Callable[[Wire], Any],
+    *,
+    namespaced: bool = True,
+    older: tuple[str, ...] = (),
+    id: str = "",  # noqa: A002 (the name of the field that it fills)
+) -> Kind:
+    """A kind that is read whole, with one struct."""
+    group, _, version = api_version.rpartition("/")
+    decoder = msgspec.json.Decoder(wire)
+
+    def decode(data: bytes) -> Any:
+        try:
+            return convert(decoder.decode(data))
+        except (msgspec.MsgspecError, FieldError) as error:
+            raise explain(name, data, error) from None
+
+    def from_builtin(body: Mapping[str, Any]) -> Any:
+        try:
+            data = msgspec.json.encode(body)
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+            raise WireError(name, "", f"cannot be written as JSON ({error}); use plain values only") from None
+        return decode(data)
+
+    return Kind(name, group, (version, *older), plural, namespaced, decode, from_builtin, id)
+
+
+POD = Kind("Pod", "", ("v1",), "pods", True, decode_pod, pod_from_builtin)
+NODE = Kind("Node", "", ("v1",), "nodes", False, decode_node, node_from_builtin)
+
+_STORAGE = "storage.k8s.io/v1"
+_OLDER_CLAIMS = ("v1beta2", "v1beta1")
+
+KINDS: tuple[Kind, ...] = (
+    NODE,
+    POD,
+    _kind("Namespace", "v1", "namespaces", policies.NamespaceWire, policies.namespace, namespaced=False),
+    _kind("Service", "v1", "services", policies.ServiceWire, policies.service),
+    _kind(
+        "ReplicationController",
+        "v1",
+        "replicationcontrollers",
+        workloads.ReplicationControllerWire,
+        workloads.replication_controller,
+    ),
+    _kind("Deployment", "apps/v1", "deployments", workloads.ScaledWire, workloads.deployment),
+    _kind("ReplicaSet", "apps/v1", "replicasets", workloads.ScaledWire, workloads.replica_set),
+    _kind("StatefulSet", "apps/v1", "statefulsets", workloads.ScaledWire, workloads.stateful_set),
+    _kind("DaemonSet", "apps/v1", "daemonsets", workloads.ScaledWire, workloads.daemon_set),
+    _kind("Job", "batch/v1", "jobs", workloads.JobWire, workloads.job),
+    _kind("CronJob", "batch/v1", "cronjobs", workloads.CronJobWire, workloads.cron_job),
+    _kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims", storage.ClaimWire, storage.persistent_volume_claim),
+    _kind(
+        "PersistentVolume",
+        "v1",
+        "persistentvolumes",
+        storage.PersistentVolumeWire,
+        storage.persistent_volume,
+        namespaced=False,
+    ),
+    _kind(
+        "StorageClass", _STORAGE, "storageclasses", storage.StorageClassWire, storage.storage_class, namespaced=False
+    ),
+    _kind("CSINode", _STORAGE, "csinodes", csi.CSINodeWire, csi.csi_node, namespaced=False),
+    _kind("CSIDriver", _STORAGE, "csidrivers", csi.CSIDriverWire, csi.csi_driver, namespaced=False),
+    _kind("CSIStorageCapacity", _STORAGE, "csistoragecapacities", csi.StorageCapacityWire, csi.csi_storage_capacity),
+    _kind(
+        "VolumeAttachment",
+        _STORAGE,
+        "volumeattachments",
+        storage.AttachmentWire,
+        storage.volume_attachment,
+        namespaced=False,
+    ),
+    _kind(
+        "ResourceClaim",
+        "resource.k8s.io/v1",
+        "resourceclaims",
+        claims.ResourceClaimWire,
+        claims.resource_claim,
+        older=_OLDER_CLAIMS,
+    ),
+    _kind(
+        "DeviceClass",
+        "resource.k8s.io/v1",
+        "deviceclasses",
+        claims.DeviceClassWire,
+        claims.device_class,
+        namespaced=False,
+        older=_OLDER_CLAIMS,
+    ),
+    _kind(
+        "PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", policies.BudgetWire, policies.pod_disruption_budget
+    ),
+    _kind(
+        "PriorityClass",
+        "scheduling.k8s.io/v1",
+        "priorityclasses",
+        policies.PriorityClassWire,
+        policies.priority_class,
+        namespaced=False,
+    ),
+    _kind(
+        "RuntimeClass",
+        "node.k8s.io/v1",
+        "runtimeclasses",
+        policies.RuntimeClassWire,
+        policies.runtime_class,
+        namespaced=False,
+    ),
+    _kind("PodGroup", "scheduling.k8s.io/v1beta1", "podgroups", groups.NativeGroupWire, groups.native_group),
+    _kind(
+        "PodGroup",
+        "scheduling.x-k8s.io/v1alpha1",
+        "podgroups",
+        groups.CoschedulingGroupWire,
+        groups.coscheduling_group,
+        id="PodGroup.scheduling.x-k8s.io",
+    ),
+    _kind(
+        "PlacementPolicy",
+        "moorage.dev/v1alpha1",
+        "placementpolicies",
+        policies.PlacementPolicyWire,
+        policies.placement_policy,
+    ),
+)
+"""Every kind that Moorage reads; cluster-wide things that others refer to stand before them where that is easy."""
+
+_BY_API = {(api_version, kind.name): kind for kind in KINDS for api_version in kind.api_versions}
+BY_ID: dict[str, Kind] = {kind.id: kind for kind in KINDS}
+
+
+def find_kind(api_version: str, name: str) -> Kind | None:
+    """The kind of an object with this `apiVersion` and `kind`, None if it is not read."""
+    return _BY_API.get((api_version, name))
+
+
+def readable_versions(name: str) -> tuple[str, ...]:
+    """Every `apiVersion` under which a kind of this name is read; empty if no group has one."""
+    return tuple(version for kind in KINDS if kind.name == name for version in kind.api_versions)
+
+
+def pod_kind(table: TemplateTable) -> Kind:
+    """`POD`, whose pods share their templates through the table; for whoever decodes many."""
+    return replace(
+        POD,
+        decode=lambda data: decode_pod(data, table),
+        from_builtin=lambda body: pod_from_builtin(body, table),
+    )

@@ -1,0 +1,289 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+
+from moorage.adapters.kube.binder import Binder
+from moorage.core.commands import Bind, DeletePod, PatchPodStatus, PodRef
+from moorage.core.events import BindDone, BindOutcome, DeleteDone
+from moorage.core.pods import Condition
+
+if TYPE_CHECKING:
+    from tests.adapters.kube.conftest import Clock, Handler, ScriptedServer, ServerFactory
+
+POD = PodRef("ns", "p", "uid-1")
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def answers(status: int, reason: str = "", **body: Any) -> Answer:
+    async def answer(_: web.Request) -> web.Response:
+        content = body or {"kind": "Status", "code": status, "reason": reason, "message": f"{status} {reason}".strip()}
+        return web.json_response(content, status=status)
+
+    return answer
+
+
+async def breaks_off(request: web.Request) -> web.Response:
+    assert request.transport is not None
+    request.transport.abort()
+    return web.Response()
+
+
+def pod(*, uid: str = "uid-1", node: str | None = None, deleted: bool = False) -> Answer:
+    deletion = {"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}
+    return answers(200, metadata={"uid": uid, "name": "p", **deletion}, spec={"nodeName": node} if node else {})
+
+
+def by_method(*gets: Answer, **others: Answer) -> Handler:
+    """Answer GETs from a list, whose last entry repeats, and other methods always the same."""
+    left = list(gets)
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return await (left.pop(0) if len(left) > 1 else left[0])(request)
+        return await others[request.method](request)
+
+    return handler
+
+
+@asynccontextmanager
+async def binding(
+    factory: ServerFactory, handler: Handler, clock: Clock, **options: Any
+) -> AsyncIterator[tuple[ScriptedServer, Binder, list[BindDone | DeleteDone]]]:
+    done: list[BindDone | DeleteDone] = []
+    async with factory(handler) as server, server.client() as client:
+        options = {"now_s": clock, "sleep": clock.sleep, **options}
+        binder = Binder(client, done.append, jitter=lambda: 0.5, **options)
+        task = asyncio.ensure_future(binder.run())
+        try:
+            yield server, binder, done
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("post", "gets", "want"),
+    [
+        pytest.param(answers(201), [answers(500)], BindDone("uid-1", BindOutcome.BOUND, "n1"), id="bound"),
+        pytest.param(
+            answers(404, "NotFound"),
+            [answers(500)],
+            BindDone("uid-1", BindOutcome.GONE, message="404 NotFound"),
+            id="404 means gone, without another look",
+        ),
+        pytest.param(
+            answers(409, "Conflict"),
+            [pod(node="n1")],
+            BindDone("uid-1", BindOutcome.BOUND, "n1"),
+            id="409, already on that node",
+        ),
+        pytest.param(
+            answers(409, "Conflict"),
+            [pod(node="n2")],
+            BindDone("uid-1", BindOutcome.ELSEWHERE, "n2", "409 Conflict"),
+            id="409, on another node",
+        ),
+        pytest.param(
+            answers(409, "Conflict"),
+            [pod(uid="uid-2", node="n1")],
+            BindDone("uid-1", BindOutcome.GONE, message="409 Conflict"),
+            id="409, another pod of that name",
+        ),
+        pytest.param(
+            answers(409, "Conflict"),
+            [pod(deleted=True)],
+            BindDone("uid-1", BindOutcome.FAILED, message="409 Conflict"),
+            id="409, being deleted",
+        ),
+        pytest.param(
+            answers(500, "InternalError"),
+            [pod()],
+            BindDone("uid-1", BindOutcome.FAILED, message="500 InternalError"),
+            id="500, not bound",
+        ),
+        pytest.param(
+            answers(504, "Timeout"), [pod(node="n1")], BindDone("uid-1", BindOutcome.BOUND, "n1"), id="504, but bound"
+        ),
+        pytest.param(
+            breaks_off,
+            [breaks_off, answers(503), answers(200, hello=1), pod(node="n1")],
+            BindDone("uid-1", BindOutcome.BOUND, "n1"),
+            id="connection lost, and the truth known only at the fourth look",
+        ),
+        pytest.param(
+            answers(403, "Forbidden"),
+            [answers(403, "Forbidden")],
+            BindDone("uid-1", BindOutcome.FAILED, message="403 Forbidden; reading the pod: 403 Forbidden"),
+            id="no permission at all",
+        ),
+    ],
+)
+def test_every_bind_has_an_outcome(
+    scripted_server: ServerFactory, clock: Clock, post: Answer, gets: list[Answer], want: BindDone
+) -> None:
+    """The outcome is the truth on the server, whatever the answer to the request was."""
+
+    async def scenario() -> None:
+        async with binding(scripted_server, by_method(*gets, POST=post), clock) as (_, binder, done):
+            binder.submit(Bind(POD, "n1"))
+            assert await binder.drained(10)
+            assert done == [want]
+            assert binder.pending == 0
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("patch", "delete", "get", "want_ok"),
+    [
+        pytest.param(answers(200), answers(200), answers(500), True, id="deleted"),
+        pytest.param(answers(404), answers(500), answers(500), True, id="gone before"),
+        pytest.param(answers(200), answers(404), answers(500), True, id="gone meanwhile"),
+        pytest.param(answers(200), answers(409), pod(uid="uid-2"), True, id="another pod of that name"),
+        pytest.param(answers(200), breaks_off, pod(deleted=True), True, id="connection lost, but being deleted"),
+        pytest.param(answers(200), answers(500), pod(), False, id="still there"),
+        pytest.param(answers(422), answers(200), pod(), False, id="not even marked"),
+    ],
+)
+def test_every_delete_has_an_outcome(
+    scripted_server: ServerFactory, clock: Clock, patch: Answer, delete: Answer, get: Answer, want_ok: bool
+) -> None:
+    """A pod that is on its way out, or gone, counts as deleted."""
+
+    async def scenario() -> None:
+        handler = by_method(get, PATCH=patch, DELETE=delete)
+        async with binding(scripted_server, handler, clock) as (_, binder, done):
+            binder.submit(DeletePod(POD, "PreemptionByScheduler", "make room"))
+            assert await binder.drained(10)
+            assert [(each.uid, each.ok) for each in done if isinstance(each, DeleteDone)] == [("uid-1", want_ok)]
+
+    asyncio.run(scenario())
+
+
+def test_bodies(scripted_server: ServerFactory, clock: Clock) -> None:
+    """What the server gets: uid preconditions everywhere, times only with a changed status."""
+    clock.now_s = 1_700_000_000.0
+    condition = Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: 1 x.")
+
+    async def scenario() -> None:
+        handler = by_method(pod(), POST=answers(201), PATCH=answers(200), DELETE=answers(200))
+        term = {"moorage.dev/term": "7"}
+        async with binding(scripted_server, handler, clock, annotations=lambda: term) as (server, binder, _):
+            binder.submit(PatchPodStatus(POD, condition, "n1", 3))
+            binder.submit(PatchPodStatus(POD, condition, None, 4))
+            binder.submit(PatchPodStatus(POD, None, ""))
+            binder.submit(Bind(POD, "n1"))
+            binder.submit(DeletePod(POD, "PreemptionByScheduler", "make room"))
+            assert await binder.drained(10)
+            sent = [(seen.method, seen.path, seen.json()) for seen in server.seen]
+        fields = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": condition.message}
+        moment = "2023-11-14T22:13:20Z"
+        status = "/api/v1/namespaces/ns/pods/p/status"
+        me = {"uid": "uid-1"}
+        first = {**fields, "observedGeneration": 3, "lastTransitionTime": moment}
+        target = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": "make room",
+            "lastTransitionTime": moment,
+        }
+        assert sent == [
+            ("PATCH", status, {"metadata": me, "status": {"nominatedNodeName": "n1", "conditions": [first]}}),
+            ("PATCH", status, {"metadata": me, "status": {"conditions": [{**fields, "observedGeneration": 4}]}}),
+            ("PATCH", status, {"metadata": me, "status": {"nominatedNodeName": None}}),
+            (
+                "POST",
+                "/api/v1/namespaces/ns/pods/p/binding",
+                {
+                    "apiVersion": "v1",
+                    "kind": "Binding",
+                    "metadata": {"namespace": "ns", "name": "p", "uid": "uid-1", "annotations": term},
+                    "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+                },
+            ),
+            ("PATCH", status, {"metadata": me, "status": {"conditions": [target]}}),
+            (
+                "DELETE",
+                "/api/v1/namespaces/ns/pods/p",
+                {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": "uid-1"}},
+            ),
+        ]
+
+    asyncio.run(scenario())
+
+
+def test_order_and_concurrency(scripted_server: ServerFactory, clock: Clock) -> None:
+    """Different pods run side by side up to the limit, one pod's commands in order, binds before status patches."""
+    running, most, order = 0, 0, list[str]()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        order.append(f"{request.method} {request.path.split('/')[6]}")
+        await asyncio.sleep(0.01)
+        running -= 1
+        return web.json_response({})
+
+    async def scenario() -> None:
+        async with binding(scripted_server, handler, clock, in_flight=4) as (_, binder, done):
+            for index in range(20):
+                ref = PodRef("ns", f"p{index}", f"u{index}")
+                binder.submit(PatchPodStatus(ref, nominated_node="n"))
+            for index in range(10, 30):
+                binder.submit(Bind(PodRef("ns", f"p{index}", f"u{index}"), "n"))
+            assert binder.pending == 30
+            assert await binder.drained(20)
+            assert most == 4
+            assert len(done) == 20
+            assert [name for name in order if name.endswith("p15")] == ["PATCH p15", "POST p15"]
+            assert order[:10] == [f"POST p{index}" for index in range(20, 30)]
+
+    asyncio.run(scenario())
+
+
+def test_status_patches_give_up_quietly(scripted_server: ServerFactory, clock: Clock) -> None:
+    """A failing server is tried a few times, a refusal once; neither stops the binder."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        code = {"bad": 400, "gone": 404, "other": 409, "down": 500}[request.path.split("/")[6]]
+        return web.json_response({}, status=code)
+
+    async def scenario() -> None:
+        async with binding(scripted_server, handler, clock) as (server, binder, done):
+            for name in ("bad", "gone", "other", "down"):
+                binder.submit(PatchPodStatus(PodRef("ns", name, name), nominated_node="n"))
+            assert await binder.drained(10)
+            assert done == []
+            names = [seen.path.split("/")[6] for seen in server.seen]
+            assert {name: names.count(name) for name in names} == {"bad": 1, "gone": 1, "other": 1, "down": 4}
+
+    asyncio.run(scenario())
+
+
+def test_doubt_is_reported(scripted_server: ServerFactory, clock: Clock) -> None:
+    """Only errors that leave open what the server did call for a full list."""
+    doubts = list[int]()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            return await pod()(request)
+        return await answers(int(json.loads(await request.read())["target"]["name"]))(request)
+
+    async def scenario() -> None:
+        options = {"in_doubt": lambda: doubts.append(1)}
+        async with binding(scripted_server, handler, clock, **options) as (_, binder, _done):
+            for code, want in (("201", 0), ("409", 0), ("403", 0), ("500", 1), ("504", 2)):
+                binder.submit(Bind(POD, code))
+                assert await binder.drained(10)
+                assert len(doubts) == want
+
+    asyncio.run(scenario())

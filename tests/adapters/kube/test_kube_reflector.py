@@ -1,0 +1,416 @@
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+from aiohttp import web
+
+from moorage.adapters.kube.reflector import Pace, Phase, Reflector
+from moorage.adapters.kube.resources import PODS
+
+if TYPE_CHECKING:
+    from tests.adapters.kube.conftest import Handler, ScriptedServer, ServerFactory
+
+QUICK = Pace(silence_s=0.3, first_pause_s=0.01, longest_pause_s=0.02, look_again_s=0.02, relist_s=0.0, page_size=2)
+
+Script = Callable[["Watch"], Awaitable[None]]
+
+
+def obj(name: str, version: int, **more: Any) -> dict[str, Any]:
+    return {"metadata": {"namespace": "ns", "name": name, "resourceVersion": str(version)}, **more}
+
+
+def event(kind: str, value: dict[str, Any]) -> bytes:
+    return json.dumps({"type": kind, "object": value}).encode() + b"\n"
+
+
+def bookmark(version: int, *, end: bool = False) -> bytes:
+    annotations = {"annotations": {"k8s.io/initial-events-end": "true"}} if end else {}
+    return event("BOOKMARK", {"metadata": {"resourceVersion": str(version), **annotations}})
+
+
+class Parsed(msgspec.Struct):
+    """The name and a mark, as a caller might decode objects."""
+
+    metadata: dict[str, Any]
+    mark: int = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the object."""
+        return str(self.metadata["name"])
+
+
+class Copy:
+    """A sink that keeps a copy of the server's objects and a story of what it was told."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, int] = {}
+        self.story: list[str] = []
+        self._changed = asyncio.Event()
+
+    def replaced(self, objects: list[Parsed]) -> None:
+        self.objects = {each.name: each.mark for each in objects}
+        self._tell(f"replaced {' '.join(each.name for each in objects)}".strip())
+
+    def upserted(self, obj: Parsed) -> None:
+        self.objects[obj.name] = obj.mark
+        self._tell(f"upserted {obj.name}")
+
+    def deleted(self, obj: Parsed) -> None:
+        del self.objects[obj.name]
+        self._tell(f"deleted {obj.name}")
+
+    def _tell(self, line: str) -> None:
+        self.story.append(line)
+        self._changed.set()
+
+    async def told(self, *want: str) -> None:
+        """Wait until the story is this, and fail if it goes another way."""
+        async with asyncio.timeout(10):
+            while self.story[: len(want)] != list(want):
+                assert self.story == list(want)[: len(self.story)]
+                self._changed.clear()
+                await self._changed.wait()
+
+
+class Watch:
+    """One watch on the server's side."""
+
+    def __init__(self, request: web.Request, response: web.StreamResponse) -> None:
+        self.query = dict(request.query)
+        self._request = request
+        self._response = response
+
+    async def send(self, *lines: bytes) -> None:
+        await self._response.write(b"".join(lines))
+
+    async def hang(self) -> None:
+        await asyncio.Event().wait()
+
+    def drop(self) -> None:
+        assert self._request.transport is not None
+        self._request.transport.abort()
+
+
+class Api:
+    """A server whose lists and watches follow scripts; a watch without a script hangs."""
+
+    def __init__(self) -> None:
+        self.lists: list[web.Response | Callable[[], web.Response]] = []
+        self.watches: list[Script | web.Response] = []
+        self.queries: list[dict[str, str]] = []
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        self.queries.append(dict(request.query))
+        if "watch" not in request.query:
+            answer = self.lists.pop(0)
+            return answer if isinstance(answer, web.Response) else answer()
+        script = self.watches.pop(0) if self.watches else Watch.hang
+        if isinstance(script, web.Response):
+            return script
+        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        await script(Watch(request, response))
+        return response
+
+
+def refusal(code: int, reason: str, message: str = "no") -> web.Response:
+    body = {"kind": "Status", "code": code, "reason": reason, "message": message}
+    return web.json_response(body, status=code)
+
+
+def page(version: int, *names: str, more: str = "") -> web.Response:
+    return web.json_response(
+        {"metadata": {"resourceVersion": str(version), "continue": more}, "items": [obj(name, 1) for name in names]}
+    )
+
+
+def sends(*lines: bytes, then_hang: bool = False) -> Script:
+    async def script(watch: Watch) -> None:
+        await watch.send(*lines)
+        if then_hang:
+            await watch.hang()
+
+    return script
+
+
+@asynccontextmanager
+async def following(
+    server_factory: ServerFactory, handler: Handler, sink: Copy, *, pace: Pace = QUICK, **options: Any
+) -> AsyncIterator[tuple[ScriptedServer, Reflector[Parsed]]]:
+    parse = msgspec.json.Decoder(Parsed).decode
+    async with server_factory(handler) as server, server.client() as client:
+        reflector = Reflector(client, PODS, sink, parse=parse, jitter=lambda: 0.5, pace=pace, **options)
+        task = asyncio.ensure_future(reflector.run())
+        try:
+            yield server, reflector
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - conditions on the server's notes have no event
+            await asyncio.sleep(0.005)
+
+
+def test_streaming_list_then_changes(scripted_server: ServerFactory) -> None:
+    """Nothing is handed over before the end of the initial events; what follows in the same bytes is not lost."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.watches = [
+            sends(
+                event("ADDED", obj("a", 1)),
+                event("ADDED", obj("b", 2)),
+                bookmark(3),
+                event("MODIFIED", obj("b", 4, mark=7)),
+                event("DELETED", obj("a", 5)),
+                event("ADDED", obj("c", 6)),
+                bookmark(6, end=True),
+                event("ADDED", obj("d", 8)),
+                event("DELETED", obj("b", 9)),
+                then_hang=True,
+            )
+        ]
+        options: dict[str, Any] = {"field_selector": "spec.nodeName=", "label_selector": "x=y", "namespace": "ns"}
+        async with following(scripted_server, api.handle, sink, **options) as (server, reflector):
+            await sink.told("replaced b c", "upserted d", "deleted b")
+            assert (await reflector.settled()).phase is Phase.SYNCED
+            assert server.seen[0].path == "/api/v1/namespaces/ns/pods"
+        query = api.queries[0]
+        assert query["sendInitialEvents"] == "true"
+        assert query["resourceVersionMatch"] == "NotOlderThan"
+        assert query["allowWatchBookmarks"] == "true"
+        assert query["timeoutSeconds"] == "450"
+        assert (query["fieldSelector"], query["labelSelector"]) == ("spec.nodeName=", "x=y")
+
+    asyncio.run(scenario())
+
+
+def test_a_server_without_streaming_lists(scripted_server: ServerFactory) -> None:
+    """The refusal leads to pages, then a watch from the list's version; streaming is not tried again soon."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.watches = [refusal(422, "Invalid"), sends(event("ADDED", obj("d", 9)), then_hang=True)]
+        api.lists = [page(7, "a", "b", more="token"), page(7, "c")]
+        async with following(scripted_server, api.handle, sink):
+            await sink.told("replaced a b c", "upserted d")
+        assert [("continue" in query, query.get("limit")) for query in api.queries[1:3]] == [(False, "2"), (True, "2")]
+        assert api.queries[3]["resourceVersion"] == "7"
+        assert "sendInitialEvents" not in api.queries[3]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("how", ["end", "drop", "drop in a line", "silence", "error event", "refusal", "garbage"])
+def test_a_lost_watch_resumes_where_it_was(scripted_server: ServerFactory, how: str) -> None:
+    """However a watch ends, the next one starts at the last version seen, and nothing is listed again."""
+
+    async def lost(watch: Watch) -> None:
+        await watch.send(event("ADDED", obj("b", 11)), bookmark(12))
+        if how == "drop in a line":
+            await watch.send(event("ADDED", obj("c", 13))[:30])
+        if how == "error event":
+            await watch.send(event("ERROR", {"kind": "Status", "code": 500, "reason": "InternalError", "message": "x"}))
+        if how == "garbage":
+            await watch.send(b"<html>\n")
+        if how.startswith("drop"):
+            await asyncio.sleep(0.05)
+            watch.drop()
+        if how == "silence":
+            await watch.hang()
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.lists = [page(10, "a")]
+        api.watches = [lost, *([refusal(503, "Unavailable")] if how == "refusal" else [])]
+        api.watches.append(sends(event("ADDED", obj("c", 13)), then_hang=True))
+        async with following(scripted_server, api.handle, sink, streaming=False) as (_, reflector):
+            await sink.told("replaced a", "upserted b", "upserted c")
+            assert reflector.listed_count == 1
+        watched = [query["resourceVersion"] for query in api.queries if "watch" in query]
+        assert watched[:2] == ["10", "12"]
+        assert set(watched[1:3]) <= {"12", "13"}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("how", ["answer", "event", "expired event"])
+def test_a_version_that_is_gone_leads_to_a_new_list(scripted_server: ServerFactory, how: str) -> None:
+    """The new list holds everything that exists, so that the receiver can tell what was deleted meanwhile."""
+    status = {
+        "kind": "Status",
+        "code": 410,
+        "reason": "Expired" if how == "expired event" else "Gone",
+        "message": "old",
+    }
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.lists = [page(10, "a", "b"), page(20, "b", "c")]
+        api.watches = [refusal(410, "Gone") if how == "answer" else sends(event("ERROR", status))]
+        async with following(scripted_server, api.handle, sink, streaming=False):
+            await sink.told("replaced a b", "replaced b c")
+            assert set(sink.objects) == {"b", "c"}
+            await until(lambda: api.queries[-1].get("resourceVersion") == "20")
+
+    asyncio.run(scenario())
+
+
+def test_an_unfinished_streaming_list_is_not_handed_over(scripted_server: ServerFactory) -> None:
+    """A stream that breaks off in the middle starts again from the beginning."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.watches = [
+            sends(event("ADDED", obj("a", 1))),
+            sends(event("ADDED", obj("b", 2)), bookmark(2, end=True), then_hang=True),
+        ]
+        async with following(scripted_server, api.handle, sink):
+            await sink.told("replaced b")
+
+    asyncio.run(scenario())
+
+
+def test_a_streaming_list_that_never_ends_falls_back_to_pages(scripted_server: ServerFactory) -> None:
+    """Silence before the list is complete means that streaming does not work here."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.watches = [sends(event("ADDED", obj("a", 1)), then_hang=True)]
+        api.lists = [page(5, "a")]
+        async with following(scripted_server, api.handle, sink):
+            await sink.told("replaced a")
+
+    asyncio.run(scenario())
+
+
+def test_a_kind_that_is_not_served_is_empty_until_it_appears(scripted_server: ServerFactory) -> None:
+    """It settles as not served, and is found once it is there; when it vanishes again, so do its objects."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        found = asyncio.Event()
+        served = {"now": False}
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            return await api.handle(request) if served["now"] else web.Response(status=404, text="404 page not found")
+
+        async with following(scripted_server, handle, sink) as (server, reflector):
+            assert (await reflector.settled()).phase is Phase.NOT_SERVED
+            await until(lambda: len(server.seen) > 2)
+            assert sink.story == ["replaced"]
+
+            async def vanishing(watch: Watch) -> None:
+                await watch.send(event("ADDED", obj("a", 1)), bookmark(1, end=True))
+                await found.wait()
+
+            api.watches = [vanishing]
+            served["now"] = True
+            await sink.told("replaced", "replaced a")
+            served["now"] = False
+            found.set()
+            await sink.told("replaced", "replaced a", "replaced")
+            assert reflector.state.phase is Phase.NOT_SERVED
+
+    asyncio.run(scenario())
+
+
+def test_a_missing_permission_is_a_state_of_its_own(scripted_server: ServerFactory) -> None:
+    """It settles with the server's words, and heals when the permission is granted."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.watches = [
+            refusal(403, "Forbidden", "pods is forbidden"),
+            sends(event("ADDED", obj("a", 1)), bookmark(1, end=True), then_hang=True),
+        ]
+        async with following(scripted_server, api.handle, sink) as (_, reflector):
+            state = await reflector.settled()
+            assert (state.phase, state.error) == (Phase.FORBIDDEN, "pods is forbidden")
+            await sink.told("replaced a")
+            assert reflector.state.phase is Phase.SYNCED
+
+    asyncio.run(scenario())
+
+
+def test_an_unreadable_object_is_left_out(scripted_server: ServerFactory) -> None:
+    """One bad object stops neither the list nor the watch."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.watches = [
+            sends(
+                event("ADDED", obj("a", 1)),
+                event("ADDED", obj("bad", 1, mark="x")),
+                bookmark(1, end=True),
+                event("MODIFIED", obj("bad", 2, mark=[])),
+                event("ADDED", obj("b", 3)),
+                then_hang=True,
+            )
+        ]
+        async with following(scripted_server, api.handle, sink) as (_, reflector):
+            await sink.told("replaced a", "upserted b")
+            assert reflector.rejected_count == 2
+
+    asyncio.run(scenario())
+
+
+def test_lines_beyond_every_default_limit(scripted_server: ServerFactory) -> None:
+    """Objects may be larger than a megabyte."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        big = obj("big", 2, filler="x" * 3_000_000)
+        api.watches = [
+            sends(event("ADDED", big), bookmark(2, end=True), event("MODIFIED", {**big, "mark": 5}), then_hang=True)
+        ]
+        async with following(scripted_server, api.handle, sink):
+            await sink.told("replaced big", "upserted big")
+            assert sink.objects == {"big": 5}
+
+    asyncio.run(scenario())
+
+
+def test_relist_on_demand(scripted_server: ServerFactory) -> None:
+    """A caller in doubt gets a full list, but not more often than the pace allows."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.lists = [page(1, "a"), page(2, "a", "b")]
+        async with following(scripted_server, api.handle, sink, streaming=False, pace=Pace(relist_s=0.1)) as (
+            _,
+            reflector,
+        ):
+            await sink.told("replaced a")
+            for _ in range(5):
+                reflector.relist()
+            await sink.told("replaced a", "replaced a b")
+            await until(lambda: api.queries[-1].get("resourceVersion") == "2")
+            assert reflector.listed_count == 2
+
+    asyncio.run(scenario())
+
+
+def test_what_the_sink_raises_ends_the_reflector(scripted_server: ServerFactory) -> None:
+    """A mistake in the receiver is not taken for a network failure and retried for ever."""
+
+    async def scenario() -> None:
+        api = Api()
+        api.watches = [sends(event("ADDED", obj("a", 1)), bookmark(1, end=True), event("DELETED", obj("x", 2)))]
+        async with scripted_server(api.handle) as server, server.client() as client:
+            parse = msgspec.json.Decoder(Parsed).decode
+            reflector = Reflector(client, PODS, Copy(), parse=parse, jitter=lambda: 0.5, pace=QUICK)
+            with pytest.raises(KeyError):
+                await reflector.run()
+
+    asyncio.run(scenario())

@@ -1,0 +1,22 @@
+"""The chosen row becomes a Bind command."""
+
+from __future__ import annotations
+
+from moorage.core.commands import Bind, PodRef
+from moorage.framework.cycle import Cycle
+from moorage.plugins.default_binder import DefaultBinder
+from moorage.testing import check_plugin, make_node, make_pod, make_state
+
+
+def test_bind_names_the_pod_beyond_doubt_and_the_node_of_the_row() -> None:
+    """Namespace, name and uid of the pod, and the name of the node."""
+    state = make_state([make_node("n1"), make_node("n2")])
+    row = state.row_of("n2")
+    assert row is not None
+    pod = make_pod("a", namespace="team-a", uid="u-1")
+    assert DefaultBinder().bind(Cycle(pod, state, 0.0), row) == Bind(PodRef("team-a", "a", "u-1"), "n2")
+
+
+def test_conformance() -> None:
+    """The promises of every plugin hold."""
+    check_plugin(DefaultBinder)
