@@ -26,10 +26,19 @@ def test_every_plugin_runs_with_its_default_arguments(cls: type[Plugin]) -> None
     assert cls.points()
 
 
-FIRST_PLUGINS = (
-    "SchedulingGates PrioritySort NodeName NodeUnschedulable TaintToleration NodeAffinity NodePorts NodeResourcesFit "
-    "NodeResourcesBalancedAllocation ImageLocality DefaultBinder"
-).split()
+FIRST_PLUGINS = [
+    "SchedulingGates",
+    "PrioritySort",
+    "NodeName",
+    "NodeUnschedulable",
+    "TaintToleration",
+    "NodeAffinity",
+    "NodePorts",
+    "NodeResourcesFit",
+    "NodeResourcesBalancedAllocation",
+    "ImageLocality",
+    "DefaultBinder",
+]
 
 
 @pytest.mark.parametrize("name", FIRST_PLUGINS)

@@ -20,7 +20,7 @@ def test_only_the_named_node_is_looked_at() -> None:
     """PreFilter narrows to it, Filter rejects the others for good."""
     state = make_state([make_node("n1"), make_node("n2")])
     pod = make_pod("a", node="n2")
-    assert ask(NodeName(), state, pod).only == {"n2"}
+    assert ask(NodeName(), state, pod).only == frozenset({"n2"})
     reasons = filter_reasons(NodeName(), Cycle(pod, state, 0.0), state.rows())
     assert reasons == {"n1": ((REASON, False),), "n2": ()}
 

@@ -7,8 +7,8 @@ module in this folder whose `command` is a click command and add a row to `COMMA
 from __future__ import annotations
 
 import sys
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -18,6 +18,7 @@ from moorage.cli.options import TRACEBACK_VERBOSITY, Session
 from moorage.cli.output import INTERNAL_ERROR, INTERRUPTED, READER_GONE, drop_output, flush, say_problems
 
 COMMANDS: Mapping[str, str] = {
+    "scheduler": "Place the pods of a live cluster.",
     "simulate": "Place the pods of a cluster in a file, and say why.",
     "validate": "Check configuration files and manifests.",
 }
@@ -40,17 +41,29 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """Parse the command line; help and version are printed here."""
+        with _own_exit_codes():
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """As click does, but with exit codes of our own where click would choose one itself."""
-        try:
+        """Run the command."""
+        with _own_exit_codes():
             result = super().invoke(ctx)
             flush()
-        except BrokenPipeError:
-            drop_output()
-            raise click.exceptions.Exit(READER_GONE) from None
-        except KeyboardInterrupt:
-            raise click.exceptions.Exit(INTERRUPTED) from None
         return result
+
+
+@contextmanager
+def _own_exit_codes() -> Iterator[None]:
+    """End as shells expect it where click would choose an exit code that means something else here."""
+    try:
+        yield
+    except BrokenPipeError:
+        drop_output()
+        raise click.exceptions.Exit(READER_GONE) from None
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
 
 
 def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -99,9 +112,13 @@ def _guarded(body: Callable[[], object], session: Session) -> int:
 
 def _internal_error(error: Exception, session: Session) -> int:
     if session.verbosity >= TRACEBACK_VERBOSITY:
+        import traceback  # noqa: PLC0415 - only for those who asked
+
         traceback.print_exc()
     reason = " ".join(f"{type(error).__name__}: {error}".split())
-    click.echo(f"moorage: internal error: {reason}; run again with -v {TRACEBACK_VERBOSITY} for the traceback", err=True)
+    click.echo(
+        f"moorage: internal error: {reason}; run again with -v {TRACEBACK_VERBOSITY} for the traceback", err=True
+    )
     return INTERNAL_ERROR
 
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import gc
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
 
 from moorage.cli.options import common_options, config_option, files_option, output_option
 from moorage.cli.output import GOOD, NO, InputError, say
+
+if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
+    from moorage.sim.simulation import Outcome
+    from moorage.wire.configuration import Reading
 
 _LARGEST_SEED = 2**63 - 1
 
@@ -36,25 +43,40 @@ def command(
     The files hold nodes, pods and whatever else matters, as `kubectl get -o yaml` prints them. Controllers are
     expanded into pods. Virtual time runs until nothing can change any more.
     """
-    # A short life with millions of values that stay: collecting garbage would be most of the work.
-    gc.disable()
     from moorage.cli.profiles import load_reading  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.sim import report  # noqa: PLC0415
+
+    with _uncollected():
+        reading = load_reading(config_file)
+        outcome = _outcome(reading, files, seed, explain=explain, answers_to_all=config_file is None)
+        if output_format == "table":
+            say("warning", outcome.warnings)
+        writers = {"table": report.write_table, "json": report.write_json, "yaml": report.write_yaml}
+        writers[output_format](outcome, sys.stdout)
+    return NO if fail_on_pending and outcome.pending else GOOD
+
+
+def _outcome(reading: Reading, files: Iterable[str], seed: int, *, explain: bool, answers_to_all: bool) -> Outcome:
+    """Read the files and run them; whatever is wrong with them ends the command."""
     from moorage.sim.inputs import read_cluster  # noqa: PLC0415
     from moorage.sim.rules import rules_of  # noqa: PLC0415
     from moorage.sim.simulation import SimulationError, simulate  # noqa: PLC0415
     from moorage.wire.manifests import load_manifests  # noqa: PLC0415
 
-    reading = load_reading(config_file)
     given = read_cluster(load_manifests(files))
-    if given.problems:
-        raise InputError(given.problems)
     try:
-        outcome = simulate(given, rules_of(reading, seed, answers_to_all=config_file is None), explain=explain)
+        return simulate(given, rules_of(reading, seed, answers_to_all=answers_to_all), explain=explain)
     except SimulationError as error:
         raise InputError(error.problems) from error
-    if output_format == "table":
-        say("warning", outcome.warnings)
-    writers = {"table": report.write_table, "json": report.write_json, "yaml": report.write_yaml}
-    writers[output_format](outcome, sys.stdout)
-    return NO if fail_on_pending and outcome.pending else GOOD
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A short life with millions of values that stay: collecting garbage would be most of the work."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()

@@ -77,6 +77,14 @@ class ResourceColumns:
         for column, amount in columns.items():
             self.allocatable[column, row] = amount
 
+    def amounts(self, row: int) -> bytes:
+        """Everything that these columns hold about a row, as a key: equal keys, equal amounts."""
+        return (
+            self.allocatable[:, row].tobytes()
+            + self.requested[:, row].tobytes()
+            + self.score_requested[:, row].tobytes()
+        )
+
     def add(self, row: int, vector: Vector, sign: int) -> None:
         """Add (sign 1) or take away (sign -1) a pod's requests on a row."""
         requested = self.requested

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 
 import numpy as np
 
 from moorage.core.arrays import Hashes
 
-_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+_MULTIPLIER = 0x9E3779B97F4A7C15
+_NUMPY_MULTIPLIER = np.uint64(_MULTIPLIER)
+_MASK = (1 << 64) - 1
 
 
-def stable_hash(seed: int, text: str) -> int:
-    """A 64-bit hash of a text under a seed."""
-    digest = hashlib.blake2b(text.encode(), digest_size=8, salt=seed.to_bytes(16, "little", signed=True)).digest()
+def node_hash(seed: int, name: str) -> int:
+    """A 64-bit hash of a node's name under a seed; computed once per node."""
+    digest = hashlib.blake2b(name.encode(), digest_size=8, salt=(seed & _MASK).to_bytes(16, "little")).digest()
     return int.from_bytes(digest, "little")
 
 
-def tie_hashes(pod_hash: int, node_hashes: Hashes) -> Hashes:
-    """The hash of (pod, node) for each node; the smallest wins a tie. Overwrites `node_hashes` with it."""
-    np.bitwise_xor(node_hashes, np.uint64(pod_hash), out=node_hashes)
-    return np.multiply(node_hashes, _MULTIPLIER, out=node_hashes)
+def pod_hash(seed: int, key: str) -> int:
+    """A 64-bit hash of a pod's `namespace/name` under a seed; computed once per decision, so it is a cheap one."""
+    return (zlib.crc32(key.encode(), seed & 0xFFFFFFFF) * _MULTIPLIER) & _MASK
+
+
+def tie_hashes(pod: int, nodes: Hashes, out: Hashes) -> Hashes:
+    """The hash of (pod, node) for each node; the smallest wins a tie. Shape as `nodes` and `out`."""
+    np.bitwise_xor(nodes, np.uint64(pod), out=out)
+    return np.multiply(out, _NUMPY_MULTIPLIER, out=out)

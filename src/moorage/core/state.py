@@ -19,7 +19,7 @@ import numpy.typing as npt
 from moorage.core.arrays import Hashes, Ids, Mask, Rows
 from moorage.core.changelog import ChangeLog
 from moorage.core.columns import ResourceColumns, Vector
-from moorage.core.hashing import stable_hash
+from moorage.core.hashing import node_hash
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodelabels import LabelColumns
 from moorage.core.nodeports import PortIndex
@@ -205,7 +205,7 @@ class ClusterState:
         row = self._free.pop()
         self._row_of[name] = row
         self.alive[row] = True
-        self.node_hashes[row] = stable_hash(self.seed, name)
+        self.node_hashes[row] = node_hash(self.seed, name)
         self.images.version += 1
         self._living = None
         return row
@@ -263,8 +263,11 @@ class ClusterState:
 
     def assume(self, pod: Pod, row: int) -> PodRecord:
         """Count a pod on a row before the API server has confirmed it; it stays until confirmed, forgotten, removed."""
-        record = PodRecord(pod, self.node(row).name, NOWHERE, self.resources.vector(pod.requests), assumed=True)
-        self._add(record)
+        record = PodRecord(pod, self.node(row).name, row, self.resources.vector(pod.requests), assumed=True)
+        self._records[pod.uid] = record
+        self._stand(record, row)
+        if self._undo is not None:
+            self._undo.append(lambda: self._drop(record))
         return record
 
     def forget(self, uid: str) -> PodRecord | None:

@@ -242,7 +242,7 @@ class Engine:
         plugin = runner.plugin(name)
         if plugin is None or not plugin.wakes & change.what:
             return False
-        if change.what == What.OBJECT and plugin.wake_kinds is not None and change.kind not in plugin.wake_kinds:
+        if change.what == What.OBJECT and change.kind not in plugin.kinds:
             return False
         return plugin.helps(entry.pod.template, change)
 

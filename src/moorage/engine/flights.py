@@ -46,6 +46,10 @@ class Flight:
         Afterwards `stage` is BINDING, or `held_by` waits until `deadline_s`.
         """
         commands: list[Command] = []
+        runner = self.runner
+        if not runner.permit_plugins and not runner.pre_bind_plugins:
+            self.stage = Stage.BINDING
+            return commands, None
         self.cycle.now = now
         while self.stage is not Stage.BINDING:
             permitting = self.stage is Stage.PERMIT

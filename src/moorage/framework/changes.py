@@ -26,7 +26,7 @@ class What(IntFlag):
     POD_REMOVED = auto()
     """A pod left its node, or stopped counting there."""
     OBJECT = auto()
-    """An object of another kind; `Plugin.wake_kinds` narrows it."""
+    """An object of another kind; one of `Plugin.kinds`."""
     SELF = auto()
     """The waiting pod itself changed."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from moorage.core.arrays import Ints, Rows
 from moorage.core.pods import PodTemplate
@@ -19,6 +19,7 @@ from moorage.framework.profiles import Profile
 from moorage.framework.status import Code, OnlyNodes, Status
 from moorage.framework.views import ClassView, NodeView, Scorer
 
+_POD_READERS = (Reads.AMOUNTS, Reads.PODS)
 _KEPT_CLASSES = 256
 _KEPT_TEMPLATES = 4096
 
@@ -74,6 +75,14 @@ class PodClass:
     templates: list[PodTemplate] = field(default_factory=list)
 
 
+class _Kept(NamedTuple):
+    """Plugins whose answers are kept, by extension point."""
+
+    pre_filters: tuple[Any, ...]
+    filters: tuple[Any, ...]
+    scorers: tuple[Scorer, ...]
+
+
 class ClassTable:
     """Finds or makes the class of a pod; the least recently used ones are dropped."""
 
@@ -84,13 +93,20 @@ class ClassTable:
         """Asked at every decision, like the next two."""
         self.open_filters = tuple(p for p in filters if p.reads is Reads.CLUSTER)
         self.open_scorers = tuple(s for s in scorers if _asked_always(s))
-        self._pre_filters = {r: tuple(p for p in pre_filters if p.reads is r) for r in (Reads.NODE, Reads.PODS)}
-        self._filters = {r: tuple(p for p in filters if p.reads is r) for r in (Reads.NODE, Reads.PODS)}
         kept = [s for s in scorers if not _asked_always(s)]
-        self._scorers = {r: tuple(s for s in kept if s.plugin.reads is r) for r in (Reads.NODE, Reads.PODS)}
+        self._by_node = _Kept(
+            tuple(p for p in pre_filters if p.reads is Reads.NODE),
+            tuple(p for p in filters if p.reads is Reads.NODE),
+            tuple(s for s in kept if s.plugin.reads is Reads.NODE),
+        )
+        self._by_pods = _Kept(
+            tuple(p for p in pre_filters if p.reads in _POD_READERS),
+            tuple(p for p in filters if p.reads in _POD_READERS),
+            tuple(s for s in kept if s.plugin.reads in _POD_READERS),
+        )
         everyone = {p.name: p for p in (*pre_filters, *filters, *(s.plugin for s in scorers))}.values()
         self._node_signers = tuple(p for p in everyone if p.reads is Reads.NODE)
-        self._pod_signers = tuple(p for p in everyone if p.reads is Reads.PODS)
+        self._pod_signers = tuple(p for p in everyone if p.reads in _POD_READERS)
         self._always_open = bool(self.open_pre_filters or self.open_filters or self.open_scorers)
         self._spare: Ints | None = None
         self._by_template: OrderedDict[PodTemplate, PodClass] = OrderedDict()
@@ -127,9 +143,9 @@ class ClassTable:
 
     def _make(self, cycle: Cycle, node_signs: tuple[Hashable, ...]) -> PodClass:
         nodes, said = self._node_part(cycle, node_signs)
-        said = said.and_then(pre_filter(self._pre_filters[Reads.PODS], cycle))
-        filters = tuple(p for p in self._filters[Reads.PODS] if p.name not in said.skipped)
-        scorers = wanted_scorers(self._scorers[Reads.PODS], cycle, cycle.state.rows())
+        said = said.and_then(pre_filter(self._by_pods.pre_filters, cycle))
+        filters = tuple(p for p in self._by_pods.filters if p.name not in said.skipped)
+        scorers = wanted_scorers(self._by_pods.scorers, cycle, cycle.state.rows())
         plain = not (self._always_open or said.only or said.refusal)
         spare, self._spare = self._spare, None
         return PodClass(ClassView(nodes, filters, scorers, spare), said, plain)
@@ -137,9 +153,9 @@ class ClassTable:
     def _node_part(self, cycle: Cycle, signs: tuple[Hashable, ...]) -> tuple[NodeView, PreFiltered]:
         found = self._node_parts.get(signs)
         if found is None:
-            said = pre_filter(self._pre_filters[Reads.NODE], cycle)
-            filters = tuple(p for p in self._filters[Reads.NODE] if p.name not in said.skipped)
-            scorers = wanted_scorers(self._scorers[Reads.NODE], cycle, cycle.state.rows())
+            said = pre_filter(self._by_node.pre_filters, cycle)
+            filters = tuple(p for p in self._by_node.filters if p.name not in said.skipped)
+            scorers = wanted_scorers(self._by_node.scorers, cycle, cycle.state.rows())
             found = self._node_parts[signs] = (NodeView(filters, scorers), said)
             if len(self._node_parts) > _KEPT_CLASSES:
                 self._node_parts.popitem(last=False)
@@ -156,4 +172,4 @@ def make_scorers(profile: Profile) -> tuple[Scorer, ...]:
 
 
 def _asked_always(scorer: Scorer) -> bool:
-    return scorer.plugin.reads is Reads.CLUSTER or (scorer.plugin.reads is Reads.PODS and scorer.normalizes)
+    return scorer.plugin.reads is Reads.CLUSTER or (scorer.plugin.reads in _POD_READERS and scorer.normalizes)

@@ -76,9 +76,11 @@ class Reads(IntEnum):
 
     NODE = 0
     """Only the node's own object: an answer is kept until that node changes (or `epoch` does)."""
-    PODS = 1
+    AMOUNTS = 1
+    """What the node offers and what its pods request of it: nodes with equal amounts get equal answers."""
+    PODS = 2
     """The node's object and the pods on that node: kept until either changes."""
-    CLUSTER = 2
+    CLUSTER = 3
     """Anything, time included: asked again at every decision. Always right, and the default."""
 
 
@@ -93,8 +95,8 @@ class Plugin:
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What.ANY
     """Which changes can turn a rejection by this plugin into a yes."""
-    wake_kinds: ClassVar[frozenset[str] | None] = None
-    """For What.OBJECT: the kinds that matter, None for all."""
+    kinds: ClassVar[frozenset[str]] = frozenset()
+    """Other kinds that it reads from `state.objects`: they are watched, and What.OBJECT means one of them."""
 
     def __init__(self, args: Any = None) -> None:
         self.args = args

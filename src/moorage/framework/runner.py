@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
-from moorage.core.hashing import stable_hash, tie_hashes
+from moorage.core.hashing import pod_hash
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.framework.classes import ClassTable, PodClass, make_scorers, pre_filter, wanted_scorers
@@ -20,6 +20,7 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Point
 from moorage.framework.profiles import Profile
 from moorage.framework.status import OnlyNodes, Reason, Rejections, Status
+from moorage.framework.ties import Ties
 from moorage.framework.views import ClassView, Scorer
 
 
@@ -89,14 +90,7 @@ class Runner:
         cycle.feasible = view.feasible
         if not view.feasible:
             return NOWHERE
-        ranks = view.ranks
-        return self._break_tie(cycle, (ranks == ranks.max()).nonzero()[0])
-
-    def _break_tie(self, cycle: Cycle, rows: Rows) -> int:
-        if len(rows) == 1:
-            return int(rows[0])
-        pod_hash = stable_hash(self._state.seed, cycle.pod.key)
-        return int(rows[tie_hashes(pod_hash, self._state.node_hashes.take(rows)).argmin()])
+        return view.ties.pick(pod_hash(self._state.seed, cycle.pod.key), view.ranks, self._state.node_hashes)
 
     def _decide_open(self, cycle: Cycle, found: PodClass) -> int:
         said = found.kept
@@ -121,7 +115,8 @@ class Runner:
             totals = totals + raw.scorer.weight * raw.scorer.plugin.normalize(cycle, raw.values[rows])
         for scores in self._scores(cycle, self._classes.open_scorers, rows).values():
             totals = totals + scores
-        return self._break_tie(cycle, rows[totals == totals.max()])
+        index = Ties().pick(pod_hash(self._state.seed, cycle.pod.key), totals, self._state.node_hashes[rows])
+        return int(rows[index])
 
     def fits(self, cycle: Cycle, row: int) -> bool:
         """Whether one row passes every filter, with the pods promised to it counted and without them."""

@@ -18,10 +18,13 @@ import numpy as np
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.state import ClusterState
 from moorage.framework.cycle import Cycle
-from moorage.framework.plugin import Plugin
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.ties import Ties
 
 INFEASIBLE = -1
 """The rank of a row that some filter rejected; scores are never negative."""
+
+_KNOWN_AMOUNTS = 4096
 
 _ROW_BY_ROW = 8
 """Up to this many changed rows are repaired one by one, more with one call on all of them."""
@@ -68,6 +71,8 @@ class NodeView:
         """Bring the columns up to date."""
         state = cycle.state
         log = state.node_log
+        if self._position == log.position and not self._keyed:
+            return
         epochs = [plugin.epoch(state) for plugin in self._keyed]
         if self._position == log.position and epochs == self._epochs:
             return
@@ -124,9 +129,17 @@ class ClassView:
         self.rank: Ints = np.zeros(0, dtype=np.int64) if spare is None else spare
         self.feasible = 0
         """Number of rows that all kept filters pass."""
+        self.ties = Ties()
         self._height = 0
-        self._row_filters = [_row_filter(plugin) for plugin in filters]
-        self._row_scorers = [(_row_score(s.plugin), s.weight) for s in scorers]
+        self._by_amounts = _RowRank(
+            [p for p in filters if p.reads is Reads.AMOUNTS], [s for s in scorers if s.plugin.reads is Reads.AMOUNTS]
+        )
+        self._by_pods = _RowRank(
+            [p for p in filters if p.reads is not Reads.AMOUNTS],
+            [s for s in scorers if s.plugin.reads is not Reads.AMOUNTS],
+        )
+        self._known: dict[bytes, int] = {}
+        """Ranks by amounts, for rows that come to amounts that another row had before."""
         self._node_position = -1
         self._pod_position = -1
         self._epochs: list[Hashable] = []
@@ -138,20 +151,19 @@ class ClassView:
         state = cycle.state
         node_end, pod_end = state.node_log.position, state.pod_log.position
         self.nodes.refresh(cycle)
-        changed = self._changed_rows(state)
+        changed = self._changed_rows(state, node_end)
         if changed is None:
             self._build(cycle)
         elif len(changed) <= _ROW_BY_ROW:
             for row in changed:
                 self._repair(cycle, row)
         else:
-            rows = np.array(sorted(changed), dtype=np.intp)
+            rows = np.unique(np.array(changed, dtype=np.intp))
             self.rank[rows] = INFEASIBLE
             self._fill(cycle, rows[self.nodes.mask[rows]])
-            self.feasible = int(np.count_nonzero(self.rank >= 0))
         if self._node_position != node_end:
-            self._height = state.height
-        self._node_position, self._pod_position = node_end, pod_end
+            self._node_position, self._height = node_end, state.height
+        self._pod_position = pod_end
 
     @property
     def ranks(self) -> Ints:
@@ -162,16 +174,17 @@ class ClassView:
         """Rows that all kept filters pass, ascending."""
         return np.flatnonzero(self.ranks >= 0)
 
-    def _changed_rows(self, state: ClusterState) -> set[int] | None:
+    def _changed_rows(self, state: ClusterState, node_end: int) -> list[int] | None:
+        """Rows to judge again, perhaps repeated; None if all are."""
         epochs = [plugin.epoch(state) for plugin in self._keyed]
         if self._version != self.nodes.version or len(self.rank) != state.capacity or epochs != self._epochs:
             self._epochs, self._version = epochs, self.nodes.version
             return None
-        by_pods = state.pod_log.since(self._pod_position)
-        by_nodes = state.node_log.since(self._node_position)
-        if by_pods is None or by_nodes is None or len(by_pods) + len(by_nodes) > state.capacity // 2:
-            return None
-        return set(by_pods) if not by_nodes else {*by_pods, *by_nodes}
+        changed = state.pod_log.since(self._pod_position)
+        if self._node_position != node_end:
+            by_nodes = state.node_log.since(self._node_position)
+            changed = None if changed is None or by_nodes is None else changed + by_nodes
+        return None if changed is None or len(changed) > state.capacity // 2 else changed
 
     def _build(self, cycle: Cycle) -> None:
         state = cycle.state
@@ -181,11 +194,14 @@ class ClassView:
             self.rank = np.full(state.capacity, INFEASIBLE, dtype=np.int64)
         rows = state.rows() if self.nodes.all_pass else np.flatnonzero(self.nodes.mask)
         self._fill(cycle, rows)
-        self.feasible = int(np.count_nonzero(self.rank >= 0))
 
     def _fill(self, cycle: Cycle, rows: Rows) -> None:
-        if not len(rows):
-            return
+        self.ties.forget()
+        if len(rows):
+            self._judge(cycle, rows)
+        self.feasible = int(np.count_nonzero(self.rank >= 0))
+
+    def _judge(self, cycle: Cycle, rows: Rows) -> None:
         good = passing(self._filters, cycle, rows)
         if good is not None and not good.all():
             rows = rows[good]
@@ -199,18 +215,48 @@ class ClassView:
             self.rank[rows] = total
 
     def _repair(self, cycle: Cycle, row: int) -> None:
-        rank = self._rank_of(cycle, row)
-        self.feasible += (rank >= 0) - (self.rank.item(row) >= 0)
-        self.rank[row] = rank
+        before, after = self.rank.item(row), self._rank_of(cycle, row)
+        if after != before:
+            self.rank[row] = after
+            self.feasible += (after >= 0) - (before >= 0)
+            self.ties.changed(row, before, after)
 
     def _rank_of(self, cycle: Cycle, row: int) -> int:
         if not self.nodes.mask.item(row):
             return INFEASIBLE
-        for passes in self._row_filters:
+        amounts = cycle.state.resources.amounts(row)
+        rank = self._known.get(amounts)
+        if rank is None:
+            if len(self._known) > _KNOWN_AMOUNTS:
+                self._known.clear()
+            rank = self._known[amounts] = self._by_amounts(cycle, row)
+        if rank < 0:
+            return INFEASIBLE
+        if self._by_pods.asks:
+            more = self._by_pods(cycle, row)
+            if more < 0:
+                return INFEASIBLE
+            rank += more
+        fixed: int = self.nodes.fixed.item(row)
+        return rank + fixed
+
+
+class _RowRank:
+    """Asks plugins about one row: the sum of their weighted scores, or INFEASIBLE."""
+
+    __slots__ = ("_filters", "_scorers", "asks")
+
+    def __init__(self, filters: list[Any], scorers: list[Scorer]) -> None:
+        self._filters = [_row_filter(plugin) for plugin in filters]
+        self._scorers = [(_row_score(scorer.plugin), scorer.weight) for scorer in scorers]
+        self.asks = bool(filters or scorers)
+
+    def __call__(self, cycle: Cycle, row: int) -> int:
+        for passes in self._filters:
             if not passes(cycle, row):
                 return INFEASIBLE
-        rank: int = self.nodes.fixed.item(row)
-        for score, weight in self._row_scorers:
+        rank = 0
+        for score, weight in self._scorers:
             rank += weight * score(cycle, row)
         return rank
 

@@ -78,7 +78,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     name: ClassVar[str] = "NodeResourcesBalancedAllocation"
     Args: ClassVar[type[PluginArgs]] = NodeResourcesBalancedAllocationArgs
-    reads: ClassVar[Reads] = Reads.PODS
+    reads: ClassVar[Reads] = Reads.AMOUNTS
     wakes: ClassVar[What] = What(0)
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:

@@ -161,7 +161,7 @@ class NodeResourcesFit(Plugin):
 
     name: ClassVar[str] = "NodeResourcesFit"
     Args: ClassVar[type[PluginArgs]] = NodeResourcesFitArgs
-    reads: ClassVar[Reads] = Reads.PODS
+    reads: ClassVar[Reads] = Reads.AMOUNTS
     wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_ALLOCATABLE | What.POD_REMOVED | What.POD_UPDATED | What.SELF
 
     def __init__(self, args: NodeResourcesFitArgs | None = None) -> None:

@@ -7,25 +7,27 @@ shows up before anything runs, with its place. Kinds that are not read are count
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from moorage.core.objects import CRON_JOB, STATEFUL_SET
 from moorage.core.problems import ABSENT, Problem
-from moorage.core.quantity import QuantityError, parse_quantity, quantity_text
+from moorage.sim.specs import inside, node_problems, pod_problems, sequence
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID, Kind, pod_kind
 from moorage.wire.manifests import Manifest, Manifests
 from moorage.wire.templates import TemplateTable
 
 POD = "Pod"
-_TEMPLATE_PATHS: Mapping[str, str] = {
+NODE = "Node"
+TEMPLATE_PATHS: Mapping[str, str] = {
     CRON_JOB: "spec.jobTemplate.spec.template",
     **dict.fromkeys(
         ("DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", STATEFUL_SET), "spec.template"
     ),
 }
+"""Kind -> where its objects have their pod template."""
 
 
 @dataclass(slots=True)
@@ -77,20 +79,22 @@ class ObjectCheck:
             yield value
             return
         if manifest.kind == POD:
-            yield from _limit_problems(manifest, manifest.body, "")
-        elif manifest.kind in _TEMPLATE_PATHS:
+            yield from pod_problems(manifest, manifest.body, "")
+        elif manifest.kind == NODE:
+            yield from node_problems(manifest)
+        elif manifest.kind in TEMPLATE_PATHS:
             yield from self._template_problems(manifest)
 
     def _template_problems(self, manifest: Manifest) -> Iterator[Problem]:
-        path = _TEMPLATE_PATHS[manifest.kind]
-        template = _inside(manifest.body, path)
+        path = TEMPLATE_PATHS[manifest.kind]
+        template = inside(manifest.body, path)
         if template:
             before = self._part_problem(manifest, self._pods, template, path)
             yield from before
             if not before:
-                yield from _limit_problems(manifest, template, f"{path}.")
+                yield from pod_problems(manifest, template, f"{path}.")
         if manifest.kind == STATEFUL_SET:
-            for index, claim in enumerate(_sequence(_inside(manifest.body, "spec").get("volumeClaimTemplates"))):
+            for index, claim in enumerate(sequence(inside(manifest.body, "spec").get("volumeClaimTemplates"))):
                 where = f"spec.volumeClaimTemplates[{index}]"
                 if isinstance(claim, Mapping):
                     yield from self._part_problem(manifest, self._claims, claim, where)
@@ -108,35 +112,3 @@ class ObjectCheck:
         except WireError as error:
             return [manifest.problem("", ABSENT, f"{path}.{error.problem}")]
         return []
-
-
-def _limit_problems(manifest: Manifest, body: Mapping[str, Any], prefix: str) -> Iterator[Problem]:
-    """Limits become requests where there are none, so they must be quantities too."""
-    spec = _inside(body, "spec")
-    parts = [("spec.resources", spec.get("resources"))]
-    for name in ("containers", "initContainers"):
-        for index, container in enumerate(_sequence(spec.get(name))):
-            if isinstance(container, Mapping):
-                parts.append((f"spec.{name}[{index}].resources", container.get("resources")))
-    for path, resources in parts:
-        limits = resources.get("limits") if isinstance(resources, Mapping) else None
-        if limits is not None and not isinstance(limits, Mapping):
-            yield manifest.problem(f"{prefix}{path}.limits", limits, "must be a mapping of resources to quantities")
-            continue
-        for resource, value in (limits or {}).items():
-            try:
-                parse_quantity(quantity_text(value))
-            except QuantityError as error:
-                yield manifest.problem(f"{prefix}{path}.limits.{resource}", ABSENT, str(error))
-
-
-def _inside(body: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    """The mapping at a dotted path, empty where there is none."""
-    value: Any = body
-    for step in path.split("."):
-        value = value.get(step) if isinstance(value, Mapping) else None
-    return value if isinstance(value, Mapping) else {}
-
-
-def _sequence(value: object) -> Sequence[Any]:
-    return value if isinstance(value, list) else ()

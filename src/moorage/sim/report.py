@@ -6,8 +6,9 @@ everything else together.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
 from typing import Any, TextIO
 
 import msgspec
@@ -26,8 +27,7 @@ def write_json(outcome: Outcome, out: TextIO) -> None:
         out.write(",\n  " if index else "\n  ")
         out.write(_json(pod_document(story, outcome)))
     out.write("\n]" if outcome.pods else "]")
-    for name, part in _rest(outcome).items():
-        out.write(f',\n"{name}": {_json(part)}')
+    out.writelines(f',\n"{name}": {_json(part)}' for name, part in _rest(outcome).items())
     out.write("}\n")
 
 
@@ -44,12 +44,18 @@ def write_table(outcome: Outcome, out: TextIO) -> None:
     """Tables of pods and nodes, with the explanations between them, and a line that sums up."""
     from rich.console import Console  # noqa: PLC0415 - a tenth of a second, only for this output
 
-    console = Console(file=out, width=None if out.isatty() else _PIPE_WIDTH, highlight=False, markup=False)
+    # Rendered apart and written by us: rich would end the process itself when the reader goes away.
+    console = Console(file=StringIO(), force_terminal=out.isatty(), width=_width(out), highlight=False, markup=False)
     for table in _tables(outcome):
-        console.print(table)
-        console.print()
-    counts = summary(outcome)
-    console.print(", ".join(f"{number} {name}" for name, number in counts.items()))
+        with console.capture() as rendered:
+            console.print(table)
+        out.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())
+        out.write("\n")
+    out.write(", ".join(f"{number} {name}" for name, number in summary(outcome).items()) + "\n")
+
+
+def _width(out: TextIO) -> int:
+    return shutil.get_terminal_size().columns if out.isatty() else _PIPE_WIDTH
 
 
 def pod_document(story: PodStory, outcome: Outcome) -> dict[str, Any]:
@@ -100,11 +106,11 @@ def _tables(outcome: Outcome) -> Iterator[Any]:
     yield _table(("NODE", "PODS", "REQUESTED"), nodes)
 
 
-def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Any:
+def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Any:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
-    table = Table(box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         # Names must not be cut where a message can be wrapped instead.
         table.add_column(column, no_wrap=number < len(columns) - 1, overflow="fold")

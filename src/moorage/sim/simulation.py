@@ -132,7 +132,7 @@ class _Run:
     def start(self) -> None:
         """Put the input into the cluster and let the controllers make their pods."""
         try:
-            self._cluster.load(self._given.objects)
+            self._cluster.load(_by_node_name(self._given.objects))
         except ApiError as error:
             raise SimulationError([error.message]) from error
         self._cluster.step()
@@ -292,14 +292,20 @@ class _Run:
         return loads
 
 
+def _by_node_name(objects: Sequence[KubeObject]) -> list[KubeObject]:
+    """The nodes by name, then the rest as it stands: daemons are named in the order of their nodes."""
+    nodes = sorted((obj for obj in objects if obj["kind"] == "Node"), key=lambda node: str(node["metadata"]["name"]))
+    return [*nodes, *(obj for obj in objects if obj["kind"] != "Node")]
+
+
 def _start_s(objects: Sequence[KubeObject]) -> float:
-    """The newest creation time in the input: objects that have none are made at the start, so they are the youngest."""
-    times = (str((obj.get("metadata") or {}).get("creationTimestamp") or "") for obj in objects)
-    newest = START_S
-    for time in set(times):
+    """A second after the newest creation time in the input: objects that have none are the youngest."""
+    times = {str((obj.get("metadata") or {}).get("creationTimestamp") or "") for obj in objects}
+    start_s = START_S
+    for time in times:
         try:
             parsed = datetime.fromisoformat(time)
         except ValueError:
             continue
-        newest = max(newest, (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp())
-    return newest
+        start_s = max(start_s, (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() + 1.0)
+    return start_s

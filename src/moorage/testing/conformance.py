@@ -188,17 +188,18 @@ def _subset_difference(plugin: Any, answer: Answer, cycle: Cycle, rows: Rows) ->
 def _row_paths(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]:
     """`filter_row` and `score_row` agree with `filter` and `score`."""
     state, plugin = cluster.state(), subject.new()
+    filter_row, score_row = getattr(plugin, "filter_row", None), getattr(plugin, "score_row", None)
     for pod in cluster.pending:
         answer = ask(plugin, state, pod)
         cycle = Cycle(pod, state, NOW_S)
         for row in map(int, state.rows()):
             name = state.node(row).name
-            if hasattr(plugin, "filter_row") and name in answer.reasons:
-                passes = plugin.filter_row(cycle, row)
+            if filter_row is not None and name in answer.reasons:
+                passes = filter_row(cycle, row)
                 if passes is not (not answer.reasons[name]):
                     yield f"pod {pod.name}, node {name}: filter_row {passes}, filter {answer.reasons[name]}"
-            if hasattr(plugin, "score_row") and name in answer.scores:
-                score = plugin.score_row(cycle, row)
+            if score_row is not None and name in answer.scores:
+                score = score_row(cycle, row)
                 if score != answer.scores[name]:
                     yield f"pod {pod.name}, node {name}: score_row {score}, score {answer.scores[name]}"
 
@@ -243,7 +244,7 @@ def _changes(cluster: GeneratedCluster, reads: Reads) -> Iterator[tuple[str, str
     """(node whose answer may change, what happens, how to do it)."""
     first = cluster.nodes[0]
     visitor = make_pod("visitor", cpu="700m", memory="1Gi", ports=[8080], labels={"app": "web"}, node=first.name)
-    may_change = first.name if reads is Reads.PODS else ""
+    may_change = first.name if reads in (Reads.AMOUNTS, Reads.PODS) else ""
     yield may_change, f"a pod came to {first.name}", lambda state: state.observe_pod(visitor)
     empty = replace(first, labels=make_node("x").labels, taints=(), allocatable=make_node("x").allocatable)
     yield first.name, f"{first.name} changed", lambda state: state.upsert_node(empty)

@@ -1,0 +1,96 @@
+"""The loop between the outside and the engine: events in, decisions, commands out, and the time in between.
+
+Decisions run only as far ahead of the posted binds as `_IN_FLIGHT` allows, and in steps of `_STEP` so that what happens
+meanwhile is heard. Nothing is decided before everything that is watched was listed once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from moorage.core.commands import Bind, Command, RecordEvent
+from moorage.core.events import Event
+from moorage.engine.engine import Engine
+
+_IN_FLIGHT = 256
+_STEP = 32
+
+log = structlog.get_logger()
+
+
+class DecisionLoop:
+    """Feeds one engine. `carry_out` gets every command and must not block."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        carry_out: Callable[[Command], None],
+        *,
+        now_s: Callable[[], float] = time.time,
+        log_binds: bool = False,
+    ) -> None:
+        self.engine = engine
+        self.deciding = False
+        """Whether decisions are made; events are always taken over."""
+        self._carry_out = carry_out
+        self._now_s = now_s
+        self._log_binds = log_binds
+        self._inbox: list[Event] = []
+        self._wake = asyncio.Event()
+
+    def put(self, event: Event) -> None:
+        """Hand over an event; called from the event loop's thread."""
+        self._inbox.append(event)
+        self._wake.set()
+
+    def put_all(self, events: Iterable[Event]) -> None:
+        """Hand over several events."""
+        self._inbox.extend(events)
+        self._wake.set()
+
+    def start_deciding(self) -> None:
+        """From now on pods are placed."""
+        self.deciding = True
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        while True:
+            next_s = self._turn()
+            if next_s is not None and next_s <= self._now_s() and self._budget():
+                await asyncio.sleep(0)
+                continue
+            timeout_s = None if next_s is None or not self._budget() else max(0.0, next_s - self._now_s())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wake.wait(), timeout_s)
+            self._wake.clear()
+
+    def _turn(self) -> float | None:
+        events, self._inbox = self._inbox, []
+        commands, next_s = self.engine.handle(events, self._now_s(), min(self._budget(), _STEP))
+        for command in commands:
+            if self._log_binds:
+                _log(command)
+            self._carry_out(command)
+        return next_s
+
+    def _budget(self) -> int:
+        return max(0, _IN_FLIGHT - len(self.engine.flights)) if self.deciding else 0
+
+
+def _log(command: Command) -> None:
+    if isinstance(command, Bind):
+        log.info(
+            "Attempting to bind pod to node",
+            pod=f"{command.pod.namespace}/{command.pod.name}",
+            node=command.node,
+            evaluated=command.evaluated,
+            feasible=command.feasible,
+        )
+    elif isinstance(command, RecordEvent) and command.reason == "FailedScheduling":
+        log.info("Unable to schedule pod", pod=f"{command.pod.namespace}/{command.pod.name}", reason=command.note)

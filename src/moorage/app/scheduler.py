@@ -1,0 +1,193 @@
+"""`moorage scheduler`: a scheduler beside or instead of kube-scheduler, for pods that name one of its profiles."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from moorage.adapters.kube.binder import Binder
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.kube.discovery import ServedResources, served_resources, server_version
+from moorage.adapters.kube.errors import KubeError
+from moorage.adapters.kube.events import EventRecorder
+from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
+from moorage.adapters.kube.reflector import Phase, Reflector
+from moorage.adapters.process import tune_process
+from moorage.app.loop import DecisionLoop
+from moorage.core.commands import Bind, Command, RecordEvent
+from moorage.core.events import BindDone, BindOutcome, Event
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.queue import Backoff
+from moorage.framework.configuration import Configuration
+from moorage.framework.profiles import Profile
+from moorage.wire.kinds import KINDS, NODE, Kind, pod_kind
+from moorage.wire.templates import TemplateTable
+
+_DRAIN_S = 5.0
+_ESSENTIAL = ("Pod", "Node")
+
+log = structlog.get_logger()
+
+
+class StartError(Exception):
+    """The scheduler cannot start; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerOptions:
+    """What the command line says."""
+
+    kubeconfig: str | None = None
+    dry_run: bool = False
+    verbosity: int = 0
+    seed: int = 0
+
+
+def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
+    """Schedule until SIGINT or SIGTERM."""
+    try:
+        asyncio.run(_run(configuration, profiles, options))
+    except KubeError as error:
+        raise StartError(str(error)) from None
+
+
+async def _run(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
+    connection = configuration.client_connection
+    credentials = load_credentials(options.kubeconfig, connection.kubeconfig)
+    async with (
+        KubeClient(credentials, qps=connection.qps, burst=connection.burst) as client,
+        KubeClient(credentials) as events_client,
+    ):
+        version = await server_version(client)
+        log.info("connected", server=client.server, version=version.git_version)
+        scheduler = Scheduler(configuration, profiles, options, client, events_client)
+        async with scheduler.running():
+            await _stop_signal()
+            log.info("stopping")
+
+
+async def _stop_signal() -> None:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    await stopped.wait()
+
+
+class Scheduler:
+    """One engine on one API server."""
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        profiles: Sequence[Profile],
+        options: SchedulerOptions,
+        client: KubeClient,
+        events_client: KubeClient,
+    ) -> None:
+        backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
+        self.engine = Engine(profiles, EngineSettings(backoff, options.seed))
+        self._options = options
+        self._client = client
+        self._kinds = watched_kinds(profiles)
+        carry_out = self._pretend if options.dry_run else self._carry_out
+        self._loop = DecisionLoop(self.engine, carry_out, log_binds=options.verbosity >= 2 or options.dry_run)
+        jitter = random.Random().random
+        self._recorder = EventRecorder(events_client, jitter=jitter)
+        self._binder = Binder(client, self._loop.put, jitter=jitter, in_doubt=self._look_again)
+        self._reflectors: list[Reflector[object]] = []
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Start everything, wait until the caches are filled, decide; stop cleanly at the end of the block."""
+        served = await served_resources(self._client)
+        async with contextlib.AsyncExitStack() as stack:
+            tasks = [asyncio.create_task(self._loop.run()), asyncio.create_task(self._binder.run())]
+            tasks.append(asyncio.create_task(self._recorder.run()))
+            stack.push_async_callback(_cancel, tasks)
+            stack.push_async_callback(self._drain)
+            self._reflectors = [self._reflector(kind) for kind in self._kinds]
+            followers = [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
+            stack.push_async_callback(_cancel, followers)
+            await self._settle(served)
+            tune_process()
+            self._loop.start_deciding()
+            log.info("scheduling", profiles=list(self.engine.runners), nodes=self.engine.state.node_count)
+            watch = asyncio.create_task(_first_failure([*tasks, *followers]))
+            stack.push_async_callback(_cancel, [watch])
+            yield
+
+    async def _settle(self, served: ServedResources) -> None:
+        """Wait for the first list of every kind; what is not served or not allowed must not be essential."""
+        for kind, reflector in zip(self._kinds, self._reflectors, strict=True):
+            state = await reflector.settled()
+            if state.phase is Phase.SYNCED:
+                continue
+            if kind.name in _ESSENTIAL:
+                raise StartError(f"{self._client.server}: cannot list {kind.plural}: {state.error or state.phase}")
+            known = "" if served.serves(reflector.resource) else " (not served)"
+            log.warning("kind is left out and looked for again later", kind=kind.id, why=f"{state.error}{known}")
+
+    def _reflector(self, kind: Kind) -> Reflector[object]:
+        intake = KindIntake(kind, self._loop.put)
+        selector = UNFINISHED_PODS if kind.name == "Pod" else ""
+        return Reflector(
+            self._client,
+            resource_of(kind),
+            intake,
+            parse=intake.parse,
+            jitter=random.Random().random,
+            field_selector=selector,
+        )
+
+    def _look_again(self) -> None:
+        """A bind or delete ended in doubt: list the pods again, at most every 30 s."""
+        for reflector in self._reflectors:
+            if reflector.resource.plural == "pods":
+                reflector.relist()
+
+    def _carry_out(self, command: Command) -> None:
+        if isinstance(command, RecordEvent):
+            self._recorder.record(command)
+        else:
+            self._binder.submit(command)
+
+    def _pretend(self, command: Command) -> None:
+        """With --dry-run nothing is written; a pod counts as bound where it would be."""
+        if isinstance(command, Bind):
+            answer: Event = BindDone(command.pod.uid, BindOutcome.BOUND, command.node)
+            self._loop.put(answer)
+
+    async def _drain(self) -> None:
+        self._loop.deciding = False
+        await self._binder.drained(_DRAIN_S)
+        await self._recorder.flush(_DRAIN_S)
+
+
+def watched_kinds(profiles: Iterable[Profile]) -> list[Kind]:
+    """Nodes, pods, and whatever the plugins of the profiles say they read."""
+    wanted = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.kinds}
+    table = TemplateTable()
+    return [NODE, pod_kind(table), *(kind for kind in KINDS if kind.id in wanted)]
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """End the process when one of its parts dies: half a scheduler is worse than a restarted one."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    for task in done:
+        if not task.cancelled() and task.exception() is not None:
+            log.error("a part of the scheduler failed", error=repr(task.exception()))
+            signal.raise_signal(signal.SIGTERM)

@@ -1,0 +1,69 @@
+"""The rows that share the best rank, kept from one decision to the next.
+
+A burst of equal pods takes one tied row after the other; looking for the best rank again each time would cost more than
+the choice itself. A taken row leaves the ties in constant time, any other change of the ranks lets them be found anew.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moorage.core.arrays import Hashes, Ints, Rows
+from moorage.core.hashing import tie_hashes
+
+
+class Ties:
+    """`pick` chooses among the best rows; `changed` must be told about every changed rank, `forget` about many."""
+
+    __slots__ = ("_count", "_hashes", "_picked", "_picked_row", "_rows", "_scratch", "_top")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._top = 0
+        self._picked = 0
+        self._picked_row = -1
+        self._rows: Rows = np.zeros(0, dtype=np.intp)
+        self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
+        self._scratch: Hashes = self._hashes
+
+    def forget(self) -> None:
+        """Find the best rows anew next time."""
+        self._count = 0
+
+    def changed(self, row: int, before: int, after: int) -> None:
+        """The rank of a row changed."""
+        if after >= self._top:
+            self._count = 0
+        elif before >= self._top and self._count:
+            if row == self._picked_row:
+                self._drop_picked()
+            else:
+                self._count = 0
+
+    def pick(self, pod_hash: int, ranks: Ints, node_hashes: Hashes) -> int:
+        """The row with the best rank and, among equals, the smallest hash. At least one rank must be feasible."""
+        if not self._count:
+            self._find(ranks, node_hashes)
+        count = self._count
+        picked = 0
+        if count > 1:
+            mixed = tie_hashes(pod_hash, self._hashes[:count], self._scratch[:count])
+            picked = int(mixed.argmin())
+        self._picked = picked
+        self._picked_row = self._rows.item(picked)
+        return self._picked_row
+
+    def _find(self, ranks: Ints, node_hashes: Hashes) -> None:
+        self._top = ranks.item(ranks.argmax())
+        self._rows = (ranks == self._top).nonzero()[0]
+        self._hashes = node_hashes.take(self._rows)
+        self._count = len(self._rows)
+        if len(self._scratch) < self._count:
+            self._scratch = np.empty(len(ranks), dtype=np.uint64)
+
+    def _drop_picked(self) -> None:
+        last = self._count - 1
+        self._rows[self._picked] = self._rows[last]
+        self._hashes[self._picked] = self._hashes[last]
+        self._count = last
+        self._picked_row = -1

@@ -1,0 +1,79 @@
+"""The annotations that Moorage reads, and what their values must look like.
+
+Annotations are free text to Kubernetes, so a slip in one is noticed by nobody but the one who reads it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moorage.core.problems import Problem
+from moorage.framework.registry import closest
+from moorage.sim.inputs import POD, TEMPLATE_PATHS
+from moorage.sim.specs import inside
+from moorage.wire.manifests import Manifest
+
+PREFIX = "moorage.dev/"
+_INTEGER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_LARGEST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What a value must be: a test, and the words for it."""
+
+    accepts: Callable[[str], bool]
+    wanted: str
+
+
+def _is_integer(text: str) -> bool:
+    return bool(_INTEGER.fullmatch(text)) and abs(int(text)) <= _LARGEST
+
+
+_COUNT = _Rule(lambda text: _is_integer(text) and int(text) >= 1, "must be a whole number of at least 1")
+_NUMBER = _Rule(_is_integer, f"must be a whole number of at most {_LARGEST}, in ASCII digits")
+_NAME = _Rule(lambda text: bool(text.strip()), "must not be empty; name the group or remove it")
+_DURATION = _Rule(lambda text: bool(_SECONDS.fullmatch(text)), "must be a number of seconds such as 30 or 0.5")
+_ANYTHING = _Rule(lambda _: True, "")
+
+_OF_OWNERS: Mapping[str, _Rule] = {
+    f"{PREFIX}min-hosts": _COUNT,
+    "controller-spread-scheduler/min-hosts": _COUNT,
+    f"{PREFIX}schedule-strategy": _ANYTHING,
+}
+_OF_PODS: Mapping[str, _Rule] = {
+    f"{PREFIX}priority": _NUMBER,
+    "priority": _NUMBER,
+    f"{PREFIX}pod-group": _NAME,
+    "pod-group": _NAME,
+    f"{PREFIX}pod-group-min-available": _COUNT,
+    f"{PREFIX}run-seconds": _DURATION,
+    f"{PREFIX}schedule-strategy": _ANYTHING,
+}
+_KNOWN = (*_OF_OWNERS, *_OF_PODS)
+
+
+def annotation_problems(manifest: Manifest) -> Iterator[Problem]:
+    """Everything wrong with the annotations of one object and of its pod template."""
+    if manifest.kind == POD:
+        yield from _problems(manifest, "metadata", _OF_PODS)
+    elif manifest.kind in TEMPLATE_PATHS:
+        yield from _problems(manifest, "metadata", _OF_OWNERS)
+        yield from _problems(manifest, f"{TEMPLATE_PATHS[manifest.kind]}.metadata", _OF_PODS)
+
+
+def _problems(manifest: Manifest, path: str, rules: Mapping[str, _Rule]) -> Iterator[Problem]:
+    annotations: Mapping[str, Any] = inside(manifest.body, f"{path}.annotations")
+    for key, value in annotations.items():
+        rule = rules.get(key)
+        where = f"{path}.annotations[{key}]"
+        if rule is not None and isinstance(value, str) and not rule.accepts(value):
+            yield manifest.problem(where, value, rule.wanted)
+        elif key.startswith(PREFIX) and key not in _KNOWN:
+            meant = closest(key, [known for known in rules if known.startswith(PREFIX)])
+            if meant:
+                yield manifest.problem(where, value, f"is not an annotation that is read; did you mean {meant}?")

@@ -1,0 +1,180 @@
+"""`moorage scheduler` as an operator runs it: a process of its own on the real API server."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.bench.controlplane import ControlPlane
+
+NODES = 100
+PODS = 1000
+
+
+def make_node(plane: ControlPlane, name: str, cpu: str = "4", **labels: str) -> None:
+    amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+    answer = plane.request("POST", "/api/v1/nodes", node)
+    assert answer.status == 201, answer.content
+    answer = plane.request("PUT", f"/api/v1/nodes/{name}/status", {**answer.json(), "status": node["status"]})
+    assert answer.status == 200, answer.content
+
+
+def make_pod(plane: ControlPlane, name: str, cpu: str = "100m") -> None:
+    container = {"name": "c", "image": "registry.example/app:v1", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"schedulerName": "moorage", "containers": [container]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    answer = plane.request("POST", "/api/v1/namespaces/default/pods", pod)
+    assert answer.status == 201, answer.content
+
+
+def pods_of(plane: ControlPlane) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = plane.request("GET", "/api/v1/namespaces/default/pods").json()["items"]
+    return found
+
+
+def eventually(condition: Callable[[], bool], within_s: float, what: str) -> None:
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+        time.sleep(0.05)
+
+
+@contextmanager
+def scheduler(plane: ControlPlane, log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [
+        sys.executable,
+        "-m",
+        "moorage",
+        "scheduler",
+        "--kubeconfig",
+        str(plane.scheduler_kubeconfig),
+        *arguments,
+    ]
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def kubectl(plane: ControlPlane, *arguments: str) -> str:
+    command = [plane.binary("kubectl"), "--kubeconfig", plane.admin_kubeconfig, *arguments]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def test_a_thousand_pods_on_a_hundred_nodes(empty_control_plane: ControlPlane, tmp_path: Path) -> None:
+    """All are bound, none twice, no node beyond its allocatable, and kubectl shows the Scheduled event."""
+    plane = empty_control_plane
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "leaderElection: {leaderElect: false}\nclientConnection: {qps: 5000, burst: 10000}\n"
+        "profiles: [{schedulerName: moorage}]\n"
+    )
+    for number in range(NODES):
+        make_node(plane, f"n{number}")
+    with scheduler(plane, tmp_path / "log", "--config", str(config)) as process:
+        for number in range(PODS):
+            make_pod(plane, f"p{number}", cpu="300m")
+        eventually(lambda: all(pod["spec"].get("nodeName") for pod in pods_of(plane)), 120, "all pods bound")
+        per_node = Counter(pod["spec"]["nodeName"] for pod in pods_of(plane))
+        assert sum(per_node.values()) == PODS
+        assert max(per_node.values()) * 300 <= 4000, "no node beyond its allocatable"
+
+        def scheduled_events() -> Counter[str]:
+            events = plane.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events").json()["items"]
+            return Counter(event["regarding"]["name"] for event in events if event["reason"] == "Scheduled")
+
+        eventually(lambda: len(scheduled_events()) == PODS, 30, "a Scheduled event for each pod")
+        assert set(scheduled_events().values()) == {1}, "no pod was bound twice"
+        description = kubectl(plane, "describe", "pod", "p7")
+        assert "Scheduled" in description
+        assert "Successfully assigned default/p7 to" in description
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def test_an_unschedulable_pod_says_why_and_is_bound_soon_after_room_appears(
+    empty_control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """FailedScheduling in kubectl's view, the condition on the pod, and a bind within 2 s of a node becoming free."""
+    plane = empty_control_plane
+    make_node(plane, "small", cpu="1")
+    with scheduler(plane, tmp_path / "log"):
+        make_pod(plane, "first", cpu="800m")
+        eventually(lambda: bool(pods_of(plane)[0]["spec"].get("nodeName")), 30, "the first pod is bound")
+        make_pod(plane, "second", cpu="800m")
+
+        def second() -> dict[str, Any]:
+            found: dict[str, Any] = plane.request("GET", "/api/v1/namespaces/default/pods/second").json()
+            return found
+
+        def condition() -> dict[str, Any]:
+            conditions = second().get("status", {}).get("conditions", [])
+            return next((c for c in conditions if c["type"] == "PodScheduled"), {})
+
+        eventually(lambda: condition().get("reason") == "Unschedulable", 15, "the pod is marked unschedulable")
+        want_message = "0/1 nodes are available: 1 Insufficient cpu."
+        assert condition()["message"].startswith(want_message)
+        assert condition()["status"] == "False"
+        eventually(
+            lambda: "FailedScheduling" in kubectl(plane, "describe", "pod", "second"), 15, "the event is published"
+        )
+        assert want_message in kubectl(plane, "describe", "pod", "second")
+        gone = plane.request("DELETE", "/api/v1/namespaces/default/pods/first", {"gracePeriodSeconds": 0})
+        assert gone.status == 200
+        eventually(lambda: second()["spec"].get("nodeName") == "small", 10, "bound after room appeared")
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "want"),
+    [
+        pytest.param("missing", "no such file", id="missing kubeconfig"),
+        pytest.param("unreachable", "127.0.0.1:1", id="unreachable server"),
+        pytest.param("nobody", "pods", id="no permission"),
+    ],
+)
+def test_a_scheduler_that_cannot_start_says_why(
+    control_plane: ControlPlane, tmp_path: Path, kubeconfig: str, want: str
+) -> None:
+    """One line on stderr, exit code 2, no traceback."""
+    file = tmp_path / "kubeconfig"
+    if kubeconfig != "missing":
+        server = control_plane.url if kubeconfig == "nobody" else "https://127.0.0.1:1"
+        file.write_text(
+            json.dumps({
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [{"name": "c", "cluster": {"server": server, "insecure-skip-tls-verify": True}}],
+                "users": [{"name": "u", "user": {"token": "nobody-knows-this"}}],
+                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+                "current-context": "x",
+            })
+        )  # fmt: skip
+    command = [sys.executable, "-m", "moorage", "scheduler", "--kubeconfig", str(file)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    errors = [line for line in run.stderr.splitlines() if line.startswith("error:")]
+    assert run.returncode == 2, run.stderr
+    assert len(errors) == 1, run.stderr
+    assert "Traceback" not in run.stderr
+    assert want in errors[0] or "nauthorized" in errors[0]
