@@ -67,6 +67,7 @@ def scheduler(plane: ControlPlane, log: Path, *arguments: str) -> Iterator[subpr
         "scheduler",
         "--kubeconfig",
         str(plane.scheduler_kubeconfig),
+        "--secure-port=0",
         *arguments,
     ]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
@@ -78,7 +79,7 @@ def scheduler(plane: ControlPlane, log: Path, *arguments: str) -> Iterator[subpr
 
 
 def kubectl(plane: ControlPlane, *arguments: str) -> str:
-    command = [plane.binary("kubectl"), "--kubeconfig", plane.admin_kubeconfig, *arguments]
+    command = [str(plane.binary("kubectl")), "--kubeconfig", str(plane.admin_kubeconfig), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -171,7 +172,7 @@ def test_a_scheduler_that_cannot_start_says_why(
                 "current-context": "x",
             })
         )  # fmt: skip
-    command = [sys.executable, "-m", "moorage", "scheduler", "--kubeconfig", str(file)]
+    command = [sys.executable, "-m", "moorage", "scheduler", "--kubeconfig", str(file), "--secure-port", "0"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     errors = [line for line in run.stderr.splitlines() if line.startswith("error:")]
     assert run.returncode == 2, run.stderr

@@ -13,12 +13,13 @@ import yaml
 
 from moorage.cli.main import run
 
-CLUSTER = """
+NODE = """
 apiVersion: v1
 kind: Node
 metadata: {name: n1}
 status: {allocatable: {cpu: "2", memory: 4Gi, pods: "10"}}
----
+"""
+REST = """
 apiVersion: v1
 kind: Node
 metadata: {name: n2}
@@ -39,6 +40,7 @@ apiVersion: networking.k8s.io/v1
 kind: Ingress
 metadata: {name: web}
 """
+CLUSTER = f"{NODE}---{REST}"
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -62,7 +64,12 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 
 def test_document(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The document has exactly the promised shape."""
-    pod = {"namespace": "default", "schedulerName": "default-scheduler", "nominatedNode": None, "victims": []}
+    pod: dict[str, Any] = {
+        "namespace": "default",
+        "schedulerName": "default-scheduler",
+        "nominatedNode": None,
+        "victims": [],
+    }
     message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
     assert answer(capsys, "-f", cluster) == {
         "pods": [
@@ -112,7 +119,7 @@ def test_fail_on_pending(cluster: str, capsys: pytest.CaptureFixture[str]) -> No
     """The answer is no if a pod stays pending, yes otherwise; the document is printed either way."""
     assert answer(capsys, "-f", cluster, "--fail-on-pending", code=1)["summary"]["pending"] == 1
     lonely = str(Path(cluster).with_name("node.yaml"))
-    Path(lonely).write_text(CLUSTER.split("---")[0])
+    Path(lonely).write_text(NODE)
     assert answer(capsys, "-f", lonely, "--fail-on-pending")["summary"]["pending"] == 0
 
 
@@ -120,8 +127,8 @@ def test_several_files_and_stdin(
     cluster: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Files add up; of an object that stands there twice the later one counts, with a warning."""
-    more = b'{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": 4, "pods": 9}}}'
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(more)))
+    larger = NODE.replace('"2"', '"4"').encode()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(larger)))
     found = answer(capsys, "-f", cluster, "-f", "-")
     assert found["summary"]["pending"] == 0
     (warning,) = found["warnings"]
@@ -144,9 +151,9 @@ def test_config(name: str, pending: int, cluster: str, tmp_path: Path, capsys: p
         pytest.param({}, None, [["gone.yaml", "no such file"]], id="missing file"),
         pytest.param({"a": "a: ["}, None, [["a.yaml", "not YAML"]], id="broken YAML"),
         pytest.param(
-            {"a": CLUSTER.replace("800m", "12qi"), "b": CLUSTER.replace("4Gi", "4Gib")},
+            {"a": CLUSTER.replace("800m", "12qi"), "b": NODE.replace("n1", "n9").replace("4Gi", "4Gib")},
             None,
-            [["a.yaml", "12qi"], ["b.yaml", "Node n1", "4Gib"], ["b.yaml", "Node n2", "4Gib"]],
+            [["a.yaml", "document 3", "cpu", "12qi"], ["b.yaml", "Node n9", "memory", "4Gib"]],
             id="all problems of all files",
         ),
         pytest.param(
@@ -192,10 +199,7 @@ def test_unreadable_configuration(cluster: str, tmp_path: Path, capsys: pytest.C
 
 def test_same_seed_same_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The output is the same to the byte for the same seed."""
-    nodes = "".join(
-        f"---\n{{apiVersion: v1, kind: Node, metadata: {{name: n{i}}}, status: {{allocatable: {{cpu: 8, pods: 20}}}}}}\n"
-        for i in range(5)
-    )
+    nodes = "---".join(NODE.replace("n1", f"n{i}") for i in range(5))
     pods = "".join(f"---\n{{apiVersion: v1, kind: Pod, metadata: {{name: p{i}}}, spec: {{}}}}\n" for i in range(20))
     file = tmp_path / "c.yaml"
     file.write_text(nodes + pods)

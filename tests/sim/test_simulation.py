@@ -23,7 +23,8 @@ from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Hold, Nomination
 from moorage.plugins.builtin import BUILTIN
 from moorage.sim.inputs import ClusterInput, read_cluster
-from moorage.sim.simulation import Outcome, PodStory, Rules, SimulationError, simulate
+from moorage.sim.outcome import Outcome, PodStory
+from moorage.sim.simulation import Rules, SimulationError, simulate
 from moorage.wire.manifests import parse_manifests
 
 ONE_CORE = node_manifest("n1", cpu="1")

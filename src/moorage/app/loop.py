@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
 from moorage.core.commands import Bind, Command, RecordEvent
 from moorage.core.events import Event
 from moorage.engine.engine import Engine
@@ -31,6 +32,7 @@ class DecisionLoop:
         engine: Engine,
         carry_out: Callable[[Command], None],
         *,
+        metrics: SchedulerMetrics | None = None,
         now_s: Callable[[], float] = time.time,
         log_binds: bool = False,
     ) -> None:
@@ -38,6 +40,7 @@ class DecisionLoop:
         self.deciding = False
         """Whether decisions are made; events are always taken over."""
         self._carry_out = carry_out
+        self._metrics = metrics
         self._now_s = now_s
         self._log_binds = log_binds
         self._inbox: list[Event] = []
@@ -72,7 +75,10 @@ class DecisionLoop:
 
     def _turn(self) -> float | None:
         events, self._inbox = self._inbox, []
-        commands, next_s = self.engine.handle(events, self._now_s(), min(self._budget(), _STEP))
+        now_s, began_s = self._now_s(), time.perf_counter()
+        commands, next_s = self.engine.handle(events, now_s, min(self._budget(), _STEP))
+        if self._metrics is not None:
+            self._metrics.observe(Turn(events, commands, now_s, began_s, time.perf_counter()))
         for command in commands:
             if self._log_binds:
                 _log(command)

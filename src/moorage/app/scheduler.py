@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import random
 import signal
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
@@ -19,7 +20,11 @@ from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
 from moorage.adapters.kube.reflector import Phase, Reflector
+from moorage.adapters.metrics.registry import MetricsPage
+from moorage.adapters.metrics.scheduler import SchedulerMetrics
 from moorage.adapters.process import tune_process
+from moorage.adapters.serving.configz import configz
+from moorage.adapters.serving.server import ServingError, ServingOptions, Sources, serving
 from moorage.app.loop import DecisionLoop
 from moorage.core.commands import Bind, Command, RecordEvent
 from moorage.core.events import BindDone, BindOutcome, Event
@@ -48,13 +53,15 @@ class SchedulerOptions:
     dry_run: bool = False
     verbosity: int = 0
     seed: int = 0
+    serving: ServingOptions | None = None
+    """Where health and metrics are served; None: nowhere."""
 
 
 def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
     """Schedule until SIGINT or SIGTERM."""
     try:
         asyncio.run(_run(configuration, profiles, options))
-    except KubeError as error:
+    except (KubeError, ServingError) as error:
         raise StartError(str(error)) from None
 
 
@@ -65,12 +72,40 @@ async def _run(configuration: Configuration, profiles: Sequence[Profile], option
         KubeClient(credentials, qps=connection.qps, burst=connection.burst) as client,
         KubeClient(credentials) as events_client,
     ):
-        version = await server_version(client)
-        log.info("connected", server=client.server, version=version.git_version)
         scheduler = Scheduler(configuration, profiles, options, client, events_client)
-        async with scheduler.running():
-            await _stop_signal()
-            log.info("stopping")
+        async with _served(scheduler, configuration, profiles, options.serving):
+            version = await server_version(client)
+            log.info("connected", server=client.server, version=version.git_version)
+            async with scheduler.running():
+                tune_process()
+                await _first(_stop_signal(), scheduler.failure())
+                log.info("stopping")
+
+
+@contextlib.asynccontextmanager
+async def _served(
+    scheduler: Scheduler, configuration: Configuration, profiles: Sequence[Profile], options: ServingOptions | None
+) -> AsyncIterator[None]:
+    """Serve health, metrics and configuration, from before the first request to the API server until the very end."""
+    if options is None:
+        yield
+        return
+    page = MetricsPage(scheduler.metrics)
+    document = configz(configuration, profiles)
+    async with serving(options, Sources(scheduler.unready, page.render, lambda: document)) as url:
+        log.info("serving", url=url)
+        yield
+
+
+async def _first(*waits: Coroutine[Any, Any, None]) -> None:
+    """Wait until one of them ends; raises what it raised."""
+    tasks = [asyncio.create_task(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        await _cancel(tasks)
 
 
 async def _stop_signal() -> None:
@@ -94,15 +129,29 @@ class Scheduler:
     ) -> None:
         backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
         self.engine = Engine(profiles, EngineSettings(backoff, options.seed))
-        self._options = options
+        self.metrics = SchedulerMetrics(self.engine)
         self._client = client
         self._kinds = watched_kinds(profiles)
         carry_out = self._pretend if options.dry_run else self._carry_out
-        self._loop = DecisionLoop(self.engine, carry_out, log_binds=options.verbosity >= 2 or options.dry_run)
+        log_binds = options.verbosity >= 2 or options.dry_run
+        self._loop = DecisionLoop(self.engine, carry_out, metrics=self.metrics, log_binds=log_binds)
         jitter = random.Random().random
         self._recorder = EventRecorder(events_client, jitter=jitter)
         self._binder = Binder(client, self._loop.put, jitter=jitter, in_doubt=self._look_again)
         self._reflectors: list[Reflector[object]] = []
+        self._parts: list[asyncio.Task[None]] = []
+        self._synced = False
+
+    def unready(self) -> str:
+        """Why the scheduler is not ready, empty when it is: it knows the whole cluster, whether or not it decides."""
+        return "" if self._synced else "not every kind has been listed yet"
+
+    async def failure(self) -> None:
+        """Wait until a part of the running scheduler dies, and raise its error: half a scheduler is worse than none."""
+        done, _ = await asyncio.wait(self._parts, return_when=asyncio.FIRST_COMPLETED)
+        for part in done:
+            part.result()
+        raise RuntimeError("a part of the scheduler ended by itself")
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -116,12 +165,11 @@ class Scheduler:
             self._reflectors = [self._reflector(kind) for kind in self._kinds]
             followers = [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
             stack.push_async_callback(_cancel, followers)
+            self._parts = [*tasks, *followers]
             await self._settle(served)
-            tune_process()
+            self._synced = True
             self._loop.start_deciding()
             log.info("scheduling", profiles=list(self.engine.runners), nodes=self.engine.state.node_count)
-            watch = asyncio.create_task(_first_failure([*tasks, *followers]))
-            stack.push_async_callback(_cancel, [watch])
             yield
 
     async def _settle(self, served: ServedResources) -> None:
@@ -182,12 +230,3 @@ async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _first_failure(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """End the process when one of its parts dies: half a scheduler is worse than a restarted one."""
-    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-    for task in done:
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a part of the scheduler failed", error=repr(task.exception()))
-            signal.raise_signal(signal.SIGTERM)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from moorage.adapters.process import tune_process
+from moorage.bench import workloads
 from moorage.core.commands import Bind
 from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodSeen
 from moorage.core.frozen import FrozenDict
@@ -26,8 +27,8 @@ from moorage.plugins.builtin import BUILTIN
 _BATCH = 64
 """Pods decided per call, as the scheduler does with its binds in flight."""
 
+_PODS_PER_NODE = 100
 _GIB = 1 << 30
-_SCHEDULER = "moorage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,8 @@ def _requests(cpu_milli: int, memory_bytes: int) -> Requests:
 
 
 def _pod(name: str, requests: Requests, template: PodTemplate | None = None, node: str | None = None) -> Pod:
-    shared = template or PodTemplate(scheduler_name=_SCHEDULER, requests=requests, labels=FrozenDict({"app": "bench"}))
+    labels = FrozenDict({"app": "bench"})
+    shared = template or PodTemplate(scheduler_name=workloads.SCHEDULER, requests=requests, labels=labels)
     return Pod(uid=name, name=name, template=shared, requests=shared.requests, node=node)
 
 
@@ -63,7 +65,23 @@ def different_pods(count: int) -> Iterator[Pod]:
         yield _pod(f"different-{number}", _requests(50 + number % 97, (200 << 20) + number * 4096))
 
 
-WORKLOADS: dict[str, Callable[[int], Iterator[Pod]]] = {"equal": equal_pods, "different": different_pods}
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Pods to place, and how many are enough for a steady figure."""
+
+    pods: Callable[[int], Iterator[Pod]]
+    decisions: int
+
+
+WORKLOADS: dict[str, Workload] = {
+    "equal": Workload(equal_pods, 20_000),
+    "different": Workload(different_pods, 3_000),
+    "spread": Workload(workloads.spread_pods, 4_000),
+    "affinity": Workload(workloads.affinity_pods, 4_000),
+    "anti-affinity": Workload(workloads.anti_affinity_pods, 4_000),
+    "preferred-affinity": Workload(workloads.preferred_affinity_pods, 4_000),
+    "selectors": Workload(workloads.selector_pods, 5_000),
+}
 
 
 def make_engine(nodes: int, pods_present: int) -> Engine:
@@ -86,11 +104,12 @@ def make_engine(nodes: int, pods_present: int) -> Engine:
     return engine
 
 
-def measure(workload: str, nodes: int, pods_present: int, decisions: int) -> BenchRow:
-    """Run one workload and return its row."""
+def measure(workload: str, nodes: int, pods_present: int = 0, decisions: int | None = None) -> BenchRow:
+    """Run one workload and return its row; `decisions` is at most what fits on the nodes."""
     tune_process()
     engine = make_engine(nodes, pods_present)
-    pods = list(WORKLOADS[workload](decisions))
+    decisions = min(decisions or WORKLOADS[workload].decisions, nodes * _PODS_PER_NODE - pods_present)
+    pods = list(WORKLOADS[workload].pods(decisions))
     by_uid = {pod.uid: pod for pod in pods}
     confirmations: list[Event] = []
     bound, elapsed_s = 0, 0.0

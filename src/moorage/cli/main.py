@@ -18,8 +18,11 @@ from moorage.cli.options import TRACEBACK_VERBOSITY, Session
 from moorage.cli.output import INTERNAL_ERROR, INTERRUPTED, READER_GONE, drop_output, flush, say_problems
 
 COMMANDS: Mapping[str, str] = {
+    "demo": "Watch pods being placed on virtual nodes; no cluster needed.",
     "scheduler": "Place the pods of a live cluster.",
     "simulate": "Place the pods of a cluster in a file, and say why.",
+    "explain": "Say where a pod goes and why, node by node.",
+    "bench": "Measure decisions per second.",
     "validate": "Check configuration files and manifests.",
 }
 """Name of the command, and of its module in this folder -> the line that `moorage --help` prints."""

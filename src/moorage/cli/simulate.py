@@ -14,7 +14,7 @@ from moorage.cli.options import common_options, config_option, files_option, out
 from moorage.cli.output import GOOD, NO, InputError, say
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
-    from moorage.sim.simulation import Outcome
+    from moorage.sim.outcome import Outcome
     from moorage.wire.configuration import Reading
 
 _LARGEST_SEED = 2**63 - 1

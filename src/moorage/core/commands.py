@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
+from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Condition
 
 
@@ -39,6 +40,8 @@ class DeletePod:
     reason: str
     """Reason of the DisruptionTarget condition, e.g. PreemptionByScheduler."""
     message: str
+    preemptor: PodRef | None = None
+    """The pod that gets the room."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +70,23 @@ class RecordEvent:
     related: PodRef | None = None
 
 
-Command: TypeAlias = Bind | DeletePod | PatchPodStatus | RecordEvent
+@dataclass(frozen=True, slots=True)
+class PatchObject:
+    """Change an object of another kind for a pod that waits in PreBind. Answered by `PatchDone`."""
+
+    pod: PodRef
+    kind: str
+    namespace: str
+    """Empty for kinds without namespaces."""
+    name: str
+    patch: FrozenDict[str, Any]
+    """A strategic merge patch; nested values are frozen too (`FrozenDict`, tuples)."""
+    uid: str = ""
+    """Precondition: only the object with this uid is changed."""
+    resource_version: str = ""
+    """Precondition: nobody has changed the object since this version; empty for none."""
+    subresource: str = ""
+    """`status`, or empty for the object itself."""
+
+
+Command: TypeAlias = Bind | DeletePod | PatchPodStatus | RecordEvent | PatchObject

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeAlias
 
+from moorage.core.commands import PatchObject
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 
@@ -88,4 +89,15 @@ class DeleteDone:
     message: str = ""
 
 
-Event: TypeAlias = NodeSeen | NodeGone | PodSeen | PodGone | ObjectSeen | ObjectGone | BindDone | DeleteDone
+@dataclass(frozen=True, slots=True)
+class PatchDone:
+    """The answer to a PatchObject command. What the object looks like now comes as ObjectSeen."""
+
+    command: PatchObject
+    ok: bool
+    message: str = ""
+
+
+Event: TypeAlias = (
+    NodeSeen | NodeGone | PodSeen | PodGone | ObjectSeen | ObjectGone | BindDone | DeleteDone | PatchDone
+)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
 from moorage.core.columns import PODS_COLUMN
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
+from moorage.core.podterms import HeldTerm, held_terms
+from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import NOWHERE, ClusterState
+from moorage.core.tally import Tally
 
 
 def check_invariants(state: ClusterState) -> None:
@@ -19,6 +24,8 @@ def check_invariants(state: ClusterState) -> None:
     )
     _check_nodes(state)
     _check_pods(state)
+    _check_pod_counts(state)
+    _check_pod_terms(state)
 
 
 def _check_nodes(state: ClusterState) -> None:
@@ -59,6 +66,57 @@ def _check_pods(state: ClusterState) -> None:
     on_rows = sum(len(state.records_on(row)) for row in range(state.capacity))
     placed = sum(record.row != NOWHERE for record in state.records())
     _check(on_rows == placed, f"{on_rows} pods on rows, {placed} placed records")
+
+
+def _check_pod_counts(state: ClusterState) -> None:
+    """Groups are recounted from the pods, counters from the groups."""
+    want: dict[tuple[object, ...], Counter[int]] = {}
+    for record in state.records():
+        if record.row != NOWHERE:
+            template, deleting = record.pod.template, record.pod.deleted_s is not None
+            want.setdefault((template.namespace, template.labels, deleting), Counter())[record.row] += 1
+    groups = list(state.pod_counts.groups())
+    found = {(group.namespace, group.labels, group.deleting): _counter(group.rows) for group in groups}
+    _check(found == want, "groups of pods differ from a recount")
+    for counter in state.pod_counts.counters():
+        matching = [group for group in groups if counter.matches(group)]
+        _check(set(counter.groups) == set(matching), f"{counter.question}: groups")
+        _check(all(counter in group.counters for group in matching), f"{counter.question}: links")
+        _check_tally(state, counter.tally, sum((_counter(g.rows) for g in matching), Counter()), str(counter.question))
+
+
+def _check_pod_terms(state: ClusterState) -> None:
+    want: dict[HeldTerm, Counter[int]] = {}
+    for record in state.records():
+        if record.row != NOWHERE:
+            for term in held_terms(record.pod.template):
+                want.setdefault(term, Counter())[record.row] += 1
+    found = {holders.term: holders.tally for holders in state.pod_terms.all()}
+    _check(found.keys() == want.keys(), "terms of pods differ from a recount")
+    for term, tally in found.items():
+        _check_tally(state, tally, want[term], str(term))
+
+
+def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: str) -> None:
+    _check(_counter(tally.rows) == want, f"{what}: rows differ from a recount")
+    _check(tally.rows.total == want.total() and tally.rows.places == len(want), f"{what}: total")
+    for column in tally.columns():
+        column.refresh(state)
+        by_value: Counter[str] = Counter()
+        for row, count in want.items():
+            node = state.node(row)
+            if column.key in node.labels and column.scope.admits(node):
+                by_value[node.labels[column.key]] += count
+        labels = state.labels.column(column.key)
+        domains = tally.by_domain(column)
+        found = {labels.values[domain]: count for domain, count in _counter(domains).items()}
+        _check(found == by_value, f"{what}: domains of {column.key} are {found}, want {dict(by_value)}")
+        _check(domains.total == by_value.total() and domains.places == len(by_value), f"{what}: total of {column.key}")
+
+
+def _counter(counts: SparseCounts) -> Counter[int]:
+    indices, numbers = counts.above_zero()
+    return Counter(dict(zip(indices.tolist(), numbers.tolist(), strict=True)))
 
 
 def _check(truth: bool, message: str) -> None:

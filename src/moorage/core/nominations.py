@@ -16,8 +16,9 @@ class Nominations:
         return bool(self._node_of)
 
     def set(self, pod: Pod, node: str) -> None:
-        """Promise a node to a pod; an earlier promise ends."""
-        self.clear(pod.uid)
+        """Promise a node to a pod; an earlier promise of another node ends."""
+        if self._node_of.get(pod.uid) != node:
+            self.clear(pod.uid)
         self._node_of[pod.uid] = node
         self._pods_on.setdefault(node, {})[pod.uid] = pod
 
@@ -34,6 +35,11 @@ class Nominations:
     def node_of(self, uid: str) -> str | None:
         """The node promised to a pod."""
         return self._node_of.get(uid)
+
+    def pod(self, uid: str) -> Pod | None:
+        """The pod of this uid as it was when it was promised a node."""
+        node = self._node_of.get(uid)
+        return None if node is None else self._pods_on[node][uid]
 
     def nodes(self) -> list[str]:
         """All nodes that are promised to somebody."""

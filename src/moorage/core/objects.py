@@ -12,6 +12,8 @@ from moorage.core.pods import Owner
 from moorage.core.selectors import NOTHING, Selector
 from moorage.core.taints import Toleration
 
+NAMESPACE = "Namespace"
+SERVICE = "Service"
 DEPLOYMENT = "Deployment"
 REPLICA_SET = "ReplicaSet"
 REPLICATION_CONTROLLER = "ReplicationController"

@@ -16,6 +16,9 @@ RUNNING = "Running"
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
 
+PREEMPTION = "PreemptionByScheduler"
+"""Reason of the condition DisruptionTarget on a pod that is evicted for another one."""
+
 
 UNRESOLVED_CLAIM = "?"
 """Starts the name of a ResourceClaim that does not exist yet; no object's name can."""
@@ -48,7 +51,7 @@ class PodVolume:
     """Name of the PersistentVolumeClaim; for generic ephemeral volumes `<pod>-<volume>`."""
     ephemeral: bool = False
     disk: tuple[str, str, bool] | None = None
-    """(plugin, identity, read only) of an in-tree disk that VolumeRestrictions looks at."""
+    """(kind, identity, read only) of an in-tree disk; VolumeRestrictions and NodeVolumeLimits look at some kinds."""
     csi_driver: str | None = None
 
 
@@ -97,6 +100,11 @@ class PodTemplate:
     def __hash__(self) -> int:
         return self._hash
 
+    @property
+    def has_pod_terms(self) -> bool:
+        """Whether the pod says something about the pods around it."""
+        return self.pod_affinity is not None or self.pod_anti_affinity is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -129,6 +137,8 @@ class Pod:
     """The PodScheduled condition, if any."""
     generation: int = 0
     resource_version: str = ""
+    preempted: bool = False
+    """Whether a scheduler evicts it for another pod (condition DisruptionTarget, reason PreemptionByScheduler)."""
 
     @property
     def namespace(self) -> str:

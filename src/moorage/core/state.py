@@ -9,24 +9,33 @@ Invariants (`moorage.core.invariants.check_invariants` compares them with a reco
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage.core.arrays import Hashes, Ids, Mask, Rows
+from moorage.core.arrays import Hashes, Ids, Ints, Mask, Rows
 from moorage.core.changelog import ChangeLog
 from moorage.core.columns import ResourceColumns, Vector
+from moorage.core.domains import Domains
+from moorage.core.evictions import Evictions
 from moorage.core.hashing import node_hash
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodelabels import LabelColumns
 from moorage.core.nodeports import PortIndex
 from moorage.core.nodes import Node
 from moorage.core.nominations import Nominations
+from moorage.core.objects import SERVICE
+from moorage.core.podcounts import LabelGroup, PodCounts
 from moorage.core.pods import Pod
+from moorage.core.podterms import PodTerms
+from moorage.core.services import ServiceIndex
 from moorage.core.taints import Taint
+from moorage.core.volumeindex import VOLUME_KINDS, VolumeIndex
+from moorage.core.volumeuse import VolumeUse
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -37,7 +46,7 @@ _FIRST_CAPACITY = 16
 class PodRecord:
     """A pod that stands on a node. `row` is NOWHERE while the node is not known."""
 
-    __slots__ = ("assumed", "node", "pod", "row", "vector")
+    __slots__ = ("assumed", "group", "node", "pod", "row", "vector")
 
     def __init__(self, pod: Pod, node: str, row: int, vector: Vector, assumed: bool) -> None:
         self.pod = pod
@@ -45,6 +54,8 @@ class PodRecord:
         self.row = row
         self.vector = vector
         self.assumed = assumed
+        self.group: LabelGroup | None = None
+        """What `pod_counts` counts it under while it stands on a row."""
 
 
 class PodMove(Enum):
@@ -55,8 +66,10 @@ class PodMove(Enum):
     CONFIRMED = auto()
     """An assumed pod turned out to be where it was assumed."""
     ADDED = auto()
+    SAME = auto()
+    """Same node, and nothing that a placement rule reads is different."""
     UPDATED = auto()
-    """Same node; labels, requests or status may differ."""
+    """Same node; labels, requests or the deletion mark differ."""
     MOVED = auto()
     """Assumed on one node, found on another."""
     REMOVED = auto()
@@ -73,7 +86,12 @@ class ClusterState:
         self.labels = LabelColumns(self.capacity)
         self.ports = PortIndex()
         self.images = ImageIndex()
+        self.domains = Domains()
+        self.pod_counts = PodCounts()
+        self.pod_terms = PodTerms()
+        self.services = ServiceIndex()
         self.nominations = Nominations()
+        self.evictions = Evictions()
         self.alive: Mask = np.zeros(self.capacity, dtype=np.bool_)
         self.unschedulable: Mask = np.zeros(self.capacity, dtype=np.bool_)
         self.taint_ids: Ids = np.zeros(self.capacity, dtype=np.int32)
@@ -82,8 +100,14 @@ class ClusterState:
         self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
         self.node_log = ChangeLog()
         self.pod_log = ChangeLog()
+        self.start_log = ChangeLog()
+        """Rows on which a pod's start time changed, which no rule about placing reads."""
         self.objects: dict[str, dict[str, Any]] = {}
         """kind -> key -> core value, for every kind that is neither pod nor node."""
+        self.object_versions: dict[str, int] = {}
+        """kind -> a number that rises whenever an object of the kind comes, goes or changes; absent means 0."""
+        self.volumes = VolumeIndex(self.objects)
+        self.volume_use = VolumeUse(self.volumes)
         self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
         self._nodes: list[Node | None] = [None] * self.capacity
         self._row_of: dict[str, int] = {}
@@ -125,7 +149,7 @@ class ClusterState:
         """The column at these rows, shape (len(rows),); a view where `rows` is all of `rows()`. Do not change it."""
         if rows is self._living and self._gapless:
             return column[: len(rows)]
-        return column[rows]
+        return column.take(rows)
 
     def row_of(self, name: str) -> int | None:
         """The row of a node."""
@@ -187,6 +211,7 @@ class ClusterState:
             self._leave(record)
             self._homeless.setdefault(name, {})[record.pod.uid] = record
         self._nodes[row] = None
+        self.volume_use.node_left(row)
         self.resources.set_allocatable(row, {})
         self.labels.set_row(row, {})
         self.images.set_row(row, ())
@@ -206,6 +231,7 @@ class ClusterState:
         self._row_of[name] = row
         self.alive[row] = True
         self.node_hashes[row] = node_hash(self.seed, name)
+        self.volume_use.node_came(row, name)
         self.images.version += 1
         self._living = None
         return row
@@ -243,17 +269,41 @@ class ClusterState:
         if record is None:
             self._add(PodRecord(pod, pod.node, NOWHERE, self.resources.vector(pod.requests), assumed=False))
             return PodMove.ADDED
-        was_assumed, was_on = record.assumed, record.node
-        record.assumed = False
-        same = record.pod.template is pod.template or record.pod.template == pod.template
-        if same and was_on == pod.node and record.pod.requests == pod.requests:
-            record.pod = pod
-            return PodMove.CONFIRMED if was_assumed else PodMove.UPDATED
+        known, was_assumed = record.pod, record.assumed
+        same = known.template is pod.template or known.template == pod.template
+        if same and record.node == pod.node and known.requests == pod.requests:
+            self._refresh(record, pod)
+            if known.deleted_s != pod.deleted_s:
+                if record.row != NOWHERE:
+                    self.pod_log.append(record.row)
+                return PodMove.UPDATED
+            return PodMove.CONFIRMED if was_assumed else PodMove.SAME
         self._drop(record)
         self._add(PodRecord(pod, pod.node, NOWHERE, self.resources.vector(pod.requests), assumed=False))
-        if was_on != pod.node:
+        if record.node != pod.node:
             return PodMove.MOVED
         return PodMove.CONFIRMED if was_assumed else PodMove.UPDATED
+
+    def _refresh(self, record: PodRecord, pod: Pod) -> None:
+        """A new version of a pod that changes no column."""
+        known, was_assumed = record.pod, record.assumed
+        record.pod, record.assumed = pod, False
+        if known.started_s != pod.started_s and record.row != NOWHERE:
+            self.start_log.append(record.row)
+        self._regroup(record, known)
+        if self._undo is not None:
+
+            def undo() -> None:
+                record.pod, record.assumed = known, was_assumed
+                self._regroup(record, pod)
+
+            self._undo.append(undo)
+
+    def _regroup(self, record: PodRecord, known: Pod) -> None:
+        """Selectors may see a pod differently once it is being deleted."""
+        if record.group is not None and (known.deleted_s is None) != (record.pod.deleted_s is None):
+            self.pod_counts.leave(record.group, record.row)
+            record.group = self.pod_counts.stand(record.pod, record.row)
 
     def _observe_unbound(self, pod: Pod, record: PodRecord | None) -> PodMove:
         if record is None or record.assumed:
@@ -263,6 +313,9 @@ class ClusterState:
 
     def assume(self, pod: Pod, row: int) -> PodRecord:
         """Count a pod on a row before the API server has confirmed it; it stays until confirmed, forgotten, removed."""
+        stale = self._records.get(pod.uid)
+        if stale is not None:
+            self._drop(stale)
         record = PodRecord(pod, self.node(row).name, row, self.resources.vector(pod.requests), assumed=True)
         self._records[pod.uid] = record
         self._stand(record, row)
@@ -314,6 +367,11 @@ class ClusterState:
         self.resources.add(row, record.vector, 1)
         if record.pod.template.host_ports:
             self.ports.add(row, record.pod.template.host_ports)
+        if record.pod.template.volumes:
+            self.volume_use.add(row, record.pod)
+        record.group = self.pod_counts.stand(record.pod, row)
+        if record.pod.template.has_pod_terms:
+            self.pod_terms.stand(record.pod.template, row)
         self.pod_log.append(row)
 
     def _leave(self, record: PodRecord) -> None:
@@ -323,6 +381,13 @@ class ClusterState:
         self.resources.add(row, record.vector, -1)
         if record.pod.template.host_ports:
             self.ports.remove(row, record.pod.template.host_ports)
+        if record.pod.template.volumes:
+            self.volume_use.remove(row, record.pod)
+        if record.group is not None:
+            self.pod_counts.leave(record.group, row)
+            record.group = None
+        if record.pod.template.has_pod_terms:
+            self.pod_terms.leave(record.pod.template, row)
         self.pod_log.append(row)
 
     # --- other objects ---
@@ -332,13 +397,39 @@ class ClusterState:
         table = self.objects.setdefault(kind, {})
         before = table.get(key)
         table[key] = value
+        self._note_object(kind, before, value)
         return before
 
     def remove_object(self, kind: str, key: str) -> Any | None:
         """Remove an object of another kind; returns it."""
-        return self.objects.get(kind, {}).pop(key, None)
+        before = self.objects.get(kind, {}).pop(key, None)
+        self._note_object(kind, before, None)
+        return before
 
-    # --- statements ---
+    def _note_object(self, kind: str, before: Any, after: Any) -> None:
+        if before != after:
+            self.object_versions[kind] = self.object_versions.get(kind, 0) + 1
+        if kind == SERVICE:
+            self.services.replace(before, after)
+        if kind in VOLUME_KINDS:
+            self.volumes.note(kind, before, after)
+            self.volume_use.note(kind, before, after)
+
+    # --- what-ifs ---
+
+    @contextmanager
+    def amounts_shifted(self, rows: Rows, amounts: Ints) -> Iterator[None]:
+        """Within the block these rows request `amounts` more (less where negative).
+
+        `amounts` is int64[columns, n] for the first columns; no row may come twice. No log notes it: only plugins that
+        read amounts may be asked within, and nothing that keeps answers.
+        """
+        columns = len(amounts)
+        self.resources.requested[:columns, rows] += amounts
+        try:
+            yield
+        finally:
+            self.resources.requested[:columns, rows] -= amounts
 
     def statement(self) -> Statement:
         """Begin a what-if: `with state.statement() as what_if:`; pod changes inside are undone unless committed."""

@@ -41,6 +41,11 @@ class Toleration:
         return self.operator == "Exists"
 
 
+def is_barred(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
+    """Whether a taint that forbids scheduling is not tolerated."""
+    return any(t.effect in (NO_SCHEDULE, NO_EXECUTE) and not is_tolerated(t, tolerations) for t in taints)
+
+
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     """Whether any of the tolerations covers the taint."""
     return any(toleration.tolerates(taint) for toleration in tolerations)

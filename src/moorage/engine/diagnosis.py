@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
+from moorage.framework.reasons import available, node_reasons
 from moorage.framework.runner import Judgement, reasons_of
 
 
@@ -11,35 +10,15 @@ def unschedulable_message(judgement: Judgement, node_count: int) -> str:
     """The `0/N nodes are available: ...` message of a failed attempt, without the preemption tail."""
     if node_count == 0:
         return "no nodes available to schedule pods"
-    head = f"0/{node_count} nodes are available: "
     if judgement.refusal is not None:
-        return f"{head}{judgement.refusal.message}."
-    return head + histogram(node_reasons(judgement)) + "."
-
-
-def node_reasons(judgement: Judgement) -> Counter[str]:
-    """How many nodes each reason applies to; a node counts once for every reason of the plugin that rejected it."""
-    counts: Counter[str] = Counter()
-    if len(judgement.excluded):
-        names = " ".join(sorted(judgement.excluded_by))
-        counts[f"node(s) didn't satisfy plugin(s) [{names}]"] = len(judgement.excluded)
-    for verdict in judgement.verdicts:
-        for i, reason in enumerate(verdict.rejections.reasons):
-            number = int(((verdict.rejections.bits >> i) & 1).sum())
-            if number:
-                counts[reason.text] += number
-    return counts
-
-
-def histogram(counts: Counter[str]) -> str:
-    """`<count> <reason>` strings, sorted bytewise and joined by commas."""
-    return ", ".join(sorted((f"{number} {text}" for text, number in counts.items()), key=str.encode))
+        return f"0/{node_count} nodes are available: {judgement.refusal.message}."
+    return available(node_count, node_reasons(judgement))
 
 
 def rejecting_plugins(judgement: Judgement) -> frozenset[str]:
     """Names of the plugins whose changed mind could let the pod fit."""
     if judgement.refusal is not None:
-        return frozenset({judgement.refusal.plugin})
+        return frozenset({judgement.refusal.plugin, *judgement.excluded_by})
     return frozenset({*(verdict.plugin for verdict in judgement.verdicts), *judgement.excluded_by})
 
 

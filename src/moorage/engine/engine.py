@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from moorage.core.commands import Command, DeletePod, PatchPodStatus, PodRef, RecordEvent
+from moorage.core.commands import Command, PatchPodStatus, RecordEvent
 from moorage.core.events import (
     BindDone,
     BindOutcome,
@@ -21,6 +21,7 @@ from moorage.core.events import (
     NodeSeen,
     ObjectGone,
     ObjectSeen,
+    PatchDone,
     PodGone,
     PodSeen,
 )
@@ -28,6 +29,9 @@ from moorage.core.pods import Condition, Pod
 from moorage.core.state import NOWHERE, ClusterState, PodMove
 from moorage.engine.changes import node_change
 from moorage.engine.diagnosis import rejecting_plugins, unschedulable_message
+from moorage.engine.evictor import Evictor, preempted_event
+from moorage.engine.evictor import ref_of as _ref
+from moorage.engine.faults import Faults, describe
 from moorage.engine.flights import Flight, Flights, Stage
 from moorage.engine.queue import Backoff, Place, QueuedPod, SchedulingQueue
 from moorage.framework.changes import Change, What
@@ -78,8 +82,10 @@ class Engine:
         self.runners: Mapping[str, Runner] = {p.scheduler_name: Runner(p, self.state) for p in profiles}
         self._fallback = self.runners[profiles[0].scheduler_name] if answers_to_all else None
         sort = profiles[0].queue_sort
-        self.queue = SchedulingQueue(sort.queue_key, self._admits, self._helps, settings.backoff)  # type: ignore[attr-defined]
+        self.queue = SchedulingQueue(sort.queue_key, self._gate, self._helps, settings.backoff)  # type: ignore[attr-defined]
         self.flights = Flights()
+        self.faults = Faults()
+        self._evictor = Evictor(self.state, self.queue)
         self._changes: list[Change] = []
         self._alarms: list[tuple[float, str]] = []
         self._wakers = _wakers(profiles)
@@ -88,6 +94,7 @@ class Engine:
             PodGone: self._pod_gone,
             BindDone: self._bind_done,
             DeleteDone: self._delete_done,
+            PatchDone: self._patch_done,
             NodeSeen: self._node_seen,
             NodeGone: self._node_gone,
             ObjectSeen: self._object_seen,
@@ -136,23 +143,41 @@ class Engine:
 
     def _pod_seen(self, event: PodSeen, now: float, _: list[Command]) -> None:
         pod = event.pod
+        record = self.state.record(pod.uid)
+        before = None if record is None else record.pod
         move = self.state.observe_pod(pod)
         what = _MOVES.get(move)
         if what is not None:
-            self._changes.append(Change(what, pod=pod))
+            self._changes.append(Change(what, pod=pod, before=before))
+            if move is PodMove.MOVED:
+                self._changes.append(Change(What.POD_REMOVED, pod=before))
+        if pod.finished or (pod.deleted_s is not None and pod.node is None):
+            self._evictor.gone(pod.uid, now)
+        elif pod.deleted_s is not None:
+            self._evictor.leaving(pod.uid, now)
         if pod.node is not None or pod.finished or pod.deleted_s is not None:
             self._settled(pod)
         elif self.runner_of(pod) is not None:
-            entry = self.queue.upsert(pod, now)
-            if pod.nominated_node and entry.place is not Place.IN_FLIGHT:
-                self._follow_nomination(pod)
+            self._waits(pod, now)
+
+    def _waits(self, pod: Pod, now: float) -> None:
+        """A pod that needs a node from us."""
+        known = self.queue.get(pod.uid)
+        if known is None and self.state.record(pod.uid) is not None:
+            return  # its bind succeeded, and this is an older version of it
+        before = None if known is None else known.pod.nominated_node
+        entry = self.queue.upsert(pod, now)
+        if entry.place is not Place.IN_FLIGHT and (before or pod.nominated_node):
+            self._follow_nomination(pod, before)
 
     def _settled(self, pod: Pod) -> None:
         """A pod that needs no node from us any more."""
-        if self.queue.remove(pod.uid) is None:
+        flight = self.flights.get(pod.uid)
+        if self.queue.remove(pod.uid) is None and flight is None:
             return
-        self.state.nominations.clear(pod.uid)
-        if pod.node is None:
+        self._end_promise(pod.uid)
+        self.state.evictions.forget(pod.uid)
+        if flight is not None and (pod.node is None or flight.stage is not Stage.BINDING):
             self._abandon(pod.uid)
 
     def _node_seen(self, event: NodeSeen, _now: float, _: list[Command]) -> None:
@@ -160,8 +185,13 @@ class Engine:
         if change is not None:
             self._changes.append(change)
 
-    def _node_gone(self, event: NodeGone, _now: float, _: list[Command]) -> None:
-        self.state.remove_node(event.name)
+    def _node_gone(self, event: NodeGone, now: float, commands: list[Command]) -> None:
+        for flight in self.flights.waiting_for(event.name):
+            message = f"node {event.name} was deleted while the pod waited to be bound to it"
+            self._bring_back(flight, Failure(message, frozenset()), now, commands)
+        node = self.state.remove_node(event.name)
+        if node is not None:
+            self._changes.append(Change(What.NODE_REMOVED, node=node))
 
     def _object_seen(self, event: ObjectSeen, _now: float, _: list[Command]) -> None:
         self.state.put_object(event.kind, event.key, event.value)
@@ -171,19 +201,36 @@ class Engine:
         self.state.remove_object(event.kind, event.key)
         self._changes.append(Change(What.OBJECT, kind=event.kind, key=event.key))
 
-    def _delete_done(self, event: DeleteDone, _now: float, _: list[Command]) -> None:
-        """Nothing to do: the watch tells when the pod is gone."""
+    def _delete_done(self, event: DeleteDone, now: float, commands: list[Command]) -> None:
+        """The preemptor is held no longer; the watch tells when the pod is gone."""
+        self._evictor.answered(event, now, commands)
 
-    def _follow_nomination(self, pod: Pod) -> None:
-        """Whoever wrote status.nominatedNodeName: the promise counts."""
-        if pod.nominated_node is not None and self.state.nominations.node_of(pod.uid) != pod.nominated_node:
+    def _patch_done(self, event: PatchDone, now: float, commands: list[Command]) -> None:
+        """A write that PreBind waits for: the watch shows success, a failure ends the attempt."""
+        flight = self.flights.get(event.command.pod.uid)
+        if not event.ok and flight is not None and event.command in flight.sent:
+            name = "" if flight.held_by is None else flight.held_by.name
+            self._bring_back(flight, _failure_of(Status(Code.ERROR, (event.message,), name)), now, commands)
+
+    def _follow_nomination(self, pod: Pod, before: str | None) -> None:
+        """Whoever writes status.nominatedNodeName: the promise counts. What was not written anew is no news."""
+        if pod.nominated_node and pod.nominated_node != before:
             self.state.nominations.set(pod, pod.nominated_node)
+        elif not pod.nominated_node and before:
+            self._end_promise(pod.uid)
 
-    def _pod_gone(self, event: PodGone, _now: float, _: list[Command]) -> None:
+    def _end_promise(self, uid: str) -> None:
+        """A node is promised to a pod no longer: others may have what it was to get."""
+        pod = self.state.nominations.pod(uid)
+        if pod is not None:
+            self.state.nominations.clear(uid)
+            self._changes.append(Change(What.POD_REMOVED, pod=pod))
+
+    def _pod_gone(self, event: PodGone, now: float, _: list[Command]) -> None:
         uid = event.uid
         self.queue.remove(uid)
-        if self.state.nominations.clear(uid) is not None:
-            self._changes.append(Change(What.POD_REMOVED))
+        self._evictor.gone(uid, now)
+        self._end_promise(uid)
         self._abandon(uid)
         record = self.state.remove_pod(uid)
         if record is not None:
@@ -197,26 +244,36 @@ class Engine:
 
     def _bind_done(self, event: BindDone, now: float, commands: list[Command]) -> None:
         flight = self.flights.get(event.uid)
-        if flight is None:
+        if flight is None or flight.stage is not Stage.BINDING:
             return
-        if event.outcome is BindOutcome.BOUND:
-            self.flights.remove(event.uid)
-            self.queue.remove(event.uid)
-            for plugin in flight.runner.post_bind_plugins:
-                plugin.post_bind(flight.cycle, flight.row)
-            commands.append(_scheduled_event(flight))
-            return
-        if event.outcome is BindOutcome.GONE:
+        record = self.state.record(event.uid)
+        seen_on = record.node if record is not None and not record.assumed else None
+        if event.outcome is BindOutcome.BOUND or seen_on == flight.node:
+            self._arrived(flight, commands)
+        elif event.outcome is BindOutcome.FAILED and seen_on is None:
+            failure = Failure(f"binding rejected: {event.message}", frozenset(), Code.ERROR)
+            self._bring_back(flight, failure, now, commands)
+        else:
             self.queue.remove(event.uid)
             self._abandon(event.uid)
-            return
-        if event.outcome is BindOutcome.ELSEWHERE:
-            self._abandon(event.uid)
-            self.queue.remove(event.uid)
-            if event.node is not None:
-                self.state.observe_pod(_on_node(flight.entry.pod, event.node))
-            return
-        self._bring_back(flight, Failure(f"binding rejected: {event.message}", frozenset(), Code.ERROR), now, commands)
+            if event.outcome is BindOutcome.ELSEWHERE and event.node is not None and seen_on is None:
+                self._take_over(flight.entry.pod, event.node)
+
+    def _arrived(self, flight: Flight, commands: list[Command]) -> None:
+        uid = flight.entry.pod.uid
+        self.flights.remove(uid)
+        self.queue.remove(uid)
+        for plugin in flight.runner.post_bind_plugins:
+            self.faults.ask(plugin, "post_bind", flight.cycle, flight.row)
+        commands.append(_scheduled_event(flight))
+
+    def _take_over(self, pod: Pod, node: str) -> None:
+        """Somebody else bound the pod; it counts there from now on, and stays until the watch has caught up."""
+        self.state.observe_pod(_on_node(pod, node))
+        record = self.state.record(pod.uid)
+        if record is not None:
+            record.assumed = True
+            self._changes.append(Change(What.POD_ADDED, pod=record.pod))
 
     # --- waking up ---
 
@@ -228,7 +285,8 @@ class Engine:
                 for change in changes:
                     self.queue.changed(change, now, self._wakers_of(change.what))
             for flight in self.flights.concerned(changes, now):
-                self._go_on(flight, now, commands)
+                if self.flights.get(flight.entry.pod.uid) is flight:
+                    self._go_on(flight, now, commands)
             if not self._changes:
                 return
 
@@ -236,6 +294,8 @@ class Engine:
         return [name for name, wakes in self._wakers.items() if wakes & what]
 
     def _helps(self, name: str, entry: QueuedPod, change: Change) -> bool:
+        if change.pod is not None and change.pod.uid == entry.pod.uid and change.what != What.SELF:
+            return False  # what became of its own attempt is no news
         runner = self.runner_of(entry.pod)
         if name == _NO_NODES or runner is None:
             return bool(change.what & What.NODE_ADDED)
@@ -244,17 +304,18 @@ class Engine:
             return False
         if change.what == What.OBJECT and change.kind not in plugin.kinds:
             return False
-        return plugin.helps(entry.pod.template, change)
+        answer = self.faults.ask(plugin, "helps", entry.pod.template, change)
+        return isinstance(answer, Status) or bool(answer)
 
-    def _admits(self, pod: Pod) -> bool:
+    def _gate(self, pod: Pod) -> str | None:
         runner = self.runner_of(pod)
         if runner is None:
-            return False
+            return ""
         for plugin in runner.pre_enqueue_plugins:
-            answer = plugin.pre_enqueue(pod)
+            answer = self.faults.ask(plugin, "pre_enqueue", pod)
             if answer is not None and answer.code is not Code.SUCCESS:
-                return False
-        return True
+                return str(plugin.name)
+        return None
 
     def _ring(self, now: float) -> None:
         """Pods whose answer changes with time alone."""
@@ -284,28 +345,36 @@ class Engine:
         if self._observer is not None:
             self._observer(runner, cycle)
         # 2. Where: the promised node if it fits, else the best of all.
+        judgement: Judgement | None = None
         try:
             row = self._choose(runner, cycle)
+            if row == NOWHERE:
+                judgement = runner.judge(cycle, self.state.rows())
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-            self._fail(entry, runner, Failure(_plugin_error(error), frozenset(), Code.ERROR), now, commands)
+            message = f"running plugins failed: {describe(error)}"
+            self._fail(entry, runner, Failure(message, frozenset(), Code.ERROR), now, commands)
             return
         # 3. Nowhere: say why, perhaps make room, wait for help.
-        if row == NOWHERE:
-            self._fail_unschedulable(entry, runner, cycle, now, commands)
+        if judgement is not None:
+            self._fail_unschedulable(entry, runner, cycle, judgement, now, commands)
             return
         # 4. Assume it there, and let plugins reserve what they need.
         self.state.assume(pod, row)
-        self.state.nominations.clear(pod.uid)
         flight = Flight(entry, cycle, runner, row, self.state.node(row).name)
+        if self.state.nominations and self.state.nominations.clear(pod.uid) not in (None, flight.node):
+            self._changes.append(Change(What.POD_REMOVED, pod=pod))  # what was promised there is free
         self.flights.add(flight)
-        if not self.queue.quiet:
-            self._changes.append(Change(What.POD_ADDED, pod=pod))
         status = self._reserve(flight)
         if status is not None:
             self._bring_back(flight, _failure_of(status), now, commands)
             return
         # 5. Permit, PreBind, Bind: now, or when what they wait for has happened.
         self._go_on(flight, now, commands)
+        # 6. What did not last is not worth telling.
+        if self.flights.get(pod.uid) is flight:
+            flight.told = True
+            if not self.queue.quiet or self.flights.waiting:
+                self._changes.append(Change(What.POD_ADDED, pod=pod))
 
     def _choose(self, runner: Runner, cycle: Cycle) -> int:
         promised = self.state.nominations.node_of(cycle.pod.uid) if self.state.nominations else None
@@ -318,15 +387,15 @@ class Engine:
 
     def _reserve(self, flight: Flight) -> Status | None:
         for plugin in flight.runner.reserve_plugins:
-            status: Status | None = plugin.reserve(flight.cycle, flight.row)
+            status: Status | None = self.faults.ask(plugin, "reserve", flight.cycle, flight.row)
             if status is not None and status.code is not Code.SUCCESS:
                 return Status(status.code, status.reasons, plugin.name)
         return None
 
     def _unreserve(self, flight: Flight) -> None:
         for plugin in reversed(flight.runner.reserve_plugins):
-            plugin.unreserve(flight.cycle, flight.row)
-        if self.state.forget(flight.entry.pod.uid) is not None:
+            self.faults.ask(plugin, "unreserve", flight.cycle, flight.row)
+        if self.state.forget(flight.entry.pod.uid) is not None and flight.told:
             self._changes.append(Change(What.POD_REMOVED, pod=flight.entry.pod))
 
     def _go_on(self, flight: Flight, now: float, commands: list[Command]) -> None:
@@ -338,10 +407,13 @@ class Engine:
         self.flights.note(flight)
         if flight.stage is Stage.BINDING:
             self._bind(flight, now, commands)
+        elif flight.entry.pod.nominated_node != flight.node and not flight.announced:
+            flight.announced = True
+            commands.append(PatchPodStatus(_ref(flight.entry.pod), nominated_node=flight.node))
 
     def _bind(self, flight: Flight, now: float, commands: list[Command]) -> None:
         for plugin in flight.runner.bind_plugins:
-            answer = plugin.bind(flight.cycle, flight.row)
+            answer = self.faults.ask(plugin, "bind", flight.cycle, flight.row)
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     continue
@@ -356,54 +428,97 @@ class Engine:
 
     def _bring_back(self, flight: Flight, failure: Failure, now: float, commands: list[Command]) -> None:
         """Undo the assumption and put the pod back into the queue."""
-        self.flights.remove(flight.entry.pod.uid)
+        pod = flight.entry.pod
+        self.flights.remove(pod.uid)
         self._unreserve(flight)
-        self._fail(flight.entry, flight.runner, failure, now, commands)
+        if self.queue.get(pod.uid) is not flight.entry:
+            return
+        if pod.nominated_node and not flight.announced:
+            self.state.nominations.set(pod, pod.nominated_node)
+        self._fail(flight.entry, flight.runner, failure, now, commands, "" if flight.announced else None)
 
     def _fail_unschedulable(
-        self, entry: QueuedPod, runner: Runner, cycle: Cycle, now: float, commands: list[Command]
+        self,
+        entry: QueuedPod,
+        runner: Runner,
+        cycle: Cycle,
+        judgement: Judgement,
+        now: float,
+        commands: list[Command],
     ) -> None:
-        judgement = runner.judge(cycle, self.state.rows())
-        message = unschedulable_message(judgement, self.state.node_count)
-        nomination = self._make_room(runner, cycle, judgement)
-        if nomination is not None:
-            if nomination.message:
-                message = f"{message} {nomination.message}"
-            self._apply_nomination(entry, nomination, commands)
-        if cycle.expires_s is not None:
+        if cycle.expires_s is not None and cycle.expires_s > now:
             heapq.heappush(self._alarms, (cycle.expires_s, entry.pod.uid))
-        rejected_by = rejecting_plugins(judgement) or frozenset({_NO_NODES})
-        pending = judgement.refusal is not None and judgement.refusal.code is Code.PENDING
-        code = Code.PENDING if pending else Code.UNSCHEDULABLE
-        self._fail(entry, runner, Failure(message, rejected_by, code), now, commands)
+        failure = _failure_of_judgement(judgement, self.state.node_count)
+        nominate: str | None = None
+        if failure.code is not Code.ERROR and self.state.node_count:
+            nomination, tail = self._make_room(runner, cycle, judgement)
+            if tail:
+                failure = replace(failure, message=f"{failure.message} {tail}")
+            if nomination is not None:
+                nominate = self._apply_nomination(entry, nomination, now, commands)
+        self._fail(entry, runner, failure, now, commands, nominate)
 
-    def _make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> Nomination | None:
-        """PostFilter: the first plugin that has an answer decides."""
+    def _make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[Nomination | None, str]:
+        """PostFilter: the first plugin that nominates a node decides, else all are heard; also the message's tail."""
+        said: list[str] = []
+        found: Nomination | None = None
         for plugin in runner.profile.at(Point.POST_FILTER):
-            answer = plugin.post_filter(cycle, runner, judgement)
+            answer = self.faults.ask(plugin, "post_filter", cycle, runner, judgement)
             if isinstance(answer, Nomination):
-                return answer
-        return None
+                if answer.node is not None:
+                    return answer, answer.message
+                found = answer
+                said.append(answer.message)
+            elif isinstance(answer, Status):
+                said.append(answer.message)
+                if answer.code is Code.ERROR:
+                    break
+        return found, ", ".join(text for text in said if text)
 
-    def _apply_nomination(self, entry: QueuedPod, nomination: Nomination, commands: list[Command]) -> None:
-        pod = entry.pod
+    def _apply_nomination(
+        self, entry: QueuedPod, nomination: Nomination, now: float, commands: list[Command]
+    ) -> str | None:
+        """Evict, and promise the node; returns what status.nominatedNodeName should become, None if it may stay."""
+        pod, promised = entry.pod, self.state.nominations.node_of(entry.pod.uid)
+        if promised not in (None, nomination.node):
+            self._end_promise(pod.uid)
+        if nomination.node is None:
+            return "" if promised or pod.nominated_node else None
         for uid in nomination.victims:
-            record = self.state.record(uid)
-            if record is not None:
-                note = f"Preempted by pod {pod.uid} on node {nomination.node}"
-                victim = _ref(record.pod)
-                commands.append(DeletePod(victim, "PreemptionByScheduler", _preempted_message(pod)))
-                reporter = pod.template.scheduler_name
-                commands.append(RecordEvent(victim, "Normal", "Preempted", "Preempting", note, reporter, _ref(pod)))
-        if nomination.node is not None:
-            self.state.nominations.set(pod, nomination.node)
-            commands.append(PatchPodStatus(_ref(pod), nominated_node=nomination.node))
-        elif pod.nominated_node or self.state.nominations.node_of(pod.uid):
-            self.state.nominations.clear(pod.uid)
-            commands.append(PatchPodStatus(_ref(pod), nominated_node=""))
+            self._evict(uid, pod, nomination.node, now, commands)
+        for other in self.state.nominations.on(nomination.node):
+            if other.template.priority < pod.template.priority:
+                self._break_promise(other, now, commands)
+        self.state.nominations.set(pod, nomination.node)
+        return None if pod.nominated_node == nomination.node else nomination.node
 
-    def _fail(self, entry: QueuedPod, runner: Runner, failure: Failure, now: float, commands: list[Command]) -> None:
-        """Tell the user, and put the pod where it waits."""
+    def _evict(self, uid: str, preemptor: Pod, node: str, now: float, commands: list[Command]) -> None:
+        """Delete a victim; one that still waits in Permit or PreBind only goes back to the queue."""
+        record, flight = self.state.record(uid), self.flights.get(uid)
+        if flight is not None and flight.stage is not Stage.BINDING:
+            self._bring_back(flight, Failure(f"preempted by pod {preemptor.key}", frozenset()), now, commands)
+            commands.append(preempted_event(flight.entry.pod, preemptor, node, deleted=False))
+        elif record is not None:
+            self._evictor.evict(record.pod, preemptor, node, commands)
+
+    def _break_promise(self, pod: Pod, now: float, commands: list[Command]) -> None:
+        """A more important pod takes a node that was promised to this one, which had better look elsewhere."""
+        self._end_promise(pod.uid)
+        commands.append(PatchPodStatus(_ref(pod), nominated_node=""))
+        entry = self.queue.get(pod.uid)
+        if entry is not None:
+            self.queue.wake(entry, now)
+
+    def _fail(
+        self,
+        entry: QueuedPod,
+        runner: Runner,
+        failure: Failure,
+        now: float,
+        commands: list[Command],
+        nominate: str | None = None,
+    ) -> None:
+        """Tell the user, and put the pod where it waits. `nominate` is written too, the empty string clears."""
         error = failure.code is Code.ERROR
         pod = entry.pod
         entry.message = failure.message
@@ -412,8 +527,9 @@ class Engine:
         )
         reason = "SchedulerError" if error else "Unschedulable"
         condition = Condition("PodScheduled", "False", reason, failure.message)
-        if pod.scheduled_condition != condition:
-            commands.append(PatchPodStatus(_ref(pod), condition, observed_generation=pod.generation))
+        told = pod.scheduled_condition == condition
+        if not told or nominate is not None:
+            commands.append(PatchPodStatus(_ref(pod), None if told else condition, nominate, pod.generation))
         reporter = runner.profile.scheduler_name
         commands.append(RecordEvent(_ref(pod), "Warning", "FailedScheduling", "Scheduling", failure.message, reporter))
 
@@ -438,21 +554,27 @@ def _wakers(profiles: Iterable[Profile]) -> dict[str, What]:
     return wakers
 
 
-def _ref(pod: Pod) -> PodRef:
-    return PodRef(pod.template.namespace, pod.name, pod.uid)
-
-
 def _failure_of(status: Status) -> Failure:
-    code = Code.ERROR if status.code is Code.ERROR else Code.UNSCHEDULABLE
+    """What a plugin's no means after a node was chosen."""
+    if status.code is Code.ERROR:
+        return Failure(f"running plugin {status.plugin}: {status.message}", frozenset(), Code.ERROR)
+    code = Code.PENDING if status.code is Code.PENDING else Code.UNSCHEDULABLE
     return Failure(status.message, frozenset({status.plugin}), code)
 
 
-def _plugin_error(error: Exception) -> str:
-    return f"running plugins failed: {type(error).__name__}: {error}"
-
-
-def _preempted_message(preemptor: Pod) -> str:
-    return f"{preemptor.template.scheduler_name}: preempting to accommodate a higher priority pod"
+def _failure_of_judgement(judgement: Judgement, node_count: int) -> Failure:
+    """What it means that no node was found."""
+    if judgement.refusal is not None and judgement.refusal.code is Code.ERROR:
+        return _failure_of(judgement.refusal)
+    if len(judgement.passed):
+        message = f"{len(judgement.passed)} nodes fit when asked again; a plugin's answers do not agree"
+        return Failure(message, frozenset(), Code.ERROR)
+    pending = judgement.refusal is not None and judgement.refusal.code is Code.PENDING
+    return Failure(
+        unschedulable_message(judgement, node_count),
+        rejecting_plugins(judgement) or frozenset({_NO_NODES}),
+        Code.PENDING if pending else Code.UNSCHEDULABLE,
+    )
 
 
 def _scheduled_event(flight: Flight) -> RecordEvent:

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from moorage.core.commands import Command
+from moorage.engine.faults import describe
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, Hold, Status
+
+_LONGEST_WAIT_S = 900.0
+"""How long a Permit plugin may keep a pod waiting that says Wait and names no deadline."""
 
 
 class Stage(StrEnum):
@@ -39,6 +44,10 @@ class Flight:
     """Plugins of the stage that have said yes."""
     sent: set[Command] = field(default_factory=set)
     """Commands of a Hold that were handed out already."""
+    told: bool = False
+    """Whether waiting pods were told that this one stands on its node."""
+    announced: bool = False
+    """Whether status.nominatedNodeName was written for it."""
 
     def advance(self, now: float) -> tuple[list[Command], Status | None]:
         """Ask Permit and PreBind on; returns their new commands, and a status if one of them refuses.
@@ -56,20 +65,26 @@ class Flight:
             plugins = self.runner.permit_plugins if permitting else self.runner.pre_bind_plugins
             while self._asked < len(plugins):
                 plugin = plugins[self._asked]
-                answer = (
-                    plugin.permit(self.cycle, self.row)
-                    if self.stage is Stage.PERMIT
-                    else plugin.pre_bind(self.cycle, self.row)
-                )
+                answer = self._ask(plugin, now, permitting)
                 if isinstance(answer, Hold):
                     return self._hold(plugin, answer, now, commands)
                 if answer is not None and answer.code not in (Code.SUCCESS, Code.SKIP):
                     return commands, Status(answer.code, answer.reasons, plugin.name)
                 self._asked += 1
-            self.stage = Stage.PRE_BIND if self.stage is Stage.PERMIT else Stage.BINDING
+                self.held_by = self.deadline_s = None
+            self.stage = Stage.PRE_BIND if permitting else Stage.BINDING
             self._asked = 0
-        self.held_by = self.deadline_s = None
         return commands, None
+
+    def _ask(self, plugin: Any, now: float, permitting: bool) -> Status | Hold | None:
+        try:
+            answer: Status | Hold | None = (plugin.permit if permitting else plugin.pre_bind)(self.cycle, self.row)
+        except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+            return Status(Code.ERROR, (describe(error),))
+        if isinstance(answer, Status) and answer.code is Code.WAIT:
+            deadline_s = self.deadline_s if self.held_by is plugin else None
+            return Hold(now + _LONGEST_WAIT_S if deadline_s is None else deadline_s, reason=answer.message)
+        return answer
 
     def _hold(
         self, plugin: Plugin, hold: Hold, now: float, commands: list[Command]
@@ -92,6 +107,20 @@ class Flights:
 
     def __len__(self) -> int:
         return len(self._flights)
+
+    @property
+    def binding(self) -> int:
+        """Number of pods whose bind was posted and not answered yet."""
+        return len(self._flights) - len(self._held)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a pod waits in Permit or PreBind."""
+        return bool(self._held)
+
+    def waiting_for(self, node: str) -> list[Flight]:
+        """The pods that wait in Permit or PreBind on their way to a node."""
+        return [flight for flight in self._held.values() if flight.node == node]
 
     def get(self, uid: str) -> Flight | None:
         """The flight of a pod."""

@@ -5,7 +5,9 @@ gated (a PreEnqueue plugin said no) or in flight (taken out by `pop`, given back
 - Active pods come out by the profile's queue order.
 - Backoff doubles from the first failure on, capped; failures by error count separately. When nothing is active, a pod
   that backs off because it did not fit is tried at once; after an error it sits its time out.
-- Unschedulable pods wake up on changes that a plugin which rejected them can be helped by, and after five minutes.
+- Unschedulable and gated pods wake up on changes that a plugin which rejected them can be helped by; unschedulable ones
+  also after five minutes.
+- A pod that fails again and again at the same instant sits its backoff out too: nothing can have changed.
 Every operation costs O(log pods); heaps hold stale entries, told apart by a ticket number.
 """
 
@@ -22,6 +24,8 @@ from moorage.framework.changes import Change, What
 
 FLUSH_AFTER_S = 300.0
 FLUSH_EVERY_S = 30.0
+_HASTY_ATTEMPTS = 32
+"""So often a pod may fail at one instant before it has to wait."""
 
 
 class Place(StrEnum):
@@ -50,6 +54,8 @@ class QueuedPod:
     errors: int = 0
     """Consecutive failed attempts by error."""
     failed_by_error: bool = False
+    hasty: int = 0
+    """Failed attempts at the instant `since_s`, beyond the first."""
     backoff_until_s: float = 0.0
     rejected_by: frozenset[str] = frozenset()
     skip_backoff: bool = False
@@ -74,7 +80,8 @@ class Backoff:
 
 
 QueueKey = Callable[[Pod, float], tuple[Any, ...]]
-Gate = Callable[[Pod], bool]
+Gate = Callable[[Pod], str | None]
+"""PreEnqueue: the name of the plugin that keeps the pod out, None if it may enter."""
 Helps = Callable[[str, QueuedPod, Change], bool]
 """(plugin, entry, change): whether the change may help a pod that the plugin rejected."""
 Timed = tuple[float, tuple[Any, ...], int, QueuedPod]
@@ -83,10 +90,10 @@ Timed = tuple[float, tuple[Any, ...], int, QueuedPod]
 
 @dataclass(slots=True)
 class SchedulingQueue:
-    """Pods that wait for a node. `key` orders the active ones, `admits` is PreEnqueue, `helps` the queueing hints."""
+    """Pods that wait for a node. `key` orders the active ones, `gate` is PreEnqueue, `helps` the queueing hints."""
 
     key: QueueKey
-    admits: Gate
+    gate: Gate
     helps: Helps
     backoff: Backoff = Backoff()
     _pods: dict[str, QueuedPod] = field(default_factory=dict)
@@ -105,7 +112,7 @@ class SchedulingQueue:
     @property
     def quiet(self) -> bool:
         """Whether no pod waits for something to happen."""
-        return not self._by_plugin and not self._gated
+        return not self._by_plugin
 
     def get(self, uid: str) -> QueuedPod | None:
         """The entry of a pod, in flight or waiting."""
@@ -122,15 +129,15 @@ class SchedulingQueue:
         entry = self._pods.get(pod.uid)
         if entry is None:
             entry = self._pods[pod.uid] = QueuedPod(pod, now, now)
-            self._enter(entry)
+            self._enter(entry, now)
             return entry
         before, entry.pod = entry.pod, pod
-        if entry.place is Place.GATED and self.admits(pod):
-            del self._gated[pod.uid]
-            entry.since_s = now
-            self._enter(entry)
-        elif entry.place is Place.UNSCHEDULABLE and _differs(before, pod):
+        if entry.place is Place.GATED:
             self._wake(entry, now)
+        elif entry.place is Place.UNSCHEDULABLE and _differs(before, pod):
+            change = Change(What.SELF, pod=pod)
+            if any(self.helps(name, entry, change) for name in sorted(entry.rejected_by)):
+                self._wake(entry, now)
         elif entry.place is Place.ACTIVE and before.template is not pod.template:
             self._push_active(entry)
         return entry
@@ -139,19 +146,20 @@ class SchedulingQueue:
         """Give back a pod whose attempt failed; it waits for a change that helps, or backs off after an error."""
         if self._pods.get(entry.pod.uid) is not entry:
             return
+        entry.hasty = entry.hasty + 1 if entry.since_s == now and entry.attempts > 1 else 0
         entry.since_s = now
         entry.failed_by_error = error
         entry.rejected_by = rejected_by
-        entry.skip_backoff = pending
+        entry.skip_backoff = pending and entry.hasty < _HASTY_ATTEMPTS
         if error:
             entry.errors += 1
             entry.backoff_until_s = now + self.backoff.after(entry.errors)
         else:
             entry.errors = 0
             entry.misfits += 1
-            entry.backoff_until_s = now if pending else now + self.backoff.after(entry.misfits)
+            entry.backoff_until_s = now + self.backoff.after(entry.misfits)
         if error or not rejected_by:
-            self._back_off(entry)
+            self._enter(entry, now)
         else:
             self._park(entry, now)
 
@@ -211,24 +219,39 @@ class SchedulingQueue:
             if waiting:
                 for entry in [e for e in waiting.values() if self.helps(name, e, change)]:
                     self._wake(entry, now)
-        if self._gated and change.what & What.OBJECT:
-            for entry in [e for e in self._gated.values() if self.admits(e.pod)]:
-                del self._gated[entry.pod.uid]
-                self._enter(entry)
 
     def wake(self, entry: QueuedPod, now: float) -> None:
-        """Wake one unschedulable pod, whatever rejected it."""
-        if entry.place is Place.UNSCHEDULABLE:
+        """Wake one unschedulable or gated pod, whatever rejected it."""
+        if entry.place in (Place.UNSCHEDULABLE, Place.GATED):
             self._wake(entry, now)
+
+    def retry(self, entry: QueuedPod, now: float) -> None:
+        """Something was done for a waiting pod in vain: it is tried again, but sits out the backoff of an error."""
+        if entry.place not in (Place.UNSCHEDULABLE, Place.GATED):
+            return
+        entry.failed_by_error, entry.skip_backoff = True, False
+        entry.errors += 1
+        entry.backoff_until_s = now + self.backoff.after(entry.errors)
+        self._wake(entry, now)
 
     # --- inside ---
 
-    def _enter(self, entry: QueuedPod) -> None:
-        if self.admits(entry.pod):
-            self._push_active(entry)
+    def _enter(self, entry: QueuedPod, now: float) -> None:
+        """To where a pod belongs that may be tried."""
+        gate = self.gate(entry.pod)
+        if gate is not None:
+            self._hold(entry, gate)
+        elif entry.backoff_until_s > now and not entry.skip_backoff:
+            self._back_off(entry)
         else:
-            entry.place = Place.GATED
-            self._gated[entry.pod.uid] = entry
+            self._push_active(entry)
+
+    def _hold(self, entry: QueuedPod, gate: str) -> None:
+        entry.place = Place.GATED
+        entry.ticket = 0
+        entry.rejected_by = frozenset({gate})
+        self._gated[entry.pod.uid] = entry
+        self._by_plugin.setdefault(gate, {})[entry.pod.uid] = entry
 
     def _ticket(self, entry: QueuedPod) -> int:
         self._tickets += 1
@@ -242,7 +265,8 @@ class SchedulingQueue:
     def _back_off(self, entry: QueuedPod) -> None:
         entry.place = Place.BACKOFF
         key = self.key(entry.pod, entry.since_s)
-        heap = self._after_error if entry.failed_by_error else self._backing_off
+        patient = entry.failed_by_error or entry.hasty >= _HASTY_ATTEMPTS
+        heap = self._after_error if patient else self._backing_off
         heapq.heappush(heap, (entry.backoff_until_s, key, self._ticket(entry), entry))
 
     def _park(self, entry: QueuedPod, now: float) -> None:
@@ -256,18 +280,12 @@ class SchedulingQueue:
 
     def _wake(self, entry: QueuedPod, now: float) -> None:
         self._unlist(entry)
-        if not self.admits(entry.pod):
-            entry.place = Place.GATED
-            self._gated[entry.pod.uid] = entry
-        elif entry.backoff_until_s > now and not entry.skip_backoff:
-            self._back_off(entry)
-        else:
-            self._push_active(entry)
+        self._enter(entry, now)
 
     def _unlist(self, entry: QueuedPod) -> None:
         uid = entry.pod.uid
-        self._gated.pop(uid, None)
-        if self._unschedulable.pop(uid, None) is not None:
+        listed = self._gated.pop(uid, None) or self._unschedulable.pop(uid, None)
+        if listed is not None:
             for name in entry.rejected_by:
                 waiting = self._by_plugin[name]
                 waiting.pop(uid, None)

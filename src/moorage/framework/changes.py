@@ -13,6 +13,8 @@ class What(IntFlag):
     """Kinds of change. A plugin's `wakes` is the union of those that can turn its rejection into a yes."""
 
     NODE_ADDED = auto()
+    NODE_REMOVED = auto()
+    """Helps only where nodes are compared with each other."""
     NODE_ALLOCATABLE = auto()
     NODE_LABELS = auto()
     NODE_TAINTS = auto()
@@ -22,7 +24,7 @@ class What(IntFlag):
     POD_ADDED = auto()
     """A pod stands on a node now (assumed ones included)."""
     POD_UPDATED = auto()
-    """Labels or requests of a pod on a node changed."""
+    """Labels, requests or the deletion mark of a pod on a node changed."""
     POD_REMOVED = auto()
     """A pod left its node, or stopped counting there."""
     OBJECT = auto()
@@ -30,7 +32,7 @@ class What(IntFlag):
     SELF = auto()
     """The waiting pod itself changed."""
 
-    NODE = NODE_ADDED | NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_OTHER
+    NODE = NODE_ADDED | NODE_REMOVED | NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_OTHER
     ANY = NODE | POD_ADDED | POD_UPDATED | POD_REMOVED | OBJECT | SELF
 
 
@@ -41,5 +43,7 @@ class Change:
     what: What
     node: Node | None = None
     pod: Pod | None = None
+    before: Pod | None = None
+    """For POD_UPDATED: the pod as it was."""
     kind: str = ""
     key: str = ""

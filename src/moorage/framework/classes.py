@@ -17,10 +17,10 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Point, Reads
 from moorage.framework.profiles import Profile
 from moorage.framework.status import Code, OnlyNodes, Status
-from moorage.framework.views import ClassView, NodeView, Scorer
+from moorage.framework.views import ClassView, NodeView, PodPlugins, Scorer
 
 _POD_READERS = (Reads.AMOUNTS, Reads.PODS)
-_KEPT_CLASSES = 256
+_KEPT_CLASSES = 64
 _KEPT_TEMPLATES = 4096
 
 
@@ -34,32 +34,45 @@ class PreFiltered:
 
     def and_then(self, later: PreFiltered) -> PreFiltered:
         """Both together; the first refusal counts."""
+        if later is _SAID_NOTHING:
+            return self
         return PreFiltered(self.refusal or later.refusal, (*self.only, *later.only), self.skipped | later.skipped)
 
 
+_SAID_NOTHING = PreFiltered()
+
+
+class PluginError(Exception):
+    """A plugin says that it failed where only that ends a decision; the message is one line."""
+
+
 def pre_filter(plugins: Iterable[Any], cycle: Cycle) -> PreFiltered:
-    """Ask PreFilter plugins in order; the first refusal ends it."""
+    """Ask PreFilter plugins in order; the first refusal ends it, and so do plugins that leave no node together."""
     only: list[tuple[str, OnlyNodes]] = []
     skipped: set[str] = set()
     for plugin in plugins:
         answer = plugin.pre_filter(cycle)
         if isinstance(answer, OnlyNodes):
             only.append((plugin.name, answer))
+            if not frozenset.intersection(*(nodes.names for _, nodes in only)):
+                return PreFiltered(_no_common_node(only), tuple(only))
         elif answer is not None and answer.code is Code.SKIP:
             skipped.add(plugin.name)
         elif answer is not None and answer.code is not Code.SUCCESS:
             return PreFiltered(Status(answer.code, answer.reasons, plugin.name))
-    return PreFiltered(None, tuple(only), frozenset(skipped))
+    return PreFiltered(None, tuple(only), frozenset(skipped)) if only or skipped else _SAID_NOTHING
 
 
 def wanted_scorers(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> tuple[Scorer, ...]:
-    """Run PreScore; the scorers that do not skip the pod."""
+    """Run PreScore; the scorers that do not skip the pod. `PluginError` if one says anything but that."""
     wanted = []
     for scorer in scorers:
         pre_score = getattr(scorer.plugin, "pre_score", None)
         status = pre_score(cycle, rows) if pre_score is not None else None
-        if status is None or status.code is not Code.SKIP:
+        if status is None or status.code is Code.SUCCESS:
             wanted.append(scorer)
+        elif status.code is not Code.SKIP:
+            raise PluginError(f"running PreScore plugin {scorer.plugin.name}: {status.message}")
     return tuple(wanted)
 
 
@@ -71,8 +84,11 @@ class PodClass:
     kept: PreFiltered
     """What PreFilter of the keepable plugins said."""
     plain: bool
-    """Whether the kept ranks alone decide."""
-    templates: list[PodTemplate] = field(default_factory=list)
+    """Whether PreFilter of the keepable plugins neither narrowed the nodes nor refused the pod."""
+    templates: dict[PodTemplate, None] = field(default_factory=dict)
+    """The templates that are known to belong here."""
+    used: bool = False
+    """Whether the class was found again since it was last about to be dropped."""
 
 
 class _Kept(NamedTuple):
@@ -83,14 +99,22 @@ class _Kept(NamedTuple):
     scorers: tuple[Scorer, ...]
 
 
+class OpenPoints(NamedTuple):
+    """Plugins that must be asked at a decision, by extension point, in profile order."""
+
+    pre_filters: tuple[Any, ...]
+    filters: tuple[Any, ...]
+    scorers: tuple[Scorer, ...]
+
+
 class ClassTable:
-    """Finds or makes the class of a pod; the least recently used ones are dropped."""
+    """Finds or makes the class of a pod; classes that nobody asked for again lately are dropped."""
 
     def __init__(self, profile: Profile) -> None:
         pre_filters, filters = profile.at(Point.PRE_FILTER), profile.at(Point.FILTER)
         scorers = make_scorers(profile)
         self.open_pre_filters = tuple(p for p in pre_filters if p.reads is Reads.CLUSTER)
-        """Asked at every decision, like the next two."""
+        """Asked at every decision that they are concerned with, like the next two."""
         self.open_filters = tuple(p for p in filters if p.reads is Reads.CLUSTER)
         self.open_scorers = tuple(s for s in scorers if _asked_always(s))
         kept = [s for s in scorers if not _asked_always(s)]
@@ -107,8 +131,10 @@ class ClassTable:
         everyone = {p.name: p for p in (*pre_filters, *filters, *(s.plugin for s in scorers))}.values()
         self._node_signers = tuple(p for p in everyone if p.reads is Reads.NODE)
         self._pod_signers = tuple(p for p in everyone if p.reads in _POD_READERS)
-        self._always_open = bool(self.open_pre_filters or self.open_filters or self.open_scorers)
+        self._openers = tuple(p for p in everyone if p.reads is Reads.CLUSTER)
+        self._open_points: dict[tuple[bool, ...], OpenPoints | None] = {}
         self._spare: Ints | None = None
+        self._pod_plugins: dict[tuple[frozenset[str], tuple[Scorer, ...]], PodPlugins] = {}
         self._by_template: OrderedDict[PodTemplate, PodClass] = OrderedDict()
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
         self._node_parts: OrderedDict[tuple[Hashable, ...], tuple[NodeView, PreFiltered]] = OrderedDict()
@@ -119,24 +145,49 @@ class ClassTable:
         found = self._by_template.get(template)
         if found is not None:
             self._by_template.move_to_end(template)
+            found.used = True
             return found
         node_signs = tuple(plugin.sign(template) for plugin in self._node_signers)
         signs = (node_signs, *(plugin.sign(template) for plugin in self._pod_signers))
         found = self._by_signs.get(signs)
         if found is None:
+            if len(self._by_signs) >= _KEPT_CLASSES:
+                self._drop_one()
             found = self._by_signs[signs] = self._make(cycle, node_signs)
-            if len(self._by_signs) > _KEPT_CLASSES:
-                self._drop(self._by_signs.popitem(last=False)[1])
         else:
-            self._by_signs.move_to_end(signs)
+            found.used = True
         self._by_template[template] = found
-        found.templates.append(template)
+        found.templates[template] = None
         if len(self._by_template) > _KEPT_TEMPLATES:
             oldest, its_class = self._by_template.popitem(last=False)
-            its_class.templates.remove(oldest)
+            del its_class.templates[oldest]
         return found
 
-    def _drop(self, old: PodClass) -> None:
+    def asked(self, cycle: Cycle) -> OpenPoints | None:
+        """Who must be asked about the pod being decided; None if kept answers will do."""
+        template, state = cycle.template, cycle.state
+        concerned = tuple([plugin.concerns(template, state) for plugin in self._openers])
+        try:
+            return self._open_points[concerned]
+        except KeyError:
+            return self._open_points.setdefault(concerned, self._points_of(concerned))
+
+    def _points_of(self, concerned: tuple[bool, ...]) -> OpenPoints | None:
+        out = {p.name for p, asked in zip(self._openers, concerned, strict=True) if not asked}
+        points = OpenPoints(
+            tuple(p for p in self.open_pre_filters if p.name not in out),
+            tuple(p for p in self.open_filters if p.name not in out),
+            tuple(s for s in self.open_scorers if s.plugin.name not in out),
+        )
+        return points if any(points) else None
+
+    def _drop_one(self) -> None:
+        """Drop the oldest class that was not used since its last turn; used ones get another turn."""
+        signs, old = self._by_signs.popitem(last=False)
+        while old.used:
+            old.used = False
+            self._by_signs[signs] = old
+            signs, old = self._by_signs.popitem(last=False)
         for template in old.templates:
             del self._by_template[template]
         self._spare = old.view.rank
@@ -144,11 +195,14 @@ class ClassTable:
     def _make(self, cycle: Cycle, node_signs: tuple[Hashable, ...]) -> PodClass:
         nodes, said = self._node_part(cycle, node_signs)
         said = said.and_then(pre_filter(self._by_pods.pre_filters, cycle))
-        filters = tuple(p for p in self._by_pods.filters if p.name not in said.skipped)
         scorers = wanted_scorers(self._by_pods.scorers, cycle, cycle.state.rows())
-        plain = not (self._always_open or said.only or said.refusal)
+        plugins = self._pod_plugins.get((said.skipped, scorers))
+        if plugins is None:
+            filters = tuple(p for p in self._by_pods.filters if p.name not in said.skipped)
+            plugins = self._pod_plugins[said.skipped, scorers] = PodPlugins(filters, scorers)
+        plain = not (said.only or said.refusal)
         spare, self._spare = self._spare, None
-        return PodClass(ClassView(nodes, filters, scorers, spare), said, plain)
+        return PodClass(ClassView(nodes, plugins, spare), said, plain)
 
     def _node_part(self, cycle: Cycle, signs: tuple[Hashable, ...]) -> tuple[NodeView, PreFiltered]:
         found = self._node_parts.get(signs)
@@ -162,6 +216,14 @@ class ClassTable:
         else:
             self._node_parts.move_to_end(signs)
         return found
+
+
+def _no_common_node(only: Iterable[tuple[str, OnlyNodes]]) -> Status:
+    """What it means that PreFilter plugins narrow the nodes down to none."""
+    names = sorted({name for name, _ in only})
+    one = f"node(s) didn't satisfy plugin {names[0]}"
+    several = f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"
+    return Status(Code.UNRESOLVABLE, (one if len(names) == 1 else several,), names[0])
 
 
 def make_scorers(profile: Profile) -> tuple[Scorer, ...]:

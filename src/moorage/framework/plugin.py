@@ -12,6 +12,8 @@ whatever the order of the nodes.
     pre_filter(cycle) -> Status | OnlyNodes | None       SKIP leaves the plugin's filter out
     filter(cycle, rows) -> Rejections | None             None: all rows pass
     filter_row(cycle, row) -> bool                       optional fast path for one row: True if it passes
+    slack(cycle, rows) -> [(column, int64[n])]           optional with Reads.AMOUNTS: how much more may be requested
+                                                         beside the pod; `filter` passes while none is negative
     post_filter(cycle, runner, diagnosis) -> Nomination | Status | None
     pre_score(cycle, rows) -> Status | None              SKIP leaves the plugin's score out
     score(cycle, rows) -> int64[n]                       0..100 unless `normalize` brings it there
@@ -22,6 +24,10 @@ whatever the order of the nodes.
     pre_bind(cycle, row) -> Status | Hold | None
     bind(cycle, row) -> Command | Status                 Status SKIP: the next plugin binds
     post_bind(cycle, row) -> None
+
+A plugin whose answers are kept (`reads` is not CLUSTER) is asked PreFilter and PreScore once per class of equal pods:
+what they return must follow from `sign`, and `filter` and `score` must not rely on what they left in `cycle.memo`.
+`unreserve` and `post_bind` may come after the node was deleted: find what is held for a pod by the pod, not by the row.
 
 `filter_row` and `score_row` must agree with `filter` and `score`; the checks in `moorage.testing` compare them.
 """
@@ -108,6 +114,14 @@ class Plugin:
     def epoch(self, state: ClusterState) -> Hashable:  # noqa: ARG002 - part of the interface
         """Changes whenever all kept answers of this plugin become wrong at once."""
         return 0
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
+        """Whether Filter or Score has anything to say about such a pod just now.
+
+        Asked of plugins with Reads.CLUSTER before every decision, so it must be cheap. False promises that PreFilter
+        and PreScore would skip the pod; if no plugin is concerned, kept answers alone decide.
+        """
+        return True
 
     def helps(self, template: PodTemplate, change: Change) -> bool:  # noqa: ARG002 - part of the interface
         """Whether this change may let a pod fit that this plugin rejected; asked only for changes in `wakes`."""

@@ -6,7 +6,7 @@ in profile order; diagnosis, explain and preemption use them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,11 +15,11 @@ from moorage.core.arrays import Ints, Rows
 from moorage.core.hashing import pod_hash
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, ClusterState
-from moorage.framework.classes import ClassTable, PodClass, make_scorers, pre_filter, wanted_scorers
+from moorage.framework.classes import ClassTable, OpenPoints, PodClass, make_scorers, pre_filter, wanted_scorers
 from moorage.framework.cycle import Cycle
-from moorage.framework.plugin import Plugin, Point
+from moorage.framework.plugin import Plugin, Point, Reads
 from moorage.framework.profiles import Profile
-from moorage.framework.status import OnlyNodes, Reason, Rejections, Status
+from moorage.framework.status import Code, OnlyNodes, Reason, Rejections, Status
 from moorage.framework.ties import Ties
 from moorage.framework.views import ClassView, Scorer
 
@@ -44,7 +44,9 @@ class Judgement:
     excluded_by: tuple[str, ...] = ()
     """Plugins whose PreFilter narrowed the nodes."""
     excluded: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    """Rows left out by them."""
+    """Rows left out by them, or all where PreFilter rejected the pod beyond what removing pods could change."""
+    skipped: frozenset[str] = frozenset()
+    """Plugins that had nothing to say about the pod."""
 
     def unresolvable_rows(self) -> set[int]:
         """Rows on which removing pods cannot help."""
@@ -53,6 +55,17 @@ class Judgement:
             fixed_bits = sum(1 << i for i, reason in enumerate(verdict.rejections.reasons) if not reason.resolvable)
             found.update(map(int, verdict.rows[(verdict.rejections.bits & fixed_bits) != 0]))
         return found
+
+    def resolvable_rows(self) -> Rows:
+        """Rejected rows on which removing pods could help, ascending; without PreFilter's refusal."""
+        found = [self.passed[:0]]
+        for verdict in self.verdicts:
+            fixed_bits = sum(1 << i for i, reason in enumerate(verdict.rejections.reasons) if not reason.resolvable)
+            found.append(verdict.rows[(verdict.rejections.bits & fixed_bits) == 0])
+        return np.sort(np.concatenate(found))
+
+
+_NOBODY = OpenPoints((), (), ())
 
 
 class Runner:
@@ -82,9 +95,10 @@ class Runner:
         found = self._classes.find(cycle)
         view = found.view
         view.refresh(cycle)
-        if found.plain and not self._state.nominations and view.nodes.flat:
+        asked = self._classes.asked(cycle)
+        if asked is None and found.plain and not self._state.nominations and view.nodes.flat:
             return self._best(cycle, view)
-        return self._decide_open(cycle, found)
+        return self._decide_open(cycle, found, asked or _NOBODY)
 
     def _best(self, cycle: Cycle, view: ClassView) -> int:
         cycle.feasible = view.feasible
@@ -92,30 +106,32 @@ class Runner:
             return NOWHERE
         return view.ties.pick(pod_hash(self._state.seed, cycle.pod.key), view.ranks, self._state.node_hashes)
 
-    def _decide_open(self, cycle: Cycle, found: PodClass) -> int:
+    def _decide_open(self, cycle: Cycle, found: PodClass, asked: OpenPoints) -> int:
         said = found.kept
-        if said.refusal is None and self._classes.open_pre_filters:
-            said = said.and_then(pre_filter(self._classes.open_pre_filters, cycle))
+        if said.refusal is None and asked.pre_filters:
+            said = said.and_then(pre_filter(asked.pre_filters, cycle))
         if said.refusal is not None:
             return NOWHERE
-        rows = found.view.feasible_rows()
+        view = found.view
+        rows = self._state.rows() if view.feasible == self._state.node_count else view.feasible_rows()
         if said.only:
             rows = rows[np.isin(rows, self._rows_named(said.only))]
         rows = self._without_promised(cycle, rows)
-        for plugin in self._classes.open_filters:
+        for plugin in asked.filters:
             if len(rows) and plugin.name not in said.skipped:
                 rejections = plugin.filter(cycle, rows)
                 if rejections is not None:
-                    rows = rows[rejections.bits == 0]
+                    rows = rows.compress(rejections.bits == 0)
         cycle.feasible = len(rows)
         if len(rows) <= 1:
             return int(rows[0]) if len(rows) else NOWHERE
-        totals = found.view.rank[rows]
-        for raw in found.view.nodes.raws:
+        totals = self._state.pick(view.rank, rows)
+        for raw in () if view.nodes.flat else view.nodes.raws:
             totals = totals + raw.scorer.weight * raw.scorer.plugin.normalize(cycle, raw.values[rows])
-        for scores in self._scores(cycle, self._classes.open_scorers, rows).values():
+        for scores in self._scores(cycle, asked.scorers, rows).values():
             totals = totals + scores
-        index = Ties().pick(pod_hash(self._state.seed, cycle.pod.key), totals, self._state.node_hashes[rows])
+        hashes = self._state.pick(self._state.node_hashes, rows)
+        index = Ties().pick(pod_hash(self._state.seed, cycle.pod.key), totals, hashes)
         return int(rows[index])
 
     def fits(self, cycle: Cycle, row: int) -> bool:
@@ -131,24 +147,75 @@ class Runner:
         must pass without them too.
         """
         said = pre_filter(self.profile.at(Point.PRE_FILTER), cycle)
-        if said.refusal is not None:
-            return Judgement(rows[:0], refusal=said.refusal)
         excluded = rows[:0]
+        narrowed_by = tuple(name for name, _ in said.only)
+        if said.refusal is not None:
+            hopeless = rows if said.refusal.code is Code.UNRESOLVABLE else excluded
+            return Judgement(rows[:0], (), said.refusal, narrowed_by, hopeless)
         if said.only:
             keep = np.isin(rows, self._rows_named(said.only))
             rows, excluded = rows[keep], rows[~keep]
         verdicts: list[Verdict] = []
         crowded = self._promised_rows(cycle, rows) if promised else {}
-        for row, pods in crowded.items():
-            with self._state.statement():
-                for pod in pods:
-                    self._state.assume(pod, row)
-                self._filter(cycle, np.array([row], dtype=np.intp), said.skipped, verdicts)
-        lost = [int(row) for verdict in verdicts for row in verdict.rows]
-        if lost:
-            rows = rows[~np.isin(rows, np.array(lost, dtype=np.intp))]
+        if crowded:
+            self._filter_crowded(cycle, crowded, said.skipped, verdicts)
+        if verdicts:
+            rows = rows[~np.isin(rows, np.concatenate([verdict.rows for verdict in verdicts]))]
         rows = self._filter(cycle, rows, said.skipped, verdicts)
-        return Judgement(rows, tuple(verdicts), None, tuple(name for name, _ in said.only), excluded)
+        return Judgement(rows, tuple(verdicts), None, narrowed_by, excluded, said.skipped)
+
+    def _filter_crowded(
+        self, cycle: Cycle, crowded: Mapping[int, Sequence[Pod]], skipped: frozenset[str], verdicts: list[Verdict]
+    ) -> None:
+        """Judge rows with the pods promised to them, all at once where the active filters look at one row only."""
+        rows = np.array(sorted(crowded), dtype=np.intp)
+        widest = max((p.reads for p in self.profile.at(Point.FILTER) if p.name not in skipped), default=Reads.NODE)
+        if widest <= Reads.AMOUNTS:
+            with self._state.amounts_shifted(rows, self._promised_amounts(crowded, rows)):
+                self._filter(cycle, rows, skipped, verdicts)
+        elif widest is Reads.PODS:
+            with self._state.statement():
+                for row, pods in crowded.items():
+                    for pod in pods:
+                        self._state.assume(pod, row)
+                self._filter(cycle, rows, skipped, verdicts)
+        else:
+            for row, pods in crowded.items():
+                with self._state.statement():
+                    for pod in pods:
+                        self._state.assume(pod, row)
+                    self._filter_again(cycle, np.array([row], dtype=np.intp), skipped, verdicts)
+            pre_filter(self._classes.open_pre_filters, cycle)
+
+    def _filter_again(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[Verdict]) -> None:
+        """Judge rows of a state that differs from the one that PreFilter saw; who skipped the pod skips it here too."""
+        said = pre_filter((p for p in self._classes.open_pre_filters if p.name not in skipped), cycle)
+        if said.refusal is None:
+            self._filter(cycle, rows, skipped | said.skipped, verdicts)
+            return
+        reason = Reason(said.refusal.message, resolvable=said.refusal.code is Code.UNSCHEDULABLE)
+        verdicts.append(Verdict(said.refusal.plugin, rows, Rejections(np.ones(len(rows), dtype=np.int64), (reason,))))
+
+    def slack(self, cycle: Cycle, rows: Rows, skipped: frozenset[str]) -> tuple[dict[int, Ints], bool]:
+        """Resource column -> how much more the rows can hold beside the pod and the pods promised to them.
+
+        Also whether that is all that matters: no active filter reads anything about the pods on a row but amounts.
+        """
+        found: dict[int, Ints] = {}
+        complete = True
+        for plugin in self.profile.at(Point.FILTER):
+            if plugin.name in skipped or plugin.reads is Reads.NODE:
+                continue
+            if not hasattr(plugin, "slack"):
+                complete = False
+                continue
+            for column, amounts in plugin.slack(cycle, rows):
+                found[column] = np.minimum(found[column], amounts) if column in found else amounts
+        crowded = self._promised_rows(cycle, rows)
+        if crowded and found:
+            promised = self._promised_amounts(crowded, rows)
+            found = {column: amounts - promised[column] for column, amounts in found.items()}
+        return found, complete
 
     def _filter(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[Verdict]) -> Rows:
         """The rows that pass; what rejects the others is added to `verdicts`."""
@@ -208,10 +275,27 @@ class Runner:
                 found[row] = pods
         return found
 
+    def _promised_amounts(self, crowded: Mapping[int, Iterable[Pod]], rows: Rows) -> Ints:
+        """What the promised pods request on these rows, int64[columns, n]."""
+        resources = self._state.resources
+        vectors = [
+            (index, resources.vector(pod.requests))
+            for index, row in enumerate(map(int, rows))
+            for pod in crowded.get(row, ())
+        ]
+        amounts = np.zeros((len(resources.names), len(rows)), dtype=np.int64)
+        for index, vector in vectors:
+            for column, amount in vector.pairs:
+                amounts[column, index] += amount
+        return amounts
+
     def _without_promised(self, cycle: Cycle, rows: Rows) -> Rows:
         crowded = self._promised_rows(cycle, rows)
-        bad = [row for row in crowded if not self.fits(cycle, row)]
-        return rows[~np.isin(rows, np.array(bad, dtype=np.intp))] if bad else rows
+        if not crowded:
+            return rows
+        asked = np.array(sorted(crowded), dtype=np.intp)
+        bad = asked[~np.isin(asked, self.judge(cycle, asked).passed)]
+        return rows[~np.isin(rows, bad)]
 
 
 def reasons_of(rejections: Rejections, index: int) -> list[Reason]:

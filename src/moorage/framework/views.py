@@ -25,6 +25,7 @@ INFEASIBLE = -1
 """The rank of a row that some filter rejected; scores are never negative."""
 
 _KNOWN_AMOUNTS = 4096
+_NO_RANK: Ints = np.zeros(0, dtype=np.int64)
 
 _ROW_BY_ROW = 8
 """Up to this many changed rows are repaired one by one, more with one call on all of them."""
@@ -78,6 +79,7 @@ class NodeView:
             return
         changed = log.since(self._position) if len(self.mask) == state.capacity and epochs == self._epochs else None
         if changed is None or len(changed) > state.capacity // 4:
+            self._position = -1  # all rows once more, should a plugin raise now
             self._build(cycle)
         else:
             self._fill(cycle, _living(state, changed))
@@ -112,6 +114,44 @@ class NodeView:
                 self.mask[row] = False
 
 
+class _RowRank:
+    """Asks plugins about one row: the sum of their weighted scores, or INFEASIBLE."""
+
+    __slots__ = ("_filters", "_scorers", "asks")
+
+    def __init__(self, filters: list[Any], scorers: list[Scorer]) -> None:
+        self._filters = [_row_filter(plugin) for plugin in filters]
+        self._scorers = [(_row_score(scorer.plugin), scorer.weight) for scorer in scorers]
+        self.asks = bool(filters or scorers)
+
+    def __call__(self, cycle: Cycle, row: int) -> int:
+        for passes in self._filters:
+            if not passes(cycle, row):
+                return INFEASIBLE
+        rank = 0
+        for score, weight in self._scorers:
+            rank += weight * score(cycle, row)
+        return rank
+
+
+class PodPlugins:
+    """The plugins that read the pods on a node; shared by the classes for which the same ones skip."""
+
+    __slots__ = ("by_amounts", "by_pods", "filters", "keyed", "scorers")
+
+    def __init__(self, filters: tuple[Any, ...], scorers: tuple[Scorer, ...]) -> None:
+        self.filters = filters
+        self.scorers = scorers
+        self.keyed = _with_epoch(filters, scorers)
+        self.by_amounts = _RowRank(
+            [p for p in filters if p.reads is Reads.AMOUNTS], [s for s in scorers if s.plugin.reads is Reads.AMOUNTS]
+        )
+        self.by_pods = _RowRank(
+            [p for p in filters if p.reads is not Reads.AMOUNTS],
+            [s for s in scorers if s.plugin.reads is not Reads.AMOUNTS],
+        )
+
+
 class ClassView:
     """What all keepable plugins say about a class of equal pods.
 
@@ -119,31 +159,20 @@ class ClassView:
     rejects.
     """
 
-    def __init__(
-        self, nodes: NodeView, filters: tuple[Any, ...], scorers: tuple[Scorer, ...], spare: Ints | None = None
-    ) -> None:
+    def __init__(self, nodes: NodeView, plugins: PodPlugins, spare: Ints | None = None) -> None:
         """Make a view; `spare` is the rank of a dropped one, used again because fresh memory is slow."""
         self.nodes = nodes
-        self._filters = filters
-        self._scorers = scorers
-        self.rank: Ints = np.zeros(0, dtype=np.int64) if spare is None else spare
+        self._plugins = plugins
+        self.rank: Ints = _NO_RANK if spare is None else spare
         self.feasible = 0
         """Number of rows that all kept filters pass."""
         self.ties = Ties()
         self._height = 0
-        self._by_amounts = _RowRank(
-            [p for p in filters if p.reads is Reads.AMOUNTS], [s for s in scorers if s.plugin.reads is Reads.AMOUNTS]
-        )
-        self._by_pods = _RowRank(
-            [p for p in filters if p.reads is not Reads.AMOUNTS],
-            [s for s in scorers if s.plugin.reads is not Reads.AMOUNTS],
-        )
         self._known: dict[bytes, int] = {}
         """Ranks by amounts, for rows that come to amounts that another row had before."""
         self._node_position = -1
         self._pod_position = -1
         self._epochs: list[Hashable] = []
-        self._keyed = _with_epoch(filters, scorers)
         self._version = -1
 
     def refresh(self, cycle: Cycle) -> None:
@@ -153,7 +182,9 @@ class ClassView:
         self.nodes.refresh(cycle)
         changed = self._changed_rows(state, node_end)
         if changed is None:
+            self._version = -1  # all rows once more, should a plugin raise now
             self._build(cycle)
+            self._version = self.nodes.version
         elif len(changed) <= _ROW_BY_ROW:
             for row in changed:
                 self._repair(cycle, row)
@@ -163,6 +194,7 @@ class ClassView:
             self._fill(cycle, rows[self.nodes.mask[rows]])
         if self._node_position != node_end:
             self._node_position, self._height = node_end, state.height
+            self.ties.forget()  # another node may have come to a row and rank as well as the one before
         self._pod_position = pod_end
 
     @property
@@ -176,9 +208,11 @@ class ClassView:
 
     def _changed_rows(self, state: ClusterState, node_end: int) -> list[int] | None:
         """Rows to judge again, perhaps repeated; None if all are."""
-        epochs = [plugin.epoch(state) for plugin in self._keyed]
-        if self._version != self.nodes.version or len(self.rank) != state.capacity or epochs != self._epochs:
-            self._epochs, self._version = epochs, self.nodes.version
+        epochs = [plugin.epoch(state) for plugin in self._plugins.keyed]
+        if epochs != self._epochs:
+            self._epochs, self._version = epochs, -1
+            self._known.clear()
+        if self._version != self.nodes.version or len(self.rank) != state.capacity:
             return None
         changed = state.pod_log.since(self._pod_position)
         if self._node_position != node_end:
@@ -202,12 +236,12 @@ class ClassView:
         self.feasible = int(np.count_nonzero(self.rank >= 0))
 
     def _judge(self, cycle: Cycle, rows: Rows) -> None:
-        good = passing(self._filters, cycle, rows)
+        good = passing(self._plugins.filters, cycle, rows)
         if good is not None and not good.all():
             rows = rows[good]
         if not len(rows):
             return
-        total = weighted(self._scorers, cycle, rows)
+        total = weighted(self._plugins.scorers, cycle, rows)
         total += cycle.state.pick(self.nodes.fixed, rows)
         if len(rows) == cycle.state.height:
             self.rank[: len(rows)] = total
@@ -229,36 +263,16 @@ class ClassView:
         if rank is None:
             if len(self._known) > _KNOWN_AMOUNTS:
                 self._known.clear()
-            rank = self._known[amounts] = self._by_amounts(cycle, row)
+            rank = self._known[amounts] = self._plugins.by_amounts(cycle, row)
         if rank < 0:
             return INFEASIBLE
-        if self._by_pods.asks:
-            more = self._by_pods(cycle, row)
+        if self._plugins.by_pods.asks:
+            more = self._plugins.by_pods(cycle, row)
             if more < 0:
                 return INFEASIBLE
             rank += more
         fixed: int = self.nodes.fixed.item(row)
         return rank + fixed
-
-
-class _RowRank:
-    """Asks plugins about one row: the sum of their weighted scores, or INFEASIBLE."""
-
-    __slots__ = ("_filters", "_scorers", "asks")
-
-    def __init__(self, filters: list[Any], scorers: list[Scorer]) -> None:
-        self._filters = [_row_filter(plugin) for plugin in filters]
-        self._scorers = [(_row_score(scorer.plugin), scorer.weight) for scorer in scorers]
-        self.asks = bool(filters or scorers)
-
-    def __call__(self, cycle: Cycle, row: int) -> int:
-        for passes in self._filters:
-            if not passes(cycle, row):
-                return INFEASIBLE
-        rank = 0
-        for score, weight in self._scorers:
-            rank += weight * score(cycle, row)
-        return rank
 
 
 def passing(filters: Iterable[Any], cycle: Cycle, rows: Rows) -> Mask | None:

@@ -24,4 +24,7 @@ class DefaultBinder(Plugin):
     def bind(self, cycle: Cycle, row: int) -> Bind:
         """The command that binds the pod to the row's node."""
         pod = cycle.pod
-        return Bind(PodRef(pod.namespace, pod.name, pod.uid), cycle.state.node(row).name)
+        state = cycle.state
+        return Bind(
+            PodRef(pod.template.namespace, pod.name, pod.uid), state.node(row).name, state.node_count, cycle.feasible
+        )

@@ -5,7 +5,6 @@ The argument `addedAffinity` adds terms to every pod of the profile; a node that
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -17,9 +16,9 @@ from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.frozen import FrozenDict
 from moorage.core.labelnames import is_label_value, is_qualified_name
 from moorage.core.nodes import Node
+from moorage.core.nodeterms import NAME_FIELD, any_term, one_term
 from moorage.core.pods import PodTemplate
 from moorage.core.selectors import Operator, Requirement, parse_label_integer, selector_from_labels
-from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
@@ -27,7 +26,6 @@ from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.status import SKIP, OnlyNodes, Reason, Rejections, Status, unresolvable
 
 _MAX_SCORE = 100
-_NAME_FIELD = "metadata.name"
 _REASONS = (
     Reason("node(s) didn't match Pod's node affinity/selector", resolvable=False),
     Reason("node(s) didn't match scheduler-enforced node affinity", resolvable=False),
@@ -170,10 +168,10 @@ class NodeAffinity(Plugin):
             matching &= state.labels.matching(requirement, rows)
         required = _required(template)
         if required is not None:
-            matching &= _any_term(state, required, rows)
+            matching &= any_term(state, required, rows)
         bits: Ints = np.multiply(~matching, _POD_BIT, dtype=np.int64)
         if self._added.required is not None:
-            bits[~_any_term(state, self._added.required, rows)] = _ENFORCED_BIT
+            bits[~any_term(state, self._added.required, rows)] = _ENFORCED_BIT
         return Rejections(bits, _REASONS) if bits.any() else None
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
@@ -184,7 +182,7 @@ class NodeAffinity(Plugin):
         """The sum of the weights of the preferred terms that match."""
         total: Ints = np.zeros(len(rows), dtype=np.int64)
         for preferred in self._preferred(cycle.template):
-            total += np.multiply(_term(cycle.state, preferred.term, rows), preferred.weight, dtype=np.int64)
+            total += np.multiply(one_term(cycle.state, preferred.term, rows), preferred.weight, dtype=np.int64)
         return total
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
@@ -207,33 +205,5 @@ def _matches(terms: tuple[NodeTerm, ...] | None, node: Node) -> bool:
 
 def _named_nodes(term: NodeTerm) -> frozenset[str] | None:
     """The nodes that a term admits by name, None if it names none."""
-    sets = [frozenset(f.values) for f in term.fields if f.key == _NAME_FIELD and f.operator is Operator.IN]
+    sets = [frozenset(f.values) for f in term.fields if f.key == NAME_FIELD and f.operator is Operator.IN]
     return frozenset.intersection(*sets) if sets else None
-
-
-def _any_term(state: ClusterState, terms: Iterable[NodeTerm], rows: Rows) -> Mask:
-    """Which rows match at least one of the terms."""
-    found: Mask = np.zeros(len(rows), dtype=np.bool_)
-    for term in terms:
-        found |= _term(state, term, rows)
-    return found
-
-
-def _term(state: ClusterState, term: NodeTerm, rows: Rows) -> Mask:
-    """Which rows match the term; an empty one matches none."""
-    found: Mask = np.full(len(rows), bool(term.expressions or term.fields), dtype=np.bool_)
-    for expression in term.expressions:
-        found &= state.labels.matching(expression, rows)
-    for field in term.fields:
-        found &= _field(state, field, rows)
-    return found
-
-
-def _field(state: ClusterState, field: Requirement, rows: Rows) -> Mask:
-    """Which rows satisfy a condition on a node's field."""
-    if field.key != _NAME_FIELD:
-        return np.full(len(rows), field.matches_value(None), dtype=np.bool_)
-    if field.operator in (Operator.IN, Operator.NOT_IN):
-        named = [row for row in map(state.row_of, field.values) if row is not None]
-        return np.isin(rows, named, invert=field.operator is Operator.NOT_IN)
-    return np.fromiter((field.matches_value(state.node(int(row)).name) for row in rows), np.bool_, len(rows))

@@ -12,6 +12,8 @@ of the arguments.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -30,7 +32,7 @@ from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.status import SKIP, Status
 
 _KEPT_PLANS = 4096
-_BEFORE, _AFTER = 0, 1
+_ROW_BY_ROW = 64
 
 
 class BalancedResource(PluginArgs):
@@ -73,6 +75,16 @@ class _Whole(NamedTuple):
     """Whether every living node has it."""
 
 
+@dataclass(slots=True)
+class _Kept:
+    """Balances without any new pod, up to two positions of the state's change logs."""
+
+    of: ClusterState
+    balances: Ints
+    node_position: int
+    pod_position: int = -1
+
+
 class NodeResourcesBalancedAllocation(Plugin):
     """How evenly the resources of a node are used."""
 
@@ -89,6 +101,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._plans: dict[Requests, tuple[_Part, ...]] = {}
         self._last: tuple[Requests, tuple[_Part, ...]] | None = None
         self._wholes: dict[int, _Whole] = {}
+        self._kept: dict[tuple[int, ...], _Kept] = {}
         self._wholes_position = -1
 
     def sign(self, template: PodTemplate) -> tuple[tuple[str, int], ...]:
@@ -104,40 +117,50 @@ class NodeResourcesBalancedAllocation(Plugin):
         """The change of balance on each row, 0..100."""
         state = cycle.state
         parts = self._plan(state.resources, cycle.template.requests)
-        fractions: list[Floats] = []
-        counts: list[Mask] = []
-        everywhere = True
-        for column, amount in parts:
-            whole = self._whole(state, column)
-            used = np.empty((2, len(rows)), dtype=np.int64)
-            used[_BEFORE] = state.pick(state.resources.requested[column], rows)
-            np.add(used[_BEFORE], amount, out=used[_AFTER])
-            offered = state.pick(whole.amounts, rows)
-            fraction: Floats = np.divide(used, offered)
-            fractions.append(np.minimum(fraction, 1.0, out=fraction))
-            counts.append(np.isfinite(offered))
-            everywhere = everywhere and whole.everywhere
-        balance = _balance(fractions, None if everywhere else counts, len(rows))
-        change: Ints = np.subtract(balance[_AFTER], balance[_BEFORE])
+        change = self._balances(state, parts, rows)
+        change -= state.pick(self._before(state, parts), rows)
         change += 50
         np.maximum(change, 0, out=change)
         change >>= 1
         change += 50
         return change
 
+    def _balances(self, state: ClusterState, parts: tuple[_Part, ...], rows: Rows) -> Ints:
+        """The balance of each row with the amounts of the parts added, int64[len(rows)] in 0..100."""
+        wholes = [self._whole(state, column) for column, _ in parts]
+        offered = [state.pick(whole.amounts, rows) for whole in wholes]
+        fractions: list[Floats] = []
+        for (column, amount), whole in zip(parts, offered, strict=True):
+            fraction: Floats = np.divide(np.add(state.pick(state.resources.requested[column], rows), amount), whole)
+            fractions.append(np.minimum(fraction, 1.0, out=fraction))
+        everywhere = all(whole.everywhere for whole in wholes)
+        return _balance(fractions, None if everywhere else [np.isfinite(whole) for whole in offered], len(rows))
+
+    def _before(self, state: ClusterState, parts: tuple[_Part, ...]) -> Ints:
+        """The balance without the pod, int64[capacity]: the same for all pods, so only changed rows are computed."""
+        columns = tuple(part.column for part in parts)
+        kept = self._kept.get(columns)
+        changed = None
+        if kept is not None and kept.node_position == state.node_log.position and kept.of is state:
+            changed = state.pod_log.since(kept.pod_position)
+        if kept is None or changed is None or len(changed) > _ROW_BY_ROW:
+            balances = np.zeros(state.capacity, dtype=np.int64)
+            rows = state.rows()
+            balances[rows] = self._balances(state, tuple(_Part(column, 0) for column in columns), rows)
+            kept = self._kept[columns] = _Kept(state, balances, state.node_log.position)
+        else:
+            for row in changed:
+                kept.balances[row] = _balance_of(_fractions(state.resources, [_Part(c, 0) for c in columns], row))
+        kept.pod_position = state.pod_log.position
+        return kept.balances
+
     def score_row(self, cycle: Cycle, row: int) -> int:
         """The change of balance on one row."""
         resources = cycle.state.resources
-        allocatable, requested = resources.allocatable.item, resources.requested.item
-        before: list[float] = []
-        after: list[float] = []
-        for column, amount in self._plan(resources, cycle.template.requests):
-            whole = float(allocatable(column, row))
-            if whole:
-                used = requested(column, row)
-                before.append(min(float(used) / whole, 1.0))
-                after.append(min(float(used + amount) / whole, 1.0))
-        return 50 + max(50 + _balance_of(after) - _balance_of(before), 0) // 2
+        parts = self._plan(resources, cycle.template.requests)
+        after = _balance_of(_fractions(resources, parts, row))
+        before = _balance_of(_fractions(resources, [_Part(column, 0) for column, _ in parts], row))
+        return 50 + max(50 + after - before, 0) // 2
 
     def _plan(self, resources: ResourceColumns, requests: Requests) -> tuple[_Part, ...]:
         if resources is self._resources and len(resources.names) == self._known:
@@ -179,6 +202,16 @@ class NodeResourcesBalancedAllocation(Plugin):
         return found
 
 
+def _fractions(resources: ResourceColumns, parts: Iterable[_Part], row: int) -> list[float]:
+    """The used fraction of each resource that one row has, with the amounts of the parts added."""
+    fractions: list[float] = []
+    for column, amount in parts:
+        whole = float(resources.allocatable.item(column, row))
+        if whole:
+            fractions.append(min(float(resources.requested.item(column, row) + amount) / whole, 1.0))
+    return fractions
+
+
 def _balance_of(fractions: list[float]) -> int:
     """The balance of one node, 0..100."""
     if len(fractions) < 2:
@@ -196,7 +229,7 @@ def _balance_of(fractions: list[float]) -> int:
 
 
 def _balance(fractions: list[Floats], counts: list[Mask] | None, rows: int) -> Ints:
-    """The balance before and after, int64[2, rows] in 0..100; `counts` is None where all resources count everywhere."""
+    """The balance of each row, int64[rows] in 0..100; `counts` is None where all resources count everywhere."""
     if counts is not None or len(fractions) > 2:
         deviation = _deviation(fractions, counts or [np.ones(rows, dtype=np.bool_)] * len(fractions), rows)
     elif len(fractions) == 2:
@@ -204,17 +237,16 @@ def _balance(fractions: list[Floats], counts: list[Mask] | None, rows: int) -> I
         np.abs(deviation, out=deviation)
         deviation *= 0.5
     else:
-        return np.full((2, rows), 100, dtype=np.int64)
+        return np.full(rows, 100, dtype=np.int64)
     np.subtract(1.0, deviation, out=deviation)
     deviation *= 100.0
     return deviation.astype(np.int64)
 
 
 def _deviation(fractions: list[Floats], counts: list[Mask], rows: int) -> Floats:
-    """Standard deviation, float64[2, rows], over the resources that count on each row; the other fractions are 0."""
-    number = np.zeros(rows)
-    total, squares, highest = (np.zeros((2, rows)) for _ in range(3))
-    lowest = np.full((2, rows), np.inf)
+    """Standard deviation, float64[rows], over the resources that count on each row; the other fractions are 0."""
+    number, total, squares, highest = (np.zeros(rows) for _ in range(4))
+    lowest = np.full(rows, np.inf)
     for fraction, mask in zip(fractions, counts, strict=True):
         number += mask
         total += fraction

@@ -143,8 +143,19 @@ class _Plan(NamedTuple):
     """What one set of requests means on one state's columns."""
 
     checks: tuple[_Check, ...]
-    reasons: tuple[Reason, ...]
+    names: tuple[str, ...]
+    """The resources of `checks`, in their order, without `pods`."""
     parts: tuple[_Part, ...]
+
+    @property
+    def reasons(self) -> list[Reason]:
+        """The reasons that the bits of `checks` stand for."""
+        reasons = [Reason("Too many pods")]
+        shared = ", ".join(self.names[_NAMED_RESOURCES:])
+        for number, name in enumerate(self.names[: _NAMED_RESOURCES + 1]):
+            text = f"Insufficient {shared if number == _NAMED_RESOURCES else name}"
+            reasons += (Reason(text), Reason(text, resolvable=False))
+        return reasons
 
 
 class _Whole(NamedTuple):
@@ -185,8 +196,10 @@ class NodeResourcesFit(Plugin):
         return template.requests
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
-        """A node helps if the pod fits on it while it is empty; each pod that leaves frees at least its own place."""
+        """A node helps if the pod fits on it while it is empty; a pod if it leaves, or needs less than before."""
         node = change.node
+        if change.before is not None and change.pod is not None and change.what == What.POD_UPDATED:
+            return any(change.pod.requests.get(name) < amount for name, amount in change.before.requests.amounts)
         if node is None:
             return True
         wanted = ((PODS, 1), *self._checked(template.requests))
@@ -223,6 +236,19 @@ class NodeResourcesFit(Plugin):
                 return False
         return True
 
+    def slack(self, cycle: Cycle, rows: Rows) -> list[tuple[int, Ints]]:
+        """How much more of each wanted resource the rows can hold beside the pod; negative where it does not fit."""
+        state = cycle.state
+        resources = state.resources
+        found = []
+        for column, amount, _, _ in self._plan(resources, cycle.template.requests).checks:
+            if column is None:
+                found.append((PODS_COLUMN, np.full(len(rows), -1, dtype=np.int64)))
+            else:
+                free = state.pick(resources.allocatable[column], rows) - state.pick(resources.requested[column], rows)
+                found.append((column, free - amount))
+        return found
+
     # --- Score ---
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
@@ -242,7 +268,7 @@ class NodeResourcesFit(Plugin):
         if total is None:
             return np.zeros(len(rows), dtype=np.int64)
         if everywhere:
-            return np.floor_divide(total, sum(part.weight for part in parts), out=total)
+            return _divide(total, sum(part.weight for part in parts))
         weights = np.zeros(len(rows), dtype=np.int64)
         for part in parts:
             weights += part.weight * (state.pick(state.resources.allocatable[part.column], rows) > 0)
@@ -325,16 +351,12 @@ class NodeResourcesFit(Plugin):
 
     def _make_plan(self, resources: ResourceColumns, requests: Requests) -> _Plan:
         checks = [_Check(PODS_COLUMN, 1, 1, 1)]
-        reasons = [Reason("Too many pods")]
         checked = self._checked(requests)
-        shared = ", ".join(name for name, _ in checked[_NAMED_RESOURCES:])
         for number, (name, amount) in enumerate(checked):
             bit = 1 + 2 * min(number, _NAMED_RESOURCES)
             checks.append(_Check(resources.known(name), amount, 1 << bit, 1 << bit + 1))
-            if number <= _NAMED_RESOURCES:
-                text = f"Insufficient {shared if number == _NAMED_RESOURCES else name}"
-                reasons += (Reason(text), Reason(text, resolvable=False))
-        return _Plan(tuple(checks), tuple(reasons), tuple(self._parts(resources, requests)))
+        names = tuple(name for name, _ in checked)
+        return _Plan(tuple(checks), names, tuple(self._parts(resources, requests)))
 
     def _checked(self, requests: Requests) -> list[tuple[str, int]]:
         """The requests that Filter compares: cpu, memory and ephemeral storage first, as kube-scheduler lists them."""
@@ -378,6 +400,13 @@ class NodeResourcesFit(Plugin):
             exact = not len(offered) or int(offered.max()) <= _EXACT_WHOLE
             found = self._wholes[column] = _Whole(amounts, bool(has_some[state.rows()].all()), exact)
         return found
+
+
+def _divide(total: Ints, by: int) -> Ints:
+    """Whole division in place; powers of two are shifted, which is five times as fast."""
+    if by & (by - 1):
+        return np.floor_divide(total, by, out=total)
+    return np.right_shift(total, by.bit_length() - 1, out=total)
 
 
 def _ratio_scores(strategy: ScoringStrategy) -> Ints | None:

@@ -12,7 +12,7 @@ import numpy as np
 from moorage.core.arrays import Ints, Rows
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
-from moorage.core.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE, Taint, Toleration, is_tolerated
+from moorage.core.taints import PREFER_NO_SCHEDULE, Taint, Toleration, is_barred, is_tolerated
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
@@ -36,7 +36,7 @@ class _Table:
     def extend(self, tolerations: Tolerations, sets: list[tuple[Taint, ...]]) -> None:
         """Take in the sets that came up since; sets never change or go away."""
         new = sets[len(self.barred) :]
-        barred = [int(_is_barred(taints, tolerations)) for taints in new]
+        barred = [int(is_barred(taints, tolerations)) for taints in new]
         discouraging = [_count_discouraging(taints, tolerations) for taints in new]
         self.barred = np.append(self.barred, np.array(barred, dtype=np.int64))
         self.discouraging = np.append(self.discouraging, np.array(discouraging, dtype=np.int64))
@@ -61,7 +61,7 @@ class TaintToleration(Plugin):
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
         """A node helps if its taints are tolerated now."""
-        return change.node is None or not _is_barred(change.node.taints, template.tolerations)
+        return change.node is None or not is_barred(change.node.taints, template.tolerations)
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
         """Reject rows with a NoSchedule or NoExecute taint that the pod does not tolerate."""
@@ -94,11 +94,6 @@ class TaintToleration(Plugin):
         if len(table.barred) < len(state.taint_sets):
             table.extend(tolerations, state.taint_sets)
         return table
-
-
-def _is_barred(taints: tuple[Taint, ...], tolerations: Tolerations) -> bool:
-    """Whether a taint that forbids scheduling is not tolerated."""
-    return any(t.effect in (NO_SCHEDULE, NO_EXECUTE) and not is_tolerated(t, tolerations) for t in taints)
 
 
 def _count_discouraging(taints: tuple[Taint, ...], tolerations: Tolerations) -> int:

@@ -21,11 +21,15 @@ _FASTEST = 1
 class Explanations:
     """By uid of the pod; a later attempt takes the place of an earlier one."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: str | None = None) -> None:
+        """With `only`, a pod's `namespace/name`, the others' attempts are not explained."""
+        self._only = only
         self._packed: dict[str, bytes] = {}
 
     def observe(self, runner: Runner, cycle: Cycle) -> None:
         """Explain the attempt that is about to be made (an `Observer` of the engine)."""
+        if self._only is not None and cycle.pod.key != self._only:
+            return
         try:
             found = explain(runner, cycle.state, cycle.pod, cycle.now)
         except Exception:  # noqa: BLE001 - a plugin's fault; the attempt itself will meet it and say so in its message

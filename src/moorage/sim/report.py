@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from moorage.sim.simulation import Outcome, PodStory
+from moorage.sim.outcome import Outcome, PodStory
 
 _NO_NODE = "-"
 _PIPE_WIDTH = 1000

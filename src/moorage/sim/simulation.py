@@ -7,7 +7,7 @@ hour at most. Same input and seed: same plan, whatever the order of the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -23,12 +23,12 @@ from moorage.core.problems import ABSENT, Problem
 from moorage.core.quantity import format_amount
 from moorage.core.resources import CPU, MEMORY, PODS
 from moorage.engine.engine import Engine, EngineSettings
-from moorage.engine.queue import Place
-from moorage.framework.plugin import Point
+from moorage.engine.opinion import waiting_message
 from moorage.framework.profiles import Profile
 from moorage.sim.explanations import Explanations
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
+from moorage.sim.outcome import NodeLoad, Outcome, PodStory
 
 LONGEST_S = 3600.0
 _MOST_ROUNDS = 10_000
@@ -53,59 +53,14 @@ class Rules:
     """Whether the first profile decides for pods of every scheduler name."""
 
 
-@dataclass(slots=True)
-class PodStory:
-    """What became of a pod that was pending at the start, or came up since."""
+def simulate(given: ClusterInput, rules: Rules, *, explain: bool = False, explain_only: str | None = None) -> Outcome:
+    """Run the input to its end; `SimulationError` if something in it cannot be read.
 
-    uid: str
-    namespace: str
-    name: str
-    scheduler_name: str
-    place: tuple[int, int]
-    owned: bool
-    node: str | None = None
-    nominated_node: str | None = None
-    victims: list[str] = field(default_factory=list)
-    message: str | None = None
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
-
-
-@dataclass(frozen=True, slots=True)
-class NodeLoad:
-    """What stands on a node in the end."""
-
-    pods: int
-    requested: Mapping[str, str]
-    """Resource -> canonical quantity; cpu and memory always, others where something is requested."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """The whole result of a simulation."""
-
-    pods: Sequence[PodStory]
-    """In the order of the input."""
-    evictions: Sequence[str]
-    nodes: Mapping[str, NodeLoad]
-    ignored: Mapping[str, int]
-    warnings: Sequence[str]
-    explanations: Explanations | None = None
-
-    @property
-    def pending(self) -> int:
-        """How many pods have no node."""
-        return sum(1 for pod in self.pods if pod.node is None)
-
-
-def simulate(given: ClusterInput, rules: Rules, *, explain: bool = False) -> Outcome:
-    """Run the input to its end; `SimulationError` if something in it cannot be read."""
+    Attempts are explained if `explain` says so, or only those of one pod (`namespace/name`).
+    """
     if given.problems:
         raise SimulationError(given.problems)
-    run = _Run(given, rules, Explanations() if explain else None)
+    run = _Run(given, rules, Explanations(explain_only) if explain or explain_only else None)
     run.start()
     run.finish()
     return run.outcome()
@@ -117,22 +72,21 @@ class _Run:
     def __init__(self, given: ClusterInput, rules: Rules, explanations: Explanations | None) -> None:
         self._given = given
         self._explanations = explanations
-        self._cluster = EmbeddedCluster(SIMULATION, seed=rules.settings.seed, start_s=_start_s(given.objects))
+        self._cluster = EmbeddedCluster(SIMULATION, seed=rules.settings.seed, start_s=start_time_s(given.objects))
         self._runner = CommandRunner(self._cluster.store, keep_events=0)
         observer = explanations.observe if explanations is not None else None
         self._engine = Engine(rules.profiles, rules.settings, answers_to_all=rules.answers_to_all, observer=observer)
-        self._names = [profile.scheduler_name for profile in rules.profiles]
         self._stories: dict[str, PodStory] = {}
         self._pods: dict[str, Pod] = {}
         """Pods with a story, as last seen."""
-        self._evictions: dict[str, str] = {}
-        """Victim -> preemptor, both as `namespace/name`."""
+        self._evictions: dict[str, tuple[str, str]] = {}
+        """uid of the victim -> victim and preemptor, both as `namespace/name`."""
         self._warnings: list[str] = []
 
     def start(self) -> None:
         """Put the input into the cluster and let the controllers make their pods."""
         try:
-            self._cluster.load(_by_node_name(self._given.objects))
+            self._cluster.load(by_node_name(self._given.objects))
         except ApiError as error:
             raise SimulationError([error.message]) from error
         self._cluster.step()
@@ -165,15 +119,13 @@ class _Run:
 
     def _carry_out(self, command: Command) -> Event | None:
         if isinstance(command, RecordEvent):
-            if command.reason == "Preempted" and command.related is not None:
-                self._note_victim(command)
             return None
-        if isinstance(command, PatchPodStatus) and command.nominated_node:
+        if isinstance(command, PatchPodStatus) and command.nominated_node is not None:
             story = self._stories.get(command.pod.uid)
             if story is not None:
-                story.nominated_node = command.nominated_node
+                story.nominated_node = command.nominated_node or None
         if isinstance(command, DeletePod):
-            self._evictions.setdefault(f"{command.pod.namespace}/{command.pod.name}", "")
+            self._note_victim(command)
         return self._runner.run(command)
 
     # --- keeping the stories ---
@@ -199,6 +151,7 @@ class _Run:
             scheduler_name=pod.template.scheduler_name,
             place=self._cluster.place_of(body),
             owned=self._has_owner(body),
+            nominated_node=pod.nominated_node,
         )
 
     def _has_owner(self, body: KubeObject) -> bool:
@@ -213,16 +166,15 @@ class _Run:
         if story.owned:
             del self._stories[uid]
             return
-        preemptor = self._evictions.get(story.key)
+        _, preemptor = self._evictions.get(uid, ("", ""))
         story.node = None
         story.message = f"evicted to make room for {preemptor}" if preemptor else "deleted"
 
-    def _note_victim(self, command: RecordEvent) -> None:
-        if command.related is None:
-            return
+    def _note_victim(self, command: DeletePod) -> None:
         victim = f"{command.pod.namespace}/{command.pod.name}"
-        self._evictions[victim] = f"{command.related.namespace}/{command.related.name}"
-        story = self._stories.get(command.related.uid)
+        by = command.preemptor
+        self._evictions[command.pod.uid] = (victim, f"{by.namespace}/{by.name}" if by is not None else "")
+        story = None if by is None else self._stories.get(by.uid)
         if story is not None:
             story.victims.append(victim)
 
@@ -249,30 +201,15 @@ class _Run:
         """The plan as it is now."""
         for uid, pod in self._pods.items():
             if self._stories[uid].node is None:
-                self._stories[uid].message = self._message(pod)
+                self._stories[uid].message = waiting_message(self._engine, pod)
         return Outcome(
             pods=sorted(self._stories.values(), key=lambda story: story.place),
-            evictions=list(self._evictions),
+            evictions=[victim for victim, _ in self._evictions.values()],
             nodes=self._loads(),
             ignored=dict(sorted(self._given.ignored.items())),
             warnings=[*self._given.warnings, *self._cluster.warnings, *self._warnings],
             explanations=self._explanations,
         )
-
-    def _message(self, pod: Pod) -> str:
-        """Why a pod is still pending."""
-        runner = self._engine.runner_of(pod)
-        if runner is None:
-            known = ", ".join(self._names)
-            return f"no profile has the scheduler name {pod.template.scheduler_name}; there are: {known}"
-        entry = self._engine.queue.get(pod.uid)
-        if entry is not None and entry.place is Place.GATED:
-            answers = (plugin.pre_enqueue(pod) for plugin in runner.profile.at(Point.PRE_ENQUEUE))
-            return ", ".join(answer.message for answer in answers if answer is not None and answer.reasons)
-        flight = self._engine.flights.get(pod.uid)
-        if flight is not None and flight.held_by is not None:
-            return f"{flight.held_by.name} holds the pod on its way to node {flight.node}"
-        return entry.message if entry is not None else ""
 
     def _loads(self) -> dict[str, NodeLoad]:
         state = self._engine.state
@@ -292,13 +229,13 @@ class _Run:
         return loads
 
 
-def _by_node_name(objects: Sequence[KubeObject]) -> list[KubeObject]:
+def by_node_name(objects: Sequence[KubeObject]) -> list[KubeObject]:
     """The nodes by name, then the rest as it stands: daemons are named in the order of their nodes."""
     nodes = sorted((obj for obj in objects if obj["kind"] == "Node"), key=lambda node: str(node["metadata"]["name"]))
     return [*nodes, *(obj for obj in objects if obj["kind"] != "Node")]
 
 
-def _start_s(objects: Sequence[KubeObject]) -> float:
+def start_time_s(objects: Sequence[KubeObject]) -> float:
     """A second after the newest creation time in the input: objects that have none are the youngest."""
     times = {str((obj.get("metadata") or {}).get("creationTimestamp") or "") for obj in objects}
     start_s = START_S

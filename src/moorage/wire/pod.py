@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.core.pods import PENDING, Condition, Pod
+from moorage.core.pods import PENDING, PREEMPTION, Condition, Pod
 from moorage.wire.errors import MISSING, REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.podspec import ConditionWire, PodStatusWire, PodWire
 from moorage.wire.templates import TemplateTable
@@ -46,12 +46,14 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
     entry = (table if table is not None else TemplateTable()).entry(wire)
     template = entry.template
     requests, scheduled = template.requests, None
-    infeasible = False
+    infeasible = preempted = False
     for condition in status.conditions or ():
         if condition.type == "PodScheduled":
             scheduled = _condition(condition)
         elif condition.type == "PodResizePending":
             infeasible = condition.reason == "Infeasible"
+        elif condition.type == "DisruptionTarget":
+            preempted = condition.status == "True" and condition.reason == PREEMPTION
     if spec.node_name and wire.status is not None:
         requests = entry.requests(status, resize_infeasible=infeasible)
     created, started, deleted = metadata.creation_timestamp, status.start_time, metadata.deletion_timestamp
@@ -70,6 +72,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         scheduled,
         metadata.generation or 0,
         metadata.resource_version or "",
+        preempted,
     )
 
 

@@ -75,9 +75,15 @@ class GceDiskWire(msgspec.Struct, gc=False, rename="camel"):
 
 
 class AwsDiskWire(msgspec.Struct, gc=False):
-    """volumes[].awsElasticBlockStore."""
+    """volumes[].awsElasticBlockStore; also .cinder and .portworxVolume, which are named in the same way."""
 
     volume_id: str = msgspec.field(name="volumeID", default="")
+
+
+class AzureDiskWire(msgspec.Struct, gc=False):
+    """volumes[].azureDisk."""
+
+    disk_uri: str = msgspec.field(name="diskURI", default="")
 
 
 class IscsiDiskWire(msgspec.Struct, gc=False, rename="camel"):
@@ -108,6 +114,9 @@ class VolumeWire(msgspec.Struct, gc=False, rename="camel"):
     aws_elastic_block_store: AwsDiskWire | None = None
     iscsi: IscsiDiskWire | None = None
     rbd: RbdDiskWire | None = None
+    azure_disk: AzureDiskWire | None = None
+    cinder: AwsDiskWire | None = None
+    portworx_volume: AwsDiskWire | None = None
 
 
 class NamedWire(msgspec.Struct, gc=False):

@@ -24,7 +24,7 @@ def parse_volumes(pod_name: str, wires: Sequence[VolumeWire]) -> tuple[tuple[Pod
             volumes.append(PodVolume(csi_driver=wire.csi.driver))
         elif wire.image:
             images.append(normalized_image(wire.image.reference or ""))
-        elif wire.gce_persistent_disk or wire.aws_elastic_block_store or wire.iscsi or wire.rbd:
+        else:
             volumes += _disks(wire)
     return tuple(volumes), tuple(images)
 
@@ -45,3 +45,14 @@ def _disks(wire: VolumeWire) -> Iterator[PodVolume]:
         for monitor in sorted(set(rbd.monitors or ())):
             identity = f"{monitor}/{rbd.pool or _DEFAULT_POOL}/{rbd.image}"
             yield PodVolume(disk=("rbd", identity, bool(rbd.read_only)))
+    yield from _attached_disks(wire)
+
+
+def _attached_disks(wire: VolumeWire) -> Iterator[PodVolume]:
+    """In-tree disks that only count: a CSI driver attaches them today."""
+    if (azure := wire.azure_disk) is not None:
+        yield PodVolume(disk=("azureDisk", azure.disk_uri, False))
+    if (cinder := wire.cinder) is not None:
+        yield PodVolume(disk=("cinder", cinder.volume_id, False))
+    if (portworx := wire.portworx_volume) is not None:
+        yield PodVolume(disk=("portworxVolume", portworx.volume_id, False))

@@ -1,7 +1,10 @@
-"""Carries out the engine's commands on pods: bind, evict, write status. What came of it goes back as events.
+"""Carries out the engine's commands: bind, evict, write status, and write other objects for a pod's sake.
+
+What came of it goes back as events.
 
 Invariants:
-- Outcomes are values. Every Bind is answered by one BindDone, every DeletePod by one DeleteDone, whatever happens.
+- Outcomes are values. Every Bind is answered by one BindDone, every DeletePod by one DeleteDone, every PatchObject by
+  one PatchDone, whatever happens.
 - The truth is on the server: after any error the pod is read again before an outcome is reported, for as long as it
   takes to reach the server.
 - Commands on the same pod are carried out one after another, in order; a status patch must never overtake a bind.
@@ -30,16 +33,17 @@ from moorage.adapters.kube.errors import (
     KubeError,
     NotFound,
 )
+from moorage.adapters.kube.objects import patch_object
 from moorage.adapters.kube.podstatus import StatusPatches
 from moorage.adapters.kube.resources import PODS
-from moorage.core.commands import Bind, DeletePod, PatchPodStatus, PodRef
-from moorage.core.events import BindDone, BindOutcome, DeleteDone
+from moorage.core.commands import Bind, DeletePod, PatchObject, PatchPodStatus, PodRef
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
 STATUS_ATTEMPTS = 4
 
-PodCommand: TypeAlias = Bind | DeletePod | PatchPodStatus
+PodCommand: TypeAlias = Bind | DeletePod | PatchPodStatus | PatchObject
 
 log = structlog.get_logger()
 
@@ -72,7 +76,7 @@ class Binder:
     def __init__(
         self,
         client: KubeClient,
-        report: Callable[[BindDone | DeleteDone], None],
+        report: Callable[[BindDone | DeleteDone | PatchDone], None],
         *,
         jitter: Callable[[], float],
         in_flight: int = 64,
@@ -145,6 +149,8 @@ class Binder:
                 self._report(await self.bind(command))
             case DeletePod():
                 self._report(await self.delete(command))
+            case PatchObject():
+                self._report(await patch_object(self._client, command, self._pause))
             case PatchPodStatus():
                 await self.patch_status(command)
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from moorage.adapters.memory.errors import ApiError, Conflict, NotFound
 from moorage.adapters.memory.objects import KubeObject, node_of, status_of, timestamp, with_condition
 from moorage.adapters.memory.store import Store
-from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus, PodRef, RecordEvent
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event
+from moorage.core.commands import Bind, Command, DeletePod, PatchObject, PatchPodStatus, PodRef, RecordEvent
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PatchDone
 
 _NOTE_LIMIT = 1024
 
@@ -29,6 +30,8 @@ class CommandRunner:
                 return self._bind(command)
             case DeletePod():
                 return self._delete(command)
+            case PatchObject():
+                return self._patch_object(command)
             case PatchPodStatus():
                 self._patch_status(command)
             case RecordEvent():
@@ -92,6 +95,22 @@ class CommandRunner:
             status = with_condition(status, condition, self._store.clock.now_s)
         self._store.put_status(pod, status)
 
+    def _patch_object(self, command: PatchObject) -> PatchDone:
+        key = (command.kind, command.namespace, command.name)
+        try:
+            present = self._store.get(*key)
+            version = present["metadata"]["resourceVersion"]
+            if command.resource_version not in ("", version):
+                return PatchDone(command, ok=False, message=f"{'/'.join(filter(None, key))} has been modified")
+            if command.subresource == "status":
+                status = _merged(status_of(present), command.patch["status"])
+                self._store.put_status(present, status, uid=command.uid)
+            else:
+                self._store.patch(*key, _merged({}, command.patch), uid=command.uid)
+        except ApiError as error:
+            return PatchDone(command, ok=False, message=error.message)
+        return PatchDone(command, ok=True)
+
     def _record(self, command: RecordEvent) -> None:
         """Store the event, or count it to the series of its equals; the oldest ones make room."""
         if self._keep_events <= 0:
@@ -116,6 +135,17 @@ class CommandRunner:
     def _find(self, ref: PodRef) -> KubeObject | None:
         pod = self._store.find("Pod", ref.namespace, ref.name)
         return pod if pod is not None and pod["metadata"]["uid"] == ref.uid else None
+
+
+def _merged(present: Any, patch: Any) -> Any:
+    """A strategic merge, as far as commands need it: lists are of objects with a uid, and are joined by it."""
+    if isinstance(patch, Mapping):
+        known = present if isinstance(present, Mapping) else {}
+        return {**known, **{name: _merged(known.get(name), value) for name, value in patch.items()}}
+    if isinstance(patch, list | tuple):
+        new = {item["uid"]: dict(item) for item in patch}
+        return [*(item for item in present or () if item.get("uid") not in new), *new.values()]
+    return patch
 
 
 def _event_object(command: RecordEvent, name: str, now: str) -> dict[str, Any]:

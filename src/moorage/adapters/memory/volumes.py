@@ -21,6 +21,7 @@ from moorage.wire.errors import FieldError
 from moorage.wire.selectors import LabelSelectorWire, NodeSelectorWire, label_selector, node_terms
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "Pod")
@@ -163,7 +164,8 @@ class VolumeControllers:
         self._store.patch("PersistentVolume", "", name, {"spec": {"claimRef": _claim_reference(claim)}})
         self._store.patch_status("PersistentVolume", "", name, {"phase": "Bound"})
         kind, namespace, claim_name = key_of(claim)
-        self._store.patch(kind, namespace, claim_name, {"spec": {"volumeName": name}})
+        completed = {"annotations": {BIND_COMPLETED: "yes"}}
+        self._store.patch(kind, namespace, claim_name, {"metadata": completed, "spec": {"volumeName": name}})
         status = {
             "phase": "Bound",
             "accessModes": spec_of(volume).get("accessModes") or [],

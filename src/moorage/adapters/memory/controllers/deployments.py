@@ -45,7 +45,8 @@ class Deployments:
         total = replicas_wanted(current) + sum(replicas_wanted(s) for s in others)
         room = max(0, wanted + surge - total)
         self._scale(current, min(wanted, replicas_wanted(current) + room))
-        ready = sum(_ready(s) for s in (current, *others))
+        # The counts that a set reports lag behind a scale-down; what is on its way out must not be counted on.
+        ready = sum(min(_ready(s), replicas_wanted(s)) for s in (current, *others))
         removable = max(0, ready - (wanted - unavailable))
         for old in others:
             idle = max(0, replicas_wanted(old) - _ready(old))

@@ -1,0 +1,57 @@
+"""One list of several kinds, all of the same moment, for whoever wants a picture and no film.
+
+The first list is a consistent read; the others ask for the very version that it had. Where the server has forgotten
+that version already, or counts differently for a kind, the newest list of that kind is taken instead.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.errors import BadRequest, Gone, Invalid, ServerError
+from moorage.adapters.kube.resources import Resource
+from moorage.adapters.kube.watchstream import ListPage, decode_page
+
+PAGE_SIZE = 1000
+_TIMEOUT_S = 90.0
+
+
+class Lister:
+    """Lists one kind after another; `version` is the moment of the picture, empty before the first list."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self.version = ""
+
+    async def list(self, resource: Resource, *, field_selector: str = "") -> list[msgspec.Raw]:
+        """All objects of a kind, as JSON; raises what the client raises, NotFound for a kind that is not served."""
+        query: dict[str, str | int] = {"limit": PAGE_SIZE}
+        if field_selector:
+            query["fieldSelector"] = field_selector
+        if self.version:
+            exact = {"resourceVersion": self.version, "resourceVersionMatch": "Exact"}
+            try:
+                return await self._all(resource, {**query, **exact})
+            except (BadRequest, Gone, Invalid):
+                pass
+        return await self._all(resource, query)
+
+    async def _all(self, resource: Resource, query: dict[str, str | int]) -> list[msgspec.Raw]:
+        found: list[msgspec.Raw] = []
+        while True:
+            page = await self._page(resource, query)
+            found += page.items or ()
+            self.version = self.version or page.metadata.resource_version
+            if not page.metadata.continue_token:
+                return found
+            # A continued list is of the version that its token names; naming one beside it is an error.
+            query = {name: value for name, value in query.items() if not name.startswith("resourceVersion")}
+            query["continue"] = page.metadata.continue_token
+
+    async def _page(self, resource: Resource, query: dict[str, str | int]) -> ListPage:
+        body = await self._client.request("GET", resource.path(), query=query, timeout_s=_TIMEOUT_S)
+        try:
+            return decode_page(body)
+        except msgspec.DecodeError as failure:
+            raise ServerError(f"the list of {resource.plural} is not what was asked for: {failure}") from failure

@@ -1,0 +1,1 @@
+"""Metrics under kube-scheduler's names, labels and buckets, so that dashboards and alerts made for it work."""

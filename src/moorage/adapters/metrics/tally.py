@@ -1,0 +1,53 @@
+"""A histogram that is cheap to feed.
+
+Several of them are fed for every decision, and prometheus_client's own take 1.4 to 2.9 us an observation (a lock, a
+walk over the bounds) against 0.25 us here. Fed and read by one thread only, so no lock is needed. What is read of it is
+still turned into text by prometheus_client.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+from prometheus_client.utils import floatToGoString
+
+
+class Tally:
+    """Counts observations per bucket; a bucket's upper bound belongs to it."""
+
+    __slots__ = ("_bounds", "_counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.sum = 0.0
+
+    @property
+    def count(self) -> int:
+        """Number of observations."""
+        return sum(self._counts)
+
+    def observe(self, value: float, times: int = 1) -> None:
+        """Count one observation, or several equal ones."""
+        self._counts[bisect_left(self._bounds, value)] += times
+        self.sum += value * times
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Upper bound and number of observations up to it, ending with `+Inf`."""
+        labels = [*(_text(bound) for bound in self._bounds), "+Inf"]
+        return list(zip(labels, map(float, accumulate(self._counts)), strict=True))
+
+
+def _text(bound: float) -> str:
+    text: str = floatToGoString(bound)  # type: ignore[no-untyped-call]
+    return text
+
+
+def exponential_bounds(first: float, factor: float, count: int) -> tuple[float, ...]:
+    """Upper bounds that grow by a factor."""
+    bounds = [first]
+    while len(bounds) < count:
+        bounds.append(bounds[-1] * factor)
+    return tuple(bounds)

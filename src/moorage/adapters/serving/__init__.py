@@ -1,0 +1,1 @@
+"""What a component serves to probes, operators and Prometheus over HTTPS."""

@@ -1,0 +1,100 @@
+"""`moorage explain` on a live cluster: one list of all that the profiles read, one pod judged, nothing written."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFound
+from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
+from moorage.adapters.kube.listing import Lister
+from moorage.app.scheduler import watched_kinds
+from moorage.core.events import Event, PodSeen
+from moorage.core.pods import Pod
+from moorage.engine.engine import EngineSettings
+from moorage.engine.opinion import Opinion, form_opinion
+from moorage.framework.configuration import Configuration
+from moorage.framework.profiles import Profile
+from moorage.wire.errors import WireError
+from moorage.wire.kinds import Kind
+
+_ESSENTIAL = ("Node", "Pod")
+
+
+class ExplainError(Exception):
+    """The cluster cannot be asked; the text is one line."""
+
+
+@dataclass(slots=True)
+class Picture:
+    """A cluster at one moment, as events for an engine."""
+
+    server: str
+    namespace: str
+    """The namespace of the kubeconfig's context."""
+    events: list[Event] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def pods(self) -> list[Pod]:
+        """All pods that have not finished."""
+        return [event.pod for event in self.events if isinstance(event, PodSeen)]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who judges."""
+
+    configuration: Configuration
+    profiles: Sequence[Profile]
+    answers_to_all: bool = False
+
+    def opinion(self, picture: Picture, pod: Pod, now_s: float | None = None) -> Opinion:
+        """What these profiles think of one of the pods."""
+        world = [event for event in picture.events if not (isinstance(event, PodSeen) and event.pod is pod)]
+        now_s = time.time() if now_s is None else now_s
+        return form_opinion(self.profiles, EngineSettings(), world, pod, now_s, answers_to_all=self.answers_to_all)
+
+
+def take_picture(judge: Judge, kubeconfig: str | None) -> Picture:
+    """List all that the profiles read; ExplainError if nodes and pods cannot be listed."""
+    try:
+        return asyncio.run(_listed(judge, kubeconfig))
+    except KubeError as error:
+        raise ExplainError(str(error)) from None
+
+
+async def _listed(judge: Judge, kubeconfig: str | None) -> Picture:
+    connection = judge.configuration.client_connection
+    credentials = load_credentials(kubeconfig, connection.kubeconfig)
+    async with KubeClient(credentials, qps=connection.qps, burst=connection.burst) as client:
+        picture = Picture(client.server, credentials.namespace)
+        lister = Lister(client)
+        for kind in watched_kinds(judge.profiles):
+            await _list_kind(lister, kind, picture)
+    return picture
+
+
+async def _list_kind(lister: Lister, kind: Kind, picture: Picture) -> None:
+    """A kind that the server does not have is an empty one; so is one that we may not see, but that is worth a word."""
+    selector = UNFINISHED_PODS if kind.name == "Pod" else ""
+    try:
+        found = await lister.list(resource_of(kind), field_selector=selector)
+    except (NotFound, Forbidden) as error:
+        if kind.name in _ESSENTIAL:
+            raise ExplainError(f"{picture.server}: cannot list {kind.plural}: {error}") from None
+        if isinstance(error, Forbidden):
+            picture.warnings.append(f"{kind.plural} cannot be listed, so rules that read them see none: {error}")
+        return
+    except ApiError as error:
+        raise ExplainError(f"{picture.server}: cannot list {kind.plural}: {error}") from None
+    intake = KindIntake(kind, picture.events.append)
+    for raw in found:
+        try:
+            intake.upserted(intake.parse(raw))
+        except WireError as error:
+            picture.warnings.append(f"left out, it cannot be read: {error}")

@@ -1,0 +1,67 @@
+"""Equal pods that look at other pods: spread over zones, affinity and anti-affinity.
+
+Each workload is one class of pods, so that the figure says what the rule costs on top of an ordinary decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from moorage.core.affinity import PodAffinity, PodTerm, PreferredPodTerm, SpreadConstraint
+from moorage.core.frozen import FrozenDict
+from moorage.core.pods import Pod, PodTemplate
+from moorage.core.resources import Requests
+from moorage.core.selectors import selector_from_labels
+
+SCHEDULER = "moorage"
+_HOSTNAME = "kubernetes.io/hostname"
+_ZONE = "topology.kubernetes.io/zone"
+_REQUESTS = Requests((("cpu", 100), ("memory", 500 << 20)), 100, 500 << 20)
+
+
+def _pods(name: str, count: int, labels: dict[str, str], **rules: object) -> Iterator[Pod]:
+    template = PodTemplate(
+        scheduler_name=SCHEDULER,
+        requests=_REQUESTS,
+        labels=FrozenDict(labels),
+        **rules,  # type: ignore[arg-type]
+    )
+    for number in range(count):
+        yield Pod(uid=f"{name}-{number}", name=f"{name}-{number}", template=template, requests=_REQUESTS)
+
+
+def spread_pods(count: int) -> Iterator[Pod]:
+    """Pods that must be spread over the zones."""
+    labels = {"app": "spread"}
+    rule = SpreadConstraint(5, _ZONE, hard=True, selector=selector_from_labels(labels))
+    return _pods("spread", count, labels, spread=(rule,))
+
+
+def affinity_pods(count: int) -> Iterator[Pod]:
+    """Pods that must share a zone."""
+    labels = {"app": "affinity"}
+    term = PodTerm(selector_from_labels(labels), _ZONE)
+    return _pods("affinity", count, labels, pod_affinity=PodAffinity((term,)))
+
+
+def anti_affinity_pods(count: int) -> Iterator[Pod]:
+    """Pods of which no two may share a host."""
+    labels = {"app": "anti-affinity"}
+    term = PodTerm(selector_from_labels(labels), _HOSTNAME)
+    return _pods("anti-affinity", count, labels, pod_anti_affinity=PodAffinity((term,)))
+
+
+def preferred_affinity_pods(count: int) -> Iterator[Pod]:
+    """Pods that like to share a zone."""
+    labels = {"app": "preferred"}
+    term = PreferredPodTerm(10, PodTerm(selector_from_labels(labels), _ZONE))
+    return _pods("preferred", count, labels, pod_affinity=PodAffinity((), (term,)))
+
+
+def selector_pods(count: int) -> Iterator[Pod]:
+    """Pods that must be spread over zones and hosts, each with a selector of its own."""
+    for number in range(count):
+        labels = {"app": f"app-{number}"}
+        selector = selector_from_labels(labels)
+        rules = (SpreadConstraint(5, _ZONE, True, selector), SpreadConstraint(1, _HOSTNAME, True, selector))
+        yield from _pods(f"selector-{number}", 1, labels, spread=rules)

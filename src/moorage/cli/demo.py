@@ -1,0 +1,157 @@
+"""`moorage demo`: an embedded cluster of virtual nodes in which something always happens."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moorage.cli.options import Session, common_options, config_option, session_of
+from moorage.cli.output import GOOD, InputError
+
+if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
+    from moorage.sim.demo.picture import Picture
+    from moorage.sim.demo.scenario import Scenario
+    from moorage.sim.demo.stage import Stage
+
+SCENARIO_NAMES = ("default", "rollout", "busy")
+_SECONDS = re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]{1,9})?s?", re.ASCII)
+
+
+class _Seconds(click.ParamType[float]):
+    """A number of seconds above zero."""
+
+    name = "seconds"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, str) and not _SECONDS.fullmatch(value):
+            self.fail(f"{value!r} is not a number of seconds above zero; write for example 30", param, ctx)
+        return float(str(value).removesuffix("s"))
+
+
+@click.command("demo", short_help="Watch pods being placed on virtual nodes; no cluster needed.")
+@click.option(
+    "--scenario",
+    "scenario_name",
+    default=SCENARIO_NAMES[0],
+    show_default=True,
+    metavar="NAME",
+    help=f"What happens: {', '.join(SCENARIO_NAMES)}.",
+)
+@config_option
+@click.option("--duration", "duration_s", type=_Seconds(), metavar="S", help="End by itself after so many seconds.")
+@click.option("--no-browser", is_flag=True, expose_value=False, help="Never open a browser.")
+@common_options
+@click.pass_context
+def command(context: click.Context, scenario_name: str, config_file: str | None, duration_s: float | None) -> int:
+    """Run an embedded cluster of virtual nodes and watch pods being placed, in this terminal.
+
+    Nothing is needed and nothing outside this process is touched. Without a terminal there is one line for each
+    thing that happens. Ctrl-C ends it.
+    """
+    from moorage.cli.profiles import load_reading  # noqa: PLC0415 - numpy and pydantic, not needed for --help
+    from moorage.sim.demo.stage import Stage  # noqa: PLC0415
+    from moorage.sim.rules import rules_of  # noqa: PLC0415
+
+    session = session_of(context)
+    with _stop_signals() as stopped:
+        scenario = _scenario(scenario_name)
+        stage = Stage(scenario, rules_of(load_reading(config_file), seed=0, answers_to_all=True))
+        _play(stage, scenario_name, scenario, session, duration_s, stopped)
+        _say_goodbye(stage, session)
+    return GOOD
+
+
+def _scenario(name: str) -> Scenario:
+    from moorage.sim.demo.scenarios import SCENARIOS  # noqa: PLC0415
+
+    if name not in SCENARIOS:
+        raise InputError([f"--scenario: {name!r} is not a scenario; write one of {', '.join(SCENARIOS)}"])
+    return SCENARIOS[name]
+
+
+def _play(
+    stage: Stage, name: str, scenario: Scenario, session: Session, duration_s: float | None, stopped: list[int]
+) -> None:
+    """Show it on the screen where there is one, else as a log."""
+    from moorage.sim.demo.loop import Pace, play  # noqa: PLC0415
+
+    pace = Pace(time.monotonic, time.sleep)
+    if sys.stdout.isatty():
+        from importlib.metadata import version  # noqa: PLC0415
+
+        from rich.console import Console  # noqa: PLC0415 - only where something is drawn
+
+        from moorage.cli.demo_frame import Title  # noqa: PLC0415
+        from moorage.cli.demo_screen import ScreenView  # noqa: PLC0415
+
+        console = Console(highlight=False)
+        if not console.is_dumb_terminal and session.log_format == "text":
+            with ScreenView(console, Title(version("moorage"), name, scenario.about)) as screen:
+                play(stage, screen, pace, duration_s=duration_s, stopped=lambda: bool(stopped))
+            return
+    from moorage.cli.demo_log import LogView  # noqa: PLC0415
+
+    log = LogView(sys.stdout, log_format=session.log_format, verbosity=session.verbosity)
+    play(stage, log, pace, duration_s=duration_s, stopped=lambda: bool(stopped))
+
+
+@contextmanager
+def _stop_signals() -> Iterator[list[int]]:
+    """The signals that asked for an end so far; a second one does not wait for the end of the current step."""
+    caught: list[int] = []
+
+    def note(number: int, _: object) -> None:
+        if caught:
+            raise KeyboardInterrupt
+        caught.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def _say_goodbye(stage: Stage, session: Session) -> None:
+    """What the demo came to, and where to go from here."""
+    from moorage.sim.demo.picture import take_picture  # noqa: PLC0415
+
+    picture = take_picture(stage)
+    if session.log_format == "json":
+        click.echo(json.dumps(_summary(picture)))
+        return
+    speed = f" ({picture.decisions} decisions of {picture.decision_ms:.2f} ms)" if picture.decisions else ""
+    click.echo(
+        f"\nIn {picture.elapsed_s:.0f} s Moorage placed {_pods(picture.placed)}{speed}; "
+        f"{picture.evicted} evicted, {picture.finished} finished, {picture.waiting_pods} waiting.\n"
+        "\n"
+        "Next, your own cluster, without touching it:\n"
+        "  kubectl get nodes,pods -A -o yaml > cluster.yaml\n"
+        "  moorage simulate -f cluster.yaml --explain\n"
+        "README.md tells the rest."
+    )
+
+
+def _summary(picture: Picture) -> dict[str, Any]:
+    return {
+        "at_s": round(picture.elapsed_s, 3),
+        "what": "summary",
+        "placed": picture.placed,
+        "evicted": picture.evicted,
+        "finished": picture.finished,
+        "waiting": picture.waiting_pods,
+        "decisions": picture.decisions,
+    }
+
+
+def _pods(number: int) -> str:
+    return f"{number} pod{'' if number == 1 else 's'}"

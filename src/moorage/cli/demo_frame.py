@@ -1,0 +1,275 @@
+"""One frame of the demo's live view: exactly as many lines as the terminal has, none wider than it.
+
+Nodes are drawn as rich as there is room for: a line each with bars and pods, several on a line, or one character each.
+Colours are the terminal's own few, chosen to be readable on light and dark; nothing is said by colour alone.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from rich.text import Text
+
+from moorage.sim.demo.happenings import Happening, What, clock_text, main_reason
+from moorage.sim.demo.picture import NodePicture, NodeState, Picture, Waiting
+
+_STYLES = {
+    What.PLACED: "green",
+    What.WAITS: "magenta",
+    What.PREEMPTS: "magenta",
+    What.EVICTED: "red",
+    What.COMPLETE: "cyan",
+    What.FINISHED: "cyan",
+}
+_FULL, _CROWDED = 0.9, 0.7
+_LONGEST_NODE_NAME = 20
+_LEAST_RECENT = 3
+_SMALLEST_HEIGHT = 10
+"""Below this there is room for what happens only."""
+
+
+class Glyphs(NamedTuple):
+    """What bars are made of."""
+
+    full: str
+    empty: str
+    levels: str
+    """From empty to full."""
+
+
+UNICODE = Glyphs("█", "░", "▁▂▃▄▅▆▇█")
+ASCII = Glyphs("#", ".", "01234567")
+
+
+class Title(NamedTuple):
+    """What stands above everything."""
+
+    version: str
+    scenario: str
+    about: str
+
+
+def draw(picture: Picture, title: Title, width: int, height: int, glyphs: Glyphs = UNICODE) -> list[Text]:
+    """The lines of a frame."""
+    lines = [_title_line(picture, title, width), _count_line(picture, width), _story_line(picture)]
+    room = height - len(lines) - 1
+    if height < _SMALLEST_HEIGHT:
+        lines += _recent_lines(picture.recent, max(0, room))
+    else:
+        nodes = _node_lines(picture.nodes, width, room * 3 // 5, glyphs)
+        lines += nodes
+        lines += _below(picture, width, room - len(nodes))
+    lines += [Text() for _ in range(height - len(lines))]
+    del lines[height:]
+    if height > 1:
+        lines[-1] = Text(" Ctrl-C ends", style="dim")
+    for line in lines:
+        line.no_wrap = True
+        line.truncate(width, overflow="ellipsis")
+    return lines
+
+
+def _title_line(picture: Picture, title: Title, width: int) -> Text:
+    line = Text(" Moorage ", style="bold")
+    line.append(title.version)
+    line.append(f"  demo {title.scenario}: {title.about}", style="not bold")
+    clock = f"{clock_text(picture.elapsed_s)} "
+    line.truncate(max(0, width - len(clock) - 1), overflow="ellipsis", pad=True)
+    return line.append(" " + clock, style="bold")
+
+
+def _count_line(picture: Picture, width: int) -> Text:
+    line = Text(" ")
+    for number, word, style in (
+        (picture.placed, "placed", "bold green"),
+        (picture.waiting_pods, "waiting", "bold magenta" if picture.waiting_pods else "bold"),
+        (picture.finished, "finished", "bold"),
+        (picture.evicted, "evicted", "bold"),
+    ):
+        line.append(str(number), style=style).append(f" {word}   ")
+    rate = picture.decisions_per_s
+    line.append(f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}", style="bold").append(" decisions/s")
+    speed = f", {picture.decision_ms:.2f} ms each" if picture.decision_ms else ""
+    return line.append(speed) if line.cell_len + len(speed) <= width else line
+
+
+def _story_line(picture: Picture) -> Text:
+    story = next((each for each in reversed(picture.recent) if each.what is What.STORY), None)
+    return Text(f" > {story.note}" if story else " > the nodes are up", style="bold cyan")
+
+
+# Nodes
+
+
+def _node_lines(nodes: Sequence[NodePicture], width: int, room: int, glyphs: Glyphs) -> list[Text]:
+    """The most telling way of drawing that fits."""
+    drawings: tuple[Callable[[], list[Text]], ...] = (
+        lambda: [Text(), *_node_table(nodes, width, glyphs)],
+        lambda: _node_table(nodes, width, glyphs),
+        lambda: _node_columns(nodes, width, 8, lambda share: _bar(share, 8, glyphs)),
+        lambda: _node_columns(nodes, width, 4, lambda share: Text(f"{share:4.0%}", f"not bold {_load_style(share)}")),
+    )
+    for drawing in drawings:
+        lines = drawing()
+        if len(lines) <= room:
+            return lines
+    return _node_strips(nodes, width, glyphs)[:room]
+
+
+def _node_table(nodes: Sequence[NodePicture], width: int, glyphs: Glyphs) -> list[Text]:
+    """A line for each node: bars for cpu and memory, and whose pods stand on it."""
+    zone_width = max((len(node.zone) for node in nodes), default=0)
+    name_width = min(_LONGEST_NODE_NAME, max((len(node.name) for node in nodes), default=0))
+    bar_width = max(4, min(14, (width - zone_width - name_width) // 7))
+    load_width = bar_width + 5
+    head = f" {'ZONE':<{zone_width}}  {'NODE':<{name_width}}  {'CPU':<{load_width}}  {'MEMORY':<{load_width}}  PODS"
+    lines = [Text(head, style="dim")]
+    for zone, members in groupby(nodes, key=lambda node: node.zone):
+        for number, node in enumerate(members):
+            line = Text(f" {'' if number else zone:<{zone_width}}  ", style="bold")
+            line.append(f"{node.name:<{name_width}.{name_width}}  ", style="not bold")
+            for share in (node.cpu, node.memory):
+                line.append_text(_bar(share, bar_width, glyphs)).append(f" {share:4.0%}  ", style="not bold")
+            if node.state is not NodeState.READY:
+                line.append(f"{node.state.upper()}  ", style="bold red")
+            line.append("  ".join(f"{app} {count}" for app, count in node.pods), style="not bold")
+            lines.append(line)
+    return lines
+
+
+def _node_columns(
+    nodes: Sequence[NodePicture], width: int, load_width: int, load: Callable[[float], Text]
+) -> list[Text]:
+    """Several nodes on a line, each with its cpu drawn by `load`; a zone begins a new line."""
+    name_width = min(_LONGEST_NODE_NAME, max((len(node.name) for node in nodes), default=0))
+    zone_width = max((len(node.zone) for node in nodes), default=0)
+    each = max(1, (width - zone_width - 3) // (name_width + load_width + 3))
+    lines = []
+    for zone, members in groupby(nodes, key=lambda node: node.zone):
+        row = list(members)
+        for start in range(0, len(row), each):
+            line = Text(f" {'' if start else zone:<{zone_width}} ", style="bold")
+            for node in row[start : start + each]:
+                style = "not bold" if node.state is NodeState.READY else "red strike"
+                line.append(" ").append(f"{node.name:<{name_width}.{name_width}}", style=style).append(" ")
+                line.append_text(load(node.cpu)).append(" ")
+            lines.append(line)
+    return lines
+
+
+def _node_strips(nodes: Sequence[NodePicture], width: int, glyphs: Glyphs) -> list[Text]:
+    """One character for each node, as high as its cpu is requested; `x` for a node that takes nothing."""
+    zone_width = max((len(node.zone) for node in nodes), default=0)
+    each = max(1, width - zone_width - 3)
+    lines = []
+    for zone, members in groupby(nodes, key=lambda node: node.zone):
+        row = list(members)
+        for start in range(0, len(row), each):
+            line = Text(f" {'' if start else zone:<{zone_width}}  ", style="bold")
+            for node in row[start : start + each]:
+                level = glyphs.levels[round(node.cpu * (len(glyphs.levels) - 1))]
+                ready = node.state is NodeState.READY
+                line.append(level if ready else "x", style=_load_style(node.cpu) if ready else "red")
+            lines.append(line)
+    return lines
+
+
+def _bar(share: float, width: int, glyphs: Glyphs) -> Text:
+    filled = min(width, round(share * width))
+    bar = Text(glyphs.full * filled, style=f"not bold {_load_style(share)}")
+    return bar.append(glyphs.empty * (width - filled), style="not bold dim default")
+
+
+def _load_style(share: float) -> str:
+    if share >= _FULL:
+        return "red"
+    return "magenta" if share >= _CROWDED else "green"
+
+
+# Waiting pods and what happened
+
+
+def _below(picture: Picture, width: int, room: int) -> list[Text]:
+    """Who waits and why, and what happened lately; the space of the first does not change with every pod."""
+    gap = [Text()] if room > 2 * _LEAST_RECENT + 3 else []
+    waiting_room = max(1, min(8, (room - 2 - 2 * len(gap)) // 3))
+    waiting = _waiting_lines(picture.waiting, width, waiting_room)
+    waiting += [Text()] * (waiting_room - len(waiting))
+    lines = [*gap, _heading("WAITING", "and why"), *waiting, *gap, _heading("LATELY", "newest last")]
+    return lines + _recent_lines(picture.recent, max(0, room - len(lines)))
+
+
+def _heading(word: str, note: str) -> Text:
+    return Text(f" {word}", style="bold").append(f"  {note}", style="not bold dim")
+
+
+def _waiting_lines(waiting: Sequence[Waiting], width: int, room: int) -> list[Text]:
+    """Whole messages where they fit, else without what preemption says, else a line each, else some of them."""
+    if not waiting:
+        return [Text("   no pod waits", style="dim")]
+    for whole in (True, False):
+        lines = [part for group in waiting for part in _wrapped(_waiting_line(group, whole=whole), width)]
+        if len(lines) <= room:
+            return lines
+    lines = [_waiting_line(group, whole=False) for group in waiting]
+    if len(lines) > room > 1:
+        lines[room - 1 :] = [Text(f"   and {_pods(sum(g.more + 1 for g in waiting[room - 1 :]))} more", style="dim")]
+    return lines[:room]
+
+
+def _waiting_line(group: Waiting, *, whole: bool) -> Text:
+    name = group.pod + (f" and {group.more} more" if group.more else "")
+    message = group.message if whole else main_reason(group.message)
+    return Text("   ").append(name, style="magenta").append(f": {message or 'not decided yet'}")
+
+
+def _wrapped(line: Text, width: int) -> list[Text]:
+    """The line in as many as it takes; what is coloured stands at its beginning."""
+    lines = [Text(part) for part in textwrap.wrap(line.plain, max(20, width - 1), subsequent_indent="     ")]
+    lines[0].spans = line.spans
+    return lines
+
+
+def _pods(number: int) -> str:
+    return f"{number} pod{'' if number == 1 else 's'}"
+
+
+def _recent_lines(recent: Iterable[Happening], room: int) -> list[Text]:
+    """The latest of what happened, the newest last."""
+    lines: list[Text] = []
+    for key, group in groupby(reversed(list(recent)), key=_likeness):
+        if len(lines) >= room:
+            break
+        members = list(group)
+        if key is None:
+            lines += [_recent_line(member, member.text) for member in members]
+        else:
+            lines.append(_recent_line(members[-1], _together(members)))
+    return lines[:room][::-1]
+
+
+def _likeness(happening: Happening) -> tuple[object, ...] | None:
+    """What may share a line; None for what always has its own."""
+    if happening.what in (What.STORY, What.PLACED, What.PREEMPTS):
+        return None
+    reason = main_reason(happening.note) if happening.what is What.WAITS else ""
+    return happening.what, happening.at_s, happening.subject.rpartition("-")[0], reason
+
+
+def _together(members: Sequence[Happening]) -> str:
+    first = members[-1]
+    if len(members) == 1:
+        return first.text
+    text = f"{first.subject} and {len(members) - 1} more"
+    return f"{text}: {main_reason(first.note)}" if first.what is What.WAITS else text
+
+
+def _recent_line(happening: Happening, text: str) -> Text:
+    line = Text(f"   {clock_text(happening.at_s):>5}  ", style="dim")
+    if happening.what is What.STORY:
+        return line.append(text, style="not dim bold cyan")
+    line.append(f"{happening.what.value:<9}", style=f"not dim {_STYLES.get(happening.what, 'default')}")
+    return line.append(text, style="not dim default")

@@ -1,0 +1,39 @@
+"""The demo where there is no terminal: one line for each thing that happens, written at once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from moorage.sim.demo.happenings import Happening, What
+from moorage.sim.demo.stage import Stage
+
+RUNNING_VERBOSITY = 2
+"""From here on also told: which pods have begun to run."""
+
+
+class LogView:
+    """Writes happenings as text or JSON lines."""
+
+    def __init__(self, stream: TextIO, *, log_format: str, verbosity: int) -> None:
+        self._stream = stream
+        self._line: Callable[[Happening], str] = _json_line if log_format == "json" else _text_line
+        self._hidden = frozenset() if verbosity >= RUNNING_VERBOSITY else frozenset({What.RUNNING})
+
+    def show(self, _: Stage, happenings: Sequence[Happening]) -> None:
+        """Write what is new."""
+        lines = [self._line(happening) for happening in happenings if happening.what not in self._hidden]
+        if lines:
+            self._stream.write("\n".join(lines) + "\n")
+            self._stream.flush()
+
+
+def _text_line(happening: Happening) -> str:
+    minutes, seconds = divmod(happening.at_s, 60)
+    word = "" if happening.what is What.STORY else happening.what.value
+    return f"{int(minutes)}:{seconds:04.1f}  {word:<9} {happening.text}"
+
+
+def _json_line(happening: Happening) -> str:
+    return json.dumps(happening.document())

@@ -1,0 +1,151 @@
+"""One pod's opinion, printed: as one JSON document, or as a table for people with a sentence that sums it up."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+import msgspec
+
+from moorage.engine.explain import NodeExplanation
+from moorage.engine.opinion import Opinion
+
+SHOWN_NODES = 20
+"""How many nodes a table shows unless all are asked for."""
+_PIPE_WIDTH = 1000
+_LONGEST_LIST = 3
+
+Ranked = Sequence[tuple[str, NodeExplanation]]
+
+
+def write_json(opinion: Opinion, out: TextIO) -> None:
+    """One entry of `pods`, as `moorage simulate --explain -o json` has it."""
+    out.write(msgspec.json.encode(document(opinion)).decode() + "\n")
+
+
+def document(opinion: Opinion) -> dict[str, Any]:
+    """The entry as plain values."""
+    return {
+        "namespace": opinion.namespace,
+        "name": opinion.name,
+        "schedulerName": opinion.scheduler_name,
+        "node": opinion.node,
+        "nominatedNode": opinion.nominated_node,
+        "victims": list(opinion.victims),
+        "message": opinion.message,
+        "explain": {name: _node_document(node) for name, node in opinion.nodes.items()},
+    }
+
+
+def _node_document(node: NodeExplanation) -> dict[str, Any]:
+    if node.rejected:
+        return {"rejected": node.rejected}
+    return {"scores": node.scores, "total": node.total}
+
+
+def write_table(opinion: Opinion, out: TextIO, *, show_all: bool) -> None:
+    """The nodes, best first, and the sentence."""
+    order = ranked(opinion)
+    shown = order if show_all else order[:SHOWN_NODES]
+    if shown:
+        _write_rows([_row(opinion, name, node) for name, node in shown], out)
+        if len(shown) < len(order):
+            out.write(f"... and {len(order) - len(shown)} more nodes; --all shows them\n")
+        out.write("\n")
+    out.write(sentence(opinion) + "\n")
+
+
+def ranked(opinion: Opinion) -> Ranked:
+    """Nodes by falling total, the chosen one before its equals; then the rejected ones by what rejected them."""
+
+    def place(item: tuple[str, NodeExplanation]) -> tuple[Any, ...]:
+        name, node = item
+        return (bool(node.rejected), -node.total, name != opinion.node, str(node.rejected), name)
+
+    return sorted(opinion.nodes.items(), key=place)
+
+
+def sentence(opinion: Opinion) -> str:
+    """What it comes to."""
+    pod = f"{opinion.namespace}/{opinion.name}"
+    if opinion.stands_on is not None:
+        return f"{pod} stands on {opinion.stands_on}, {_standing(opinion)}"
+    if opinion.node is None:
+        return f"{pod} is pending: {opinion.message}"
+    evicted = f" once {_listed(opinion.victims)} made room" if opinion.victims else ""
+    return f"{pod} goes to {opinion.node}{evicted}, {_merit(opinion)}."
+
+
+def _merit(opinion: Opinion) -> str:
+    """Why the chosen node was chosen."""
+    feasible = _feasible(opinion)
+    count = f"{len(opinion.nodes)} node{'' if len(opinion.nodes) == 1 else 's'}"
+    if len(feasible) <= 1:
+        return f"the only one of {count} that fits" if len(opinion.nodes) > 1 else "the only node"
+    best = dict(feasible).get(opinion.node or "")
+    total = best.total if best is not None else 0
+    equals = [name for name, node in feasible if node.total == total and name != opinion.node]
+    tie = f", as much as {_listed(equals)}" if equals else ""
+    return f"which scores {total}{tie}, the best of {len(feasible)} nodes that fit ({count} in all)"
+
+
+def _standing(opinion: Opinion) -> str:
+    """How the node that a bound pod stands on does today."""
+    here = opinion.nodes.get(opinion.stands_on or "")
+    now = f"{opinion.node} would be chosen now" if opinion.node is not None else f"nothing else fits: {opinion.message}"
+    if not opinion.nodes:
+        return f"and would not be attempted now: {opinion.message}"
+    if here is None:
+        return f"which is not there any more; {now}"
+    if here.rejected:
+        reasons = "; ".join(f"{plugin}: {', '.join(said)}" for plugin, said in here.rejected.items())
+        return f"which would reject it now ({reasons}); {now}"
+    feasible = _feasible(opinion)
+    better = [name for name, node in feasible if node.total > here.total]
+    if not better:
+        return f"which still ranks best of {len(feasible)} that fit ({here.total})."
+    best = dict(feasible)[better[0]]
+    return (
+        f"which scores {here.total} and ranks {len(better) + 1} of {len(feasible)} that fit; "
+        f"{better[0]} ranks best now ({best.total})."
+    )
+
+
+def _feasible(opinion: Opinion) -> Ranked:
+    return [(name, node) for name, node in ranked(opinion) if not node.rejected]
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _LONGEST_LIST:
+        return f"{', '.join(names[:_LONGEST_LIST])} and {len(names) - _LONGEST_LIST} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _row(opinion: Opinion, name: str, node: NodeExplanation) -> tuple[str, str, str]:
+    mark = " *" if name == opinion.node else ""
+    if node.rejected:
+        why = "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in node.rejected.items())
+        return (name + mark, "-", why)
+    return (name + mark, str(node.total), " ".join(f"{plugin}={score}" for plugin, score in node.scores.items()))
+
+
+def _write_rows(rows: Sequence[tuple[str, str, str]], out: TextIO) -> None:
+    from io import StringIO  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second, only for this output
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    width = shutil.get_terminal_size().columns if out.isatty() else _PIPE_WIDTH
+    # Rendered apart and written by us: rich would end the process itself when the reader goes away.
+    console = Console(file=StringIO(), force_terminal=out.isatty(), width=width, highlight=False, markup=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("NODE", no_wrap=True, overflow="fold")
+    table.add_column("TOTAL", no_wrap=True, justify="right")
+    table.add_column("WHY", overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    with console.capture() as rendered:
+        console.print(table)
+    out.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())

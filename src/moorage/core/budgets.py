@@ -1,0 +1,56 @@
+"""PodDisruptionBudgets as numbers: which of them cover a pod, and how many disruptions each still allows.
+
+Each budget has a number, its place in the order of the keys. A budget without selector, or with an empty one, covers
+nothing; nor does any budget cover a pod without labels, or one that it counts as disrupted already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from moorage.core.arrays import Ints
+from moorage.core.objects import PodDisruptionBudget
+from moorage.core.pods import Pod, PodTemplate
+
+
+class Budgets:
+    """All budgets of one moment; make a new one when an object has changed."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget] = ()) -> None:
+        self.all = tuple(sorted(budgets, key=lambda budget: budget.key))
+        self.allowed: Ints = np.array([budget.disruptions_allowed for budget in self.all], dtype=np.int64)
+        self._in_namespace: dict[str, list[tuple[int, PodDisruptionBudget]]] = {}
+        for number, budget in enumerate(self.all):
+            if budget.selector.requirements:
+                self._in_namespace.setdefault(budget.namespace, []).append((number, budget))
+        self._of_template: dict[PodTemplate, tuple[int, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    def covering(self, pod: Pod) -> tuple[int, ...]:
+        """Numbers of the budgets that a disruption of this pod would use up."""
+        found = self._of_template.get(pod.template)
+        if found is None:
+            found = self._of_template[pod.template] = self._matching(pod.template)
+        return tuple(number for number in found if pod.name not in self.all[number].disrupted_pods)
+
+    def covers_like(self, other: Budgets) -> bool:
+        """Whether these cover the same pods under the same numbers; what they allow may differ."""
+        return len(self.all) == len(other.all) and all(
+            (a.key, a.selector, a.disrupted_pods) == (b.key, b.selector, b.disrupted_pods)
+            for a, b in zip(self.all, other.all, strict=True)
+        )
+
+    def _matching(self, template: PodTemplate) -> tuple[int, ...]:
+        if not template.labels:
+            return ()
+        candidates = self._in_namespace.get(template.namespace, ())
+        return tuple(number for number, budget in candidates if budget.selector.matches(template.labels))
+
+
+def same_objects(kept: Mapping[str, PodDisruptionBudget], now: Mapping[str, PodDisruptionBudget]) -> bool:
+    """Whether two tables hold the very same values."""
+    return len(kept) == len(now) and all(kept.get(key) is value for key, value in now.items())

@@ -1,0 +1,199 @@
+"""How many pods that a selector matches stand where, without ever scanning pods.
+
+Pods on nodes are grouped by what selectors see of them: namespace, labels, whether they are being deleted. A counter
+for (namespaces, selector) is made on first use from the groups that an index by label pair finds, and from then on
+follows the pod events of its groups. Counters that have not been used for long are dropped.
+
+Invariant: a group counts the pods that stand on known nodes and look so; a counter counts those of its groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeVar
+
+from moorage.core.frozen import FrozenDict
+from moorage.core.pods import Pod
+from moorage.core.selectorindex import SelectorIndex, demanded_pairs
+from moorage.core.selectors import Selector
+from moorage.core.sparsecounts import SparseCounts
+from moorage.core.tally import Tally
+
+K = TypeVar("K")
+
+KEPT_COUNTERS = 8192
+KEPT_BYTES = 64 << 20
+"""Above this, counters are dropped, least recently used first."""
+_IDLE_USES = 1 << 17
+"""A counter is idle once others have been used so many times since."""
+_TRIM_EVERY = 256
+"""Memory is measured each time so many counters have been made."""
+
+
+class Question(NamedTuple):
+    """What a counter counts."""
+
+    namespaces: frozenset[str] | None
+    """None stands for all."""
+    selector: Selector
+    live_only: bool = False
+    """Whether pods that are being deleted do not count."""
+
+
+class LabelGroup:
+    """Pods on nodes that look equal to every selector."""
+
+    __slots__ = ("counters", "deleting", "labels", "namespace", "rows")
+
+    def __init__(self, namespace: str, labels: FrozenDict[str, str], deleting: bool) -> None:
+        self.namespace = namespace
+        self.labels = labels
+        self.deleting = deleting
+        self.rows = SparseCounts()
+        self.counters: dict[PodCounter, None] = {}
+
+
+class PodCounter:
+    """The pods that a question is about, by row and by domain; `dropped` once it no longer follows events."""
+
+    __slots__ = ("dropped", "groups", "question", "tally", "used")
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.tally = Tally()
+        self.groups: dict[LabelGroup, None] = {}
+        self.dropped = False
+        self.used = 0
+
+    def matches(self, group: LabelGroup) -> bool:
+        """Whether the pods of a group count."""
+        namespaces, selector, live_only = self.question
+        if live_only and group.deleting:
+            return False
+        return (namespaces is None or group.namespace in namespaces) and selector.matches(group.labels)
+
+
+class PodCounts:
+    """All groups, and the counters in use."""
+
+    def __init__(self) -> None:
+        self._groups: dict[tuple[str, FrozenDict[str, str], bool], LabelGroup] = {}
+        self._by_namespace: dict[str, dict[LabelGroup, None]] = {}
+        self._by_pair: dict[tuple[str, str, str], dict[LabelGroup, None]] = {}
+        self._counters: dict[Question, PodCounter] = {}
+        self._selectors: SelectorIndex[PodCounter] = SelectorIndex()
+        self._made = 0
+        self._clock = 0
+
+    # --- pod events ---
+
+    def stand(self, pod: Pod, row: int) -> LabelGroup:
+        """A pod stands on a row now; returns the group that it must leave with."""
+        template = pod.template
+        key = (template.namespace, template.labels, pod.deleted_s is not None)
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = self._new_group(LabelGroup(*key))
+        group.rows.add(row, 1)
+        for counter in group.counters:
+            counter.tally.add(row, 1)
+        return group
+
+    def leave(self, group: LabelGroup, row: int) -> None:
+        """A pod of the group left a row."""
+        group.rows.add(row, -1)
+        for counter in group.counters:
+            counter.tally.add(row, -1)
+        if not group.rows.total:
+            self._forget_group(group)
+
+    def _new_group(self, group: LabelGroup) -> LabelGroup:
+        self._by_namespace.setdefault(group.namespace, {})[group] = None
+        for key, value in group.labels.items():
+            self._by_pair.setdefault((group.namespace, key, value), {})[group] = None
+        for counter in self._selectors.candidates(group.labels):
+            if counter.matches(group):
+                group.counters[counter] = None
+                counter.groups[group] = None
+        return group
+
+    def _forget_group(self, group: LabelGroup) -> None:
+        del self._groups[group.namespace, group.labels, group.deleting]
+        _discard(self._by_namespace, group.namespace, group)
+        for key, value in group.labels.items():
+            _discard(self._by_pair, (group.namespace, key, value), group)
+        for counter in group.counters:
+            del counter.groups[group]
+
+    # --- counters ---
+
+    def counter(self, question: Question) -> PodCounter:
+        """The counter for a question, made on first use. Ask again (or call `fresh`) at every decision."""
+        found = self._counters.get(question)
+        if found is None:
+            self._made += 1
+            if len(self._counters) >= KEPT_COUNTERS or self._made % _TRIM_EVERY == 0:
+                self._trim()
+            found = self._counters[question] = self._new_counter(PodCounter(question))
+        return self.fresh(found)
+
+    def fresh(self, counter: PodCounter) -> PodCounter:
+        """The same counter, or a new one in its place if it has been dropped; either way it counts as used."""
+        if counter.dropped:
+            return self.counter(counter.question)
+        self._clock += 1
+        counter.used = self._clock
+        return counter
+
+    def groups(self) -> Iterator[LabelGroup]:
+        """All groups."""
+        return iter(self._groups.values())
+
+    def counters(self) -> Iterator[PodCounter]:
+        """All counters in use."""
+        return iter(self._counters.values())
+
+    def _new_counter(self, counter: PodCounter) -> PodCounter:
+        for group in self._candidates(counter.question):
+            if counter.matches(group):
+                group.counters[counter] = None
+                counter.groups[group] = None
+                counter.tally.add_all(group.rows)
+        self._selectors.add(counter, counter.question.selector)
+        return counter
+
+    def _candidates(self, question: Question) -> Iterator[LabelGroup]:
+        """Every group that may match."""
+        namespaces: Iterable[str] = self._by_namespace if question.namespaces is None else question.namespaces
+        choices = demanded_pairs(question.selector)
+        for namespace in namespaces:
+            if not choices:
+                yield from self._by_namespace.get(namespace, ())
+                continue
+            found = [[self._by_pair.get((namespace, *pair), {}) for pair in pairs] for pairs in choices]
+            for groups in min(found, key=lambda each: sum(map(len, each))):
+                yield from groups
+
+    def _trim(self) -> None:
+        """Drop the counters that nobody has asked for long, and of the others the oldest until they fit."""
+        used = sum(counter.tally.bytes_used for counter in self._counters.values())
+        for counter in sorted(self._counters.values(), key=lambda each: each.used):
+            fits = used <= KEPT_BYTES and len(self._counters) < KEPT_COUNTERS * 7 // 8
+            if fits and self._clock - counter.used < _IDLE_USES:
+                return
+            used -= counter.tally.bytes_used
+            self._drop(counter)
+
+    def _drop(self, counter: PodCounter) -> None:
+        counter.dropped = True
+        del self._counters[counter.question]
+        self._selectors.remove(counter)
+        for group in counter.groups:
+            del group.counters[counter]
+
+
+def _discard(index: dict[K, dict[LabelGroup, None]], key: K, group: LabelGroup) -> None:
+    there = index[key]
+    del there[group]
+    if not there:
+        del index[key]

@@ -1,0 +1,71 @@
+"""Evictions for a preemptor: ordered once, announced when carried out, and the preemptor held until they are done."""
+
+from __future__ import annotations
+
+from moorage.core.commands import Command, DeletePod, PodRef, RecordEvent
+from moorage.core.events import DeleteDone
+from moorage.core.evictions import Released
+from moorage.core.pods import PREEMPTION, Pod
+from moorage.core.state import ClusterState
+from moorage.engine.queue import Place, SchedulingQueue
+
+
+def ref_of(pod: Pod) -> PodRef:
+    """The pod's name beyond doubt."""
+    return PodRef(pod.template.namespace, pod.name, pod.uid)
+
+
+class Evictor:
+    """Orders evictions and follows them; `state.evictions` knows which are on their way."""
+
+    def __init__(self, state: ClusterState, queue: SchedulingQueue) -> None:
+        self._state = state
+        self._queue = queue
+        self._notes: dict[str, RecordEvent] = {}
+        """Victim -> the event that tells of its eviction once that has succeeded."""
+
+    def evict(self, victim: Pod, preemptor: Pod, node: str, commands: list[Command]) -> None:
+        """Delete a pod for another one, unless it is being deleted already."""
+        if victim.deleted_s is not None or not self._state.evictions.order(victim.uid, preemptor.uid):
+            return
+        scheduler = preemptor.template.scheduler_name
+        message = f"{scheduler}: preempting to accommodate a higher priority pod"
+        commands.append(DeletePod(ref_of(victim), PREEMPTION, message, ref_of(preemptor)))
+        self._notes[victim.uid] = preempted_event(victim, preemptor, node)
+
+    def answered(self, event: DeleteDone, now: float, commands: list[Command]) -> None:
+        """A deletion succeeded or failed."""
+        note = self._notes.pop(event.uid, None)
+        if note is not None and event.ok:
+            commands.append(note)
+        self._release(self._state.evictions.answered(event.uid, ok=event.ok), now)
+
+    def leaving(self, uid: str, now: float) -> None:
+        """The deletion mark of a pod was seen."""
+        if self._state.evictions.evicting(uid):
+            self._release(self._state.evictions.answered(uid, ok=True), now)
+
+    def gone(self, uid: str, now: float) -> None:
+        """A pod stands nowhere any more, and needs no room either."""
+        self._release(self._state.evictions.gone(uid), now)
+        self._state.evictions.forget(uid)
+
+    def _release(self, released: list[Released], now: float) -> None:
+        """Let preemptors go; the change that the victims' end brings about wakes those that nobody has woken yet."""
+        for uid, failed in released:
+            entry = self._queue.get(uid)
+            if entry is None:
+                continue
+            if failed:
+                self._queue.retry(entry, now)
+            elif entry.place is Place.GATED:
+                self._queue.wake(entry, now)
+
+
+def preempted_event(victim: Pod, preemptor: Pod, node: str, *, deleted: bool = True) -> RecordEvent:
+    """The event on a victim; one that was not bound yet is sent back to the queue instead of being deleted."""
+    note = f"Preempted by pod {preemptor.uid} on node {node}"
+    if not deleted:
+        note += " before it was bound there"
+    reporter = preemptor.template.scheduler_name
+    return RecordEvent(ref_of(victim), "Normal", "Preempted", "Preempting", note, reporter, ref_of(preemptor))

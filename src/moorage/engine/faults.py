@@ -1,0 +1,41 @@
+"""What plugins raise: an Error status or a line for the log, never the end of the engine or of other pods' attempts."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from moorage.framework.status import Code, Status
+
+_KEPT = 100
+
+
+def describe(error: Exception) -> str:
+    """The error in one line."""
+    first = (str(error).splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+class Faults:
+    """Asks plugins and keeps the latest mistakes; whoever runs the engine logs what `take` returns."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=_KEPT)
+
+    def ask(self, plugin: Any, method: str, *args: Any) -> Any:
+        """What the plugin answers, a Status with code Error if it raises, None if it has no such method."""
+        asked = getattr(plugin, method, None)
+        if asked is None:
+            return None
+        try:
+            return asked(*args)
+        except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+            text = describe(error)
+            self._lines.append(f"plugin {plugin.name}: {method} raised {text}")
+            return Status(Code.ERROR, (text,), plugin.name)
+
+    def take(self) -> list[str]:
+        """The mistakes since the last call, oldest first."""
+        lines = list(self._lines)
+        self._lines.clear()
+        return lines

@@ -1,0 +1,111 @@
+"""One pod judged on a cluster as it is: where it would go, or why nowhere, with every node's part in it.
+
+The very engine that schedules is asked, once, about this pod alone: other waiting pods are left out, but what is
+promised to them counts. Nothing of it reaches a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from moorage.core.commands import DeletePod, PatchPodStatus
+from moorage.core.events import Event, PodSeen
+from moorage.core.pods import PENDING, Pod
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.explain import NodeExplanation, explain
+from moorage.engine.queue import Place
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Point
+from moorage.framework.profiles import Profile
+from moorage.framework.runner import Runner
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """What would become of a pod now."""
+
+    namespace: str
+    name: str
+    scheduler_name: str
+    node: str | None = None
+    nominated_node: str | None = None
+    victims: tuple[str, ...] = ()
+    """Pods that would be evicted for it, as `namespace/name`."""
+    message: str | None = None
+    """Why it has no node; None if it has one."""
+    nodes: Mapping[str, NodeExplanation] = field(default_factory=dict)
+    """Every node by name; empty if the pod would not be attempted at all."""
+    stands_on: str | None = None
+    """The node of a pod that is bound already, and was judged as if it were not."""
+
+
+def form_opinion(
+    profiles: Sequence[Profile],
+    settings: EngineSettings,
+    world: Iterable[Event],
+    pod: Pod,
+    now_s: float,
+    *,
+    answers_to_all: bool = False,
+) -> Opinion:
+    """Judge a pod in a world that is given without it; a bound pod is judged as if it were pending."""
+    stands_on = pod.node
+    if stands_on is not None or pod.finished:
+        pod = _as_pending(pod)
+    explained: dict[str, NodeExplanation] = {}
+
+    def observe(runner: Runner, cycle: Cycle) -> None:
+        explained.update(explain(runner, cycle.state, cycle.pod, cycle.now))
+
+    engine = Engine(profiles, settings, answers_to_all=answers_to_all, observer=observe)
+    engine.handle(world, now_s, budget=0)
+    for entry in [*engine.queue.entries()]:
+        engine.queue.remove(entry.pod.uid)
+    commands, _ = engine.handle([PodSeen(pod)], now_s, budget=1)
+    flight = engine.flights.get(pod.uid)
+    nominated = [each.nominated_node for each in commands if isinstance(each, PatchPodStatus) and each.nominated_node]
+    victims = [f"{each.pod.namespace}/{each.pod.name}" for each in commands if isinstance(each, DeletePod)]
+    return Opinion(
+        pod.namespace,
+        pod.name,
+        pod.template.scheduler_name,
+        node=None if flight is None else flight.node,
+        nominated_node=nominated[-1] if nominated else engine.state.nominations.node_of(pod.uid),
+        victims=tuple(victims),
+        message=waiting_message(engine, pod) if flight is None else None,
+        nodes=explained,
+        stands_on=stands_on,
+    )
+
+
+def _as_pending(pod: Pod) -> Pod:
+    return replace(
+        pod,
+        node=None,
+        nominated_node=None,
+        phase=PENDING,
+        requests=pod.template.requests,
+        started_s=None,
+        deleted_s=None,
+        scheduled_condition=None,
+        preempted=False,
+    )
+
+
+def waiting_message(engine: Engine, pod: Pod) -> str:
+    """Why a pod has no node yet."""
+    runner = engine.runner_of(pod)
+    if runner is None:
+        known = ", ".join(engine.runners)
+        return f"no profile has the scheduler name {pod.template.scheduler_name}; there are: {known}"
+    if pod.deleted_s is not None:
+        return "the pod is being deleted"
+    flight = engine.flights.get(pod.uid)
+    if flight is not None and flight.held_by is not None:
+        return f"{flight.held_by.name} holds the pod on its way to node {flight.node}"
+    entry = engine.queue.get(pod.uid)
+    if entry is None or entry.message or entry.place is not Place.GATED:
+        return "" if entry is None else entry.message
+    answers = (plugin.pre_enqueue(pod) for plugin in runner.profile.at(Point.PRE_ENQUEUE))
+    return ", ".join(answer.message for answer in answers if answer is not None and answer.reasons)

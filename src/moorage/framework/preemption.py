@@ -1,0 +1,264 @@
+"""Which pods would have to go from which node so that a pod fits: kube-scheduler's search, over all nodes at once.
+
+On each node all pods of lower priority are thought away. If the pod fits then, they are let back in one by one as long
+as it still fits: first those whose eviction would break a disruption budget, then the others, the most important ones
+first. Who stays out is a victim. Among the nodes the order of `_rank` decides, and equal ones by the smallest hash.
+
+Two ways lead to the same answer. Where the filters look at nothing but amounts, all nodes are searched together with
+arrays. Otherwise each node is tried inside a statement with every filter asked again; that is slow, so those nodes are
+taken in the order that amounts alone suggest, and the search ends when enough candidates were found.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from moorage.core.arrays import Floats, Ints, Mask, Rows
+from moorage.core.hashing import pod_hash, tie_hashes
+from moorage.core.state import PodRecord
+from moorage.core.victims import Slots, VictimTable
+from moorage.framework.cycle import Cycle
+from moorage.framework.reasons import node_reasons
+from moorage.framework.runner import Judgement, Runner
+
+NO_VICTIMS = "No preemption victims found for incoming pod"
+_LIFT = 1 << 31
+"""Added to each priority in the sum, so that two victims are never better than one for being negative."""
+
+
+class Candidate(NamedTuple):
+    """A node on which the pod fits once these pods are gone, most important first."""
+
+    row: int
+    victims: tuple[PodRecord, ...]
+    violations: int
+    """How many of them break a disruption budget."""
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search found: the best candidate, or why none of the nodes is one."""
+
+    best: Candidate | None = None
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(slots=True)
+class _Field:
+    """The rows of a search, n of them, with their pods of lower priority."""
+
+    rows: Rows
+    priority: Slots
+    start: Floats
+    """Shape (slots, n), like `priority` and the masks."""
+    lower: Mask
+    violating: Mask | None
+
+    def only(self, keep: Mask) -> _Field:
+        """Some of the rows."""
+        if keep.all():
+            return self
+        violating = None if self.violating is None else self.violating[:, keep]
+        return _Field(self.rows[keep], self.priority[:, keep], self.start[:, keep], self.lower[:, keep], violating)
+
+
+class VictimSearch:
+    """One search for one pod. `enough` says how many candidates the slow way looks for."""
+
+    def __init__(self, cycle: Cycle, runner: Runner, table: VictimTable, enough: int) -> None:
+        self._cycle = cycle
+        self._runner = runner
+        self._table = table
+        self._enough = enough
+        self._found = Found()
+
+    def search(self, rows: Rows, skipped: frozenset[str] | None) -> Found:
+        """Look at these rows; `skipped` are the plugins whose Filter is left out for the pod, None if unknown."""
+        ground = self._ground(rows)
+        without = len(rows) - len(ground.rows)
+        if without:
+            self._found.reasons[NO_VICTIMS] += without
+        if not len(ground.rows):
+            return self._found
+        slack, complete = self._runner.slack(self._cycle, ground.rows, skipped or frozenset())
+        taken = {column: self._taken(column, ground) for column in slack}
+        freed = {column: (amounts * ground.lower).sum(axis=0) for column, amounts in taken.items()}
+        slack = {column: amounts + freed[column] for column, amounts in slack.items()}
+        if complete and skipped is not None:
+            self._search_amounts(ground, taken, slack, freed)
+        else:
+            self._search_rows(ground, taken, slack)
+        return self._found
+
+    def _ground(self, rows: Rows) -> _Field:
+        """The rows that have pods of lower priority."""
+        table, state = self._table, self._cycle.state
+        priority = table.priority[:, : state.height] if len(rows) == state.height else table.priority[:, rows]
+        lower = priority < self._cycle.template.priority
+        used = np.flatnonzero(lower.any(axis=1))
+        depth = int(used[-1]) + 1 if len(used) else 0
+        lower = lower[:depth]
+        start = table.start[:depth, : state.height] if len(rows) == state.height else table.start[:depth, rows]
+        whole = _Field(rows, priority[:depth], start, lower, None)
+        has_some: Mask = np.any(lower, axis=0)
+        ground = whole.only(has_some)
+        ground.violating = table.violating(ground.rows, ground.lower)
+        return ground
+
+    def _taken(self, column: int, ground: _Field) -> Slots:
+        """What each pod holds of one resource, shape (slots, n)."""
+        amounts = self._table.amounts[column, : len(ground.lower)]
+        height = self._cycle.state.height
+        return amounts[:, :height] if len(ground.rows) == height else amounts[:, ground.rows]
+
+    # --- all rows at once ---
+
+    def _search_amounts(
+        self, ground: _Field, taken: dict[int, Slots], slack: dict[int, Ints], freed: dict[int, Ints]
+    ) -> None:
+        state = self._cycle.state
+        less = np.zeros((len(state.resources.names), len(ground.rows)), dtype=np.int64)
+        for column, amounts in freed.items():
+            less[column] -= amounts
+        with state.amounts_shifted(ground.rows, less):
+            judgement = self._runner.judge(self._cycle, ground.rows)
+        self._note(judgement)
+        keep = np.isin(ground.rows, judgement.passed, assume_unique=True)
+        if not keep.any():
+            return
+        if not keep.all():
+            ground = ground.only(keep)
+            taken = {column: amounts[:, keep] for column, amounts in taken.items()}
+            slack = {column: amounts[keep] for column, amounts in slack.items()}
+        victims = _reprieve(ground, taken, slack)
+        self._choose(ground, victims)
+
+    def _choose(self, ground: _Field, victims: Mask) -> None:
+        ranks = _rank(ground, victims)
+        best = np.flatnonzero(victims.any(axis=0))
+        for rank in ranks:
+            if len(best) <= 1:
+                break
+            values = rank[best]
+            best = best[values == values.min()]
+        if not len(best):
+            return
+        column = int(best[self._first_by_hash(ground.rows[best])])
+        row = int(ground.rows[column])
+        records = self._table.records[row]
+        gone = tuple(records[slot] for slot in np.flatnonzero(victims[:, column]))
+        self._found.best = Candidate(row, gone, int(ranks[0][column]))
+
+    def _first_by_hash(self, rows: Rows) -> int:
+        """The index of the row that wins a tie."""
+        state = self._cycle.state
+        hashes = state.node_hashes[rows]
+        return int(tie_hashes(pod_hash(state.seed, self._cycle.pod.key), hashes, np.empty_like(hashes)).argmin())
+
+    # --- row by row ---
+
+    def _search_rows(self, ground: _Field, taken: dict[int, Slots], slack: dict[int, Ints]) -> None:
+        """Try rows in the order that amounts suggest; where even those say no only if there is no candidate."""
+        possible: Mask = np.ones(len(ground.rows), dtype=np.bool_)
+        for amounts in slack.values():
+            possible &= amounts >= 0
+        ranks = _rank(ground, _reprieve(ground, taken, slack))
+        hashes = self._cycle.state.node_hashes[ground.rows]
+        order = np.lexsort((hashes, *reversed(ranks[:4]), ~possible))
+        candidates: list[Candidate] = []
+        clean = 0
+        for column in map(int, order):
+            if candidates and not possible[column]:
+                break
+            candidate = self._try(ground, column)
+            if candidate is not None:
+                candidates.append(candidate)
+                clean += not candidate.violations
+                if clean and len(candidates) >= self._enough:
+                    break
+        if candidates:
+            self._choose_tried(candidates)
+
+    def _try(self, ground: _Field, column: int) -> Candidate | None:
+        """One row, inside a statement."""
+        state, row = self._cycle.state, int(ground.rows[column])
+        here = ground.rows[column : column + 1]
+        records = self._table.records[row]
+        slots = [int(slot) for slot in np.flatnonzero(ground.lower[:, column])]
+        broken = ground.violating
+        breaking = {slot for slot in slots if broken is not None and broken[slot, column]}
+        victims: list[int] = []
+        with state.statement():
+            for slot in slots:
+                state.remove_pod(records[slot].pod.uid)
+            judgement = self._runner.judge(self._cycle, here)
+            if not len(judgement.passed):
+                self._note(judgement)
+                return None
+            for slot in sorted(slots, key=lambda slot: (slot not in breaking, slot)):
+                pod = records[slot].pod
+                state.assume(pod, row)
+                if not self._runner.fits(self._cycle, row):
+                    state.remove_pod(pod.uid)
+                    victims.append(slot)
+        if not victims:
+            return None
+        gone = tuple(records[slot] for slot in sorted(victims))
+        return Candidate(row, gone, sum(slot in breaking for slot in victims))
+
+    def _choose_tried(self, candidates: list[Candidate]) -> None:
+        keys = [_key(candidate) for candidate in candidates]
+        best = [candidate for candidate, key in zip(candidates, keys, strict=True) if key == min(keys)]
+        rows = np.array([candidate.row for candidate in best], dtype=np.intp)
+        self._found.best = best[self._first_by_hash(rows)]
+
+    def _note(self, judgement: Judgement) -> None:
+        self._found.reasons.update(node_reasons(judgement))
+        if judgement.refusal is not None:
+            self._found.reasons[judgement.refusal.message] += 1
+
+
+def _reprieve(ground: _Field, taken: dict[int, Slots], slack: dict[int, Ints]) -> Mask:
+    """Who has to go, bool[slots, n], where only amounts count; `slack` is with all of `ground.lower` gone."""
+    left = {column: amounts.copy() for column, amounts in slack.items()}
+    victims: Mask = ground.lower.copy()
+    rounds = [ground.lower] if ground.violating is None else [ground.violating, ground.lower & ~ground.violating]
+    for wanting in rounds:
+        for slot in np.flatnonzero(wanting.any(axis=1)):
+            fits = wanting[slot].copy()
+            for column, amounts in left.items():
+                fits &= amounts >= taken[column][slot]
+            for column, amounts in left.items():
+                np.subtract(amounts, taken[column][slot] * fits, out=amounts)
+            victims[slot] ^= fits
+    return victims
+
+
+def _rank(ground: _Field, victims: Mask) -> tuple[Ints, Ints, Ints, Ints, Floats]:
+    """What decides between nodes, each shape (n,), smaller is better, the first one first.
+
+    Broken budgets, highest priority, sum of priorities, number of victims, and the start of the earliest victim of
+    highest priority, negated: a later one is better. Columns without victims mean nothing.
+    """
+    first = victims.argmax(axis=0)
+    columns = np.arange(victims.shape[1])
+    count = victims.sum(axis=0, dtype=np.int64)
+    violations = np.zeros(len(columns), dtype=np.int64)
+    if ground.violating is not None:
+        violations = (victims & ground.violating).sum(axis=0, dtype=np.int64)
+    total = (ground.priority * victims).sum(axis=0) + count * _LIFT
+    return violations, ground.priority[first, columns], total, count, -ground.start[first, columns]
+
+
+def _key(candidate: Candidate) -> tuple[int, int, int, int, float]:
+    """The same for one candidate."""
+    pods = [record.pod for record in candidate.victims]
+    priorities = [pod.template.priority for pod in pods]
+    top = max(priorities)
+    starts = [pod.started_s for pod in pods if pod.template.priority == top]
+    earliest = min((start for start in starts if start is not None), default=np.inf)
+    return candidate.violations, top, sum(priorities) + len(pods) * _LIFT, len(pods), -earliest

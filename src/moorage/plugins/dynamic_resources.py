@@ -1,0 +1,165 @@
+"""DynamicResources, the safe part: device claims that are allocated are honoured, others keep their pod waiting.
+
+A pod goes only where the devices of all its claims can be used, and is written into the claims before it is bound. A
+claim that nobody has allocated yet, or an extended resource that a DeviceClass stands behind, would have to be
+allocated here; until that is built such a pod is never bound, since its containers could not start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from moorage.core.arrays import Ints, Rows
+from moorage.core.claims import IMPLICIT_EXTENDED_RESOURCE, DeviceClass, ResourceClaim
+from moorage.core.commands import PatchObject, PodRef
+from moorage.core.durations import parse_duration
+from moorage.core.frozen import FrozenDict
+from moorage.core.nodeterms import any_term
+from moorage.core.pods import UNRESOLVED_CLAIM, Pod, PodTemplate
+from moorage.core.resourcenames import is_extended_resource
+from moorage.core.state import ClusterState
+from moorage.framework.arguments import PluginArgs
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Point, Reads
+from moorage.framework.runner import Judgement, Runner
+from moorage.framework.status import SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
+
+CLAIM, DEVICE_CLASS = "ResourceClaim", "DeviceClass"
+_ELSEWHERE = (Reason("resourceclaim not available on the node", resolvable=False),)
+
+
+def _seconds(value: Any) -> float:
+    if not isinstance(value, str):
+        raise ValueError("must be a duration in quotes, such as 10s or 1m30s")  # noqa: TRY004 - pydantic's way
+    return parse_duration(value)
+
+
+class DynamicResourcesArgs(PluginArgs):
+    """How long allocating may take on one node, and how long PreBind waits for claims."""
+
+    filter_timeout: Annotated[float, BeforeValidator(_seconds), Field(ge=0.0)] = 10.0
+    binding_timeout: Annotated[float, BeforeValidator(_seconds), Field(ge=1.0)] = 600.0
+
+
+class DynamicResources(Plugin):
+    """Takes pods with device claims to their devices."""
+
+    name: ClassVar[str] = "DynamicResources"
+    Args: ClassVar[type[PluginArgs]] = DynamicResourcesArgs
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT | What.SELF
+    kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, DEVICE_CLASS})
+
+    def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
+        self.args: DynamicResourcesArgs = args or DynamicResourcesArgs()
+        self._waits = f"{self.name}/deadline"
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
+        """Pods with claims, and those that request what a DeviceClass might stand behind."""
+        if template.claims:
+            return True
+        return bool(state.objects.get(DEVICE_CLASS)) and any(map(_may_be_devices, dict(template.requests.amounts)))
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:
+        """Of claims only the pod's own matter."""
+        if change.kind != CLAIM:
+            return True
+        return any(f"{template.namespace}/{name}" == change.key for name in template.claims)
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        """Refuse pods with claims that are missing, going away or not allocated, or with devices behind a resource."""
+        claims = []
+        for name in cycle.template.claims:
+            claim: ResourceClaim | None = cycle.state.object(CLAIM, f"{cycle.template.namespace}/{name}")
+            problem = _problem(cycle.pod, name, claim)
+            if claim is None or problem is not None:
+                return unresolvable(problem or "")
+            claims.append(claim)
+        backed = _backed(cycle)
+        if backed is not None:
+            return unresolvable(backed)
+        cycle.memo[self.name] = claims
+        return None if claims else SKIP
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        """Reject rows where the devices of a claim cannot be used."""
+        bits: Ints = np.zeros(len(rows), dtype=np.int64)
+        for claim in cycle.memo.get(self.name, ()):
+            if claim.node_terms is not None:
+                bits[~any_term(cycle.state, claim.node_terms, rows)] = 1
+        return Rejections(bits, _ELSEWHERE) if bits.any() else None
+
+    def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Status | None:  # noqa: ARG002
+        """Nothing to make room with; but where PreFilter ended before this plugin, kube-scheduler's message says so."""
+        if judgement.refusal is None:
+            return None
+        names = [plugin.name for plugin in runner.profile.at(Point.PRE_FILTER)]
+        refused_by = judgement.refusal.plugin
+        if refused_by in names and self.name in names and names.index(refused_by) < names.index(self.name):
+            return Status(Code.ERROR, ("not found",))
+        return None
+
+    def reserve(self, cycle: Cycle, row: int) -> Status | None:
+        """Allocated claims can be shared: there is nothing to keep from others."""
+
+    def unreserve(self, cycle: Cycle, row: int) -> None:
+        """A reservation that was written stays: it is of use to the next attempt, and goes with the pod."""
+
+    def pre_bind(self, cycle: Cycle, row: int) -> Status | Hold | None:  # noqa: ARG002 - part of the interface
+        """Write the pod into its claims, and wait until they show it."""
+        if not cycle.template.claims:
+            return None
+        deadline_s = cycle.memo.setdefault(self._waits, cycle.now + self.args.binding_timeout)
+        commands = []
+        for name in cycle.template.claims:
+            claim: ResourceClaim | None = cycle.state.object(CLAIM, f"{cycle.template.namespace}/{name}")
+            problem = _problem(cycle.pod, name, claim)
+            if claim is None or problem is not None:
+                return Status(Code.ERROR, (problem or "",))
+            if not claim.reserved_for_uid(cycle.pod.uid):
+                commands.append(_reservation(cycle.pod, claim))
+        reason = "timed out waiting for the reservation of resourceclaims"
+        return Hold(deadline_s, tuple(commands), reason) if commands else None
+
+
+def _problem(pod: Pod, name: str, claim: ResourceClaim | None) -> str | None:
+    """Why a claim keeps its pod from running anywhere."""
+    if name.startswith(UNRESOLVED_CLAIM):
+        return f'pod "{pod.key}": ResourceClaim not created yet: {name.removeprefix(UNRESOLVED_CLAIM)}'
+    if claim is None:
+        return f'could not find resource claim "{pod.namespace}/{name}"'
+    if claim.deleting:
+        return f'resourceclaim "{name}" is being deleted'
+    if not claim.allocated:
+        return f'resourceclaim "{claim.key}" is not allocated, and this scheduler does not allocate devices'
+    return None
+
+
+def _may_be_devices(resource: str) -> bool:
+    return resource.startswith(IMPLICIT_EXTENDED_RESOURCE) or is_extended_resource(resource)
+
+
+def _backed(cycle: Cycle) -> str | None:
+    """What the pod is told if a DeviceClass stands behind a resource that it requests."""
+    wanted = [name for name, amount in cycle.template.requests.amounts if amount and _may_be_devices(name)]
+    classes: Iterable[DeviceClass] = cycle.state.objects.get(DEVICE_CLASS, {}).values() if wanted else ()
+    for device_class in sorted(classes, key=lambda each: each.name):
+        for name in wanted:
+            if name in device_class.resource_names:
+                return (
+                    f'extended resource "{name}" is backed by DeviceClass "{device_class.name}", and this scheduler '
+                    "does not allocate devices"
+                )
+    return None
+
+
+def _reservation(pod: Pod, claim: ResourceClaim) -> PatchObject:
+    consumer = FrozenDict({"resource": "pods", "name": pod.name, "uid": pod.uid})
+    patch = FrozenDict({"status": FrozenDict({"reservedFor": (consumer,)})})
+    ref = PodRef(pod.namespace, pod.name, pod.uid)
+    return PatchObject(ref, CLAIM, claim.namespace, claim.name, patch, claim.uid, subresource="status")

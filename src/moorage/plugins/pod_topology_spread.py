@@ -1,0 +1,388 @@
+"""PodTopologySpread: pods that a selector matches are spread evenly over the domains of a node label.
+
+Hard constraints (DoNotSchedule) reject domains whose count would exceed the least full one's by more than maxSkew. Soft
+ones (ScheduleAnyway) score emptier domains higher. Pods without constraints of their own get those of the profile, for
+the pods of the same services and controller. Counts come from the state's counters; pods that are being deleted do not
+count, and neither do those on nodes that the constraint's policies leave out.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from pydantic import Field, field_validator, model_validator
+
+from moorage.core.affinity import SpreadConstraint
+from moorage.core.arrays import Floats, Ints, Mask, Rows
+from moorage.core.defaultselector import SOURCE_KINDS, Sources, default_selector, selector_sources
+from moorage.core.domains import DomainColumn, Scope
+from moorage.core.frozen import EMPTY
+from moorage.core.labelnames import is_qualified_name
+from moorage.core.podcounts import PodCounter, PodCounts, Question
+from moorage.core.pods import PodTemplate
+from moorage.core.selectors import NOTHING, Selector
+from moorage.core.sparsecounts import SparseCounts
+from moorage.core.state import ClusterState
+from moorage.framework.arguments import PluginArgs
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.status import SKIP, Reason, Rejections, Status
+
+_MAX_SCORE = 100
+_HOSTNAME = "kubernetes.io/hostname"
+_ZONE = "topology.kubernetes.io/zone"
+_UNEVEN = "node(s) didn't match pod topology spread constraints"
+_REASONS = (Reason(_UNEVEN), Reason(f"{_UNEVEN} (missing required label)", resolvable=False))
+_UNEVEN_BIT, _UNLABELLED_BIT = 1, 2
+_KEPT_PLANS = 8192
+_MANY = np.iinfo(np.int32).max
+_POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
+
+
+class DefaultingType(StrEnum):
+    """Where the constraints of pods without any come from."""
+
+    SYSTEM = "System"
+    LIST = "List"
+
+
+class Action(StrEnum):
+    """What becomes of a pod that cannot be spread."""
+
+    DO_NOT_SCHEDULE = "DoNotSchedule"
+    SCHEDULE_ANYWAY = "ScheduleAnyway"
+
+
+class Policy(StrEnum):
+    """Whether nodes that the pod cannot go to count."""
+
+    HONOR = "Honor"
+    IGNORE = "Ignore"
+
+
+class DefaultConstraint(PluginArgs):
+    """A spread constraint as a pod has it, without selector: that follows from the pod."""
+
+    max_skew: Annotated[int, Field(ge=1)]
+    topology_key: str
+    when_unsatisfiable: Annotated[Action, Field(strict=False)]
+    label_selector: Any = None
+    min_domains: Annotated[int, Field(ge=1)] | None = None
+    node_affinity_policy: Annotated[Policy, Field(strict=False)] = Policy.HONOR
+    node_taints_policy: Annotated[Policy, Field(strict=False)] = Policy.IGNORE
+    match_label_keys: Annotated[tuple[str, ...], Field(strict=False)] = ()
+
+    @field_validator("topology_key")
+    @classmethod
+    def _is_label_key(cls, key: str) -> str:
+        if not is_qualified_name(key):
+            raise ValueError(f"{key!r} is no label key; name a label of the nodes")
+        return key
+
+    @field_validator("label_selector")
+    @classmethod
+    def _is_absent(cls, selector: Any) -> None:
+        if selector is not None:
+            raise ValueError("must not be given, since the selector is deduced for each pod; remove it")
+
+    def constraint(self, selector: Selector) -> SpreadConstraint:
+        """The constraint for the pods that the selector matches."""
+        return SpreadConstraint(
+            max_skew=self.max_skew,
+            topology_key=self.topology_key,
+            hard=self.when_unsatisfiable is Action.DO_NOT_SCHEDULE,
+            selector=selector,
+            min_domains=self.min_domains or 1,
+            honor_node_affinity=self.node_affinity_policy is Policy.HONOR,
+            honor_node_taints=self.node_taints_policy is Policy.HONOR,
+        )
+
+
+_SYSTEM_DEFAULTS = (
+    DefaultConstraint(max_skew=3, topology_key=_HOSTNAME, when_unsatisfiable=Action.SCHEDULE_ANYWAY),
+    DefaultConstraint(max_skew=5, topology_key=_ZONE, when_unsatisfiable=Action.SCHEDULE_ANYWAY),
+)
+
+
+class PodTopologySpreadArgs(PluginArgs):
+    """The constraints of pods without any: kube-scheduler's own (`System`) or those listed here (`List`)."""
+
+    default_constraints: Annotated[tuple[DefaultConstraint, ...], Field(strict=False)] = ()
+    defaulting_type: Annotated[DefaultingType, Field(strict=False)] = DefaultingType.SYSTEM
+
+    @model_validator(mode="after")
+    def _fit_together(self) -> Self:
+        if self.defaulting_type is DefaultingType.SYSTEM and self.default_constraints:
+            raise ValueError("defaultingType is System; write List, or remove defaultConstraints")
+        seen: set[tuple[str, Action]] = set()
+        for number, each in enumerate(self.default_constraints):
+            kind = (each.topology_key, each.when_unsatisfiable)
+            if kind in seen:
+                raise ValueError(f"defaultConstraints[{number}] repeats {{{', '.join(kind)}}}; remove one of them")
+            seen.add(kind)
+        return self
+
+
+class _Rule(NamedTuple):
+    """A constraint of one pod on one state."""
+
+    max_skew: int
+    min_domains: int
+    by_host: bool
+    own: int
+    """1 if the pod itself will count, else 0."""
+    counter: PodCounter
+    labels: DomainColumn
+    """The domains of all nodes."""
+    counted: DomainColumn
+    """The same without the nodes that do not count."""
+
+
+class _Plan(NamedTuple):
+    """What a pod is asked for."""
+
+    sources: Sources | None
+    """What the selector was deduced from; None for constraints of the pod's own."""
+    hard: tuple[_Rule, ...] = ()
+    soft: tuple[_Rule, ...] = ()
+    strict: bool = True
+    """Whether nodes that lack one of the labels stay without score."""
+
+
+class _Prepared(NamedTuple):
+    """What PreScore leaves for Score and normalisation."""
+
+    plan: _Plan
+    ignored: Mask | None
+    """Rows that get no score; None if there are none."""
+
+
+_UNCONCERNED = _Plan(None)
+
+
+class PodTopologySpread(Plugin):
+    """Spreads pods over zones, hosts or any other label."""
+
+    name: ClassVar[str] = "PodTopologySpread"
+    Args: ClassVar[type[PluginArgs]] = PodTopologySpreadArgs
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wakes: ClassVar[What] = (
+        What.NODE_ADDED | What.NODE_REMOVED | What.NODE_LABELS | What.NODE_TAINTS | _POD_CHANGES | What.SELF
+    )
+    kinds: ClassVar[frozenset[str]] = SOURCE_KINDS
+
+    def __init__(self, args: PodTopologySpreadArgs | None = None) -> None:
+        self.args: PodTopologySpreadArgs = args or PodTopologySpreadArgs()
+        self._by_system = self.args.defaulting_type is DefaultingType.SYSTEM
+        self._defaults = _SYSTEM_DEFAULTS if self._by_system else self.args.default_constraints
+        self._counts: PodCounts | None = None
+        self._plans: dict[PodTemplate, _Plan] = {}
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
+        """Whether the pod has constraints, its own or by default."""
+        return self._plan(state, template) is not _UNCONCERNED
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:
+        """A pod helps if it counts, or did before; a node if it has the labels that the hard constraints name."""
+        hard = [constraint for constraint in template.spread if constraint.hard]
+        if change.what & _POD_CHANGES:
+            return _counts_for(template, hard, change)
+        if change.node is None or not change.what & What.NODE_ADDED:
+            return True
+        return all(constraint.topology_key in change.node.labels for constraint in hard)
+
+    # --- Filter ---
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        """Skip pods without hard constraints."""
+        return None if self._plan(cycle.state, cycle.template).hard else SKIP
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        """Reject rows that lack a label or whose domain is too full; the first constraint that fails says why."""
+        state = cycle.state
+        bits: Ints | None = None
+        for rule in self._plan(state, cycle.template).hard:
+            rule.labels.refresh(state)
+            rule.counted.refresh(state)
+            counts = state.pod_counts.fresh(rule.counter).tally.by_domain(rule.counted)
+            highest = rule.max_skew - rule.own + _least(rule, counts)
+            if rule.labels.labelled == state.node_count and counts.peak() <= highest:
+                continue
+            verdicts = (counts.dense(rule.labels.size + 1) > highest).astype(np.int64)
+            verdicts[-1] = _UNLABELLED_BIT
+            found = verdicts.take(state.pick(rule.labels.ids, rows))
+            bits = found if bits is None else np.where(bits == 0, found, bits)
+        return None if bits is None else Rejections(bits, _REASONS)
+
+    # --- Score ---
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
+        """Skip pods without soft constraints; find the rows that get no score."""
+        state = cycle.state
+        plan = self._plan(state, cycle.template)
+        if not plan.soft or not state.node_count:
+            return SKIP
+        ignored: Mask | None = None
+        for rule in plan.soft:
+            rule.labels.refresh(state)
+            if plan.strict and rule.labels.labelled != state.node_count:
+                unlabelled: Mask = state.pick(rule.labels.ids, rows) < 0
+                ignored = unlabelled if ignored is None else ignored | unlabelled
+        cycle.memo[self.name] = _Prepared(plan, ignored)
+        return None
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        """How full the row's domains are, each weighted by how many domains there are."""
+        plan, ignored = self._prepared(cycle, rows)
+        total: Floats | None = None
+        for rule in plan.soft:
+            fullness = _fullness(cycle.state, rule, rows, ignored)
+            total = fullness if total is None else np.add(total, fullness, out=total)
+        if total is None:
+            return np.zeros(len(rows), dtype=np.int64)
+        if ignored is not None:
+            total[ignored] = 0.0
+        total += 0.5
+        return total.astype(np.int64)
+
+    def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
+        """The emptiest row scores highest; rows without score get 0."""
+        ignored = cycle.memo[self.name].ignored
+        valid = scores if ignored is None else scores[~ignored]
+        most = int(valid.max(initial=0))
+        if most == 0:
+            found: Ints = np.full(len(scores), _MAX_SCORE, dtype=np.int64)
+        else:
+            found = np.subtract(most + int(valid.min()), scores)
+            found *= _MAX_SCORE
+            found //= most
+        if ignored is not None:
+            found[ignored] = 0
+        return found
+
+    def _prepared(self, cycle: Cycle, rows: Rows) -> _Prepared:
+        if self.name not in cycle.memo and self.pre_score(cycle, rows) is not None:
+            return _Prepared(_UNCONCERNED, None)
+        prepared: _Prepared = cycle.memo[self.name]
+        return prepared
+
+    # --- what is kept between decisions ---
+
+    def _plan(self, state: ClusterState, template: PodTemplate) -> _Plan:
+        if self._counts is not state.pod_counts:
+            self._counts = state.pod_counts
+            self._plans.clear()
+        sources = None
+        if not template.spread:
+            if not self._defaults:
+                return _UNCONCERNED
+            sources = selector_sources(state, template)
+            if not sources.services and sources.selector is None:
+                return _UNCONCERNED
+        plan = self._plans.get(template)
+        if plan is None or plan.sources != sources:
+            if len(self._plans) >= _KEPT_PLANS:
+                self._plans.clear()
+            plan = self._plans[template] = self._make_plan(state, template, sources)
+        return plan
+
+    def _make_plan(self, state: ClusterState, template: PodTemplate, sources: Sources | None) -> _Plan:
+        constraints = template.spread
+        if sources is not None:
+            selector = default_selector(sources)
+            if not selector.requirements:
+                return _UNCONCERNED
+            constraints = tuple(each.constraint(selector) for each in self._defaults)
+        strict = sources is None or not self._by_system
+        hard = [constraint for constraint in constraints if constraint.hard]
+        soft = [constraint for constraint in constraints if not constraint.hard]
+        return _Plan(
+            sources,
+            tuple(_make_rule(state, template, each, _keys(hard)) for each in hard),
+            tuple(_make_rule(state, template, each, _keys(soft) if strict else ()) for each in soft),
+            strict,
+        )
+
+
+def _keys(constraints: list[SpreadConstraint]) -> tuple[str, ...]:
+    return tuple(sorted({constraint.topology_key for constraint in constraints}))
+
+
+def _make_rule(
+    state: ClusterState, template: PodTemplate, constraint: SpreadConstraint, keys: tuple[str, ...]
+) -> _Rule:
+    affinity = template.node_affinity
+    scope = Scope(
+        tuple(key for key in keys if key != constraint.topology_key),
+        template.node_selector if constraint.honor_node_affinity else EMPTY,
+        affinity.required if constraint.honor_node_affinity and affinity is not None else None,
+        template.tolerations if constraint.honor_node_taints else None,
+    )
+    # A selector without requirements counts no pod here, as in kube-scheduler, though it matches the pod itself.
+    selector = constraint.selector if constraint.selector.requirements else NOTHING
+    return _Rule(
+        constraint.max_skew,
+        constraint.min_domains,
+        constraint.topology_key == _HOSTNAME,
+        int(constraint.selector.matches(template.labels)),
+        state.pod_counts.counter(Question(frozenset({template.namespace}), selector, live_only=True)),
+        state.domains.column(constraint.topology_key),
+        state.domains.column(constraint.topology_key, scope),
+    )
+
+
+def _least(rule: _Rule, counts: SparseCounts) -> int:
+    """The count of the least full domain; 0 while there are fewer domains than wanted."""
+    domains = rule.counted.domain_count()
+    if domains < rule.min_domains or counts.places < domains:
+        return 0
+    return int(counts.dense(rule.counted.size).min(where=rule.counted.present(), initial=_MANY))
+
+
+def _fullness(state: ClusterState, rule: _Rule, rows: Rows, ignored: Mask | None) -> Floats:
+    """One constraint's part of the score, float64[len(rows)]; 0 where the row lacks the label."""
+    tally = state.pod_counts.fresh(rule.counter).tally
+    ids = state.pick(rule.labels.ids, rows)
+    if rule.by_host:
+        scored = len(rows) if ignored is None else len(rows) - int(np.count_nonzero(ignored))
+        found: Floats = np.multiply(state.pick(tally.rows.dense(state.capacity), rows), math.log(scored + 2))
+        found += rule.max_skew - 1
+        if rule.labels.labelled != state.node_count:
+            found[ids < 0] = 0.0
+        return found
+    rule.counted.refresh(state)
+    counts = tally.by_domain(rule.counted).dense(rule.labels.size + 1)
+    table: Floats = np.multiply(counts, math.log(_domains_of(state, rule, ids, ignored) + 2), dtype=np.float64)
+    table += rule.max_skew - 1
+    table[-1] = 0.0
+    return table.take(ids)
+
+
+def _domains_of(state: ClusterState, rule: _Rule, ids: Rows, ignored: Mask | None) -> int:
+    """In how many domains the scored rows are; those without label make one together."""
+    labels = rule.labels
+    if len(ids) == state.node_count and labels.labelled == state.node_count:
+        return labels.domain_count()
+    population = np.bincount((ids if ignored is None else ids.compress(~ignored)) + 1)
+    return int(np.count_nonzero(population))
+
+
+def _counts_for(template: PodTemplate, hard: list[SpreadConstraint], change: Change) -> bool:
+    """Whether a change of a pod changes what the constraints count; unknown constraints may count all."""
+    pods = [pod for pod in (change.pod, change.before) if pod is not None]
+    if not pods:
+        return True
+    if all(pod.namespace != template.namespace for pod in pods):
+        return False
+    if not hard:
+        return True
+    if change.pod is None or change.before is None:
+        return any(constraint.selector.matches(pod.template.labels) for constraint in hard for pod in pods)
+    now, before = change.pod.template.labels, change.before.template.labels
+    deleting = (change.pod.deleted_s is None) != (change.before.deleted_s is None)
+    return any(each.selector.matches(now) != each.selector.matches(before) or
+               (deleting and each.selector.matches(now)) for each in hard)  # fmt: skip

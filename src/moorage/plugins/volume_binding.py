@@ -1,0 +1,235 @@
+"""VolumeBinding: the claims of a pod must have volumes that its node reaches, or get such volumes in time.
+
+Filter asks for each node what the claims would get there (`core.volumematching`). Reserve keeps the volumes and claims
+of the chosen node from other pods, PreBind writes the choice and waits until the volume controllers have bound them
+(`core.volumebinding`). Nodes score by how well the sizes fit: the free capacity that drivers publish, or the static
+volumes that would be taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from moorage.core.arrays import Ints, Rows
+from moorage.core.commands import PodRef
+from moorage.core.pods import Pod, PodTemplate, PodVolume
+from moorage.core.state import ClusterState
+from moorage.core.volumebinding import BindingFailed, Progress, complete, writes
+from moorage.core.volumeindex import CAPACITY, CLAIM, CLASS, CSI_DRIVER, CSI_NODE, VOLUME, Reservation
+from moorage.core.volumematching import Match, PodClaims, class_uses, classify, match
+from moorage.core.volumes import LOST, PersistentVolumeClaim
+from moorage.framework.arguments import PluginArgs
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.status import SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
+
+_FULL = 100
+_CUSTOM_SCORES = 10
+_REASONS = (
+    Reason("node(s) didn't match PersistentVolume's node affinity", resolvable=False),
+    Reason("node(s) didn't find available persistent volumes to bind", resolvable=False),
+    Reason("node(s) did not have enough free storage", resolvable=False),
+    Reason("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", resolvable=False),
+)
+"""In the order of the bits of `Match.bits`."""
+
+
+class UtilizationShapePoint(PluginArgs):
+    """A point of the scoring function: at this utilization in percent, this score out of 10."""
+
+    utilization: Annotated[int, Field(ge=0, le=_FULL)] = 0
+    score: Annotated[int, Field(ge=0, le=_CUSTOM_SCORES)] = 0
+
+
+_DEFAULT_SHAPE = (UtilizationShapePoint(score=_CUSTOM_SCORES), UtilizationShapePoint(utilization=_FULL))
+
+
+class VolumeBindingArgs(PluginArgs):
+    """How long PreBind waits for the volume controllers, and how utilization becomes a score (none given: emptiest)."""
+
+    bind_timeout_seconds: Annotated[int, Field(ge=0)] = 600
+    shape: Annotated[tuple[UtilizationShapePoint, ...], Field(strict=False)] = _DEFAULT_SHAPE
+
+    @field_validator("shape")
+    @classmethod
+    def _rising(cls, shape: tuple[UtilizationShapePoint, ...]) -> tuple[UtilizationShapePoint, ...]:
+        for before, after in pairwise(shape):
+            if before.utilization >= after.utilization:
+                raise ValueError(
+                    f"utilization {after.utilization} follows {before.utilization}; sort the points in increasing order"
+                )
+        return shape or _DEFAULT_SHAPE
+
+
+class VolumeBinding(Plugin):
+    """Sees to it that a pod's claims are bound to volumes that its node reaches."""
+
+    name: ClassVar[str] = "VolumeBinding"
+    Args: ClassVar[type[PluginArgs]] = VolumeBindingArgs
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT
+    kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CAPACITY})
+
+    def __init__(self, args: VolumeBindingArgs | None = None) -> None:
+        self.args: VolumeBindingArgs = args or VolumeBindingArgs()
+        self._scores = _score_table(self.args.shape)
+        self._waits = f"{self.name}/progress"
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
+        """Pods with claims."""
+        return bool(template.volumes) and any(_claimed(template.volumes))
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:
+        """Of claims only the pod's own matter."""
+        if change.kind != CLAIM:
+            return True
+        return any(f"{template.namespace}/{volume.claim}" == change.key for volume in _claimed(template.volumes))
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        """Refuse pods whose claims are missing, lost, going away, or not bound though they should be."""
+        if not cycle.template.volumes:
+            return SKIP
+        claims = []
+        for volume in _claimed(cycle.template.volumes):
+            claim = cycle.state.volumes.claim(f"{cycle.template.namespace}/{volume.claim}")
+            problem = _problem(cycle.pod, volume, claim)
+            if claim is None or problem is not None:
+                return unresolvable(problem or "")
+            claims.append(claim)
+        if not claims:
+            return SKIP
+        sorted_claims = classify(cycle.state, claims)
+        if sorted_claims.immediate:
+            return unresolvable("pod has unbound immediate PersistentVolumeClaims")
+        cycle.memo[self.name] = (sorted_claims, None)
+        return None
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        """Reject rows on which a claim would have no volume."""
+        found = match(cycle.state, self._claims(cycle), rows)
+        cycle.memo[self.name] = (self._claims(cycle), found)
+        return Rejections(found.bits, _REASONS) if found.bits.any() else None
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
+        """Only claims that still get their volumes tell nodes apart."""
+        return None if cycle.template.volumes and self._claims(cycle).waiting else SKIP
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        """The shape's score of the utilization, on average over the storage classes."""
+        found = self._match(cycle, rows)
+        total: Ints = np.zeros(len(rows), dtype=np.int64)
+        classes: Ints = np.zeros(len(rows), dtype=np.int64)
+        for counts, requested, capacity in class_uses(found):
+            full = (capacity == 0) | (requested > capacity)
+            used = np.where(full, _FULL, requested * _FULL // np.maximum(capacity, 1))
+            total += np.where(counts, self._scores[used], 0)
+            classes += counts
+        # Rounded half up, as sums and numbers of classes are not negative.
+        divisor = np.maximum(classes, 1)
+        scores: Ints = (2 * total + divisor) // (2 * divisor)
+        return scores
+
+    def reserve(self, cycle: Cycle, row: int) -> Status | None:
+        """Keep the chosen volumes and claims from other pods."""
+        if not cycle.template.volumes:
+            return None
+        claims = self._claims(cycle)
+        if not claims.waiting:
+            return None
+        found = match(cycle.state, claims, np.array([row], dtype=np.intp))
+        if found.bits[0]:
+            return Status(Code.ERROR, ("the volumes for the chosen node are gone",))
+        bindings, provisions = found.of_position(0)
+        reservation = Reservation(
+            cycle.state.node(row).name,
+            tuple((volume.name, claim) for volume, claim in bindings),
+            tuple(provisions),
+        )
+        cycle.state.volumes.reserve(cycle.pod.uid, reservation)
+        return None
+
+    def unreserve(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
+        """Give everything back; what was written stays, and guides the next attempt."""
+        if cycle.template.volumes:
+            cycle.state.volumes.release(cycle.pod.uid)
+
+    def pre_bind(self, cycle: Cycle, row: int) -> Status | Hold | None:  # noqa: ARG002 - part of the interface
+        """Write the choice, and wait until all claims are bound."""
+        if not cycle.template.volumes:
+            return None
+        reservation = cycle.state.volumes.reservation(cycle.pod.uid)
+        if reservation is None:
+            return None
+        progress: Progress | None = cycle.memo.get(self._waits)
+        if progress is None:
+            pod = PodRef(cycle.template.namespace, cycle.pod.name, cycle.pod.uid)
+            commands = writes(cycle.state, pod, reservation)
+            progress = Progress(reservation, commands, cycle.now + self.args.bind_timeout_seconds)
+            cycle.memo[self._waits] = progress
+        elif cycle.now >= progress.deadline_s:
+            return Status(Code.ERROR, ("binding volumes: context deadline exceeded",))
+        try:
+            if complete(cycle.state, progress):
+                return None
+        except BindingFailed as error:
+            return Status(Code.ERROR, (f"binding volumes: {error}",))
+        return Hold(progress.deadline_s, progress.commands, "binding volumes: context deadline exceeded")
+
+    def post_bind(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
+        """The objects themselves say now what was reserved."""
+        if cycle.template.volumes:
+            cycle.state.volumes.release(cycle.pod.uid)
+
+    def _claims(self, cycle: Cycle) -> PodClaims:
+        known: tuple[PodClaims, Match | None] | None = cycle.memo.get(self.name)
+        return PodClaims() if known is None else known[0]
+
+    def _match(self, cycle: Cycle, rows: Rows) -> Match:
+        """The match for exactly these rows, which Filter may have computed already."""
+        known: tuple[PodClaims, Match | None] | None = cycle.memo.get(self.name)
+        if known is not None and known[1] is not None and np.array_equal(known[1].rows, rows):
+            return known[1]
+        return match(cycle.state, self._claims(cycle), rows)
+
+
+def _claimed(volumes: Iterable[PodVolume]) -> Iterable[PodVolume]:
+    return (volume for volume in volumes if volume.claim is not None)
+
+
+def _problem(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim | None) -> str | None:
+    """Why a claim keeps its pod from running anywhere."""
+    if claim is None:
+        if volume.ephemeral:
+            return f'waiting for ephemeral volume controller to create the persistentvolumeclaim "{volume.claim}"'
+        return f'persistentvolumeclaim "{volume.claim}" not found'
+    if claim.phase == LOST:
+        return f'persistentvolumeclaim "{claim.name}" bound to non-existent persistentvolume "{claim.volume or ""}"'
+    if claim.deleting:
+        return f'persistentvolumeclaim "{claim.name}" is being deleted'
+    if volume.ephemeral and (claim.owner is None or claim.owner.uid != pod.uid):
+        return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
+    return None
+
+
+def _score_table(shape: tuple[UtilizationShapePoint, ...]) -> Ints:
+    """The score for each utilization from 0 to 100, int64[101]: straight between the points, level outside."""
+    return np.array([_score_at(shape, percent) for percent in range(_FULL + 1)], dtype=np.int64)
+
+
+def _score_at(shape: tuple[UtilizationShapePoint, ...], percent: int) -> int:
+    scale = _FULL // _CUSTOM_SCORES
+    if percent <= shape[0].utilization:
+        return shape[0].score * scale
+    for left, right in pairwise(shape):
+        if percent <= right.utilization:
+            rise = (right.score - left.score) * scale * (percent - left.utilization)
+            run = right.utilization - left.utilization
+            # Towards zero, also where the function falls.
+            return left.score * scale + (rise // run if rise >= 0 else -(-rise // run))
+    return shape[-1].score * scale

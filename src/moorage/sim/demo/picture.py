@@ -1,0 +1,148 @@
+"""What can be seen of a demo at one moment: plain values, for whoever draws them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from moorage.adapters.memory.objects import (
+    FINISHED,
+    KubeObject,
+    condition_of,
+    controller_of,
+    metadata_of,
+    spec_of,
+    status_of,
+)
+from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
+from moorage.core.pods import Pod
+from moorage.sim.demo.happenings import Happening, What, main_reason
+from moorage.sim.demo.stage import Stage
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+class NodeState(StrEnum):
+    """What a bystander should know about a node beyond its load."""
+
+    READY = ""
+    CORDONED = "cordoned"
+    NOT_READY = "not ready"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePicture:
+    """One node."""
+
+    name: str
+    zone: str
+    state: NodeState
+    cpu: float
+    """Requested share of what is allocatable, 0 to 1."""
+    memory: float
+    pods: Sequence[tuple[str, int]]
+    """Names of apps and their numbers of pods, sorted by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Pods of one owner that wait for the same reason."""
+
+    pod: str
+    """The first of them."""
+    more: int
+    """How many others there are."""
+    message: str
+    """That of the first; the others' may say something else about preemption."""
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Everything that a view shows."""
+
+    elapsed_s: float
+    nodes: Sequence[NodePicture]
+    """By zone, then by name."""
+    waiting: Sequence[Waiting]
+    """Most important first."""
+    placed: int
+    waiting_pods: int
+    evicted: int
+    finished: int
+    decisions: int
+    decisions_per_s: float
+    decision_ms: float
+    """Wall clock time per decision; 0 where there was none, or no stopwatch."""
+    recent: Sequence[Happening]
+    """Oldest first."""
+
+
+def take_picture(stage: Stage) -> Picture:
+    """The demo as it is now."""
+    entries = list(stage.engine.queue.entries())
+    counts, told = stage.counts, stage.chronicle.counts
+    return Picture(
+        elapsed_s=stage.elapsed_s,
+        nodes=sorted((_node(stage, node) for node in stage.cluster.store.list("Node")), key=_by_zone),
+        waiting=_waiting([(entry.pod, entry.message) for entry in entries]),
+        placed=told[What.PLACED],
+        waiting_pods=len(entries),
+        evicted=told[What.EVICTED],
+        finished=told[What.FINISHED],
+        decisions=counts.decisions,
+        decisions_per_s=stage.decisions_per_s,
+        decision_ms=1000 * counts.deciding_s / counts.decisions if counts.decisions else 0.0,
+        recent=tuple(stage.chronicle.recent),
+    )
+
+
+def _by_zone(node: NodePicture) -> tuple[str, str]:
+    return node.zone, node.name
+
+
+def _node(stage: Stage, node: KubeObject) -> NodePicture:
+    name = str(node["metadata"]["name"])
+    apps = Counter(
+        _app(pod) for pod in stage.cluster.store.pods_on(name) if status_of(pod).get("phase") not in FINISHED
+    )
+    row = stage.engine.state.row_of(name)
+    return NodePicture(
+        name=name,
+        zone=(metadata_of(node).get("labels") or {}).get(ZONE, ""),
+        state=_state(node),
+        cpu=_share(stage, row, CPU_COLUMN),
+        memory=_share(stage, row, MEMORY_COLUMN),
+        pods=sorted(apps.items()),
+    )
+
+
+def _state(node: KubeObject) -> NodeState:
+    if condition_of(node, "Ready").get("status", "True") != "True":
+        return NodeState.NOT_READY
+    return NodeState.CORDONED if spec_of(node).get("unschedulable") else NodeState.READY
+
+
+def _share(stage: Stage, row: int | None, column: int) -> float:
+    """Requested over allocatable, as the scheduler sees it."""
+    if row is None:
+        return 0.0
+    resources = stage.engine.state.resources
+    allocatable = int(resources.allocatable[column, row])
+    return min(1.0, int(resources.requested[column, row]) / allocatable) if allocatable else 0.0
+
+
+def _app(pod: KubeObject) -> str:
+    label = (metadata_of(pod).get("labels") or {}).get("app")
+    owner = controller_of(pod)
+    return str(label or (owner or {}).get("name") or pod["metadata"]["name"])
+
+
+def _waiting(pods: Sequence[tuple[Pod, str]]) -> list[Waiting]:
+    """One entry per owner and reason."""
+    groups: dict[tuple[object, str], list[tuple[str, str]]] = {}
+    for pod, message in sorted(pods, key=lambda pair: -pair[0].template.priority):
+        group = groups.setdefault((pod.template.owner or pod.uid, main_reason(message)), [])
+        group.append((pod.name, message))
+    return [Waiting(group[0][0], len(group) - 1, group[0][1]) for group in groups.values()]

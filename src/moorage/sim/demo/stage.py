@@ -1,0 +1,151 @@
+"""The stage: an embedded cluster, the engine that decides for it, and a scenario that keeps both busy.
+
+`advance` is the only way on. It goes from moment to moment (acts, timers of the cluster, wake-ups of the engine), so
+what happens does not depend on how large the caller's steps are: same scenario, seed and rules, same demo.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from moorage.adapters.memory.cluster import LIFELIKE, EmbeddedCluster
+from moorage.adapters.memory.runner import CommandRunner
+from moorage.core.commands import Bind, Command, RecordEvent
+from moorage.core.events import BindDone, BindOutcome, Event
+from moorage.engine.engine import Engine
+from moorage.engine.explain import explain
+from moorage.framework.cycle import Cycle
+from moorage.framework.runner import Runner
+from moorage.sim.demo.chronicle import Chronicle
+from moorage.sim.demo.happenings import Happening
+from moorage.sim.demo.scenario import Scenario
+from moorage.sim.feed import Feed
+from moorage.sim.simulation import Rules
+
+RATE_WINDOW_S = 5.0
+_MOST_ROUNDS = 1000
+"""Rounds of deciding and carrying out within one moment; more would mean that somebody undoes what others do."""
+_KEPT_EVENTS = 200
+
+
+@dataclass(slots=True)
+class Counts:
+    """How much there was to decide."""
+
+    decisions: int = 0
+    """Attempts, successful or not."""
+    deciding_s: float = 0.0
+    """Wall clock time that the engine spent on them."""
+
+
+class Stage:
+    """One demo on its way; times are in seconds since its start."""
+
+    def __init__(
+        self, scenario: Scenario, rules: Rules, *, stopwatch_s: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.cluster = EmbeddedCluster(LIFELIKE, seed=rules.settings.seed)
+        self.engine = Engine(rules.profiles, rules.settings, answers_to_all=True, observer=self._observe)
+        self.counts = Counts()
+        self._began_s = self.cluster.now_s
+        self.chronicle = Chronicle(self.cluster, self._began_s)
+        self._runner = CommandRunner(self.cluster.store, keep_events=_KEPT_EVENTS)
+        self._stopwatch_s = stopwatch_s
+        self._scores: dict[str, dict[str, int]] = {}
+        """Uid of a pod that is being decided on -> total score of each node that fits."""
+        self._explaining_s = 0.0
+        self._decided_s: deque[float] = deque()
+        self._wake_s: float | None = None
+        self._acts = scenario.acts()
+        self._next_act = next(self._acts, None)
+        for node in scenario.nodes:
+            self.cluster.create(node)
+        self._feed = Feed(self.cluster)
+
+    @property
+    def elapsed_s(self) -> float:
+        """How far the demo has come."""
+        return self.cluster.now_s - self._began_s
+
+    @property
+    def decisions_per_s(self) -> float:
+        """Of the last few seconds."""
+        since_s = self.elapsed_s - RATE_WINDOW_S
+        while self._decided_s and self._decided_s[0] < since_s:
+            self._decided_s.popleft()
+        return len(self._decided_s) / RATE_WINDOW_S
+
+    def advance(self, to_s: float) -> Sequence[Happening]:
+        """Let everything happen that is due until then; what did."""
+        while (next_s := self._next_s()) <= to_s:
+            self.cluster.advance(self._began_s + max(next_s, self.elapsed_s))
+            self._perform(next_s)
+            self._settle()
+        self.cluster.advance(max(self.cluster.now_s, self._began_s + to_s))
+        return self.chronicle.take()
+
+    def _next_s(self) -> float:
+        """The next moment at which something happens."""
+        times = [self.cluster.next_s, self._wake_s]
+        due_s = min((moment for moment in times if moment is not None), default=float("inf")) - self._began_s
+        return due_s if self._next_act is None else min(due_s, self._next_act[0])
+
+    def _perform(self, until_s: float) -> None:
+        """The acts that are due, each with everyone's reaction before the next one."""
+        while self._next_act is not None and self._next_act[0] <= until_s:
+            _, cycle, act = self._next_act
+            if act.story:
+                self.chronicle.tell(act.story)
+            for deed in act.deeds:
+                deed(self.cluster, cycle)
+            self._settle()
+            self._next_act = next(self._acts, None)
+
+    def _settle(self) -> None:
+        """Decide, carry out and let everyone react until nobody has anything left to do at this moment."""
+        answers: list[Event] = []
+        for _ in range(_MOST_ROUNDS):
+            self.cluster.step()
+            self.chronicle.follow()
+            seen = self._feed.pull()
+            due = self._wake_s is not None and self._wake_s <= self.cluster.now_s
+            if not seen and not answers and not due:
+                break
+            answers = self._decide([*answers, *seen])
+
+    def _decide(self, events: list[Event]) -> list[Event]:
+        """One call of the engine; the answers to its commands."""
+        self._explaining_s = 0.0
+        before_s = self._stopwatch_s()
+        commands, self._wake_s = self.engine.handle(events, self.cluster.now_s)
+        self.counts.deciding_s += self._stopwatch_s() - before_s - self._explaining_s
+        answers = [answer for command in commands if (answer := self._carry_out(command)) is not None]
+        self._scores.clear()
+        return answers
+
+    def _carry_out(self, command: Command) -> Event | None:
+        answer = self._runner.run(command)
+        if isinstance(command, Bind) and isinstance(answer, BindDone):
+            if answer.outcome is BindOutcome.BOUND:
+                scores = self._scores.get(command.pod.uid, {})
+                self.chronicle.placed(command, scores, self.engine.state.node_count)
+        elif isinstance(command, RecordEvent) and command.reason == "FailedScheduling":
+            self.chronicle.waits(command)
+        elif isinstance(command, RecordEvent) and command.reason == "Preempted":
+            self.chronicle.preempts(command)
+        return answer
+
+    def _observe(self, runner: Runner, cycle: Cycle) -> None:
+        """Remember how the nodes score: the engine itself keeps only the winner."""
+        before_s = self._stopwatch_s()
+        try:
+            found = explain(runner, cycle.state, cycle.pod, cycle.now)
+        except Exception:  # noqa: BLE001 - a plugin's fault; the attempt itself will meet it and say so in its message
+            found = {}
+        self._scores[cycle.pod.uid] = {name: node.total for name, node in found.items() if not node.rejected}
+        self.counts.decisions += 1
+        self._decided_s.append(self.elapsed_s)
+        self._explaining_s += self._stopwatch_s() - before_s

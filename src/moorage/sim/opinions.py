@@ -1,0 +1,76 @@
+"""`moorage explain` on files: a pending pod as the simulation places it, a bound one judged as if it were pending."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
+from moorage.adapters.memory.errors import ApiError
+from moorage.core.events import PodSeen
+from moorage.core.pods import Pod
+from moorage.engine.explain import NodeExplanation
+from moorage.engine.opinion import Opinion, form_opinion
+from moorage.sim.feed import Feed
+from moorage.sim.inputs import ClusterInput
+from moorage.sim.outcome import Outcome, PodStory
+from moorage.sim.simulation import Rules, SimulationError, by_node_name, simulate, start_time_s
+
+
+class UnknownPodError(LookupError):
+    """There is no such pod; `known` are those that there are, as `namespace/name`."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        super().__init__("no such pod")
+        self.known = sorted(set(known))
+
+
+def opinion_from_files(given: ClusterInput, rules: Rules, namespace: str, name: str) -> Opinion:
+    """What becomes of a pod of the input, or of one that a controller of the input makes.
+
+    Raises `SimulationError` if something in the input cannot be read, `UnknownPodError` if there is no such pod.
+    """
+    if given.problems:
+        raise SimulationError(given.problems)
+    cluster = EmbeddedCluster(SIMULATION, seed=rules.settings.seed, start_s=start_time_s(given.objects))
+    try:
+        cluster.load(by_node_name(given.objects))
+    except ApiError as error:
+        raise SimulationError([error.message]) from error
+    cluster.step()
+    world = Feed(cluster).pull()
+    pods = {event.pod.key: event.pod for event in world if isinstance(event, PodSeen)}
+    pod = pods.get(f"{namespace}/{name}")
+    if pod is None or not _is_placed(pod):
+        return _simulated(given, rules, f"{namespace}/{name}", pods)
+    others = [event for event in world if not (isinstance(event, PodSeen) and event.pod is pod)]
+    return form_opinion(rules.profiles, rules.settings, others, pod, cluster.now_s, answers_to_all=rules.answers_to_all)
+
+
+def _is_placed(pod: Pod) -> bool:
+    return pod.node is not None or pod.finished
+
+
+def _simulated(given: ClusterInput, rules: Rules, key: str, known: Iterable[str]) -> Opinion:
+    """The pod as the whole simulation leaves it: those that come before it take their places first."""
+    outcome = simulate(given, rules, explain_only=key)
+    for story in outcome.pods:
+        if story.key == key:
+            return _opinion(story, outcome)
+    raise UnknownPodError([*known, *(story.key for story in outcome.pods)])
+
+
+def _opinion(story: PodStory, outcome: Outcome) -> Opinion:
+    documents = outcome.explanations.of(story.uid) if outcome.explanations is not None else {}
+    return Opinion(
+        story.namespace,
+        story.name,
+        story.scheduler_name,
+        node=story.node,
+        nominated_node=story.nominated_node,
+        victims=tuple(story.victims),
+        message=story.message,
+        nodes={
+            name: NodeExplanation(document.get("rejected", {}), document.get("scores", {}))
+            for name, document in documents.items()
+        },
+    )

@@ -1,0 +1,56 @@
+"""What a simulation found out, as values: the stories of the pods and the load of the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from moorage.sim.explanations import Explanations
+
+
+@dataclass(slots=True)
+class PodStory:
+    """What became of a pod that was pending at the start, or came up since."""
+
+    uid: str
+    namespace: str
+    name: str
+    scheduler_name: str
+    place: tuple[int, int]
+    owned: bool
+    node: str | None = None
+    nominated_node: str | None = None
+    victims: list[str] = field(default_factory=list)
+    message: str | None = None
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLoad:
+    """What stands on a node in the end."""
+
+    pods: int
+    requested: Mapping[str, str]
+    """Resource -> canonical quantity; cpu and memory always, others where something is requested."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The whole result of a simulation."""
+
+    pods: Sequence[PodStory]
+    """In the order of the input."""
+    evictions: Sequence[str]
+    nodes: Mapping[str, NodeLoad]
+    ignored: Mapping[str, int]
+    warnings: Sequence[str]
+    explanations: Explanations | None = None
+
+    @property
+    def pending(self) -> int:
+        """How many pods have no node."""
+        return sum(1 for pod in self.pods if pod.node is None)

@@ -1,0 +1,175 @@
+"""The scheduler's metrics: kube-scheduler's names, labels and buckets, fed by what goes in and out of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from moorage.adapters.metrics.registry import MetricsPage
+from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
+from moorage.adapters.metrics.tally import Tally, exponential_bounds
+from moorage.core.commands import Bind, Command
+from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodGone, PodSeen
+from moorage.engine.engine import Engine
+from moorage.framework.configuration import Configuration
+from moorage.framework.profiles import build_profiles
+from moorage.framework.registry import Registry
+from moorage.plugins.builtin import BUILTIN
+from moorage.testing import make_node, make_pod
+
+PROFILE = "moorage"
+FAILURE = "ScheduleAttemptFailure"
+
+
+class Bench:
+    """An engine whose calls are metered. Each takes a millisecond; the engine's time is moved by hand."""
+
+    def __init__(self) -> None:
+        self.engine = Engine(build_profiles(Configuration(), Registry(BUILTIN)))
+        self.metrics = SchedulerMetrics(self.engine)
+        self.now_s = 1000.0
+        self.page = MetricsPage(self.metrics)
+
+    def turn(self, *events: Event, pause_s: float = 0.0) -> Sequence[Command]:
+        self.now_s += pause_s
+        commands, _ = self.engine.handle(events, self.now_s)
+        self.metrics.observe(Turn(events, commands, self.now_s, self.now_s, self.now_s + 0.001))
+        return commands
+
+    def bind(self, *events: Event, outcome: BindOutcome = BindOutcome.BOUND, took_s: float = 0.05) -> None:
+        """Take events over, and answer the one bind that follows from them."""
+        (bind,) = [command for command in self.turn(*events) if isinstance(command, Bind)]
+        self.turn(BindDone(bind.pod.uid, outcome, bind.node), pause_s=took_s)
+
+    def value(self, name: str, **labels: str) -> float | None:
+        """A sample of the page, None if there is none."""
+        text, _ = self.page.render("")
+        for family in text_string_to_metric_families(text.decode()):
+            for sample in family.samples:
+                if sample.name == name and sample.labels == labels:
+                    return sample.value
+        return None
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def pod(name: str, cpu: str = "1", **fields: object) -> PodSeen:
+    return PodSeen(make_pod(name, cpu=cpu, scheduler_name=PROFILE, **fields))  # type: ignore[arg-type]
+
+
+def test_a_scheduled_pod_counts_when_it_is_bound(bench: Bench) -> None:
+    """The attempt lasts from the decision to the answer of the bind."""
+    commands = bench.turn(NodeSeen(make_node("n")), pod("a"))
+    assert bench.value("scheduler_schedule_attempts_total", result="scheduled", profile=PROFILE) is None
+    (bind,) = [command for command in commands if isinstance(command, Bind)]
+    bench.turn(BindDone(bind.pod.uid, BindOutcome.BOUND, "n"), pause_s=0.05)
+    labels = {"result": "scheduled", "profile": PROFILE}
+    duration = "scheduler_scheduling_attempt_duration_seconds"
+    assert bench.value("scheduler_schedule_attempts_total", **labels) == 1
+    assert bench.value(f"{duration}_count", **labels) == 1
+    assert bench.value(f"{duration}_sum", **labels) == pytest.approx(0.05)
+    assert bench.value(f"{duration}_bucket", **labels, le="0.032") == 0
+    assert bench.value(f"{duration}_bucket", **labels, le="0.064") == 1
+    assert bench.value("scheduler_scheduling_algorithm_duration_seconds_sum") == pytest.approx(0.001)
+    assert bench.value("scheduler_pod_scheduling_attempts_sum") == 1
+    assert bench.value("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="1") == 1
+
+
+def test_failed_attempts_count_by_result(bench: Bench) -> None:
+    """No node is unschedulable, a refused bind is an error; what a pod went through shows once it is bound."""
+    bench.turn(pod("a"))
+    assert bench.value("scheduler_schedule_attempts_total", result="unschedulable", profile=PROFILE) == 1
+    assert bench.value("scheduler_queue_incoming_pods_total", queue="unschedulable", event=FAILURE) == 1
+    bench.bind(NodeSeen(make_node("n")), outcome=BindOutcome.FAILED)
+    assert bench.value("scheduler_schedule_attempts_total", result="error", profile=PROFILE) == 1
+    assert bench.value("scheduler_queue_incoming_pods_total", queue="backoff", event=FAILURE) == 1
+    bench.now_s += 30
+    bench.bind()
+    assert bench.value("scheduler_schedule_attempts_total", result="scheduled", profile=PROFILE) == 1
+    assert bench.value("scheduler_pod_scheduling_attempts_sum") == 3
+    sli_s = bench.value("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="3")
+    assert sli_s == pytest.approx(30.1), "from the moment it was first ready to be tried"
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(lambda uid: [BindDone(uid, BindOutcome.GONE)], id="gone"),
+        pytest.param(lambda uid: [BindDone(uid, BindOutcome.ELSEWHERE, "m")], id="bound by somebody else"),
+        pytest.param(lambda uid: [PodGone(uid), BindDone(uid, BindOutcome.BOUND, "n")], id="deleted on the way"),
+    ],
+)
+def test_an_attempt_without_outcome_is_not_counted(bench: Bench, end: Callable[[str], list[Event]]) -> None:
+    """And nothing of it is kept."""
+    seen = pod("a")
+    bench.turn(NodeSeen(make_node("n")), seen)
+    for event in end(seen.pod.uid):
+        bench.turn(event)
+    assert bench.value("scheduler_schedule_attempts_total", result="scheduled", profile=PROFILE) is None
+    assert not bench.metrics._bindings
+
+
+def test_sizes_are_those_of_the_moment(bench: Bench) -> None:
+    """Pending pods by queue, and what the cache holds."""
+    bench.turn(NodeSeen(make_node("n", cpu="4")), pod("bound", node="n"), pod("held", gates=["g"]), pod("huge", "64"))
+    bench.turn(pod("on-its-way"))
+    want = {"active": 0, "backoff": 0, "unschedulable": 1, "gated": 1, "incomplete": 0, "pending": 0}
+    assert {queue: bench.value("scheduler_pending_pods", queue=queue) for queue in want} == want
+    cache = {"assumed_pods": 1, "pods": 2, "nodes": 1}
+    assert {name: bench.value("scheduler_cache_size", type=name) for name in cache} == cache
+
+
+def test_newcomers_are_counted_once(bench: Bench) -> None:
+    """However often a pod is seen; gated ones count among the unschedulable, as in kube-scheduler."""
+    plain, gated = pod("a"), pod("b", gates=["g"])
+    bench.turn(plain, PodSeen(replace(plain.pod, generation=2)), gated)
+    bench.turn(plain, gated, pause_s=1)
+    assert bench.value("scheduler_queue_incoming_pods_total", queue="active", event="UnscheduledPodAdd") == 1
+    assert bench.value("scheduler_queue_incoming_pods_total", queue="unschedulable", event="UnscheduledPodAdd") == 1
+
+
+def test_how_long_a_pod_was_gated_is_not_held_against_the_scheduler(bench: Bench) -> None:
+    """The service level counts from the moment the pod could be tried."""
+    gated = pod("a", gates=["g"])
+    bench.turn(NodeSeen(make_node("n")), gated)
+    bench.now_s += 3600
+    bench.bind(PodSeen(replace(gated.pod, gates=())))
+    sli_s = bench.value("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="1")
+    assert sli_s == pytest.approx(0.05)
+
+
+def test_many_attempts_share_a_label(bench: Bench) -> None:
+    """From fifteen on the label does not tell them apart."""
+    bench.bind(NodeSeen(make_node("n")), pod("a"), outcome=BindOutcome.FAILED)
+    for _ in range(16):
+        bench.now_s += 30
+        bench.bind(outcome=BindOutcome.FAILED)
+    bench.now_s += 30
+    bench.bind()
+    assert bench.value("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="15+") == 1
+
+
+def test_the_page_has_the_process_too_and_both_formats(bench: Bench) -> None:
+    """Text for everyone, OpenMetrics for those who ask for it."""
+    text, content_type = bench.page.render("")
+    assert content_type.startswith("text/plain")
+    assert b"process_cpu_seconds_total" in text
+    assert b"_created" not in text
+    text, content_type = bench.page.render("application/openmetrics-text; version=1.0.0")
+    assert content_type.startswith("application/openmetrics-text")
+    assert text.endswith(b"# EOF\n")
+
+
+def test_a_bound_belongs_to_its_bucket() -> None:
+    """As in Prometheus: less than or equal."""
+    tally = Tally(exponential_bounds(1, 2, 3))
+    for value in (0.5, 1, 1.5, 4, 5):
+        tally.observe(value)
+    assert tally.buckets() == [("1.0", 2), ("2.0", 3), ("4.0", 4), ("+Inf", 5)]
+    assert (tally.count, tally.sum) == (5, 12)

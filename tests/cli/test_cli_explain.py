@@ -1,0 +1,217 @@
+"""`moorage explain`: one pod, every node, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from moorage.bench.controlplane import ControlPlane
+from moorage.cli.explain_report import SHOWN_NODES
+from moorage.cli.main import run
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: ours}]
+"""
+
+
+def node(name: str, cpu: str = "4", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": spec,
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "10"}, "capacity": {"cpu": cpu}},
+    }
+
+
+def pod(name: str, cpu: str = "1", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+TAINTED: dict[str, Any] = {"taints": [{"key": "dedicated", "value": "db", "effect": "NoSchedule"}]}
+CLUSTER = [
+    node("small", "2"),
+    node("large", "8"),
+    node("reserved", **TAINTED),
+    pod("old", nodeName="small"),
+    pod("new"),
+    pod("huge", "100"),
+    pod("gated", schedulingGates=[{"name": "example.com/wait"}]),
+    {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "web"}},
+            "template": {"metadata": {"labels": {"app": "web"}}, "spec": pod("x")["spec"]},
+        },
+    },
+]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all(CLUSTER))
+    return str(file)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """What the command prints on stdout when all is well."""
+    assert run(["explain", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def entry(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(printed(capsys, *arguments, "-o", "json"))
+    return document
+
+
+@pytest.mark.parametrize("name", ["new", "huge", "gated", "web-1"])
+def test_a_pending_pod_is_the_entry_that_simulate_prints(
+    cluster: str, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Both commands answer the same question, controllers' pods included."""
+    assert run(["simulate", "-f", cluster, "--explain", "-o", "json"]) == 0
+    simulated = {each["name"]: each for each in json.loads(capsys.readouterr().out)["pods"]}
+    assert entry(capsys, name, "-f", cluster) == simulated[name]
+
+
+def test_nodes_stand_best_first_with_scores_or_reasons(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The chosen node is marked and stands on top, rejected ones come last, and the last line sums it up."""
+    lines = printed(capsys, "new", "-f", cluster).splitlines()
+    assert [line.split()[0] for line in lines[:4]] == ["NODE", "large", "small", "reserved"]
+    assert lines[1].split()[1] == "*"
+    assert "NodeResourcesFit=" in lines[1]
+    assert lines[3].split(maxsplit=2)[1:] == ["-", "TaintToleration: node(s) had untolerated taint(s)"]
+    assert lines[-1].startswith("default/new goes to large, which scores ")
+    assert lines[-1].endswith("the best of 2 nodes that fit (3 nodes in all).")
+
+
+def test_a_pod_that_fits_nowhere_says_so_as_kube_scheduler_does(
+    cluster: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The sentence is the message of the PodScheduled condition."""
+    last = printed(capsys, "huge", "-f", cluster).splitlines()[-1]
+    want = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
+    assert last.startswith(f"default/huge is pending: {want}")
+
+
+def test_a_bound_pod_is_judged_as_if_it_were_pending(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without itself on its node, and without the pods that wait; where it stands is in the sentence."""
+    found = entry(capsys, "old", "-f", cluster)
+    assert (found["node"], found["message"]) == ("large", None)
+    assert {name for name, part in found["explain"].items() if "total" in part} == {"small", "large"}
+    last = printed(capsys, "old", "-f", cluster).splitlines()[-1]
+    assert last.startswith("default/old stands on small, which scores ")
+    assert "ranks 2 of 2 that fit; large ranks best now" in last
+
+
+@pytest.mark.parametrize(
+    ("nodes", "want"),
+    [
+        pytest.param([node("small")], "stands on small, which still ranks best of 1 that fit", id="still-best"),
+        pytest.param(
+            [node("small", **TAINTED), node("other")],
+            "stands on small, which would reject it now (TaintToleration: node(s) had untolerated taint(s)); "
+            "other would be chosen now",
+            id="rejects-it-now",
+        ),
+        pytest.param(
+            [node("small", **TAINTED)],
+            "nothing else fits: 0/1 nodes are available: 1 node(s) had untolerated taint(s).",
+            id="nothing-fits",
+        ),
+        pytest.param([node("other")], "which is not there any more; other would be chosen now", id="node-gone"),
+    ],
+)
+def test_where_a_bound_pod_stands(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nodes: list[dict[str, Any]], want: str
+) -> None:
+    """The sentence compares the node of the pod with what would be chosen now."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([*nodes, pod("old", nodeName="small")]))
+    assert want in printed(capsys, "old", "-f", str(file))
+
+
+def test_a_scheduler_name_of_nobody_is_said(tmp_path: Path, cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a configuration only its profiles answer; without one the default profile answers to every name."""
+    config = tmp_path / "config.yaml"
+    config.write_text(CONFIG)
+    found = printed(capsys, "new", "-f", cluster, "--config", str(config))
+    assert found == ("default/new is pending: no profile has the scheduler name default-scheduler; there are: ours\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "want"),
+    [
+        (["nwe"], "no pod default/nwe; did you mean default/new?"),
+        (["web"], "did you mean default/web-0 or default/web-1"),
+        (["new", "-n", "elsewhere"], "no pod elsewhere/new; did you mean default/new?"),
+        (["elsewhere/new"], "no pod elsewhere/new; did you mean default/new?"),
+        (["qqqqqq"], "no pod default/qqqqqq; check the name and --namespace"),
+        (["default/new", "-n", "other"], "POD names the namespace default, --namespace other"),
+        (["new", "--kubeconfig", "x"], "--filename and --kubeconfig exclude each other"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_cannot_be_explained_is_one_line(
+    cluster: str, capsys: pytest.CaptureFixture[str], arguments: list[str], want: str
+) -> None:
+    """Exit code 2, nothing on stdout, one line on stderr with a remedy."""
+    assert run(["explain", *arguments, "-f", cluster]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert len(said.err.splitlines()) == 1
+    assert want in said.err
+
+
+def test_large_clusters_are_cut_unless_all_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The best nodes are shown, and how many more there are."""
+    file = tmp_path / "cluster.yaml"
+    file.write_text(yaml.safe_dump_all([*(node(f"n{i:02}") for i in range(SHOWN_NODES + 3)), pod("p")]))
+    lines = printed(capsys, "p", "-f", str(file)).splitlines()
+    assert lines[SHOWN_NODES + 1] == "... and 3 more nodes; --all shows them"
+    everything = printed(capsys, "p", "-f", str(file), "--all")
+    assert sum(line.startswith("n") for line in everything.splitlines()) == SHOWN_NODES + 3
+
+
+def test_a_cluster_that_cannot_be_asked_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The kubeconfig that is missing is named."""
+    assert run(["explain", "p", "--kubeconfig", str(tmp_path / "none")]) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert str(tmp_path / "none") in said
+
+
+def test_a_live_cluster(empty_control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same answers from a real API server, as a user with the rights of kube-scheduler, and nothing is written."""
+    plane = empty_control_plane
+    objects = [each for each in CLUSTER if each["kind"] != "Deployment"]
+    for each in objects:
+        path = "/api/v1/nodes" if each["kind"] == "Node" else "/api/v1/namespaces/default/pods"
+        answer = plane.request("POST", path, each)
+        assert answer.status == 201, answer.content
+    versions = plane.request("GET", "/api/v1/pods").json()
+    asked = ["--kubeconfig", str(plane.scheduler_kubeconfig)]
+    assert entry(capsys, "new", *asked)["node"] == "large"
+    assert entry(capsys, "old", *asked)["node"] == "large"
+    assert "0/3 nodes are available" in entry(capsys, "huge", *asked)["message"]
+    assert "example.com/wait" in entry(capsys, "gated", *asked)["message"]
+    assert "default/old stands on small" in printed(capsys, "old", *asked)
+    assert plane.request("GET", "/api/v1/pods").json()["items"] == versions["items"]
+    assert run(["explain", "nwe", *asked]) == 2
+    assert "did you mean default/new?" in capsys.readouterr().err

@@ -1,0 +1,94 @@
+"""What must hold for an engine between any two calls; run at the teardown of every engine test."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from moorage.core.invariants import check_invariants
+from moorage.core.pods import Pod
+from moorage.engine.engine import Engine
+from moorage.engine.flights import Stage
+from moorage.engine.queue import Place, SchedulingQueue
+
+
+def check_engine(engine: Engine, pods: Iterable[Pod] = ()) -> None:
+    """Raise AssertionError with what is wrong. `pods` are all pods that exist, as the engine last saw them."""
+    check_invariants(engine.state)
+    check_queue(engine.queue)
+    _check_flights(engine)
+    _check_promises(engine)
+    assert not engine._changes, "changes that nobody was told"
+    for pod in pods:
+        _check_not_lost(engine, pod)
+
+
+def _check_flights(engine: Engine) -> None:
+    flights = engine.flights._flights
+    for uid, flight in flights.items():
+        assert flight.entry.pod.uid == uid
+        entry = engine.queue.get(uid)
+        assert entry is None or entry is flight.entry, f"{uid}: another entry than that of the flight"
+        assert entry is None or entry.place is Place.IN_FLIGHT, f"{uid}: flies and is {entry and entry.place}"
+        assert entry is not None or flight.stage is Stage.BINDING, f"{uid}: left the queue, and waits to be bound"
+        held = flight.stage is not Stage.BINDING
+        assert (uid in engine.flights._held) == held, f"{uid}: stage {flight.stage}, held {not held}"
+        assert held == (flight.held_by is not None), f"{uid}: stage {flight.stage}, held by {flight.held_by}"
+        assert not held or engine.state.row_of(flight.node) == flight.row, f"{uid}: waits for a node that is gone"
+    for entry in engine.queue.entries():
+        uid = entry.pod.uid
+        if entry.place is Place.IN_FLIGHT:
+            assert uid in flights, f"{uid}: in flight, but there is no flight"
+            record = engine.state.record(uid)
+            assert record is not None, f"{uid}: flies, but stands nowhere"
+            assert record.assumed, f"{uid}: flies, stands somewhere already and is still queued"
+        else:
+            assert engine.state.record(uid) is None, f"{uid}: is {entry.place} and stands on a node"
+
+
+def _check_promises(engine: Engine) -> None:
+    for node in engine.state.nominations.nodes():
+        for pod in engine.state.nominations.on(node):
+            entry = engine.queue.get(pod.uid)
+            assert entry is not None, f"{pod.key}: promised {node}, but not in the queue"
+            assert entry.place is not Place.IN_FLIGHT, f"{pod.key}: promised {node} and on its way"
+
+
+def _check_not_lost(engine: Engine, pod: Pod) -> None:
+    record, entry = engine.state.record(pod.uid), engine.queue.get(pod.uid)
+    if pod.finished:
+        assert record is None, f"{pod.key}: finished, but stands on a node"
+        assert entry is None, f"{pod.key}: finished, but is queued"
+    elif pod.node is not None:
+        assert record is not None, f"{pod.key}: bound, but stands nowhere"
+        assert record.node == pod.node, f"{pod.key}: bound to {pod.node}, stands on {record.node}"
+        assert entry is None, f"{pod.key}: bound, but is queued"
+    elif pod.deleted_s is not None or engine.runner_of(pod) is None:
+        assert entry is None, f"{pod.key}: queued, but nobody is to place it"
+    else:
+        assert entry is not None or record is not None, f"{pod.key}: lost, neither queued nor standing on a node"
+
+
+def check_queue(queue: SchedulingQueue) -> None:
+    """Every entry is listed where its place says, and nowhere else."""
+    live: Counter[tuple[str, Place]] = Counter()
+    for _, ticket, entry in queue._active:
+        live[entry.pod.uid, Place.ACTIVE] += entry.ticket == ticket
+    for heap in (queue._backing_off, queue._after_error):
+        for _, _, ticket, entry in heap:
+            live[entry.pod.uid, Place.BACKOFF] += entry.ticket == ticket
+    for uid in queue._unschedulable:
+        live[uid, Place.UNSCHEDULABLE] += 1
+    for uid in queue._gated:
+        live[uid, Place.GATED] += 1
+    for entry in queue.entries():
+        want = 0 if entry.place is Place.IN_FLIGHT else 1
+        found = {place: live[entry.pod.uid, place] for place in Place if live[entry.pod.uid, place]}
+        assert found == ({entry.place: 1} if want else {}), f"{entry.pod.uid} is {entry.place}, listed in {found}"
+    waiting = {(name, uid) for name, entries in queue._by_plugin.items() for uid in entries}
+    assert waiting == {
+        (name, e.pod.uid)
+        for e in queue.entries()
+        if e.place in (Place.UNSCHEDULABLE, Place.GATED)
+        for name in e.rejected_by
+    }

@@ -1,0 +1,145 @@
+"""Questions of placement: a cluster with some pods, then pods that come while nodes and pods change."""
+
+from __future__ import annotations
+
+import copy
+from random import Random
+
+from tests.parity.drawing.nodes import draw_labels, draw_node, draw_nodes, draw_taints
+from tests.parity.drawing.pods import APPS, NAMESPACES, draw_pod
+from tests.parity.questions import MARK, Object, Question, Step, key_of
+
+PROFILES = ("default-scheduler", "default-scheduler", "default-scheduler", "binpack", "ratio", "weighted", "listspread")
+EVERY_NAMESPACE: tuple[Object, ...] = tuple(
+    {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": name,
+            "labels": {
+                "kubernetes.io/metadata.name": name,
+                **({"team": name[-1]} if name.startswith("team-") else {}),
+            },
+        },
+    }
+    for name in NAMESPACES
+)
+
+
+def draw_placement(seed: int) -> Question:
+    """One question."""
+    random = Random(seed)
+    nodes = draw_nodes(random)
+    profile = random.choice((*PROFILES, "added"))
+    bound = [_bound(random, f"{MARK}e{i}", nodes) for i in range(random.randrange(2 * len(nodes) + 2))]
+    objects = [*EVERY_NAMESPACE, *_runtime_classes(random), *nodes, *_services(random), *bound]
+    steps: list[Step] = []
+    for number in range(random.choice((1, 2, 3, 4))):
+        put, remove = _changes(random, number, nodes, bound) if number else ([], [])
+        pod = draw_pod(random, f"{MARK}p{number}")
+        pod["spec"]["schedulerName"] = profile
+        _dress(random, pod, objects)
+        steps.append(Step(pod, put, remove))
+    return Question(seed, "placement", objects, steps)
+
+
+def _bound(random: Random, name: str, nodes: list[Object]) -> Object:
+    pod = draw_pod(random, name, rules=0.6)
+    pod["spec"]["nodeName"] = random.choice(nodes)["metadata"]["name"]
+    # A constraint that nothing looks at once the pod is bound would only make the question longer.
+    pod["spec"].pop("topologySpreadConstraints", None)
+    return pod
+
+
+def _runtime_classes(random: Random) -> list[Object]:
+    if random.random() < 0.9:
+        return []
+    overhead = {"podFixed": {"cpu": random.choice(("250m", "1")), "memory": "120Mi"}}
+    return [
+        {
+            "apiVersion": "node.k8s.io/v1",
+            "kind": "RuntimeClass",
+            "metadata": {"name": f"{MARK}vm"},
+            "handler": "vm",
+            "overhead": overhead,
+        }
+    ]
+
+
+def _services(random: Random) -> list[Object]:
+    """What the default spread constraints look at."""
+    if random.random() < 0.7:
+        return []
+    metadata = {"name": f"{MARK}s", "namespace": random.choice(NAMESPACES)}
+    spec = {"selector": {"app": random.choice(APPS)}, "ports": [{"port": 80}]}
+    return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}]
+
+
+def _dress(random: Random, pod: Object, objects: list[Object]) -> None:
+    """Rarer things that a pod may have."""
+    spec = pod["spec"]
+    classes = [obj for obj in objects if obj["kind"] == "RuntimeClass"]
+    if classes and random.random() < 0.7:
+        spec["runtimeClassName"] = classes[0]["metadata"]["name"]
+    if random.random() < 0.04:
+        spec["resources"] = {"requests": {"cpu": "4", "memory": "10Gi"}}
+        for container in (*spec["containers"], *spec.get("initContainers", ())):
+            container["resources"] = {}
+    if random.random() < 0.03:
+        nodes = [obj for obj in objects if obj["kind"] == "Node"]
+        term = {"key": "metadata.name", "operator": "In", "values": [random.choice(nodes)["metadata"]["name"]]}
+        required = {"nodeSelectorTerms": [{"matchFields": [term]}]}
+        affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = required
+
+
+def _changes(
+    random: Random, number: int, nodes: list[Object], bound: list[Object]
+) -> tuple[list[Object], list[tuple[str, str, str]]]:
+    """One or two things that happen between two pods; `nodes` and `bound` follow."""
+    put: list[Object] = []
+    remove: list[tuple[str, str, str]] = []
+    for index in range(random.choice((0, 1, 1, 2))):
+        what = random.choice(("label", "taint", "cordon", "shrink", "new node", "new pod", "pod gone", "relabel"))
+        if what == "new node":
+            nodes.append(draw_node(random, f"{MARK}m{number}{index}"))
+            put.append(nodes[-1])
+        elif what == "new pod":
+            bound.append(_bound(random, f"{MARK}f{number}{index}", nodes))
+            put.append(bound[-1])
+        elif what in ("pod gone", "relabel"):
+            _change_pod(random, what, bound, put, remove)
+        else:
+            put.append(_changed_node(random, what, nodes))
+    return put, remove
+
+
+def _changed_node(random: Random, what: str, nodes: list[Object]) -> Object:
+    index = random.randrange(len(nodes))
+    node = nodes[index] = copy.deepcopy(nodes[index])
+    name = node["metadata"]["name"]
+    if what == "label":
+        node["metadata"]["labels"] = draw_labels(random, name)
+    elif what == "taint":
+        node["spec"]["taints"] = draw_taints(random)
+    elif what == "cordon":
+        node["spec"]["unschedulable"] = not node["spec"].get("unschedulable", False)
+    else:
+        node["status"]["allocatable"]["cpu"] = random.choice(("1", "2", "6"))
+    return node
+
+
+def _change_pod(
+    random: Random, what: str, bound: list[Object], put: list[Object], remove: list[tuple[str, str, str]]
+) -> None:
+    if not bound:
+        return
+    index = random.randrange(len(bound))
+    if what == "pod gone":
+        gone = bound.pop(index)
+        put[:] = [obj for obj in put if obj is not gone]
+        remove.append(key_of(gone))
+    else:
+        pod = bound[index] = copy.deepcopy(bound[index])
+        pod["metadata"]["labels"]["app"] = random.choice(APPS)
+        put.append(pod)

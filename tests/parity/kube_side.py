@@ -1,0 +1,236 @@
+"""Questions put to the real kube-scheduler, on a real API server without controllers.
+
+One kube-scheduler serves all questions, one question after the other; between two of them everything that belongs to a
+question is removed. What it scored stands in its log (`--vmodule=schedule_one=10`), everything else in the objects.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import ssl
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from moorage.bench.controlplane import ADMIN, ControlPlane
+from moorage.wire.kinds import KINDS
+from tests.parity.moorage_side import CONFIG
+from tests.parity.questions import Key, Object, Question, World, key_of
+
+SETTLE_S = 0.02
+"""Between the last change and the pod: watches of different kinds are not in step."""
+PATIENCE_S = 15.0
+_POLL_S = 0.004
+_SCORE = re.compile(
+    r'"Plugin scored node for pod" pod="(?P<pod>[^"]+)" plugin="(?P<plugin>[^"]+)" node="(?P<node>[^"]+)"'
+    r" score=(?P<score>-?\d+)"
+)
+_WITH_STATUS = frozenset({"Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget"})
+_LASTING = ("Namespace", "PriorityClass")
+"""Kinds whose objects are the same in all questions."""
+_PATHS = {kind.name: (kind.path(), kind.namespaced) for kind in reversed(KINDS)}
+
+
+class RefusedError(Exception):
+    """The API server does not take an object: the question is not one."""
+
+
+class KubeSide:
+    """The real scheduler and its API server."""
+
+    def __init__(self, plane: ControlPlane, log: Path) -> None:
+        self._plane = plane
+        self._host = plane.url.removeprefix("https://")
+        self._tls = ssl.create_default_context(cafile=str(plane.token_folder / "ca.crt"))
+        self._connection: http.client.HTTPSConnection | None = None
+        self._headers = {"Authorization": f"Bearer {plane.token_of(ADMIN.name)}"}
+        self._log = log
+        self._log_end = 0
+        self._made: set[Key] = set()
+        self._lasting: set[Key] = set()
+
+    # --- the cluster ---
+
+    @contextmanager
+    def cluster(self, question: Question) -> Iterator[World]:
+        """The objects of a question on the API server, for the length of the block."""
+        try:
+            for obj in question.objects:
+                self.put(obj)
+            yield World(question.objects)
+        finally:
+            self.clear()
+
+    def put(self, obj: Object) -> None:
+        """Create an object, or bring the one of its name to the same state."""
+        key = key_of(obj)
+        if key in self._lasting:
+            return
+        body = obj
+        if key in self._made:
+            self._ask("PATCH", self._path(key), _replacing(obj))
+        else:
+            status, answer = self._request("POST", self._path(key, collection=True), body)
+            if status == 409 and obj["kind"] in _LASTING:
+                self._ask("PATCH", self._path(key), {"metadata": obj["metadata"]})
+            elif status != 201:
+                raise RefusedError(f"{key}: {answer.get('message', answer)}")
+            (self._lasting if obj["kind"] in _LASTING else self._made).add(key)
+        if obj["kind"] in _WITH_STATUS and obj.get("status"):
+            self._ask("PATCH", self._path(key) + "/status", {"status": obj["status"]})
+
+    def remove(self, key: Key) -> None:
+        """Delete an object at once."""
+        self._request("DELETE", self._path(key), {"gracePeriodSeconds": 0})
+        self._made.discard(key)
+
+    def clear(self) -> None:
+        """Remove what belongs to the question: pods first, nodes last."""
+        for key in sorted(self._made, key=lambda key: (key[0] != "Pod", key[0] == "Node")):
+            self.remove(key)
+
+    # --- the question ---
+
+    def ask(self, pod: Object, *, settle_s: float = SETTLE_S) -> dict[str, Any]:
+        """What kube-scheduler does with a pod; afterwards it is on its node, or removed."""
+        time.sleep(settle_s)
+        before = self._pods()
+        self._log_end = self._log.stat().st_size
+        self.put(pod)
+        key = key_of(pod)
+        found = self._decided(key)
+        status = found.get("status", {})
+        verdict: dict[str, Any] = {
+            "node": found["spec"].get("nodeName"),
+            "scores": self._scores(f"{key[1]}/{key[2]}"),
+            "message": None,
+        }
+        verdict["bound"] = verdict["node"] is not None
+        if verdict["node"] is None:
+            condition = _scheduled(found)
+            if condition is None:
+                # Chosen, and waiting for volumes that nobody will bind: the node is written down before.
+                verdict["node"] = status["nominatedNodeName"]
+            else:
+                verdict["message"] = condition.get("message")
+        victims = sorted(before - self._pods())
+        if victims:
+            verdict = {**verdict, "scores": {}, "victims": [f"{namespace}/{name}" for _, namespace, name in victims]}
+            self._made.difference_update(victims)
+        if not verdict["bound"]:
+            self.remove(key)
+        return verdict
+
+    def read(self, key: Key) -> Object:
+        """An object as the API server has it."""
+        return self._ask("GET", self._path(key))
+
+    def _decided(self, key: Key) -> Object:
+        """Wait until the pod has a node, or a reason why not that will not change."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            found = self.read(key)
+            status = found.get("status", {})
+            condition = _scheduled(found)
+            if found["spec"].get("nodeName"):
+                return found
+            waits_for_victims = "found a potential placement" in (condition or {}).get("message", "")
+            if condition is not None and not waits_for_victims and not status.get("nominatedNodeName"):
+                return found
+            if condition is None and status.get("nominatedNodeName"):
+                return found
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"kube-scheduler has not decided on {key} after {PATIENCE_S:.0f} s: {status}")
+            time.sleep(_POLL_S)
+
+    def _pods(self) -> set[Key]:
+        items = self._ask("GET", "/api/v1/pods?resourceVersion=0")["items"]
+        return {("Pod", item["metadata"]["namespace"], item["metadata"]["name"]) for item in items}
+
+    def _scores(self, pod: str) -> dict[str, dict[str, int]]:
+        """Node -> plugin -> weighted score, of the last attempt."""
+        scores: dict[str, dict[str, int]] = {}
+        with self._log.open() as lines:
+            lines.seek(self._log_end)
+            for line in lines:
+                found = _SCORE.search(line)
+                if found and found["pod"] == pod:
+                    scores.setdefault(found["node"], {})[found["plugin"]] = int(found["score"])
+        return scores
+
+    # --- requests ---
+
+    def _path(self, key: Key, *, collection: bool = False) -> str:
+        kind, namespace, name = key
+        path, namespaced = _PATHS[kind]
+        if namespaced:
+            head, _, plural = path.rpartition("/")
+            path = f"{head}/namespaces/{namespace or 'default'}/{plural}"
+        return path if collection else f"{path}/{name}"
+
+    def _ask(self, method: str, path: str, body: object = None) -> Object:
+        status, answer = self._request(method, path, body)
+        if status >= 300:
+            raise RefusedError(f"{method} {path}: {answer.get('message', answer)}")
+        return answer
+
+    def _request(self, method: str, path: str, body: object = None) -> tuple[int, Object]:
+        """One request on a connection that is kept: there are thousands."""
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        content = None if body is None else json.dumps(body)
+        for attempt in (1, 2):
+            if self._connection is None:
+                self._connection = http.client.HTTPSConnection(self._host, context=self._tls, timeout=30)
+            try:
+                self._connection.request(method, path, content, {**self._headers, "Content-Type": kind})
+                response = self._connection.getresponse()
+                return response.status, json.loads(response.read())
+            except (http.client.HTTPException, OSError):
+                self._connection.close()
+                self._connection = None
+                if attempt == 2:
+                    raise
+        raise AssertionError("unreachable")
+
+
+@contextmanager
+def kube_scheduler() -> Iterator[KubeSide]:
+    """A control plane of its own with a kube-scheduler that considers everything."""
+    config = yaml.safe_load(CONFIG.read_text())
+    config["clientConnection"] = {"qps": 1000, "burst": 1000}
+    for profile in config["profiles"]:
+        args = {"minCandidateNodesPercentage": 100, "minCandidateNodesAbsolute": 100}
+        profile.setdefault("pluginConfig", []).append({"name": "DefaultPreemption", "args": args})
+    with ControlPlane.start() as plane:
+        scheduler = plane.start_scheduler("--vmodule=schedule_one=10", config=config)
+        yield KubeSide(plane, scheduler.log)
+
+
+def _scheduled(pod: Object) -> Object | None:
+    """The PodScheduled condition that says no."""
+    for condition in pod.get("status", {}).get("conditions", ()):
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            found: Object = condition
+            return found
+    return None
+
+
+def _replacing(obj: Object) -> Object:
+    """A merge patch that brings an object of the cluster to this state, fields that are gone included."""
+    metadata, spec = obj["metadata"], obj.get("spec", {})
+    patch: Object = {"metadata": {"labels": {**dict.fromkeys(_all_label_keys(), None), **metadata.get("labels", {})}}}
+    if obj["kind"] == "Node":
+        patch["spec"] = {"taints": spec.get("taints"), "unschedulable": spec.get("unschedulable")}
+    return patch
+
+
+def _all_label_keys() -> Iterable[str]:
+    from tests.parity.drawing.nodes import LABEL_VALUES, REGION, ZONE  # noqa: PLC0415
+
+    return (*LABEL_VALUES, REGION, ZONE)
