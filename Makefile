@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: help setup demo test lint format coverage bench docs lock controlplane conformance clean
+.PHONY: help setup demo test lint format coverage bench docs lock controlplane parity conformance clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -49,6 +49,12 @@ coverage: $(READY) controlplane ## Line and branch coverage
 
 bench: $(READY) ## Decisions per second of the engine alone
 	@$(BIN)/moorage bench core
+
+parity: $(READY) controlplane ## Ask the real kube-scheduler and Moorage 1,000 fresh questions (QUESTIONS=, SEED=)
+	@$(BIN)/python -m tests.parity.fuzz --questions $(or $(QUESTIONS),1000) $(if $(SEED),--seed $(SEED))
+
+conformance: $(READY) controlplane ## Run the black-box cases of ../shared/conformance on moorage scheduler (ARGS=PREFIX ...)
+	@$(BIN)/python -m tests.conformance.run $(ARGS)
 
 docs: $(READY) ## Run every example in README and docs
 	@$(BIN)/python -m pytest tests/docs

@@ -101,7 +101,6 @@ def test_it_decides_in_scheduler(stranger: Shell, empty_control_plane: ControlPl
     make_node(plane, DEAR, cpu="64", memory="256Gi", cents="80")
     command = ["moorage", "scheduler", "--secure-port", "0", "--config", CONFIG]
     command += ["--kubeconfig", str(plane.scheduler_kubeconfig)]
-    command += ["--secure-port", "0"]
     log = tmp_path / "log"
     with (
         log.open("wb") as output,

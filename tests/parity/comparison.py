@@ -14,7 +14,6 @@ Question = Mapping[str, Any]
 """`seed`, `profile`, `objects` and `verdict`."""
 Entry = Mapping[str, Any]
 """What `moorage simulate --explain -o json` says about one pod."""
-_TAIL = " preemption:"
 
 
 class Difference(NamedTuple):
@@ -48,16 +47,12 @@ def best_nodes(verdict: Mapping[str, Any]) -> set[str]:
 
 
 def _pending(verdict: Mapping[str, Any], entry: Entry) -> Iterator[Difference]:
-    want = without_tail(verdict["message"])
+    """The message has to be the same to its very end, which tells why preemption does not help either."""
+    want, got = verdict["message"], entry["message"]
     if entry["node"] is not None:
         yield Difference("feasibility", f"bound to {entry['node']}, want pending: {want}")
-    elif (got := without_tail(entry["message"])) != want:
+    elif got != want:
         yield Difference("message", f"want {want!r}, got {got!r}")
-
-
-def without_tail(message: str | None) -> str:
-    """A message without what it says about preemption."""
-    return str(message or "").split(_TAIL)[0].strip()
 
 
 def _placed(verdict: Mapping[str, Any], entry: Entry) -> Iterator[Difference]:
@@ -88,6 +83,8 @@ def _preemption(objects: Sequence[Mapping[str, Any]], verdict: Mapping[str, Any]
         elif bool(verdict["node"]) != bool(entry["node"]):
             message = verdict["message"] or entry["message"]
             yield Difference("feasibility", f"node {entry['node']}, want {verdict['node']}: {message}")
+        elif verdict["node"] is None:
+            yield from _pending(verdict, entry)
         return
     want, got = _quality(objects, verdict["victims"]), _quality(objects, victims)
     if want != got:

@@ -12,7 +12,7 @@ import re
 import ssl
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ from tests.parity.questions import Key, Object, Question, World, key_of
 SETTLE_S = 0.02
 """Between the last change and the pod: watches of different kinds are not in step."""
 PATIENCE_S = 15.0
+STUCK_S = 3.0
+"""After this a preemptor is taken to be stuck: kube-scheduler does not wake one that host ports kept out if the last of
+its victims to go was not the one that had the port."""
 _POLL_S = 0.004
 _SCORE = re.compile(
     r'"Plugin scored node for pod" pod="(?P<pod>[^"]+)" plugin="(?P<plugin>[^"]+)" node="(?P<node>[^"]+)"'
@@ -54,6 +57,11 @@ class KubeSide:
         self._log_end = 0
         self._made: set[Key] = set()
         self._lasting: set[Key] = set()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        if self._connection is not None:
+            self._connection.close()
 
     # --- the cluster ---
 
@@ -105,7 +113,6 @@ class KubeSide:
         self.put(pod)
         key = key_of(pod)
         found = self._decided(key)
-        status = found.get("status", {})
         verdict: dict[str, Any] = {
             "node": found["spec"].get("nodeName"),
             "scores": self._scores(f"{key[1]}/{key[2]}"),
@@ -114,11 +121,9 @@ class KubeSide:
         verdict["bound"] = verdict["node"] is not None
         if verdict["node"] is None:
             condition = _scheduled(found)
-            if condition is None:
-                # Chosen, and waiting for volumes that nobody will bind: the node is written down before.
-                verdict["node"] = status["nominatedNodeName"]
-            else:
-                verdict["message"] = condition.get("message")
+            # Chosen, and waiting for volumes that nobody will bind, or stuck: the node is written down before.
+            verdict["node"] = found["status"].get("nominatedNodeName")
+            verdict["message"] = None if condition is None or verdict["node"] else condition.get("message")
         victims = sorted(before - self._pods())
         if victims:
             verdict = {**verdict, "scores": {}, "victims": [f"{namespace}/{name}" for _, namespace, name in victims]}
@@ -134,23 +139,24 @@ class KubeSide:
     def _decided(self, key: Key) -> Object:
         """Wait until the pod has a node, or a reason why not that will not change."""
         deadline_s = time.monotonic() + PATIENCE_S
+        stuck_s = time.monotonic() + STUCK_S
         while True:
             found = self.read(key)
             status = found.get("status", {})
             condition = _scheduled(found)
             if found["spec"].get("nodeName"):
                 return found
-            waits_for_victims = "found a potential placement" in (condition or {}).get("message", "")
-            if condition is not None and not waits_for_victims and not status.get("nominatedNodeName"):
+            nominated = status.get("nominatedNodeName")
+            if (condition is None) == bool(nominated) and not _makes_room(condition):
                 return found
-            if condition is None and status.get("nominatedNodeName"):
+            if nominated and time.monotonic() > stuck_s:
                 return found
             if time.monotonic() > deadline_s:
                 raise TimeoutError(f"kube-scheduler has not decided on {key} after {PATIENCE_S:.0f} s: {status}")
             time.sleep(_POLL_S)
 
     def _pods(self) -> set[Key]:
-        items = self._ask("GET", "/api/v1/pods?resourceVersion=0")["items"]
+        items = self._ask("GET", "/api/v1/pods")["items"]
         return {("Pod", item["metadata"]["namespace"], item["metadata"]["name"]) for item in items}
 
     def _scores(self, pod: str) -> dict[str, dict[str, int]]:
@@ -159,6 +165,8 @@ class KubeSide:
         with self._log.open() as lines:
             lines.seek(self._log_end)
             for line in lines:
+                if '"Attempting to schedule pod"' in line and f'pod="{pod}"' in line:
+                    scores.clear()
                 found = _SCORE.search(line)
                 if found and found["pod"] == pod:
                     scores.setdefault(found["node"], {})[found["plugin"]] = int(found["score"])
@@ -209,7 +217,8 @@ def kube_scheduler() -> Iterator[KubeSide]:
         profile.setdefault("pluginConfig", []).append({"name": "DefaultPreemption", "args": args})
     with ControlPlane.start() as plane:
         scheduler = plane.start_scheduler("--vmodule=schedule_one=10", config=config)
-        yield KubeSide(plane, scheduler.log)
+        with closing(KubeSide(plane, scheduler.log)) as side:
+            yield side
 
 
 def _scheduled(pod: Object) -> Object | None:
@@ -219,6 +228,10 @@ def _scheduled(pod: Object) -> Object | None:
             found: Object = condition
             return found
     return None
+
+
+def _makes_room(condition: Object | None) -> bool:
+    return "found a potential placement" in (condition or {}).get("message", "")
 
 
 def _replacing(obj: Object) -> Object:

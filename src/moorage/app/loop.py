@@ -68,7 +68,9 @@ class DecisionLoop:
             if next_s is not None and next_s <= self._now_s() and self._budget():
                 await asyncio.sleep(0)
                 continue
-            timeout_s = None if next_s is None or not self._budget() else max(0.0, next_s - self._now_s())
+            if not self._budget():
+                next_s = self.engine.next_change_s()  # no decisions now, but deadlines count
+            timeout_s = None if next_s is None else max(0.0, next_s - self._now_s())
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), timeout_s)
             self._wake.clear()
@@ -79,6 +81,8 @@ class DecisionLoop:
         commands, next_s = self.engine.handle(events, now_s, min(self._budget(), _STEP))
         if self._metrics is not None:
             self._metrics.observe(Turn(events, commands, now_s, began_s, time.perf_counter()))
+        for fault in self.engine.faults.take():
+            log.error("a plugin failed", fault=fault)
         for command in commands:
             if self._log_binds:
                 _log(command)
@@ -86,7 +90,8 @@ class DecisionLoop:
         return next_s
 
     def _budget(self) -> int:
-        return max(0, _IN_FLIGHT - len(self.engine.flights)) if self.deciding else 0
+        """Pods that wait in Permit or PreBind do not count: they may be waiting for those yet to be decided."""
+        return max(0, _IN_FLIGHT - self.engine.flights.binding) if self.deciding else 0
 
 
 def _log(command: Command) -> None:

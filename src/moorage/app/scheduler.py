@@ -26,8 +26,8 @@ from moorage.adapters.process import tune_process
 from moorage.adapters.serving.configz import configz
 from moorage.adapters.serving.server import ServingError, ServingOptions, Sources, serving
 from moorage.app.loop import DecisionLoop
-from moorage.core.commands import Bind, Command, RecordEvent
-from moorage.core.events import BindDone, BindOutcome, Event
+from moorage.core.commands import Bind, Command, DeletePod, RecordEvent
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PodGone
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
@@ -60,9 +60,16 @@ class SchedulerOptions:
 def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
     """Schedule until SIGINT or SIGTERM."""
     try:
-        asyncio.run(_run(configuration, profiles, options))
+        asyncio.run(_until_stopped(configuration, profiles, options))
     except (KubeError, ServingError) as error:
         raise StartError(str(error)) from None
+
+
+async def _until_stopped(
+    configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions
+) -> None:
+    """Signals end the scheduler cleanly from its first moment on, also while it still fills its caches."""
+    await _first(_stop_signal(), _run(configuration, profiles, options))
 
 
 async def _run(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
@@ -78,8 +85,7 @@ async def _run(configuration: Configuration, profiles: Sequence[Profile], option
             log.info("connected", server=client.server, version=version.git_version)
             async with scheduler.running():
                 tune_process()
-                await _first(_stop_signal(), scheduler.failure())
-                log.info("stopping")
+                await scheduler.failure()
 
 
 @contextlib.asynccontextmanager
@@ -114,6 +120,7 @@ async def _stop_signal() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     await stopped.wait()
+    log.info("stopping")
 
 
 class Scheduler:
@@ -208,10 +215,12 @@ class Scheduler:
             self._binder.submit(command)
 
     def _pretend(self, command: Command) -> None:
-        """With --dry-run nothing is written; a pod counts as bound where it would be."""
+        """With --dry-run nothing is written; a pod counts as bound where it would be, and an evicted one as gone."""
         if isinstance(command, Bind):
             answer: Event = BindDone(command.pod.uid, BindOutcome.BOUND, command.node)
             self._loop.put(answer)
+        elif isinstance(command, DeletePod):
+            self._loop.put_all([DeleteDone(command.pod.uid, ok=True), PodGone(command.pod.uid)])
 
     async def _drain(self) -> None:
         self._loop.deciding = False

@@ -71,6 +71,8 @@ class Workload:
 
     pods: Callable[[int], Iterator[Pod]]
     decisions: int
+    hosts_each: bool = False
+    """Whether every pod needs a host of its own, so that there can be no more of them than nodes."""
 
 
 WORKLOADS: dict[str, Workload] = {
@@ -78,9 +80,10 @@ WORKLOADS: dict[str, Workload] = {
     "different": Workload(different_pods, 3_000),
     "spread": Workload(workloads.spread_pods, 4_000),
     "affinity": Workload(workloads.affinity_pods, 4_000),
-    "anti-affinity": Workload(workloads.anti_affinity_pods, 4_000),
+    "anti-affinity": Workload(workloads.anti_affinity_pods, 4_000, hosts_each=True),
     "preferred-affinity": Workload(workloads.preferred_affinity_pods, 4_000),
     "selectors": Workload(workloads.selector_pods, 5_000),
+    "mixed": Workload(workloads.mixed_pods, 4_000),
 }
 
 
@@ -108,8 +111,10 @@ def measure(workload: str, nodes: int, pods_present: int = 0, decisions: int | N
     """Run one workload and return its row; `decisions` is at most what fits on the nodes."""
     tune_process()
     engine = make_engine(nodes, pods_present)
-    decisions = min(decisions or WORKLOADS[workload].decisions, nodes * _PODS_PER_NODE - pods_present)
-    pods = list(WORKLOADS[workload].pods(decisions))
+    chosen = WORKLOADS[workload]
+    room = nodes if chosen.hosts_each else nodes * _PODS_PER_NODE - pods_present
+    decisions = min(decisions or chosen.decisions, room)
+    pods = list(chosen.pods(decisions))
     by_uid = {pod.uid: pod for pod in pods}
     confirmations: list[Event] = []
     bound, elapsed_s = 0, 0.0

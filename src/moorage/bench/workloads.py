@@ -1,11 +1,12 @@
-"""Equal pods that look at other pods: spread over zones, affinity and anti-affinity.
+"""Pods that look at other pods: spread over zones, affinity and anti-affinity.
 
-Each workload is one class of pods, so that the figure says what the rule costs on top of an ordinary decision.
+Most workloads are one class of pods, so that the figure says what the rule costs on top of an ordinary decision.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from moorage.core.affinity import PodAffinity, PodTerm, PreferredPodTerm, SpreadConstraint
 from moorage.core.frozen import FrozenDict
@@ -14,6 +15,7 @@ from moorage.core.resources import Requests
 from moorage.core.selectors import selector_from_labels
 
 SCHEDULER = "moorage"
+_TEMPLATES = 20
 _HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
 _REQUESTS = Requests((("cpu", 100), ("memory", 500 << 20)), 100, 500 << 20)
@@ -65,3 +67,20 @@ def selector_pods(count: int) -> Iterator[Pod]:
         selector = selector_from_labels(labels)
         rules = (SpreadConstraint(5, _ZONE, True, selector), SpreadConstraint(1, _HOSTNAME, True, selector))
         yield from _pods(f"selector-{number}", 1, labels, spread=rules)
+
+
+def mixed_pods(count: int) -> Iterator[Pod]:
+    """Twenty templates in turn, of every kind above, as many teams at once would send them."""
+    each = -(-count // _TEMPLATES)
+    streams = []
+    for number in range(_TEMPLATES // 4):
+        labels = {"app": f"mixed-{number}"}
+        selector = selector_from_labels(labels)
+        zone, host = PodTerm(selector, _ZONE), PodTerm(selector, _HOSTNAME)
+        streams += [
+            _pods(f"plain-{number}", each, {"app": f"plain-{number}"}),
+            _pods(f"spread-{number}", each, labels, spread=(SpreadConstraint(5, _ZONE, True, selector),)),
+            _pods(f"near-{number}", each, labels, pod_affinity=PodAffinity((), (PreferredPodTerm(10, zone),))),
+            _pods(f"apart-{number}", each, labels, pod_anti_affinity=PodAffinity((), (PreferredPodTerm(10, host),))),
+        ]
+    return islice(chain.from_iterable(zip(*streams, strict=True)), count)

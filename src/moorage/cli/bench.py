@@ -41,18 +41,18 @@ def command() -> None:
 @common_options
 def core(nodes: tuple[int, ...], pods_present: int, workloads: str, decisions: int | None, output_format: str) -> None:
     """The engine alone: no API server, from the pod's event to its Bind command and the confirmation."""
-    from moorage.bench.core import WORKLOADS, measure  # noqa: PLC0415 - slow to import
+    from moorage.bench.suite import SUITE  # noqa: PLC0415 - slow to import
 
-    names = list(WORKLOADS) if workloads == "all" else [name.strip() for name in workloads.split(",")]
-    unknown = [name for name in names if name not in WORKLOADS]
+    names = list(SUITE) if workloads == "all" else [name.strip() for name in workloads.split(",")]
+    unknown = [name for name in names if name not in SUITE]
     if unknown:
         raise click.BadParameter(
-            f"{unknown[0]!r} is not a workload; choose from {', '.join(WORKLOADS)}", param_hint="--workload"
+            f"{unknown[0]!r} is not a workload; choose from {', '.join(SUITE)}", param_hint="--workload"
         )
     rows: list[BenchRow] = []
     for name in names:
         for count in nodes:
-            rows.append(measure(name, count, pods_present, decisions))
+            rows.append(SUITE[name](count, pods_present, decisions))
             if output_format == "table":
                 _print_row(rows[-1], first=len(rows) == 1)
     if output_format == "json":

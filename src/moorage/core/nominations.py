@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from moorage.core.pods import Pod
 
+_KEPT_CHANGES = 4096
+
 
 class Nominations:
     """uid -> node and node -> pods, kept together."""
 
     def __init__(self) -> None:
+        self.position = 0
+        """Where the log of changes ends now; keep it and hand it to `since` later."""
+        self._log: list[str] = []
         self._node_of: dict[str, str] = {}
         self._pods_on: dict[str, dict[str, Pod]] = {}
 
@@ -19,6 +24,7 @@ class Nominations:
         """Promise a node to a pod; an earlier promise of another node ends."""
         if self._node_of.get(pod.uid) != node:
             self.clear(pod.uid)
+        self._note(node)
         self._node_of[pod.uid] = node
         self._pods_on.setdefault(node, {})[pod.uid] = pod
 
@@ -26,11 +32,18 @@ class Nominations:
         """End a promise; returns the node it was for."""
         node = self._node_of.pop(uid, None)
         if node is not None:
+            self._note(node)
             pods = self._pods_on[node]
             del pods[uid]
             if not pods:
                 del self._pods_on[node]
         return node
+
+    def touch(self, uid: str) -> None:
+        """The pod came to stand on a node, or does so no longer: what is promised to it counts differently now."""
+        node = self._node_of.get(uid)
+        if node is not None:
+            self._note(node)
 
     def node_of(self, uid: str) -> str | None:
         """The node promised to a pod."""
@@ -48,3 +61,14 @@ class Nominations:
     def on(self, node: str) -> list[Pod]:
         """The pods that are promised this node, oldest promise first."""
         return list(self._pods_on.get(node, {}).values())
+
+    def since(self, position: int) -> list[str] | None:
+        """The nodes whose promises changed from `position` on, repeats included; None if that is too long ago."""
+        start = self.position - len(self._log)
+        return self._log[position - start :] if position >= start else None
+
+    def _note(self, node: str) -> None:
+        if len(self._log) >= _KEPT_CHANGES:
+            del self._log[: _KEPT_CHANGES // 2]
+        self._log.append(node)
+        self.position += 1

@@ -9,7 +9,7 @@ Invariants (`moorage.core.invariants.check_invariants` compares them with a reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum, auto
 from typing import Any, Self, TypeVar
@@ -318,6 +318,7 @@ class ClusterState:
             self._drop(stale)
         record = PodRecord(pod, self.node(row).name, row, self.resources.vector(pod.requests), assumed=True)
         self._records[pod.uid] = record
+        self.nominations.touch(pod.uid)
         self._stand(record, row)
         if self._undo is not None:
             self._undo.append(lambda: self._drop(record))
@@ -340,6 +341,7 @@ class ClusterState:
 
     def _add(self, record: PodRecord) -> None:
         self._records[record.pod.uid] = record
+        self.nominations.touch(record.pod.uid)
         row = self._row_of.get(record.node)
         if row is None:
             self._homeless.setdefault(record.node, {})[record.pod.uid] = record
@@ -351,6 +353,7 @@ class ClusterState:
     def _drop(self, record: PodRecord) -> None:
         uid = record.pod.uid
         del self._records[uid]
+        self.nominations.touch(uid)
         if record.row == NOWHERE:
             homeless = self._homeless[record.node]
             del homeless[uid]
@@ -418,18 +421,26 @@ class ClusterState:
     # --- what-ifs ---
 
     @contextmanager
-    def amounts_shifted(self, rows: Rows, amounts: Ints) -> Iterator[None]:
-        """Within the block these rows request `amounts` more (less where negative).
+    def amounts_shifted(self, rows: Rows, amounts: Mapping[int, Ints], sign: int = 1) -> Iterator[None]:
+        """Within the block these rows request `amounts` more, or less with the sign -1: column -> int64[n].
 
-        `amounts` is int64[columns, n] for the first columns; no row may come twice. No log notes it: only plugins that
-        read amounts may be asked within, and nothing that keeps answers.
+        No row may come twice. No log notes it: only plugins that read amounts may be asked within, and nothing that
+        keeps answers.
         """
-        columns = len(amounts)
-        self.resources.requested[:columns, rows] += amounts
+        self._shift(rows, amounts, sign)
         try:
             yield
         finally:
-            self.resources.requested[:columns, rows] -= amounts
+            self._shift(rows, amounts, -sign)
+
+    def _shift(self, rows: Rows, amounts: Mapping[int, Ints], sign: int) -> None:
+        everywhere = len(rows) == self.height
+        for column, more in amounts.items():
+            requested = self.resources.requested[column]
+            if everywhere:
+                requested[: len(rows)] += sign * more
+            else:
+                requested[rows] += sign * more
 
     def statement(self) -> Statement:
         """Begin a what-if: `with state.statement() as what_if:`; pod changes inside are undone unless committed."""

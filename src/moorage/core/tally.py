@@ -11,7 +11,7 @@ import numpy as np
 from moorage.core.domains import NO_DOMAIN, DomainColumn
 from moorage.core.sparsecounts import FEW, SparseCounts
 
-_KEPT_TOPOLOGIES = 4
+_KEPT_TOPOLOGIES = 8
 
 
 class Tally:

@@ -29,24 +29,30 @@ class BindingFailed(Exception):  # noqa: N818 - what happened, as the message go
 class Progress:
     """One pod's volumes on their way; `written` are the objects that were seen with what was written to them."""
 
+    pod: PodRef
     reservation: Reservation
-    commands: tuple[PatchObject, ...]
     deadline_s: float
+    commands: dict[str, PatchObject] = field(default_factory=dict)
+    """By object. A command stays as it was made: it is a promise about one version of the object."""
     written: set[str] = field(default_factory=set)
 
 
-def writes(state: ClusterState, pod: PodRef, reservation: Reservation) -> tuple[PatchObject, ...]:
-    """What has to be written; nothing for objects that say it already."""
-    found = []
+def writes(state: ClusterState, progress: Progress) -> tuple[PatchObject, ...]:
+    """What has to be written: nothing for objects that say it already, or that another pod writes to for its sake."""
+    commands, pod, reservation = progress.commands, progress.pod, progress.reservation
     for name, claim in reservation.bindings:
-        volume = state.volumes.raw_volume(name)
-        if volume is not None and not _points_at(volume, claim):
-            found.append(_reserve_volume(pod, volume, claim))
+        volume, where = state.volumes.raw_volume(name), f"{VOLUME}/{name}"
+        if volume is None or where in commands or _points_at(volume, claim):
+            continue
+        if state.volumes.writes_volume(pod.uid, name):
+            commands[where] = _reserve_volume(pod, volume, claim)
     for claim in reservation.provisions:
-        raw = state.volumes.raw_claim(claim.key)
-        if raw is not None and raw.selected_node != reservation.node:
-            found.append(_select_node(pod, raw, reservation.node))
-    return tuple(found)
+        raw, where = state.volumes.raw_claim(claim.key), f"{CLAIM}/{claim.key}"
+        if raw is None or where in commands or raw.selected_node == reservation.node:
+            continue
+        if state.volumes.writes_claim(pod.uid, claim.key):
+            commands[where] = _select_node(pod, raw, reservation.node)
+    return tuple(commands.values())
 
 
 def complete(state: ClusterState, progress: Progress) -> bool:

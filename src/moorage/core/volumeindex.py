@@ -136,6 +136,14 @@ class VolumeIndex:
         """What a pod has taken."""
         return self._reservations.get(uid)
 
+    def writes_volume(self, uid: str, name: str) -> bool:
+        """Whether this pod is the one, of all that reserved the volume, that points it at their claim."""
+        return next(iter(self._claimed.get(name, ())), None) == uid
+
+    def writes_claim(self, uid: str, key: str) -> bool:
+        """Whether this pod is the one, of all that reserved the claim, that writes their node to it."""
+        return next(iter(self._selected.get(key, ())), None) == uid
+
     def release(self, uid: str) -> None:
         """A pod needs its reservation no more: it is bound, or will not be."""
         reservation = self._reservations.pop(uid, None)

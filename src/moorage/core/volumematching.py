@@ -9,7 +9,7 @@ Everything is computed for all given rows at once; arrays are aligned with `rows
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,7 @@ NODE_CONFLICT, BIND_CONFLICT, NO_SPACE, NO_VOLUME = 1, 2, 4, 8
 volume does not exist."""
 AVAILABLE = "Available"
 NONE = -1
+_NOWHERE: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +188,8 @@ class _Waiting:
         self._found = found
         self._size = len(found.rows)
         self._positions = _Positions(state.labels, found.rows)
-        self._taken: dict[str, Mask] = {}
+        self._taken: dict[str, set[int]] = {}
+        """Volume -> positions at which one of the claims has it."""
 
     def run(self) -> None:
         """Fill in the match."""
@@ -211,22 +213,17 @@ class _Waiting:
         choice = np.full(self._size, NONE, dtype=np.int64)
         left = self._size
         for index, volume in enumerate(volumes):
-            at = self._positions.of_terms(volume.node_terms)
-            at = at[choice[at] == NONE]
-            taken = self._taken.get(volume.name)
-            if taken is not None:
-                at = at[~taken[at]]
-            if len(at):
-                choice[at] = index
-                self._take(volume.name, at)
-                left -= len(at)
+            taken = self._taken.get(volume.name, _NOWHERE)
+            at = [p for p in self._positions.of_terms(volume.node_terms, choice) if p not in taken]
+            if not at:
+                continue
+            choice[at] = index
+            if len(self._claims) > 1:
+                self._taken.setdefault(volume.name, set()).update(at)
+            left -= len(at)
             if not left:
                 break
         return StaticChoice(claim, volumes, choice)
-
-    def _take(self, name: str, at: Rows) -> None:
-        if len(self._claims) > 1:
-            self._taken.setdefault(name, np.zeros(self._size, dtype=np.bool_))[at] = True
 
     def _provision(self, claim: PersistentVolumeClaim, needed: Mask, failed: Mask) -> None:
         """Rows that need the claim provisioned and cannot have that are added to `failed`, with the reason's bit."""
@@ -237,8 +234,12 @@ class _Waiting:
         if storage_class.provisioner in ("", NO_PROVISIONER):
             elsewhere = needed & ~failed
         else:
-            allowed = self._positions.mask_of_terms(storage_class.allowed_topologies or None)
-            elsewhere = needed & ~failed & ~allowed
+            allowed = storage_class.allowed_topologies
+            elsewhere = needed & ~failed
+            if allowed:
+                elsewhere &= ~_terms_mask(self._state.labels, allowed, self._found.rows)
+            else:
+                elsewhere[:] = False
         bits[elsewhere] |= BIND_CONFLICT
         failed |= elsewhere
         capacity_bytes = self._capacity(claim, storage_class)
@@ -260,67 +261,62 @@ class _Waiting:
             largest = capacity.largest_volume_bytes
             if largest is None or largest < claim.request_bytes or capacity.node_topology is None:
                 continue
-            at = self._positions.of_selector(capacity.node_topology)
-            found[at[found[at] == NONE]] = capacity.capacity_bytes or 0
+            at = self._positions.of_selector(capacity.node_topology, found)
+            if at:
+                found[at] = capacity.capacity_bytes or 0
         return found
 
 
 class _Positions:
-    """Where in `rows` the nodes are that match; most volumes and capacities name one value of one label."""
+    """Where in `rows` the nodes are that match; most volumes and capacities name one value of one label.
+
+    Every question comes with an array that is NONE at the positions that are still of interest.
+    """
 
     def __init__(self, labels: LabelColumns, rows: Rows) -> None:
         self._labels = labels
         self._rows = rows
-        self._all = np.arange(len(rows), dtype=np.intp)
-        self._by_value: dict[str, Callable[[str], Rows]] = {}
+        self._by_value: dict[str, dict[str, list[int]]] = {}
 
-    def of_terms(self, terms: tuple[NodeTerm, ...] | None) -> Rows:
-        """Positions that match a term; all of them for None."""
+    def of_terms(self, terms: tuple[NodeTerm, ...] | None, known: Ints) -> list[int]:
+        """Positions that match a term; all for None."""
         if terms is None:
-            return self._all
+            return _positions(known == NONE)
         if len(terms) == 1 and len(terms[0].expressions) == 1 and not terms[0].fields:
-            return self._of_requirement(terms[0].expressions[0])
-        return np.flatnonzero(_terms_mask(self._labels, terms, self._rows))
+            return self._of_requirements(terms[0].expressions, known)
+        return _positions(_terms_mask(self._labels, terms, self._rows) & (known == NONE))
 
-    def mask_of_terms(self, terms: tuple[NodeTerm, ...] | None) -> Mask:
-        """The same as a mask."""
-        mask = np.zeros(len(self._rows), dtype=np.bool_)
-        mask[self.of_terms(terms)] = True
-        return mask
-
-    def of_selector(self, selector: Selector) -> Rows:
+    def of_selector(self, selector: Selector, known: Ints) -> list[int]:
         """Positions that the selector selects."""
-        if len(selector.requirements) == 1:
-            return self._of_requirement(selector.requirements[0])
-        return np.flatnonzero(_all_hold(self._labels, selector.requirements, self._rows))
+        return self._of_requirements(selector.requirements, known)
 
-    def _of_requirement(self, requirement: Requirement) -> Rows:
-        if requirement.operator is not Operator.IN:
-            return np.flatnonzero(self._labels.matching(requirement, self._rows))
-        with_value = self._by_value.get(requirement.key)
-        if with_value is None:
-            with_value = self._by_value[requirement.key] = self._value_index(requirement.key)
-        parts = [with_value(value) for value in dict.fromkeys(requirement.values)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts) if parts else self._all[:0]
+    def _of_requirements(self, requirements: tuple[Requirement, ...], known: Ints) -> list[int]:
+        if len(requirements) != 1 or requirements[0].operator is not Operator.IN:
+            return _positions(_all_hold(self._labels, requirements, self._rows) & (known == NONE))
+        values = requirements[0].values
+        with_value = self._with_value(requirements[0].key)
+        if len(values) == 1:
+            found = with_value.get(values[0], [])
+        else:
+            found = [position for value in set(values) for position in with_value.get(value, ())]
+        return [position for position in found if known[position] == NONE]
 
-    def _value_index(self, key: str) -> Callable[[str], Rows]:
-        """Value -> positions of the nodes that have it."""
-        column = self._labels.known(key)
-        nowhere = self._all[:0]
-        if column is None:
-            return lambda _: nowhere
-        ids = column.ids[self._rows]
-        order = np.argsort(ids, kind="stable")
-        ordered = ids[order]
+    def _with_value(self, key: str) -> dict[str, list[int]]:
+        """Value of a label -> positions of the nodes that have it."""
+        found = self._by_value.get(key)
+        if found is None:
+            found = self._by_value[key] = {}
+            column = self._labels.known(key)
+            ids = [] if column is None else column.ids[self._rows].tolist()
+            for position, number in enumerate(ids):
+                if column is not None and number >= 0:
+                    found.setdefault(column.values[number], []).append(position)
+        return found
 
-        def with_value(value: str) -> Rows:
-            number = column.find(value)
-            if number is None:
-                return nowhere
-            first, end = np.searchsorted(ordered, (number, number + 1))
-            return order[first:end]
 
-        return with_value
+def _positions(mask: Mask) -> list[int]:
+    found: list[int] = np.flatnonzero(mask).tolist()
+    return found
 
 
 def class_uses(found: Match) -> Iterator[tuple[Mask, Ints, Ints]]:

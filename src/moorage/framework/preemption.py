@@ -12,6 +12,7 @@ taken in the order that amounts alone suggest, and the search ends when enough c
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -66,6 +67,20 @@ class _Field:
         return _Field(self.rows[keep], self.priority[:, keep], self.start[:, keep], self.lower[:, keep], violating)
 
 
+class _Account(NamedTuple):
+    """One resource: what each pod holds, the same summed up from the first slot on, and what is left without them."""
+
+    taken: Slots
+    summed: Slots
+    """Shape (slots, n), pods of lower priority only."""
+    slack: Ints
+    """Shape (n,); negative where the pod does not even fit then."""
+
+    def only(self, keep: Mask) -> _Account:
+        """Some of the rows."""
+        return _Account(self.taken[:, keep], self.summed[:, keep], self.slack[keep])
+
+
 class VictimSearch:
     """One search for one pod. `enough` says how many candidates the slow way looks for."""
 
@@ -85,13 +100,11 @@ class VictimSearch:
         if not len(ground.rows):
             return self._found
         slack, complete = self._runner.slack(self._cycle, ground.rows, skipped or frozenset())
-        taken = {column: self._taken(column, ground) for column in slack}
-        freed = {column: (amounts * ground.lower).sum(axis=0) for column, amounts in taken.items()}
-        slack = {column: amounts + freed[column] for column, amounts in slack.items()}
+        ledger = {column: self._account(column, ground, left) for column, left in slack.items()}
         if complete and skipped is not None:
-            self._search_amounts(ground, taken, slack, freed)
+            self._search_amounts(ground, ledger)
         else:
-            self._search_rows(ground, taken, slack)
+            self._search_rows(ground, ledger)
         return self._found
 
     def _ground(self, rows: Rows) -> _Field:
@@ -109,33 +122,27 @@ class VictimSearch:
         ground.violating = table.violating(ground.rows, ground.lower)
         return ground
 
-    def _taken(self, column: int, ground: _Field) -> Slots:
-        """What each pod holds of one resource, shape (slots, n)."""
+    def _account(self, column: int, ground: _Field, left: Ints) -> _Account:
+        """One resource, as long as all pods of lower priority are away; `left` is what it has left with them."""
         amounts = self._table.amounts[column, : len(ground.lower)]
         height = self._cycle.state.height
-        return amounts[:, :height] if len(ground.rows) == height else amounts[:, ground.rows]
+        taken = amounts[:, :height] if len(ground.rows) == height else amounts[:, ground.rows]
+        summed = np.cumsum(taken * ground.lower, axis=0)
+        return _Account(taken, summed, left + summed[-1])
 
     # --- all rows at once ---
 
-    def _search_amounts(
-        self, ground: _Field, taken: dict[int, Slots], slack: dict[int, Ints], freed: dict[int, Ints]
-    ) -> None:
-        state = self._cycle.state
-        less = np.zeros((len(state.resources.names), len(ground.rows)), dtype=np.int64)
-        for column, amounts in freed.items():
-            less[column] -= amounts
-        with state.amounts_shifted(ground.rows, less):
-            judgement = self._runner.judge(self._cycle, ground.rows)
-        self._note(judgement)
-        keep = np.isin(ground.rows, judgement.passed, assume_unique=True)
-        if not keep.any():
-            return
-        if not keep.all():
-            ground = ground.only(keep)
-            taken = {column: amounts[:, keep] for column, amounts in taken.items()}
-            slack = {column: amounts[keep] for column, amounts in slack.items()}
-        victims = _reprieve(ground, taken, slack)
-        self._choose(ground, victims)
+    def _search_amounts(self, ground: _Field, ledger: dict[int, _Account]) -> None:
+        keep = self._runner.node_mask(self._cycle, ground.rows) & _possible(ground, ledger)
+        if keep.any():
+            here, kept = ground, list(ledger.values())
+            if not keep.all():
+                here, kept = ground.only(keep), [account.only(keep) for account in kept]
+            self._choose(here, _reprieve(here, kept))
+        if self._found.best is None:
+            freed = {column: account.summed[-1] for column, account in ledger.items()}
+            with self._cycle.state.amounts_shifted(ground.rows, freed, -1):
+                self._note(self._runner.judge(self._cycle, ground.rows))
 
     def _choose(self, ground: _Field, victims: Mask) -> None:
         ranks = _rank(ground, victims)
@@ -161,12 +168,10 @@ class VictimSearch:
 
     # --- row by row ---
 
-    def _search_rows(self, ground: _Field, taken: dict[int, Slots], slack: dict[int, Ints]) -> None:
+    def _search_rows(self, ground: _Field, ledger: dict[int, _Account]) -> None:
         """Try rows in the order that amounts suggest; where even those say no only if there is no candidate."""
-        possible: Mask = np.ones(len(ground.rows), dtype=np.bool_)
-        for amounts in slack.values():
-            possible &= amounts >= 0
-        ranks = _rank(ground, _reprieve(ground, taken, slack))
+        possible = _possible(ground, ledger)
+        ranks = _rank(ground, _reprieve(ground, list(ledger.values())))
         hashes = self._cycle.state.node_hashes[ground.rows]
         order = np.lexsort((hashes, *reversed(ranks[:4]), ~possible))
         candidates: list[Candidate] = []
@@ -217,25 +222,48 @@ class VictimSearch:
         self._found.best = best[self._first_by_hash(rows)]
 
     def _note(self, judgement: Judgement) -> None:
-        self._found.reasons.update(node_reasons(judgement))
         if judgement.refusal is not None:
             self._found.reasons[judgement.refusal.message] += 1
+        else:
+            self._found.reasons.update(node_reasons(judgement))
 
 
-def _reprieve(ground: _Field, taken: dict[int, Slots], slack: dict[int, Ints]) -> Mask:
-    """Who has to go, bool[slots, n], where only amounts count; `slack` is with all of `ground.lower` gone."""
-    left = {column: amounts.copy() for column, amounts in slack.items()}
+def _possible(ground: _Field, ledger: dict[int, _Account]) -> Mask:
+    """Where the amounts suffice with all pods of lower priority away, bool[n]."""
+    possible: Mask = np.ones(len(ground.rows), dtype=np.bool_)
+    for account in ledger.values():
+        possible &= account.slack >= 0
+    return possible
+
+
+def _reprieve(ground: _Field, ledger: Sequence[_Account]) -> Mask:
+    """Who has to go, bool[slots, n], where only amounts count."""
+    lefts = [account.slack.copy() for account in ledger]
     victims: Mask = ground.lower.copy()
     rounds = [ground.lower] if ground.violating is None else [ground.violating, ground.lower & ~ground.violating]
+    begin = 0
+    if ground.violating is None and ledger:
+        begin = _all_fit(ledger)
+        victims[:begin] = False
+        if begin:
+            lefts = [account.slack - account.summed[begin - 1] for account in ledger]
     for wanting in rounds:
-        for slot in np.flatnonzero(wanting.any(axis=1)):
+        for slot in begin + np.flatnonzero(wanting[begin:].any(axis=1)):
             fits = wanting[slot].copy()
-            for column, amounts in left.items():
-                fits &= amounts >= taken[column][slot]
-            for column, amounts in left.items():
-                np.subtract(amounts, taken[column][slot] * fits, out=amounts)
+            for account, left in zip(ledger, lefts, strict=True):
+                fits &= left >= account.taken[slot]
+            for account, left in zip(ledger, lefts, strict=True):
+                np.subtract(left, account.taken[slot] * fits, out=left)
             victims[slot] ^= fits
     return victims
+
+
+def _all_fit(ledger: Sequence[_Account]) -> int:
+    """The number of slots that can be let back in everywhere: no row runs short before."""
+    short = np.zeros(len(ledger[0].summed), dtype=np.bool_)
+    for account in ledger:
+        short |= (account.summed > account.slack).any(axis=1)
+    return int(short.argmax()) if short.any() else len(short)
 
 
 def _rank(ground: _Field, victims: Mask) -> tuple[Ints, Ints, Ints, Ints, Floats]:

@@ -6,19 +6,19 @@ in profile order; diagnosis, explain and preemption use them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from moorage.core.arrays import Ints, Rows
+from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.hashing import pod_hash
-from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.framework.classes import ClassTable, OpenPoints, PodClass, make_scorers, pre_filter, wanted_scorers
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Point, Reads
 from moorage.framework.profiles import Profile
+from moorage.framework.promises import Promised, Promises
 from moorage.framework.status import Code, OnlyNodes, Reason, Rejections, Status
 from moorage.framework.ties import Ties
 from moorage.framework.views import ClassView, Scorer
@@ -80,6 +80,7 @@ class Runner:
         self.bind_plugins = profile.at(Point.BIND)
         self.post_bind_plugins = profile.at(Point.POST_BIND)
         self._state = state
+        self._promises = Promises(state)
         self._scorers = make_scorers(profile)
         self._by_name = {plugin.name: plugin for plugin in profile.plugins}
         self._classes = ClassTable(profile)
@@ -156,8 +157,8 @@ class Runner:
             keep = np.isin(rows, self._rows_named(said.only))
             rows, excluded = rows[keep], rows[~keep]
         verdicts: list[Verdict] = []
-        crowded = self._promised_rows(cycle, rows) if promised else {}
-        if crowded:
+        crowded = self._promises.among(cycle, rows) if promised else None
+        if crowded is not None:
             self._filter_crowded(cycle, crowded, said.skipped, verdicts)
         if verdicts:
             rows = rows[~np.isin(rows, np.concatenate([verdict.rows for verdict in verdicts]))]
@@ -165,27 +166,29 @@ class Runner:
         return Judgement(rows, tuple(verdicts), None, narrowed_by, excluded, said.skipped)
 
     def _filter_crowded(
-        self, cycle: Cycle, crowded: Mapping[int, Sequence[Pod]], skipped: frozenset[str], verdicts: list[Verdict]
+        self, cycle: Cycle, crowded: Promised, skipped: frozenset[str], verdicts: list[Verdict]
     ) -> None:
         """Judge rows with the pods promised to them, all at once where the active filters look at one row only."""
-        rows = np.array(sorted(crowded), dtype=np.intp)
+        rows = crowded.rows
         widest = max((p.reads for p in self.profile.at(Point.FILTER) if p.name not in skipped), default=Reads.NODE)
         if widest <= Reads.AMOUNTS:
-            with self._state.amounts_shifted(rows, self._promised_amounts(crowded, rows)):
+            with self._state.amounts_shifted(rows, crowded.amounts):
                 self._filter(cycle, rows, skipped, verdicts)
         elif widest is Reads.PODS:
             with self._state.statement():
-                for row, pods in crowded.items():
-                    for pod in pods:
-                        self._state.assume(pod, row)
+                for row in rows:
+                    self._assume_promised(cycle, int(row))
                 self._filter(cycle, rows, skipped, verdicts)
         else:
-            for row, pods in crowded.items():
+            for index, row in enumerate(rows):
                 with self._state.statement():
-                    for pod in pods:
-                        self._state.assume(pod, row)
-                    self._filter_again(cycle, np.array([row], dtype=np.intp), skipped, verdicts)
+                    self._assume_promised(cycle, int(row))
+                    self._filter_again(cycle, rows[index : index + 1], skipped, verdicts)
             pre_filter(self._classes.open_pre_filters, cycle)
+
+    def _assume_promised(self, cycle: Cycle, row: int) -> None:
+        for pod in self._promises.pods(cycle, row):
+            self._state.assume(pod, row)
 
     def _filter_again(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[Verdict]) -> None:
         """Judge rows of a state that differs from the one that PreFilter saw; who skipped the pod skips it here too."""
@@ -195,6 +198,12 @@ class Runner:
             return
         reason = Reason(said.refusal.message, resolvable=said.refusal.code is Code.UNSCHEDULABLE)
         verdicts.append(Verdict(said.refusal.plugin, rows, Rejections(np.ones(len(rows), dtype=np.int64), (reason,))))
+
+    def node_mask(self, cycle: Cycle, rows: Rows) -> Mask:
+        """Which of the rows the filters pass that read nothing but the node, shape (len(rows),)."""
+        view = self._classes.find(cycle).view
+        view.refresh(cycle)
+        return view.nodes.mask[rows]
 
     def slack(self, cycle: Cycle, rows: Rows, skipped: frozenset[str]) -> tuple[dict[int, Ints], bool]:
         """Resource column -> how much more the rows can hold beside the pod and the pods promised to them.
@@ -210,11 +219,13 @@ class Runner:
                 complete = False
                 continue
             for column, amounts in plugin.slack(cycle, rows):
-                found[column] = np.minimum(found[column], amounts) if column in found else amounts
-        crowded = self._promised_rows(cycle, rows)
-        if crowded and found:
-            promised = self._promised_amounts(crowded, rows)
-            found = {column: amounts - promised[column] for column, amounts in found.items()}
+                found[column] = np.minimum(found[column], amounts) if column in found else np.array(amounts)
+        crowded = self._promises.among(cycle, rows)
+        if crowded is not None:
+            here = np.searchsorted(rows, crowded.rows)
+            for column, promised in crowded.amounts.items():
+                if column in found:
+                    found[column][here] -= promised
         return found, complete
 
     def _filter(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[Verdict]) -> Rows:
@@ -251,51 +262,13 @@ class Runner:
         rows = (self._state.row_of(name) for name in names)
         return np.array([row for row in rows if row is not None], dtype=np.intp)
 
-    # --- promised rows ---
-
-    def _promised_rows(self, cycle: Cycle, rows: Rows) -> dict[int, list[Pod]]:
-        """Row -> pods promised to it that count for this pod."""
-        nominations = self._state.nominations
-        found: dict[int, list[Pod]] = {}
-        if not nominations or not len(rows):
-            return found
-        wanted = set(map(int, rows))
-        for name in nominations.nodes():
-            row = self._state.row_of(name)
-            if row is None or row not in wanted:
-                continue
-            pods = [
-                pod
-                for pod in nominations.on(name)
-                if pod.uid != cycle.pod.uid
-                and pod.template.priority >= cycle.template.priority
-                and self._state.record(pod.uid) is None
-            ]
-            if pods:
-                found[row] = pods
-        return found
-
-    def _promised_amounts(self, crowded: Mapping[int, Iterable[Pod]], rows: Rows) -> Ints:
-        """What the promised pods request on these rows, int64[columns, n]."""
-        resources = self._state.resources
-        vectors = [
-            (index, resources.vector(pod.requests))
-            for index, row in enumerate(map(int, rows))
-            for pod in crowded.get(row, ())
-        ]
-        amounts = np.zeros((len(resources.names), len(rows)), dtype=np.int64)
-        for index, vector in vectors:
-            for column, amount in vector.pairs:
-                amounts[column, index] += amount
-        return amounts
-
     def _without_promised(self, cycle: Cycle, rows: Rows) -> Rows:
-        crowded = self._promised_rows(cycle, rows)
-        if not crowded:
+        """The rows that pass with the pods promised to them, too."""
+        crowded = self._promises.among(cycle, rows)
+        if crowded is None:
             return rows
-        asked = np.array(sorted(crowded), dtype=np.intp)
-        bad = asked[~np.isin(asked, self.judge(cycle, asked).passed)]
-        return rows[~np.isin(rows, bad)]
+        bad = crowded.rows[~np.isin(crowded.rows, self.judge(cycle, crowded.rows).passed)]
+        return rows[~np.isin(rows, bad)] if len(bad) else rows
 
 
 def reasons_of(rejections: Rejections, index: int) -> list[Reason]:

@@ -1,7 +1,8 @@
 """The rows that share the best rank, kept from one decision to the next.
 
 A burst of equal pods takes one tied row after the other; looking for the best rank again each time would cost more than
-the choice itself. A taken row leaves the ties in constant time, any other change of the ranks lets them be found anew.
+the choice itself. A taken row leaves the ties in constant time; one that a pod makes better than all others (its use is
+more even now) is ahead of them until it falls back; any other change of the ranks lets the ties be found anew.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from moorage.core.hashing import tie_hashes
 class Ties:
     """`pick` chooses among the best rows; `changed` must be told about every changed rank, `forget` about many."""
 
-    __slots__ = ("_count", "_hashes", "_picked", "_picked_row", "_rows", "_scratch", "_top")
+    __slots__ = ("_ahead", "_ahead_rank", "_count", "_hashes", "_picked", "_picked_row", "_rows", "_scratch", "_top")
 
     def __init__(self) -> None:
         self._count = 0
+        """Number of tied rows; 0 if they are to be found anew."""
         self._top = 0
+        self._ahead = -1
+        """A row that alone is better than the ties; -1 if there is none."""
+        self._ahead_rank = 0
         self._picked = 0
         self._picked_row = -1
         self._rows: Rows = np.zeros(0, dtype=np.intp)
@@ -29,19 +34,42 @@ class Ties:
     def forget(self) -> None:
         """Find the best rows anew next time."""
         self._count = 0
+        self._ahead = -1
 
     def changed(self, row: int, before: int, after: int) -> None:
         """The rank of a row changed."""
-        if after >= self._top:
+        if row == self._ahead:
+            self._fall_back(after)
+        elif self._ahead >= 0 and after >= self._ahead_rank:
+            self.forget()
+        elif self._count and (after >= self._top or before >= self._top):
+            self._leave(row, before, after)
+
+    def _fall_back(self, after: int) -> None:
+        """The row that is ahead changed."""
+        if not self._count or after == self._top:
+            self.forget()
+        elif after > self._top:
+            self._ahead_rank = after
+        else:
+            self._ahead = -1
+
+    def _leave(self, row: int, before: int, after: int) -> None:
+        """A row left the ties, downwards or upwards, or came to them."""
+        if before >= self._top and row == self._picked_row and after != self._top:
+            self._drop_picked()
+        elif before >= self._top or after == self._top:
             self._count = 0
-        elif before >= self._top and self._count:
-            if row == self._picked_row:
-                self._drop_picked()
+        if after > self._top:
+            if self._ahead < 0 and self._count:
+                self._ahead, self._ahead_rank = row, after
             else:
                 self._count = 0
 
     def pick(self, pod_hash: int, ranks: Ints, node_hashes: Hashes) -> int:
         """The row with the best rank and, among equals, the smallest hash. At least one rank must be feasible."""
+        if self._ahead >= 0:
+            return self._ahead
         if not self._count:
             self._find(ranks, node_hashes)
         count = self._count

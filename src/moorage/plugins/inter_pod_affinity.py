@@ -9,10 +9,9 @@ that are being deleted still count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, ClassVar, NamedTuple, TypeAlias
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from moorage.core.affinity import PodAffinity, PodTerm
@@ -44,10 +43,6 @@ _FIRST_OF: Ints = np.array([0, 1, 2, 1, 4, 1, 2, 1], dtype=np.int64)
 """Of a set of these bits the one that kube-scheduler finds first."""
 _KEPT_PLANS = 8192
 _NOBODY = PodAffinity()
-
-
-Flags: TypeAlias = npt.NDArray[np.uint8]
-"""Bits of reasons, shape (n,)."""
 
 
 class InterPodAffinityArgs(PluginArgs):
@@ -146,15 +141,19 @@ class InterPodAffinity(Plugin):
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
         """Reject rows by the three rules; each row gives the first that fails."""
         state = cycle.state
-        flags: Flags | None = None
-        for column, table in self._objections(state, self._plan(state, cycle.template)).items():
-            found = table.take(state.pick(column.ids, rows))
-            flags = found if flags is None else np.bitwise_or(flags, found, out=flags)
-        return None if flags is None else Rejections(_FIRST_OF.take(flags), _REASONS)
+        tables = self._objections(state, self._plan(state, cycle.template))
+        bits: Ints | None = None
+        for column, table in tables.items():
+            single = _FIRST_OF.take(table) if len(tables) == 1 else table
+            found = single.take(state.pick(column.ids, rows))
+            bits = found if bits is None else np.bitwise_or(bits, found, out=bits)
+        if bits is None:
+            return None
+        return Rejections(bits if len(tables) == 1 else _FIRST_OF.take(bits), _REASONS)
 
-    def _objections(self, state: ClusterState, plan: _Plan) -> dict[DomainColumn, Flags]:
+    def _objections(self, state: ClusterState, plan: _Plan) -> dict[DomainColumn, Ints]:
         """Per topology and domain, and last for rows without one, the bits of the rules that object to it."""
-        tables: dict[DomainColumn, Flags] = {}
+        tables: dict[DomainColumn, Ints] = {}
         for held, bit in ((plan.rejecting, _UNWELCOME_BIT), (self._held(plan.apart), _CROWDED_BIT)):
             for each in held:
                 if _total(state, each):
@@ -292,9 +291,9 @@ def _counts(held: _Held) -> Counts:
     return held.tally.by_domain(held.column).dense(held.column.size + 1)
 
 
-def _object(tables: dict[DomainColumn, Flags], column: DomainColumn, domains: Mask, bit: int) -> None:
+def _object(tables: dict[DomainColumn, Ints], column: DomainColumn, domains: Mask, bit: int) -> None:
     """Note that a rule objects to domains."""
-    flags: Flags = domains.view(np.uint8) * np.uint8(bit)
+    flags: Ints = np.multiply(domains, bit, dtype=np.int64)
     known = tables.get(column)
     tables[column] = flags if known is None else np.bitwise_or(known, flags, out=known)
 

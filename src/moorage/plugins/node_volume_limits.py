@@ -34,7 +34,7 @@ class NodeVolumeLimits(Plugin):
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """Pods with volumes that a CSI driver may have to attach."""
-        return any(map(_may_count, template.volumes))
+        return bool(template.volumes) and any(map(_may_count, template.volumes))
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
         """A pod that leaves must have had such volumes; of claims only the pod's own matter."""

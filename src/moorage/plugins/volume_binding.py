@@ -73,7 +73,7 @@ class VolumeBinding(Plugin):
     name: ClassVar[str] = "VolumeBinding"
     Args: ClassVar[type[PluginArgs]] = VolumeBindingArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
-    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT
+    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT | What.POD_REMOVED
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CAPACITY})
 
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:
@@ -86,9 +86,9 @@ class VolumeBinding(Plugin):
         return bool(template.volumes) and any(_claimed(template.volumes))
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
-        """Of claims only the pod's own matter."""
+        """Of claims only the pod's own matter. A pod that leaves matters only to one that waits in PreBind for it."""
         if change.kind != CLAIM:
-            return True
+            return change.what is not What.POD_REMOVED
         return any(f"{template.namespace}/{volume.claim}" == change.key for volume in _claimed(template.volumes))
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
@@ -169,8 +169,7 @@ class VolumeBinding(Plugin):
         progress: Progress | None = cycle.memo.get(self._waits)
         if progress is None:
             pod = PodRef(cycle.template.namespace, cycle.pod.name, cycle.pod.uid)
-            commands = writes(cycle.state, pod, reservation)
-            progress = Progress(reservation, commands, cycle.now + self.args.bind_timeout_seconds)
+            progress = Progress(pod, reservation, cycle.now + self.args.bind_timeout_seconds)
             cycle.memo[self._waits] = progress
         elif cycle.now >= progress.deadline_s:
             return Status(Code.ERROR, ("binding volumes: context deadline exceeded",))
@@ -179,7 +178,7 @@ class VolumeBinding(Plugin):
                 return None
         except BindingFailed as error:
             return Status(Code.ERROR, (f"binding volumes: {error}",))
-        return Hold(progress.deadline_s, progress.commands, "binding volumes: context deadline exceeded")
+        return Hold(progress.deadline_s, writes(cycle.state, progress), "binding volumes: context deadline exceeded")
 
     def post_bind(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
         """The objects themselves say now what was reserved."""

@@ -7,6 +7,7 @@ from random import Random
 
 from tests.parity.drawing.nodes import draw_labels, draw_node, draw_nodes, draw_taints
 from tests.parity.drawing.pods import APPS, NAMESPACES, draw_pod
+from tests.parity.drawing.preemption import EVERY_CLASS
 from tests.parity.questions import MARK, Object, Question, Step, key_of
 
 PROFILES = ("default-scheduler", "default-scheduler", "default-scheduler", "binpack", "ratio", "weighted", "listspread")
@@ -32,15 +33,31 @@ def draw_placement(seed: int) -> Question:
     nodes = draw_nodes(random)
     profile = random.choice((*PROFILES, "added"))
     bound = [_bound(random, f"{MARK}e{i}", nodes) for i in range(random.randrange(2 * len(nodes) + 2))]
-    objects = [*EVERY_NAMESPACE, *_runtime_classes(random), *nodes, *_services(random), *bound]
+    others = [*EVERY_NAMESPACE, *_runtime_classes(random), *_services(random), *_owners(random)]
+    start = [*nodes, *bound]
     steps: list[Step] = []
-    for number in range(random.choice((1, 2, 3, 4))):
+    for number in range(random.choice((1, 2, 3, 4, 6))):
         put, remove = _changes(random, number, nodes, bound) if number else ([], [])
         pod = draw_pod(random, f"{MARK}p{number}")
         pod["spec"]["schedulerName"] = profile
-        _dress(random, pod, objects)
+        _dress(random, pod, [*others, *nodes])
         steps.append(Step(pod, put, remove))
-    return Question(seed, "placement", objects, steps)
+    kind = "placement"
+    if random.random() < 0.2:
+        kind = "rivalry"
+        others += EVERY_CLASS
+        _rank(random, [*start, *(pod for step in steps for pod in (step.pod, *step.put))])
+    return Question(seed, kind, [*others, *start], steps)
+
+
+def _rank(random: Random, objects: list[Object]) -> None:
+    """Give every pod a priority, the same to all versions of it."""
+    low = ("p0", "p10", "p20")
+    chosen: dict[str, str] = {}
+    for pod in objects:
+        if pod["kind"] == "Pod":
+            choice = random.choice(low if "nodeName" in pod["spec"] else (*low, "p50"))
+            pod["spec"]["priorityClassName"] = chosen.setdefault(pod["metadata"]["name"], choice)
 
 
 def _bound(random: Random, name: str, nodes: list[Object]) -> Object:
@@ -75,6 +92,25 @@ def _services(random: Random) -> list[Object]:
     return [{"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}]
 
 
+def _owners(random: Random) -> list[Object]:
+    """Controllers that want no more pods: the default spread constraints look at their selectors."""
+    if random.random() < 0.8:
+        return []
+    found: list[Object] = []
+    for kind, api_version in (("ReplicaSet", "apps/v1"), ("StatefulSet", "apps/v1"), ("ReplicationController", "v1")):
+        if random.random() < 0.5:
+            labels = {"app": random.choice(APPS)}
+            container = {"name": "c", "image": "x"}
+            spec = {
+                "replicas": 0,
+                "selector": labels if kind == "ReplicationController" else {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            }
+            metadata = {"name": f"{MARK}{kind.lower()}", "namespace": random.choice(NAMESPACES), "uid": f"uid-{kind}"}
+            found.append({"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec})
+    return found
+
+
 def _dress(random: Random, pod: Object, objects: list[Object]) -> None:
     """Rarer things that a pod may have."""
     spec = pod["spec"]
@@ -85,6 +121,15 @@ def _dress(random: Random, pod: Object, objects: list[Object]) -> None:
         spec["resources"] = {"requests": {"cpu": "4", "memory": "10Gi"}}
         for container in (*spec["containers"], *spec.get("initContainers", ())):
             container["resources"] = {}
+    owners = [obj for obj in objects if obj["metadata"].get("uid")]
+    if owners and random.random() < 0.8:
+        owner = random.choice(owners)
+        reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "controller": True}
+        pod["metadata"]["ownerReferences"] = [
+            {**reference, "name": owner["metadata"]["name"], "uid": owner["metadata"]["uid"]}
+        ]
+        pod["metadata"]["namespace"] = owner["metadata"]["namespace"]
+        spec.pop("topologySpreadConstraints", None)
     if random.random() < 0.03:
         nodes = [obj for obj in objects if obj["kind"] == "Node"]
         term = {"key": "metadata.name", "operator": "In", "values": [random.choice(nodes)["metadata"]["name"]]}
@@ -103,6 +148,8 @@ def _changes(
         what = random.choice(("label", "taint", "cordon", "shrink", "new node", "new pod", "pod gone", "relabel"))
         if what == "new node":
             nodes.append(draw_node(random, f"{MARK}m{number}{index}"))
+            # kube-scheduler does not tell the nodes it knows already how many nodes have an image once one more has it.
+            nodes[-1]["status"]["images"] = []
             put.append(nodes[-1])
         elif what == "new pod":
             bound.append(_bound(random, f"{MARK}f{number}{index}", nodes))

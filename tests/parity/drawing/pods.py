@@ -5,13 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from tests.parity.drawing.nodes import EFFECTS, GPU, HOSTNAME, IMAGES, LABEL_VALUES, REGION, TAINT_KEYS, ZONE
+from tests.parity.drawing.nodes import EFFECTS, GPU, HOSTNAME, HUGE, IMAGES, LABEL_VALUES, REGION, TAINT_KEYS, ZONE
 from tests.parity.questions import Object
 
 NAMESPACES = ("default", "team-a", "team-b")
 APPS = ("web", "db", "cache")
 TIERS = ("front", "back")
-CPU = ("100m", "250m", "0.5", "500m", "1", "1500m", "2", "3")
+CPU = ("100m", "100m", "250m", "250m", "0.5", "500m", "1", "1", "1500m", "2", "3")
 MEMORY = ("128Mi", "200M", "512Mi", "1Gi", "1.5Gi", "2Gi", "3000000Ki", "4G")
 TOPOLOGY_KEYS = (ZONE, ZONE, HOSTNAME, HOSTNAME, "disk", REGION)
 TEMPLATE_HASH = "pod-template-hash"
@@ -62,7 +62,7 @@ def draw_requests(random: Random) -> dict[str, Any]:
     if random.random() < 0.75:
         requests["memory"] = random.choice(MEMORY)
     if random.random() < 0.1:
-        requests["ephemeral-storage"] = random.choice(("1Gi", "30Gi"))
+        requests["ephemeral-storage"] = random.choice(("1Gi", "1Gi", "30Gi"))
     if random.random() < 0.1:
         return {"limits": requests}
     return {"requests": requests} if requests else {}
@@ -77,22 +77,31 @@ def draw_container(random: Random, name: str) -> Object:
             "requests": {**resources.get("requests", {}), GPU: count},
             "limits": {**resources.get("limits", {}), GPU: count},
         }
-    container: Object = {"name": name, "image": random.choice(sorted(IMAGES)), "resources": resources}
-    if random.random() < 0.12:
+    elif random.random() < 0.03:
+        amounts = {"cpu": "100m", HUGE: random.choice(("4Mi", "32Mi"))}
+        resources = {"requests": amounts, "limits": amounts}
+    container: Object = {"name": name, "image": _image(random), "resources": resources}
+    # Two containers of a pod must not want the same port.
+    if name == "c0" and random.random() < 0.15:
         number = random.choice((8080, 9090))
         port: Object = {"containerPort": number, "hostPort": number, "protocol": random.choice(("TCP", "UDP"))}
         if random.random() < 0.3:
-            port["hostIP"] = random.choice(("127.0.0.1", "10.0.0.1"))
+            port["hostIP"] = random.choice(("127.0.0.1", "10.0.0.1", "0.0.0.0"))  # noqa: S104 - nothing listens
         container["ports"] = [port]
     return container
 
 
 def draw_init(random: Random, name: str) -> Object:
     """An init container, sometimes one that stays (a sidecar)."""
-    container: Object = {"name": name, "image": random.choice(sorted(IMAGES)), "resources": draw_requests(random)}
+    container: Object = {"name": name, "image": _image(random), "resources": draw_requests(random)}
     if random.random() < 0.3:
         container["restartPolicy"] = "Always"
     return container
+
+
+def _image(random: Random) -> str:
+    """One of the images that nodes may have; without a tag it means the latest."""
+    return random.choice(("plain", *sorted(IMAGES)))
 
 
 def draw_toleration(random: Random) -> Object:
@@ -112,7 +121,7 @@ def draw_affinity(random: Random, labels: dict[str, str], rules: float) -> Objec
     affinity: Object = {}
     node: Object = {}
     if random.random() < 0.12 * rules:
-        terms = [draw_node_term(random) for _ in range(random.choice((1, 1, 2)))]
+        terms = [draw_node_term(random) for _ in range(random.choice((1, 2, 2)))]
         node[f"requiredDuringScheduling{IGNORED}"] = {"nodeSelectorTerms": terms}
     if random.random() < 0.2 * rules:
         node[f"preferredDuringScheduling{IGNORED}"] = [

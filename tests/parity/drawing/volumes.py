@@ -11,7 +11,7 @@ from tests.parity.questions import MARK, Object, Question, Step
 DRIVER = f"{MARK}csi.example.com"
 STORAGE = "storage.k8s.io/v1"
 SIZES = ("1Gi", "2Gi", "5Gi", "10Gi")
-IMMEDIATE, WAIT, LOCAL = f"{MARK}imm", f"{MARK}wait", f"{MARK}local"
+IMMEDIATE, WAIT, LOCAL, NEVER = f"{MARK}imm", f"{MARK}wait", f"{MARK}local", f"{MARK}never"
 
 
 class _Volumes:
@@ -31,7 +31,7 @@ class _Volumes:
         if kind == "missing":
             return name
         mode = "ReadWriteOncePod" if kind == "single" else "ReadWriteOnce"
-        storage_class = {"wait": WAIT, "local": LOCAL}.get(kind, IMMEDIATE)
+        storage_class = {"wait": WAIT, "local": LOCAL, "never": NEVER}.get(kind, IMMEDIATE)
         claim = _claim(name, storage_class, self.random.choice(SIZES), mode)
         if kind in ("bound", "single"):
             self._bind(claim)
@@ -110,7 +110,7 @@ def draw_volumes(seed: int) -> Question:
         found.volume(LOCAL, random.choice((*SIZES, "20Gi")))
     shared: list[str] = []
     bound = [_bound(random, found, number, names, shared) for number in range(random.randrange(2 * len(names)))]
-    kinds = ("bound", "bound", "single", "wait", "wait", "local", "local", "immediate", "lost", "missing")
+    kinds = ("bound",) * 6 + ("single",) * 3 + ("wait",) * 5 + ("local",) * 5 + ("never", "lost", "missing")
     claims = [found.claim(random.choice(kinds)) for _ in range(random.choice((1, 1, 2, 3)))]
     if shared and random.random() < 0.25:
         claims.append(random.choice(shared))
@@ -188,6 +188,8 @@ def _classes(random: Random) -> list[Object]:
         (IMMEDIATE, DRIVER, "Immediate"),
         (WAIT, DRIVER, "WaitForFirstConsumer"),
         (LOCAL, "kubernetes.io/no-provisioner", "WaitForFirstConsumer"),
+        # Bound at once if at all; nobody makes such volumes, so claims of it stay as they are on both sides.
+        (NEVER, "kubernetes.io/no-provisioner", "Immediate"),
     ):
         found.append(
             {

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from moorage.adapters.kube.client import STRATEGIC_PATCH, KubeClient
-from moorage.adapters.kube.errors import BadRequest, Conflict, Forbidden, KubeError, NotFound
+from moorage.adapters.kube.errors import BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
 from moorage.adapters.kube.intake import resource_of
 from moorage.core.commands import PatchObject
 from moorage.core.events import PatchDone
@@ -33,7 +33,7 @@ async def patch_object(client: KubeClient, command: PatchObject, pause: Callable
                 content_type=STRATEGIC_PATCH,
                 subresource=command.subresource or None,
             )
-        except (NotFound, Conflict, Forbidden, BadRequest) as error:
+        except (NotFound, Conflict, Forbidden, BadRequest, Invalid) as error:
             return _failed(command, error)
         except KubeError as error:
             if attempt == ATTEMPTS - 1:

@@ -1,0 +1,116 @@
+"""Pods that were promised rows, as the pod being decided sees them: those of equal or higher priority are present.
+
+What they request is kept as columns for the priority that was asked about last, and follows the nominations node by
+node, so that a decision does not pay for promises that have not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from moorage.core.arrays import Ints, Rows
+from moorage.core.columns import PODS_COLUMN
+from moorage.core.pods import Pod
+from moorage.core.state import ClusterState
+from moorage.framework.cycle import Cycle
+
+_FEW = 4
+"""Up to this many rows are looked up one by one."""
+
+
+class Promised(NamedTuple):
+    """Rows that are promised to somebody, and what is promised: column -> amounts, shape (n,), where not all zero."""
+
+    rows: Rows
+    amounts: dict[int, Ints]
+
+
+class Promises:
+    """Looks promises up for one state."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._priority: int | None = None
+        self._node_position = -1
+        self._position = -1
+        self._columns: npt.NDArray[np.int64] = np.zeros((0, 0), dtype=np.int64)
+        """What is promised at `_priority`, int64[columns, capacity]."""
+
+    def among(self, cycle: Cycle, rows: Rows) -> Promised | None:
+        """What of these rows (ascending) is promised to pods that count for this one; None if nothing."""
+        if not self._state.nominations or not len(rows):
+            return None
+        if len(rows) <= _FEW:
+            pods = [self.pods(cycle, int(row)) for row in rows]
+            self._name_resources(pods)
+            crowded = rows[[bool(each) for each in pods]]
+            columns = np.zeros((len(self._state.resources.names), len(crowded)), dtype=np.int64)
+            for index, promised in enumerate(filter(None, pods)):
+                self._add(columns, index, promised)
+        else:
+            self._follow(cycle.template.priority)
+            crowded = rows[self._state.pick(self._columns[PODS_COLUMN], rows) > 0]
+            crowded, columns = self._without_own(cycle, crowded, self._columns[:, crowded])
+        if not len(crowded):
+            return None
+        return Promised(crowded, {int(column): columns[column] for column in np.flatnonzero(columns.any(axis=1))})
+
+    def pods(self, cycle: Cycle, row: int) -> list[Pod]:
+        """The pods promised to a row that count for this one."""
+        counting = self._counting(self._state.node(row).name, cycle.template.priority)
+        return [pod for pod in counting if pod.uid != cycle.pod.uid]
+
+    def _without_own(
+        self, cycle: Cycle, crowded: Rows, columns: npt.NDArray[np.int64]
+    ) -> tuple[Rows, npt.NDArray[np.int64]]:
+        """A pod does not stand in its own way."""
+        own = self._state.nominations.node_of(cycle.pod.uid)
+        found = np.flatnonzero(crowded == self._state.row_of(own)) if own is not None else ()
+        for index in found:
+            columns[:, index] = 0
+            self._add(columns, int(index), self.pods(cycle, int(crowded[index])))
+            if not columns[PODS_COLUMN, index]:
+                return np.delete(crowded, index), np.delete(columns, index, axis=1)
+        return crowded, columns
+
+    # --- the columns ---
+
+    def _follow(self, priority: int) -> None:
+        state, nominations = self._state, self._state.nominations
+        changed = nominations.since(self._position)
+        self._name_resources(map(nominations.on, nominations.nodes() if changed is None else changed))
+        shape = (len(state.resources.names), state.capacity)
+        known = (self._priority, self._node_position, self._columns.shape)
+        if known != (priority, state.node_log.position, shape) or changed is None:
+            self._priority, self._node_position = priority, state.node_log.position
+            self._columns = np.zeros(shape, dtype=np.int64)
+            changed = nominations.nodes()
+        self._position = nominations.position
+        for node in dict.fromkeys(changed):
+            row = state.row_of(node)
+            if row is not None:
+                self._columns[:, row] = 0
+                self._add(self._columns, row, self._counting(node, priority))
+
+    def _name_resources(self, promised: Iterable[list[Pod]]) -> None:
+        """Make room for resources that nobody but a promised pod has named."""
+        for pods in promised:
+            for pod in pods:
+                self._state.resources.vector(pod.requests)
+
+    def _add(self, columns: npt.NDArray[np.int64], index: int, pods: list[Pod]) -> None:
+        for pod in pods:
+            for column, amount in self._state.resources.vector(pod.requests).pairs:
+                columns[column, index] += amount
+
+    def _counting(self, node: str, priority: int) -> list[Pod]:
+        state = self._state
+        return [
+            pod
+            for pod in state.nominations.on(node)
+            if pod.template.priority >= priority and state.record(pod.uid) is None
+        ]

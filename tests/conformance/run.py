@@ -1,0 +1,75 @@
+"""The black-box cases of ../shared/conformance on `moorage scheduler`, on a real API server made for them.
+
+    python -m tests.conformance.run [CASE-PREFIX ...] [--tier TIER ...]
+
+The scheduler has the rights that Kubernetes gives to kube-scheduler, and messages have to match its wording. Exit code
+1 if a case fails or the cases are not there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from moorage.bench.controlplane import ControlPlane, ControlPlaneError, Options
+from moorage.bench.processes import free_ports
+
+HERE = Path(__file__).parent
+CASES = HERE.parents[2] / "shared" / "conformance"
+TIERS = ("core", "scoring", "extended", "contract", "fault")
+"""Those that need no part of a later issue."""
+PLANE = Options(feature_gates={"GenericWorkload": True}, runtime_config={"scheduling.k8s.io/v1beta1": True})
+
+
+def arguments(plane: ControlPlane, port: int) -> list[str]:
+    """How run.py is told about the scheduler under test."""
+    start = [
+        sys.executable, "-m", "moorage", "scheduler",
+        "--kubeconfig", str(plane.scheduler_kubeconfig),
+        "--config", str(HERE / "moorage.yaml"),
+        "--bind-address", "127.0.0.1",
+        "--secure-port", str(port),
+        "-v", "2",
+    ]  # fmt: skip
+    return [
+        sys.executable, str(CASES / "run.py"),
+        "--kubeconfig", str(plane.admin_kubeconfig),
+        "--cases", str(CASES / "cases.yaml"),
+        "--scheduler-name", "moorage",
+        "--second-profile", "second",
+        "--profile-binpack", "binpack",
+        "--profile-no-preemption", "no-preemption",
+        "--annotation-prefix", "moorage.dev",
+        "--serving", f"https://127.0.0.1:{port}",
+        "--strict",
+        "--start", shlex.join(start),
+    ]  # fmt: skip
+
+
+def main() -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("prefixes", nargs="*", metavar="CASE-PREFIX", help="only cases whose id starts so")
+    parser.add_argument("--tier", nargs="+", default=TIERS, help=f"only these tiers; otherwise {', '.join(TIERS)}")
+    parser.add_argument("--log", type=Path, default=None, help="where the scheduler's output goes")
+    options = parser.parse_args()
+    if not (CASES / "run.py").is_file():
+        sys.stderr.write(f"error: {CASES}: no conformance cases there; put the folder of run.py beside this checkout\n")
+        return 1
+    chosen = ["--tier", *options.tier]
+    chosen += ["--only", *options.prefixes] if options.prefixes else []
+    chosen += ["--log", str(options.log)] if options.log else []
+    try:
+        with ControlPlane.start(PLANE) as plane:
+            done = subprocess.run([*arguments(plane, free_ports(1)[0]), *chosen], cwd=CASES, check=False)
+    except ControlPlaneError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
