@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -220,3 +221,42 @@ def test_growth_keeps_everything(state: ClusterState) -> None:
         row = state.row_of(f"n{number}")
         assert row is not None
         assert int(state.resources.allocatable[0, row]) == number
+
+
+def test_a_status_update_is_no_news_for_placement(state: ClusterState) -> None:
+    """Most updates of bound pods: they must not wake anybody, nor spoil kept answers."""
+    state.upsert_node(a_node("n1"))
+    state.observe_pod(a_pod("p", "n1"))
+    position = state.pod_log.position
+    assert state.observe_pod(a_pod("p", "n1")) is PodMove.SAME
+    assert state.pod_log.position == position
+
+
+def test_a_deletion_mark_is_news(state: ClusterState) -> None:
+    """Rules may leave pods out that are on their way out."""
+    state.upsert_node(a_node("n1"))
+    state.observe_pod(a_pod("p", "n1"))
+    position = state.pod_log.position
+    assert state.observe_pod(replace(a_pod("p", "n1"), deleted_s=1.0)) is PodMove.UPDATED
+    assert state.pod_log.since(position) == [state.row_of("n1")]
+
+
+def test_a_what_if_also_takes_back_a_confirmation(state: ClusterState) -> None:
+    """An assumed pod that is confirmed inside is assumed again afterwards."""
+    state.upsert_node(a_node("n1"))
+    record = state.assume(a_pod("p", cpu=250), int(state.rows()[0]))
+    with state.statement():
+        assert state.observe_pod(a_pod("p", "n1", cpu=250)) is PodMove.CONFIRMED
+    assert record.assumed
+    assert state.forget("p") is record
+
+
+def test_a_pod_assumed_anew_counts_once(state: ClusterState) -> None:
+    """Whatever was known of it before is replaced, on a known node or not."""
+    state.upsert_node(a_node("n1"))
+    state.upsert_node(a_node("n2"))
+    state.observe_pod(a_pod("p", "n1", cpu=250))
+    row = state.row_of("n2")
+    assert row is not None
+    state.assume(a_pod("p", cpu=250), row)
+    assert (requested_cpu(state, "n1"), requested_cpu(state, "n2")) == (0, 250)

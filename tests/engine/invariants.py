@@ -37,7 +37,10 @@ def _check_flights(engine: Engine) -> None:
         assert not held or engine.state.row_of(flight.node) == flight.row, f"{uid}: waits for a node that is gone"
     for entry in engine.queue.entries():
         uid = entry.pod.uid
-        if entry.place is Place.IN_FLIGHT:
+        if engine.asking is not None and engine.asking.has(entry):
+            assert entry.place is Place.IN_FLIGHT, f"{uid}: extenders are asked about it, and it is {entry.place}"
+            assert uid not in flights, f"{uid}: extenders are asked about it, and it flies"
+        elif entry.place is Place.IN_FLIGHT:
             assert uid in flights, f"{uid}: in flight, but there is no flight"
             record = engine.state.record(uid)
             assert record is not None, f"{uid}: flies, but stands nowhere"
@@ -51,7 +54,8 @@ def _check_promises(engine: Engine) -> None:
         for pod in engine.state.nominations.on(node):
             entry = engine.queue.get(pod.uid)
             assert entry is not None, f"{pod.key}: promised {node}, but not in the queue"
-            assert entry.place is not Place.IN_FLIGHT, f"{pod.key}: promised {node} and on its way"
+            asked = engine.asking is not None and engine.asking.has(entry)
+            assert asked or entry.place is not Place.IN_FLIGHT, f"{pod.key}: promised {node} and on its way"
 
 
 def _check_not_lost(engine: Engine, pod: Pod) -> None:

@@ -79,8 +79,8 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(number=PODS, mood=st.sampled_from(MOODS), priority=st.integers(0, 1), gated=st.booleans())
     def pod_made(self, number: int, mood: str, priority: int, gated: bool) -> None:
         uid = f"default/p{number}"
-        if uid in self.real:
-            return
+        if uid in self.real or uid in self.unanswered:
+            return  # a uid is never used twice
         label = {"raises" if mood in ("filter", "permit", "bind", "unreserve") else "mood": mood} if mood else {}
         pod = make_pod(
             f"p{number}",

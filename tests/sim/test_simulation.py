@@ -105,7 +105,10 @@ def test_bound_pods_count_but_are_not_reported() -> None:
     assert places(outcome) == {"default/new": None}
     assert outcome.nodes["n1"].pods == 1
     assert outcome.nodes["n1"].requested == {"cpu": "700m", "memory": "128Mi"}
-    assert story(outcome, "new").message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert story(outcome, "new").message == (
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    )
 
 
 def test_requested_is_canonical() -> None:

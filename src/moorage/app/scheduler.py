@@ -18,6 +18,7 @@ from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.discovery import ServedResources, served_resources, server_version
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
+from moorage.adapters.kube.extenders import Extenders
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
 from moorage.adapters.kube.reflector import Phase, Reflector
 from moorage.adapters.metrics.registry import MetricsPage
@@ -26,7 +27,7 @@ from moorage.adapters.process import tune_process
 from moorage.adapters.serving.configz import configz
 from moorage.adapters.serving.server import ServingError, ServingOptions, Sources, serving
 from moorage.app.loop import DecisionLoop
-from moorage.core.commands import Bind, Command, DeletePod, RecordEvent
+from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, DeletePod, RecordEvent
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PodGone
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
@@ -65,9 +66,7 @@ def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], opt
         raise StartError(str(error)) from None
 
 
-async def _until_stopped(
-    configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions
-) -> None:
+async def _until_stopped(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
     """Signals end the scheduler cleanly from its first moment on, also while it still fills its caches."""
     await _first(_stop_signal(), _run(configuration, profiles, options))
 
@@ -135,7 +134,7 @@ class Scheduler:
         events_client: KubeClient,
     ) -> None:
         backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
-        self.engine = Engine(profiles, EngineSettings(backoff, options.seed))
+        self.engine = Engine(profiles, EngineSettings(backoff, options.seed, configuration.extenders))
         self.metrics = SchedulerMetrics(self.engine)
         self._client = client
         self._kinds = watched_kinds(profiles)
@@ -144,7 +143,12 @@ class Scheduler:
         self._loop = DecisionLoop(self.engine, carry_out, metrics=self.metrics, log_binds=log_binds)
         jitter = random.Random().random
         self._recorder = EventRecorder(events_client, jitter=jitter)
-        self._binder = Binder(client, self._loop.put, jitter=jitter, in_doubt=self._look_again)
+        self._extenders: Extenders | None = None
+        if configuration.extenders:
+            # What is read for extenders must not use up the limit of the binds.
+            self._extenders = Extenders(configuration.extenders, events_client, self._loop.put, jitter=jitter)
+        delegate = None if self._extenders is None else self._extenders.bind
+        self._binder = Binder(client, self._loop.put, jitter=jitter, in_doubt=self._look_again, delegate=delegate)
         self._reflectors: list[Reflector[object]] = []
         self._parts: list[asyncio.Task[None]] = []
         self._synced = False
@@ -167,6 +171,9 @@ class Scheduler:
         async with contextlib.AsyncExitStack() as stack:
             tasks = [asyncio.create_task(self._loop.run()), asyncio.create_task(self._binder.run())]
             tasks.append(asyncio.create_task(self._recorder.run()))
+            if self._extenders is not None:
+                tasks.append(asyncio.create_task(self._extenders.run()))
+                stack.push_async_callback(self._extenders.close)
             stack.push_async_callback(_cancel, tasks)
             stack.push_async_callback(self._drain)
             self._reflectors = [self._reflector(kind) for kind in self._kinds]
@@ -211,8 +218,14 @@ class Scheduler:
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, RecordEvent):
             self._recorder.record(command)
+        elif isinstance(command, AskExtenders | AskPreemption):
+            self._ask(command)
         else:
             self._binder.submit(command)
+
+    def _ask(self, command: AskExtenders | AskPreemption) -> None:
+        if self._extenders is not None:
+            self._extenders.submit(command)
 
     def _pretend(self, command: Command) -> None:
         """With --dry-run nothing is written; a pod counts as bound where it would be, and an evicted one as gone."""
@@ -221,6 +234,8 @@ class Scheduler:
             self._loop.put(answer)
         elif isinstance(command, DeletePod):
             self._loop.put_all([DeleteDone(command.pod.uid, ok=True), PodGone(command.pod.uid)])
+        elif isinstance(command, AskExtenders | AskPreemption):
+            self._ask(command)  # questions change nothing
 
     async def _drain(self) -> None:
         self._loop.deciding = False

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from moorage.app.plugins import find_plugins
 from moorage.cli.output import InputError, say
+from moorage.core.problems import Problem
 from moorage.framework.registry import Registry
 from moorage.wire.configuration import Reading, default_reading, read_configuration
 
@@ -17,8 +18,11 @@ def find_registry() -> Registry:
     return found.registry
 
 
-def load_reading(config_file: str | None) -> Reading:
-    """Read the configuration; every problem ends the command, every notice is said."""
+def load_reading(config_file: str | None, *, asks_extenders: bool = False) -> Reading:
+    """Read the configuration; every problem ends the command, every notice is said.
+
+    Commands that do not ask HTTP extenders say so if there are any: their answer is not the scheduler's.
+    """
     registry = find_registry()
     if config_file is None:
         return default_reading(registry)
@@ -26,6 +30,10 @@ def load_reading(config_file: str | None) -> Reading:
     say("note", reading.notices)
     if reading.problems:
         raise InputError(reading.problems)
+    if reading.configuration is not None and reading.configuration.extenders and not asks_extenders:
+        urls = [extender.url_prefix for extender in reading.configuration.extenders]
+        message = "are not called here: only `moorage scheduler` asks HTTP extenders"
+        say("note", [Problem(config_file, "extenders", urls, message)])
     return reading
 
 

@@ -70,7 +70,7 @@ def command(
 
     session = session_of(context)
     configure_logs(session)
-    reading = load_reading(config_file)
+    reading = load_reading(config_file, asks_extenders=True)
     configuration = reading.configuration
     if configuration is None:
         raise InputError(["the configuration could not be read"])

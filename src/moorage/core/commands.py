@@ -27,6 +27,8 @@ class Bind:
     """Number of nodes that were looked at, for the log."""
     feasible: int = 0
     """Number of nodes that passed every filter, for the log."""
+    extender: int | None = None
+    """Place in the configuration of the extender that binds instead of us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +91,37 @@ class PatchObject:
     """`status`, or empty for the object itself."""
 
 
-Command: TypeAlias = Bind | DeletePod | PatchPodStatus | RecordEvent | PatchObject
+@dataclass(frozen=True, slots=True)
+class AskExtenders:
+    """Ask HTTP extenders which of these nodes will do, and how good they are. Answered by `ExtendersAnswered`."""
+
+    pod: PodRef
+    nodes: tuple[str, ...]
+    """Nodes that passed every filter."""
+    extenders: tuple[int, ...]
+    """Places in the configuration, in the order of asking; each one sees the nodes that the one before kept."""
+    resource_version: str = ""
+    """The version of the pod that was decided on."""
+
+
+class Victims(NamedTuple):
+    """Pods that would have to leave a node for another one, most important first."""
+
+    node: str
+    pods: tuple[PodRef, ...]
+    violations: int
+    """How many of them break a disruption budget."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskPreemption:
+    """Ask HTTP extenders which of these evictions will do. Answered by `PreemptionAnswered`."""
+
+    pod: PodRef
+    candidates: tuple[Victims, ...]
+    extenders: tuple[int, ...]
+    """Places in the configuration, in the order of asking; each one sees the candidates that the one before left."""
+    resource_version: str = ""
+
+
+Command: TypeAlias = Bind | DeletePod | PatchPodStatus | RecordEvent | PatchObject | AskExtenders | AskPreemption

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from moorage.core.commands import PatchObject
+from moorage.core.commands import PatchObject, Victims
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 
@@ -98,6 +99,41 @@ class PatchDone:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class ExtendersAnswered:
+    """The answer to an AskExtenders command. A node that is neither kept nor named as failed was dropped in silence."""
+
+    uid: str
+    kept: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Rejected node -> reason that removing pods might change."""
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+    """Rejected node -> reason that removing pods cannot change."""
+    scores: Mapping[str, int] = field(default_factory=dict)
+    """Kept node -> what is added to its total."""
+    error: str = ""
+    """Set if an extender that must be heard failed; nothing else counts then."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionAnswered:
+    """The answer to an AskPreemption command: the candidates that are left, perhaps with other victims."""
+
+    uid: str
+    candidates: tuple[Victims, ...] = ()
+    error: str = ""
+
+
 Event: TypeAlias = (
-    NodeSeen | NodeGone | PodSeen | PodGone | ObjectSeen | ObjectGone | BindDone | DeleteDone | PatchDone
+    NodeSeen
+    | NodeGone
+    | PodSeen
+    | PodGone
+    | ObjectSeen
+    | ObjectGone
+    | BindDone
+    | DeleteDone
+    | PatchDone
+    | ExtendersAnswered
+    | PreemptionAnswered
 )

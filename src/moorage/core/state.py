@@ -104,6 +104,8 @@ class ClusterState:
         """Rows on which a pod's start time changed, which no rule about placing reads."""
         self.objects: dict[str, dict[str, Any]] = {}
         """kind -> key -> core value, for every kind that is neither pod nor node."""
+        self.objects_version = 0
+        """Rises with every change of any object."""
         self.object_versions: dict[str, int] = {}
         """kind -> a number that rises whenever an object of the kind comes, goes or changes; absent means 0."""
         self.volumes = VolumeIndex(self.objects)
@@ -412,6 +414,7 @@ class ClusterState:
     def _note_object(self, kind: str, before: Any, after: Any) -> None:
         if before != after:
             self.object_versions[kind] = self.object_versions.get(kind, 0) + 1
+            self.objects_version += 1
         if kind == SERVICE:
             self.services.replace(before, after)
         if kind in VOLUME_KINDS:

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from moorage.core.nodes import Node
+from moorage.core.state import PodMove
+from moorage.engine.failures import EXTENDER, NO_NODES
 from moorage.framework.changes import Change, What
+from moorage.framework.profiles import Profile
 
 
 def node_change(before: Node | None, after: Node) -> Change | None:
@@ -20,3 +25,21 @@ def node_change(before: Node | None, after: Node) -> Change | None:
     if (before.images, before.features, before.annotations) != (after.images, after.features, after.annotations):
         what |= What.NODE_OTHER
     return Change(what, node=after) if what else None
+
+
+MOVES = {
+    PodMove.ADDED: What.POD_ADDED,
+    PodMove.MOVED: What.POD_ADDED,
+    PodMove.REMOVED: What.POD_REMOVED,
+    PodMove.UPDATED: What.POD_UPDATED,
+}
+"""What a pod's move means for waiting pods."""
+
+
+def wakers_of(profiles: Iterable[Profile]) -> dict[str, What]:
+    """Plugin -> the kinds of change that can help pods which it rejected."""
+    wakers: dict[str, What] = {NO_NODES: What.NODE_ADDED, EXTENDER: What.ANY}
+    for profile in profiles:
+        for plugin in profile.plugins:
+            wakers[plugin.name] = wakers.get(plugin.name, What(0)) | plugin.wakes
+    return wakers

@@ -17,6 +17,7 @@ from moorage.core.events import (
     BindOutcome,
     DeleteDone,
     Event,
+    ExtendersAnswered,
     NodeGone,
     NodeSeen,
     ObjectGone,
@@ -24,17 +25,20 @@ from moorage.core.events import (
     PatchDone,
     PodGone,
     PodSeen,
+    PreemptionAnswered,
 )
 from moorage.core.pods import Condition, Pod
 from moorage.core.state import NOWHERE, ClusterState, PodMove
-from moorage.engine.changes import node_change
-from moorage.engine.diagnosis import rejecting_plugins, unschedulable_message
+from moorage.engine.asking import Asking, Endings
+from moorage.engine.changes import MOVES, node_change, wakers_of
 from moorage.engine.evictor import Evictor, preempted_event
 from moorage.engine.evictor import ref_of as _ref
+from moorage.engine.failures import EXTENDER, NO_NODES, Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import Faults, describe
 from moorage.engine.flights import Flight, Flights, Stage
 from moorage.engine.queue import Backoff, Place, QueuedPod, SchedulingQueue
 from moorage.framework.changes import Change, What
+from moorage.framework.configuration import Extender
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
@@ -50,15 +54,8 @@ class EngineSettings:
 
     backoff: Backoff = field(default_factory=Backoff)
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why an attempt ended without a node."""
-
-    message: str
-    rejected_by: frozenset[str]
-    code: Code = Code.UNSCHEDULABLE
+    extenders: tuple[Extender, ...] = ()
+    """HTTP extenders to ask; whoever names them here must answer what the engine asks them."""
 
 
 Observer = Callable[[Runner, Cycle], None]
@@ -88,7 +85,7 @@ class Engine:
         self._evictor = Evictor(self.state, self.queue)
         self._changes: list[Change] = []
         self._alarms: list[tuple[float, str]] = []
-        self._wakers = _wakers(profiles)
+        self._wakers = wakers_of(profiles)
         self._observers: dict[type, Callable[[Any, float, list[Command]], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
@@ -101,6 +98,12 @@ class Engine:
             ObjectGone: self._object_gone,
         }
         self._observer = observer
+        self.asking: Asking | None = None
+        """Who asks extenders; None without any."""
+        if settings.extenders:
+            endings = Endings(self._place, self._fail_unschedulable, self._conclude)
+            self.asking = asking = Asking(settings.extenders, self.state, self.queue, endings)
+            self._observers |= {ExtendersAnswered: asking.nodes_answered, PreemptionAnswered: asking.victims_answered}
 
     # --- the one door ---
 
@@ -118,7 +121,7 @@ class Engine:
         self._tell_waiting(now, commands)
         self._ring(now)
         while budget > 0:
-            entry = self.queue.pop(now)
+            entry = self.queue.pop(now) if self.asking is None else self.asking.pop(now)
             if entry is None:
                 break
             self._attempt(entry, now, commands)
@@ -146,7 +149,7 @@ class Engine:
         record = self.state.record(pod.uid)
         before = None if record is None else record.pod
         move = self.state.observe_pod(pod)
-        what = _MOVES.get(move)
+        what = MOVES.get(move)
         if what is not None:
             self._changes.append(Change(what, pod=pod, before=before))
             if move is PodMove.MOVED:
@@ -210,7 +213,7 @@ class Engine:
         flight = self.flights.get(event.command.pod.uid)
         if not event.ok and flight is not None and event.command in flight.sent:
             name = "" if flight.held_by is None else flight.held_by.name
-            self._bring_back(flight, _failure_of(Status(Code.ERROR, (event.message,), name)), now, commands)
+            self._bring_back(flight, failure_of(Status(Code.ERROR, (event.message,), name)), now, commands)
 
     def _follow_nomination(self, pod: Pod, before: str | None) -> None:
         """Whoever writes status.nominatedNodeName: the promise counts. What was not written anew is no news."""
@@ -263,7 +266,7 @@ class Engine:
         uid = flight.entry.pod.uid
         self.flights.remove(uid)
         self.queue.remove(uid)
-        for plugin in flight.runner.post_bind_plugins:
+        for plugin in flight.late.post_bind:
             self.faults.ask(plugin, "post_bind", flight.cycle, flight.row)
         commands.append(_scheduled_event(flight))
 
@@ -281,6 +284,8 @@ class Engine:
         """Changes wake the pods that they can help, and flights that wait are asked again."""
         while True:
             changes, self._changes = self._changes, []
+            if self.asking is not None:
+                self.asking.changed(changes)
             if not self.queue.quiet:
                 for change in changes:
                     self.queue.changed(change, now, self._wakers_of(change.what))
@@ -297,8 +302,10 @@ class Engine:
         if change.pod is not None and change.pod.uid == entry.pod.uid and change.what != What.SELF:
             return False  # what became of its own attempt is no news
         runner = self.runner_of(entry.pod)
-        if name == _NO_NODES or runner is None:
+        if name == NO_NODES or runner is None:
             return bool(change.what & What.NODE_ADDED)
+        if name == EXTENDER:
+            return True
         plugin = runner.plugin(name)
         if plugin is None or not plugin.wakes & change.what:
             return False
@@ -326,7 +333,7 @@ class Engine:
                 self.queue.wake(entry, now)
 
     def _next_wakeup(self, now: float) -> float | None:
-        if self.queue.ready():
+        if self.queue.ready() or (self.asking is not None and self.asking.ready()):
             return now
         times = [self.queue.next_wakeup(), self.flights.next_wakeup(), self._alarms[0][0] if self._alarms else None]
         return min((time for time in times if time is not None), default=None)
@@ -344,6 +351,8 @@ class Engine:
         cycle = Cycle(pod, self.state, now)
         if self._observer is not None:
             self._observer(runner, cycle)
+        if self.asking is not None and self.asking.takes(entry, runner, cycle, now, commands):
+            return
         # 2. Where: the promised node if it fits, else the best of all.
         judgement: Judgement | None = None
         try:
@@ -358,15 +367,22 @@ class Engine:
         if judgement is not None:
             self._fail_unschedulable(entry, runner, cycle, judgement, now, commands)
             return
+        self._place(entry, runner, cycle, row, now, commands)
+
+    def _place(
+        self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int, now: float, commands: list[Command]
+    ) -> None:
+        """The other half of the cycle, once there is a row."""
+        pod = entry.pod
         # 4. Assume it there, and let plugins reserve what they need.
         self.state.assume(pod, row)
-        flight = Flight(entry, cycle, runner, row, self.state.node(row).name)
+        flight = Flight(entry, cycle, runner, row, self.state.node(row).name, runner.late(cycle))
         if self.state.nominations and self.state.nominations.clear(pod.uid) not in (None, flight.node):
             self._changes.append(Change(What.POD_REMOVED, pod=pod))  # what was promised there is free
         self.flights.add(flight)
         status = self._reserve(flight)
         if status is not None:
-            self._bring_back(flight, _failure_of(status), now, commands)
+            self._bring_back(flight, failure_of(status), now, commands)
             return
         # 5. Permit, PreBind, Bind: now, or when what they wait for has happened.
         self._go_on(flight, now, commands)
@@ -386,14 +402,14 @@ class Engine:
         return runner.decide(cycle)
 
     def _reserve(self, flight: Flight) -> Status | None:
-        for plugin in flight.runner.reserve_plugins:
+        for plugin in flight.late.reserve:
             status: Status | None = self.faults.ask(plugin, "reserve", flight.cycle, flight.row)
             if status is not None and status.code is not Code.SUCCESS:
                 return Status(status.code, status.reasons, plugin.name)
         return None
 
     def _unreserve(self, flight: Flight) -> None:
-        for plugin in reversed(flight.runner.reserve_plugins):
+        for plugin in reversed(flight.late.reserve):
             self.faults.ask(plugin, "unreserve", flight.cycle, flight.row)
         if self.state.forget(flight.entry.pod.uid) is not None and flight.told:
             self._changes.append(Change(What.POD_REMOVED, pod=flight.entry.pod))
@@ -402,7 +418,7 @@ class Engine:
         new, refusal = flight.advance(now)
         commands.extend(new)
         if refusal is not None:
-            self._bring_back(flight, _failure_of(refusal), now, commands)
+            self._bring_back(flight, failure_of(refusal), now, commands)
             return
         self.flights.note(flight)
         if flight.stage is Stage.BINDING:
@@ -417,9 +433,9 @@ class Engine:
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     continue
-                self._bring_back(flight, _failure_of(Status(answer.code, answer.reasons, plugin.name)), now, commands)
+                self._bring_back(flight, failure_of(Status(answer.code, answer.reasons, plugin.name)), now, commands)
                 return
-            commands.append(answer)
+            commands.append(answer if self.asking is None else self.asking.delegated(answer, flight.cycle.template))
             return
         failure = Failure("no bind plugin took the pod", frozenset(), Code.ERROR)
         self._bring_back(flight, failure, now, commands)
@@ -448,14 +464,29 @@ class Engine:
     ) -> None:
         if cycle.expires_s is not None and cycle.expires_s > now:
             heapq.heappush(self._alarms, (cycle.expires_s, entry.pod.uid))
-        failure = _failure_of_judgement(judgement, self.state.node_count)
-        nominate: str | None = None
+        failure = failure_of_judgement(judgement, self.state.node_count)
+        nomination: Nomination | None = None
         if failure.code is not Code.ERROR and self.state.node_count:
+            if self.asking is not None:
+                self.asking.prepare(cycle)
             nomination, tail = self._make_room(runner, cycle, judgement)
+            if self.asking is not None and self.asking.consults(entry, runner, failure, nomination, commands):
+                return
             if tail:
                 failure = replace(failure, message=f"{failure.message} {tail}")
-            if nomination is not None:
-                nominate = self._apply_nomination(entry, nomination, now, commands)
+        self._conclude(entry, runner, failure, nomination, now, commands)
+
+    def _conclude(
+        self,
+        entry: QueuedPod,
+        runner: Runner,
+        failure: Failure,
+        nomination: Nomination | None,
+        now: float,
+        commands: list[Command],
+    ) -> None:
+        """Do what was found out to help, and let the pod wait."""
+        nominate = None if nomination is None else self._apply_nomination(entry, nomination, now, commands)
         self._fail(entry, runner, failure, now, commands, nominate)
 
     def _make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[Nomination | None, str]:
@@ -532,49 +563,6 @@ class Engine:
             commands.append(PatchPodStatus(_ref(pod), None if told else condition, nominate, pod.generation))
         reporter = runner.profile.scheduler_name
         commands.append(RecordEvent(_ref(pod), "Warning", "FailedScheduling", "Scheduling", failure.message, reporter))
-
-
-_MOVES = {
-    PodMove.ADDED: What.POD_ADDED,
-    PodMove.MOVED: What.POD_ADDED,
-    PodMove.REMOVED: What.POD_REMOVED,
-    PodMove.UPDATED: What.POD_UPDATED,
-}
-"""What a pod's move means for waiting pods."""
-
-_NO_NODES = "no nodes"
-"""Stands for a plugin where there was no node to reject: any new node may help."""
-
-
-def _wakers(profiles: Iterable[Profile]) -> dict[str, What]:
-    wakers: dict[str, What] = {_NO_NODES: What.NODE_ADDED}
-    for profile in profiles:
-        for plugin in profile.plugins:
-            wakers[plugin.name] = wakers.get(plugin.name, What(0)) | plugin.wakes
-    return wakers
-
-
-def _failure_of(status: Status) -> Failure:
-    """What a plugin's no means after a node was chosen."""
-    if status.code is Code.ERROR:
-        return Failure(f"running plugin {status.plugin}: {status.message}", frozenset(), Code.ERROR)
-    code = Code.PENDING if status.code is Code.PENDING else Code.UNSCHEDULABLE
-    return Failure(status.message, frozenset({status.plugin}), code)
-
-
-def _failure_of_judgement(judgement: Judgement, node_count: int) -> Failure:
-    """What it means that no node was found."""
-    if judgement.refusal is not None and judgement.refusal.code is Code.ERROR:
-        return _failure_of(judgement.refusal)
-    if len(judgement.passed):
-        message = f"{len(judgement.passed)} nodes fit when asked again; a plugin's answers do not agree"
-        return Failure(message, frozenset(), Code.ERROR)
-    pending = judgement.refusal is not None and judgement.refusal.code is Code.PENDING
-    return Failure(
-        unschedulable_message(judgement, node_count),
-        rejecting_plugins(judgement) or frozenset({_NO_NODES}),
-        Code.PENDING if pending else Code.UNSCHEDULABLE,
-    )
 
 
 def _scheduled_event(flight: Flight) -> RecordEvent:

@@ -11,6 +11,7 @@ from moorage.core.commands import Command
 from moorage.engine.faults import describe
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
+from moorage.framework.classes import LatePoints
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.runner import Runner
@@ -37,6 +38,7 @@ class Flight:
     runner: Runner
     row: int
     node: str
+    late: LatePoints
     stage: Stage = Stage.PERMIT
     held_by: Plugin | None = None
     deadline_s: float | None = None
@@ -55,14 +57,13 @@ class Flight:
         Afterwards `stage` is BINDING, or `held_by` waits until `deadline_s`.
         """
         commands: list[Command] = []
-        runner = self.runner
-        if not runner.permit_plugins and not runner.pre_bind_plugins:
+        if not self.late.permit and not self.late.pre_bind:
             self.stage = Stage.BINDING
             return commands, None
         self.cycle.now = now
         while self.stage is not Stage.BINDING:
             permitting = self.stage is Stage.PERMIT
-            plugins = self.runner.permit_plugins if permitting else self.runner.pre_bind_plugins
+            plugins = self.late.permit if permitting else self.late.pre_bind
             while self._asked < len(plugins):
                 plugin = plugins[self._asked]
                 answer = self._ask(plugin, now, permitting)

@@ -20,6 +20,7 @@ from moorage.framework.status import Code, OnlyNodes, Status
 from moorage.framework.views import ClassView, NodeView, PodPlugins, Scorer
 
 _POD_READERS = (Reads.AMOUNTS, Reads.PODS)
+_LATE = (Point.RESERVE, Point.PERMIT, Point.PRE_BIND, Point.POST_BIND)
 _KEPT_CLASSES = 64
 _KEPT_TEMPLATES = 4096
 
@@ -99,18 +100,31 @@ class _Kept(NamedTuple):
     scorers: tuple[Scorer, ...]
 
 
+class LatePoints(NamedTuple):
+    """Plugins that have something to do once a node is chosen, by extension point, in profile order."""
+
+    reserve: tuple[Any, ...]
+    permit: tuple[Any, ...]
+    pre_bind: tuple[Any, ...]
+    post_bind: tuple[Any, ...]
+
+
 class OpenPoints(NamedTuple):
-    """Plugins that must be asked at a decision, by extension point, in profile order."""
+    """Plugins that must be asked about a pod, by extension point, in profile order."""
 
     pre_filters: tuple[Any, ...]
     filters: tuple[Any, ...]
     scorers: tuple[Scorer, ...]
+    late: LatePoints
+    open: bool
+    """Whether there is any PreFilter, Filter or Score to ask; otherwise kept answers will do."""
 
 
 class ClassTable:
     """Finds or makes the class of a pod; classes that nobody asked for again lately are dropped."""
 
     def __init__(self, profile: Profile) -> None:
+        self._profile = profile
         pre_filters, filters = profile.at(Point.PRE_FILTER), profile.at(Point.FILTER)
         scorers = make_scorers(profile)
         self.open_pre_filters = tuple(p for p in pre_filters if p.reads is Reads.CLUSTER)
@@ -132,8 +146,9 @@ class ClassTable:
         self._node_signers = tuple(p for p in everyone if p.reads is Reads.NODE)
         self._pod_signers = tuple(p for p in everyone if p.reads in _POD_READERS)
         self._openers = tuple(p for p in everyone if p.reads is Reads.CLUSTER)
-        self._open_points: dict[tuple[bool, ...], OpenPoints | None] = {}
+        self._open_points: dict[tuple[bool, ...], OpenPoints] = {}
         self._spare: Ints | None = None
+        self._asked: dict[PodTemplate, tuple[int, int, OpenPoints]] = {}
         self._pod_plugins: dict[tuple[frozenset[str], tuple[Scorer, ...]], PodPlugins] = {}
         self._by_template: OrderedDict[PodTemplate, PodClass] = OrderedDict()
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
@@ -163,23 +178,31 @@ class ClassTable:
             del its_class.templates[oldest]
         return found
 
-    def asked(self, cycle: Cycle) -> OpenPoints | None:
-        """Who must be asked about the pod being decided; None if kept answers will do."""
+    def asked(self, cycle: Cycle) -> OpenPoints:
+        """Who must be asked about the pod being decided."""
         template, state = cycle.template, cycle.state
+        objects, terms = state.objects_version, state.pod_terms.version
+        known = self._asked.get(template)
+        if known is not None and known[0] == objects and known[1] == terms:
+            return known[2]
         concerned = tuple([plugin.concerns(template, state) for plugin in self._openers])
-        try:
-            return self._open_points[concerned]
-        except KeyError:
-            return self._open_points.setdefault(concerned, self._points_of(concerned))
+        if concerned not in self._open_points:
+            self._open_points[concerned] = self._points_of(concerned)
+        points = self._open_points[concerned]
+        if len(self._asked) >= _KEPT_TEMPLATES:
+            self._asked.clear()
+        self._asked[template] = (objects, terms, points)
+        return points
 
-    def _points_of(self, concerned: tuple[bool, ...]) -> OpenPoints | None:
+    def _points_of(self, concerned: tuple[bool, ...]) -> OpenPoints:
         out = {p.name for p, asked in zip(self._openers, concerned, strict=True) if not asked}
-        points = OpenPoints(
+        early = (
             tuple(p for p in self.open_pre_filters if p.name not in out),
             tuple(p for p in self.open_filters if p.name not in out),
             tuple(s for s in self.open_scorers if s.plugin.name not in out),
         )
-        return points if any(points) else None
+        late = (tuple(p for p in self._profile.at(point) if p.name not in out) for point in _LATE)
+        return OpenPoints(*early, LatePoints(*late), any(early))
 
     def _drop_one(self) -> None:
         """Drop the oldest class that was not used since its last turn; used ones get another turn."""

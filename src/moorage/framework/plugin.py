@@ -118,8 +118,9 @@ class Plugin:
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """Whether Filter or Score has anything to say about such a pod just now.
 
-        Asked of plugins with Reads.CLUSTER before every decision, so it must be cheap. False promises that PreFilter
-        and PreScore would skip the pod; if no plugin is concerned, kept answers alone decide.
+        Asked of plugins with Reads.CLUSTER. False promises that PreFilter and PreScore would skip the pod and that
+        Reserve to PostBind have nothing to do; if no plugin is concerned, kept answers alone decide. May depend on the
+        pod, on `state.objects` and on `state.pod_terms`: it is asked again when one of them changes.
         """
         return True
 

@@ -19,14 +19,18 @@ from typing import NamedTuple
 import numpy as np
 
 from moorage.core.arrays import Floats, Ints, Mask, Rows
+from moorage.core.commands import PodRef, Victims
 from moorage.core.hashing import pod_hash, tie_hashes
-from moorage.core.state import PodRecord
+from moorage.core.state import ClusterState, PodRecord
 from moorage.core.victims import Slots, VictimTable
 from moorage.framework.cycle import Cycle
 from moorage.framework.reasons import node_reasons
 from moorage.framework.runner import Judgement, Runner
+from moorage.framework.status import Nomination
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
+ALL_CANDIDATES = "all preemption candidates"
+"""Key of `cycle.memo`: there if somebody else will choose among the candidates."""
 _LIFT = 1 << 31
 """Added to each priority in the sum, so that two victims are never better than one for being negative."""
 
@@ -46,6 +50,10 @@ class Found:
 
     best: Candidate | None = None
     reasons: Counter[str] = field(default_factory=Counter)
+    candidates: list[Candidate] = field(default_factory=list)
+    """The best ones, the best first; only where the cycle asks for them."""
+    needless: list[int] = field(default_factory=list)
+    """Rows that were rejected although the pod fits there with nobody gone: an extender did that."""
 
 
 @dataclass(slots=True)
@@ -146,7 +154,17 @@ class VictimSearch:
 
     def _choose(self, ground: _Field, victims: Mask) -> None:
         ranks = _rank(ground, victims)
-        best = np.flatnonzero(victims.any(axis=0))
+        has_some: Mask = np.any(victims, axis=0)
+        if not has_some.all():
+            self._found.needless.extend(map(int, ground.rows[~has_some]))
+        best = np.flatnonzero(has_some)
+        if ALL_CANDIDATES in self._cycle.memo:
+            order = best[
+                np.lexsort((self._cycle.state.node_hashes[ground.rows[best]], *(r[best] for r in ranks[::-1])))
+            ]
+            self._found.candidates = [
+                self._candidate(ground, victims, ranks[0], int(column)) for column in order[: self._enough]
+            ]
         for rank in ranks:
             if len(best) <= 1:
                 break
@@ -154,17 +172,14 @@ class VictimSearch:
             best = best[values == values.min()]
         if not len(best):
             return
-        column = int(best[self._first_by_hash(ground.rows[best])])
+        column = int(best[_first_by_hash(self._cycle, ground.rows[best])])
+        self._found.best = self._candidate(ground, victims, ranks[0], column)
+
+    def _candidate(self, ground: _Field, victims: Mask, violations: Ints, column: int) -> Candidate:
         row = int(ground.rows[column])
         records = self._table.records[row]
         gone = tuple(records[slot] for slot in np.flatnonzero(victims[:, column]))
-        self._found.best = Candidate(row, gone, int(ranks[0][column]))
-
-    def _first_by_hash(self, rows: Rows) -> int:
-        """The index of the row that wins a tie."""
-        state = self._cycle.state
-        hashes = state.node_hashes[rows]
-        return int(tie_hashes(pod_hash(state.seed, self._cycle.pod.key), hashes, np.empty_like(hashes)).argmin())
+        return Candidate(row, gone, int(violations[column]))
 
     # --- row by row ---
 
@@ -186,7 +201,9 @@ class VictimSearch:
                 if clean and len(candidates) >= self._enough:
                     break
         if candidates:
-            self._choose_tried(candidates)
+            self._found.best = best_of(self._cycle, candidates)
+            if ALL_CANDIDATES in self._cycle.memo:
+                self._found.candidates = sorted(candidates, key=_key)[: self._enough]
 
     def _try(self, ground: _Field, column: int) -> Candidate | None:
         """One row, inside a statement."""
@@ -211,15 +228,10 @@ class VictimSearch:
                     state.remove_pod(pod.uid)
                     victims.append(slot)
         if not victims:
+            self._found.needless.append(row)
             return None
         gone = tuple(records[slot] for slot in sorted(victims))
         return Candidate(row, gone, sum(slot in breaking for slot in victims))
-
-    def _choose_tried(self, candidates: list[Candidate]) -> None:
-        keys = [_key(candidate) for candidate in candidates]
-        best = [candidate for candidate, key in zip(candidates, keys, strict=True) if key == min(keys)]
-        rows = np.array([candidate.row for candidate in best], dtype=np.intp)
-        self._found.best = best[self._first_by_hash(rows)]
 
     def _note(self, judgement: Judgement) -> None:
         if judgement.refusal is not None:
@@ -234,6 +246,34 @@ def _possible(ground: _Field, ledger: dict[int, _Account]) -> Mask:
     for account in ledger.values():
         possible &= account.slack >= 0
     return possible
+
+
+def nomination_of(state: ClusterState, best: Candidate, candidates: Sequence[Candidate] = ()) -> Nomination:
+    """What it means to take a candidate; the others are named for whoever is to choose among them."""
+    node = state.node(best.row).name
+    uids = tuple(record.pod.uid for record in reversed(best.victims))
+    message = f"preemption: found a potential placement for pod on node {node}, preempting {len(uids)} victims"
+    return Nomination(node, uids, message, tuple(_offer(state, candidate) for candidate in candidates))
+
+
+def _offer(state: ClusterState, candidate: Candidate) -> Victims:
+    pods = (record.pod for record in candidate.victims)
+    refs = tuple(PodRef(pod.namespace, pod.name, pod.uid) for pod in pods)
+    return Victims(state.node(candidate.row).name, refs, candidate.violations)
+
+
+def best_of(cycle: Cycle, candidates: Sequence[Candidate]) -> Candidate:
+    """The candidate to take, of at least one; each has victims."""
+    keys = [_key(candidate) for candidate in candidates]
+    best = [candidate for candidate, key in zip(candidates, keys, strict=True) if key == min(keys)]
+    return best[_first_by_hash(cycle, np.array([candidate.row for candidate in best], dtype=np.intp))]
+
+
+def _first_by_hash(cycle: Cycle, rows: Rows) -> int:
+    """The index of the row that wins a tie."""
+    state = cycle.state
+    hashes = state.node_hashes[rows]
+    return int(tie_hashes(pod_hash(state.seed, cycle.pod.key), hashes, np.empty_like(hashes)).argmin())
 
 
 def _reprieve(ground: _Field, ledger: Sequence[_Account]) -> Mask:

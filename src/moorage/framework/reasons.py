@@ -10,7 +10,7 @@ from moorage.framework.runner import Judgement
 def node_reasons(judgement: Judgement) -> Counter[str]:
     """How many nodes each reason applies to; a node counts once for every reason of the plugin that rejected it."""
     counts: Counter[str] = Counter()
-    if len(judgement.excluded):
+    if judgement.excluded_by and len(judgement.excluded):
         names = " ".join(sorted(judgement.excluded_by))
         counts[f"node(s) didn't satisfy plugin(s) [{names}]"] = len(judgement.excluded)
     for verdict in judgement.verdicts:
@@ -28,4 +28,5 @@ def histogram(counts: Counter[str]) -> str:
 
 def available(node_count: int, counts: Counter[str]) -> str:
     """The sentence that says why none of the nodes will do."""
-    return f"0/{node_count} nodes are available: {histogram(counts)}."
+    reasons = histogram(counts)
+    return f"0/{node_count} nodes are available: {reasons}." if reasons else f"0/{node_count} nodes are available:"

@@ -14,7 +14,15 @@ import numpy as np
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.hashing import pod_hash
 from moorage.core.state import NOWHERE, ClusterState
-from moorage.framework.classes import ClassTable, OpenPoints, PodClass, make_scorers, pre_filter, wanted_scorers
+from moorage.framework.classes import (
+    ClassTable,
+    LatePoints,
+    OpenPoints,
+    PodClass,
+    make_scorers,
+    pre_filter,
+    wanted_scorers,
+)
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Point, Reads
 from moorage.framework.profiles import Profile
@@ -65,20 +73,13 @@ class Judgement:
         return np.sort(np.concatenate(found))
 
 
-_NOBODY = OpenPoints((), (), ())
-
-
 class Runner:
     """One profile on one state."""
 
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self.profile = profile
         self.pre_enqueue_plugins = profile.at(Point.PRE_ENQUEUE)
-        self.reserve_plugins = profile.at(Point.RESERVE)
-        self.permit_plugins = profile.at(Point.PERMIT)
-        self.pre_bind_plugins = profile.at(Point.PRE_BIND)
         self.bind_plugins = profile.at(Point.BIND)
-        self.post_bind_plugins = profile.at(Point.POST_BIND)
         self._state = state
         self._promises = Promises(state)
         self._scorers = make_scorers(profile)
@@ -89,6 +90,10 @@ class Runner:
         """The plugin of this name, if the profile has it."""
         return self._by_name.get(name)
 
+    def late(self, cycle: Cycle) -> LatePoints:
+        """Who has something to do for the pod once its node is chosen."""
+        return self._classes.asked(cycle).late
+
     # --- the hot path ---
 
     def decide(self, cycle: Cycle) -> int:
@@ -97,9 +102,9 @@ class Runner:
         view = found.view
         view.refresh(cycle)
         asked = self._classes.asked(cycle)
-        if asked is None and found.plain and not self._state.nominations and view.nodes.flat:
+        if not asked.open and found.plain and not self._state.nominations and view.nodes.flat:
             return self._best(cycle, view)
-        return self._decide_open(cycle, found, asked or _NOBODY)
+        return self._decide_open(cycle, found, asked)
 
     def _best(self, cycle: Cycle, view: ClassView) -> int:
         cycle.feasible = view.feasible

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from moorage.core.arrays import Ints
-from moorage.core.commands import Command
+from moorage.core.commands import Command, Victims
 
 
 class Code(StrEnum):
@@ -104,3 +104,5 @@ class Nomination:
     """uids of the pods to evict, most important last."""
     message: str = ""
     """Tail of the FailedScheduling message, starting with `preemption: `."""
+    candidates: tuple[Victims, ...] = ()
+    """What else it could have been, best first and with what it is; only where the cycle asks for them."""

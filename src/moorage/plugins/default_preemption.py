@@ -11,6 +11,7 @@ at random: same input, same victims.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -25,7 +26,7 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
-from moorage.framework.preemption import Found, VictimSearch
+from moorage.framework.preemption import Found, VictimSearch, nomination_of
 from moorage.framework.reasons import available
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, Status, unresolvable, unschedulable
@@ -84,12 +85,11 @@ class DefaultPreemption(Plugin):
             return unschedulable(refused)
         rows = _potential_rows(cycle.state, judgement)
         found = self._search(cycle, runner, rows, judgement)
+        if found.best is None and found.needless:
+            return Status(Code.ERROR, (_needless(cycle.state, found.needless),))
         if found.best is None:
             return Nomination(None, message=_no_candidate(cycle.state, len(rows), found.reasons))
-        node = cycle.state.node(found.best.row).name
-        uids = tuple(record.pod.uid for record in reversed(found.best.victims))
-        message = f"preemption: found a potential placement for pod on node {node}, preempting {len(uids)} victims"
-        return Nomination(node, uids, message)
+        return nomination_of(cycle.state, found.best, found.candidates)
 
     def _search(self, cycle: Cycle, runner: Runner, rows: Rows, judgement: Judgement) -> Found:
         if not len(rows):
@@ -129,6 +129,13 @@ def _potential_rows(state: ClusterState, judgement: Judgement) -> Rows:
     if judgement.refusal.code is Code.UNSCHEDULABLE:
         return state.rows()
     return np.zeros(0, dtype=np.intp)
+
+
+def _needless(state: ClusterState, rows: Iterable[int]) -> str:
+    """Rejected by an extender, not for lack of room: to kube-scheduler this is an error."""
+    lines = sorted(f'expected at least one victim pod on node "{state.node(row).name}"' for row in rows)
+    text = ", ".join(lines)
+    return f"preemption: [{text}]" if len(lines) > 1 else f"preemption: {text}"
 
 
 def _no_candidate(state: ClusterState, looked_at: int, reasons: Counter[str]) -> str:

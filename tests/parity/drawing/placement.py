@@ -11,6 +11,18 @@ from tests.parity.drawing.preemption import EVERY_CLASS
 from tests.parity.questions import MARK, Object, Question, Step, key_of
 
 PROFILES = ("default-scheduler", "default-scheduler", "default-scheduler", "binpack", "ratio", "weighted", "listspread")
+HAPPENINGS = (
+    "label",
+    "taint",
+    "cordon",
+    "shrink",
+    "new node",
+    "node gone",
+    "new pod",
+    "new pod",
+    "pod gone",
+    "relabel",
+)
 EVERY_NAMESPACE: tuple[Object, ...] = tuple(
     {
         "apiVersion": "v1",
@@ -145,8 +157,10 @@ def _changes(
     put: list[Object] = []
     remove: list[tuple[str, str, str]] = []
     for index in range(random.choice((0, 1, 1, 2))):
-        what = random.choice(("label", "taint", "cordon", "shrink", "new node", "new pod", "pod gone", "relabel"))
-        if what == "new node":
+        what = random.choice(HAPPENINGS)
+        if what == "node gone":
+            _lose_node(random, nodes, bound, put, remove)
+        elif what == "new node":
             nodes.append(draw_node(random, f"{MARK}m{number}{index}"))
             # kube-scheduler does not tell the nodes it knows already how many nodes have an image once one more has it.
             nodes[-1]["status"]["images"] = []
@@ -159,6 +173,24 @@ def _changes(
         else:
             put.append(_changed_node(random, what, nodes))
     return put, remove
+
+
+def _lose_node(
+    random: Random, nodes: list[Object], bound: list[Object], put: list[Object], remove: list[tuple[str, str, str]]
+) -> None:
+    """A node that was there before the step goes, with its pods as far as we made them."""
+    touched = {key_of(obj) for obj in put}
+    there = [node for node in nodes if key_of(node) not in touched]
+    if len(nodes) < 2 or not there:
+        return
+    node = random.choice(there)
+    name = node["metadata"]["name"]
+    nodes.remove(node)
+    remove.append(key_of(node))
+    lost = [pod for pod in bound if pod["spec"]["nodeName"] == name]
+    bound[:] = [pod for pod in bound if pod not in lost]
+    put[:] = [obj for obj in put if obj not in lost]
+    remove += [key_of(pod) for pod in lost if key_of(pod) not in touched]
 
 
 def _changed_node(random: Random, what: str, nodes: list[Object]) -> Object:
@@ -183,9 +215,12 @@ def _change_pod(
         return
     index = random.randrange(len(bound))
     if what == "pod gone":
-        gone = bound.pop(index)
-        put[:] = [obj for obj in put if obj is not gone]
-        remove.append(key_of(gone))
+        gone = key_of(bound.pop(index))
+        fresh = any(key_of(obj) == gone for obj in put)
+        put[:] = [obj for obj in put if key_of(obj) != gone]
+        # A pod that would come and go within one step was never there.
+        if not fresh:
+            remove.append(gone)
     else:
         pod = bound[index] = copy.deepcopy(bound[index])
         pod["metadata"]["labels"]["app"] = random.choice(APPS)

@@ -37,7 +37,7 @@ NOTICES = {
         "clientConnection: {contentType: application/vnd.kubernetes.protobuf}",
         ['clientConnection.contentType: "application/vnd.kubernetes.protobuf": has no effect: Moorage speaks'],
     ),
-    "extenders": ("extenders: [{urlPrefix: 'http://h'}]", ['extenders: ["http://h"]: are not called']),
+    "extenders": ("extenders: [{urlPrefix: 'http://h'}]", []),
     "the lease of the stock scheduler": (
         "leaderElection: {resourceName: kube-scheduler}",
         ['leaderElection.resourceName: "kube-scheduler": in kube-system this is the lease that a stock kube-scheduler'],

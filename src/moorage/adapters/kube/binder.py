@@ -42,6 +42,7 @@ from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
 STATUS_ATTEMPTS = 4
+_BOUND = BindOutcome.BOUND
 
 PodCommand: TypeAlias = Bind | DeletePod | PatchPodStatus | PatchObject
 
@@ -69,8 +70,9 @@ class Binder:
     """Carries out commands with a fixed number of workers.
 
     `report` gets the answers. `annotations` gives what every Binding carries, such as the leadership term. `in_doubt`
-    is called after an error that leaves open what the server did, so that the caller can ask for a full list. `jitter`
-    gives numbers between 0 and 1, `now_s` the wall clock.
+    is called after an error that leaves open what the server did, so that the caller can ask for a full list.
+    `delegate` carries out binds that name an extender: the empty text for success, else why not, None to decline.
+    `jitter` gives numbers between 0 and 1, `now_s` the wall clock.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Binder:
         in_flight: int = 64,
         annotations: Callable[[], Mapping[str, str]] | None = None,
         in_doubt: Callable[[], None] = lambda: None,
+        delegate: Callable[[Bind], Awaitable[str | None]] | None = None,
         now_s: Callable[[], float] = time.time,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -91,6 +94,7 @@ class Binder:
         self._in_flight = in_flight
         self._annotations = annotations
         self._in_doubt = in_doubt
+        self._delegate = delegate
         self._sleep = sleep
         self._patches = StatusPatches(now_s)
         self._order = itertools.count()
@@ -157,6 +161,10 @@ class Binder:
     async def bind(self, command: Bind) -> BindDone:
         """Bind a pod now, and say what came of it."""
         pod = command.pod
+        if command.extender is not None and self._delegate is not None:
+            said = await self._delegate(command)
+            if said is not None:
+                return await self._bind_truth(command, said) if said else BindDone(pod.uid, _BOUND, command.node)
         metadata: dict[str, Any] = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         if self._annotations is not None:
             metadata["annotations"] = self._annotations()

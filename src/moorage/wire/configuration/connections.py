@@ -104,9 +104,6 @@ def read_extenders(shapes: list[ExtenderShape], findings: Findings) -> tuple[Ext
     for index in binders[1:]:
         message = f"only one extender can bind, and extenders[{binders[0]}] does; remove one bindVerb"
         findings.problem(f"extenders[{index}].bindVerb", shapes[index].bind_verb, message)
-    if shapes:
-        urls = [shape.url_prefix for shape in shapes]
-        findings.notice("extenders", urls, "are not called: Moorage does not ask HTTP extenders yet")
     return tuple(_extender(shape) for shape in shapes)
 
 

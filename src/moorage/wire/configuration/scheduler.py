@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
-from moorage.framework.configuration import Configuration
+from moorage.framework.configuration import Configuration, Extender, ProfileConfiguration
 from moorage.framework.registry import Registry
 from moorage.wire.configuration.connections import read_client_connection, read_extenders, read_leader_election
 from moorage.wire.configuration.findings import Findings
 from moorage.wire.configuration.profiles import percentage, read_profiles
 from moorage.wire.configuration.schema import SchedulerShape
 from moorage.wire.configuration.shapes import read_shape
+
+_FIT = "NodeResourcesFit"
 
 
 def read_scheduler(document: dict[str, Any], registry: Registry, findings: Findings) -> Configuration:
@@ -22,21 +26,35 @@ def read_scheduler(document: dict[str, Any], registry: Registry, findings: Findi
         findings.problem("parallelism", parallelism, "must be 1 or more")
     percentage("percentageOfNodesToScore", shape.percentage_of_nodes_to_score, findings)
     profiling = shape.enable_profiling is not False
+    extenders = read_extenders(shape.extenders, findings)
+    profiles = read_profiles(shape.profiles, registry, findings)
     configuration = Configuration(
-        profiles=read_profiles(shape.profiles, registry, findings),
+        profiles=tuple(_leaving_to_extenders(profile, extenders, registry) for profile in profiles),
         leader_election=read_leader_election(shape.leader_election, findings),
         client_connection=read_client_connection(shape.client_connection, findings),
         parallelism=parallelism,
         percentage_of_nodes_to_score=shape.percentage_of_nodes_to_score or 0,
         pod_initial_backoff_s=initial_s,
         pod_max_backoff_s=maximum_s,
-        extenders=read_extenders(shape.extenders, findings),
+        extenders=extenders,
         enable_profiling=profiling,
         enable_contention_profiling=profiling and shape.enable_contention_profiling is not False,
         delay_cache_until_active=shape.delay_cache_until_active,
     )
     _say_what_has_no_effect(shape, findings)
     return configuration
+
+
+def _leaving_to_extenders(
+    profile: ProfileConfiguration, extenders: Iterable[Extender], registry: Registry
+) -> ProfileConfiguration:
+    """NodeResourcesFit ignores the resources that extenders say it should, and then no others, as in kube-scheduler."""
+    ignored = tuple(r.name for extender in extenders for r in extender.managed_resources if r.ignored_by_scheduler)
+    plugin = registry.get(_FIT)
+    if not ignored or plugin is None:
+        return profile
+    args = profile.args.get(_FIT) or plugin.Args()
+    return replace(profile, args={**profile.args, _FIT: args.model_copy(update={"ignored_resources": ignored})})
 
 
 def _read_backoff(shape: SchedulerShape, findings: Findings) -> tuple[int, int]:

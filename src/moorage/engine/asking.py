@@ -1,0 +1,363 @@
+"""Decisions in which HTTP extenders have a say: asked about one pod at a time, as kube-scheduler asks them.
+
+The engine never waits. A pod that an extender is interested in is judged as usual, but instead of choosing, the nodes
+that passed go out as an AskExtenders command; the answer comes back as an event and the pod is judged again, on the
+state of that moment, among the nodes that the extenders kept. Evictions are asked about in the same way before they are
+ordered. Other pods are decided on meanwhile; those that extenders are interested in wait for their turn, so that an
+extender knows of each placement before it is asked about the next pod.
+
+Invariants: at most one question is open; whoever carries commands out answers every one of them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from moorage.core.arrays import Ints, Rows
+from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, Victims
+from moorage.core.events import ExtendersAnswered, PreemptionAnswered
+from moorage.core.hashing import pod_hash
+from moorage.core.pods import PodTemplate
+from moorage.core.resources import Requests
+from moorage.core.state import ClusterState
+from moorage.engine.evictor import ref_of
+from moorage.engine.failures import EXTENDER, Failure
+from moorage.engine.faults import describe
+from moorage.engine.queue import Place, QueuedPod, SchedulingQueue
+from moorage.framework.changes import Change
+from moorage.framework.configuration import Extender
+from moorage.framework.cycle import Cycle
+from moorage.framework.preemption import ALL_CANDIDATES, Candidate, best_of, nomination_of
+from moorage.framework.runner import Judgement, Runner, Verdict
+from moorage.framework.status import Code, Nomination, Reason, Rejections
+from moorage.framework.ties import Ties
+
+_NO_CANDIDATE = "preemption: no candidate node for preemption"
+_KEPT_INTERESTS = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Endings:
+    """How the engine goes on with a pod once its question is answered."""
+
+    place: Callable[[QueuedPod, Runner, Cycle, int, float, list[Command]], None]
+    """The pod gets a row."""
+    reject: Callable[[QueuedPod, Runner, Cycle, Judgement, float, list[Command]], None]
+    """No row will do."""
+    conclude: Callable[[QueuedPod, Runner, Failure, Nomination | None, float, list[Command]], None]
+    """No row will do, and what is done about it is known."""
+
+
+_GoOn: TypeAlias = Callable[[], None]
+"""What to do next, once plugins have been asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interest:
+    """The extenders that want to hear of a pod, by what they are asked; places in the configuration."""
+
+    nodes: tuple[int, ...] = ()
+    victims: tuple[int, ...] = ()
+    binder: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is open about a pod."""
+
+    entry: QueuedPod
+    runner: Runner
+    asked: frozenset[str] = frozenset()
+    """Nodes."""
+    promised: bool = False
+    """Whether only the node that the pod was promised was asked about."""
+    failure: Failure | None = None
+    """Set when it is evictions that were asked about: how the attempt ended."""
+
+
+class Asking:
+    """The pods that extenders are interested in, from the moment they are to be tried until their attempt is over."""
+
+    def __init__(
+        self, extenders: Sequence[Extender], state: ClusterState, queue: SchedulingQueue, endings: Endings
+    ) -> None:
+        self._extenders = extenders
+        self._state = state
+        self._queue = queue
+        self._endings = endings
+        self._order = sorted(range(len(extenders)), key=lambda place: extenders[place].ignorable)
+        """Those that must be heard come first."""
+        self._open: _Question | None = None
+        self._waiting: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
+        self._tickets = 0
+        self._meanwhile: list[Change] = []
+        """What has happened since the first question about the pod."""
+        self._interests: dict[Requests, Interest] = {}
+
+    def interest(self, template: PodTemplate) -> Interest:
+        """Who wants to hear of pods like this."""
+        found = self._interests.get(template.requests)
+        if found is None:
+            if len(self._interests) >= _KEPT_INTERESTS:
+                self._interests.clear()
+            found = self._interests[template.requests] = self._interest(template.requests)
+        return found
+
+    def _interest(self, requests: Requests) -> Interest:
+        names = {name for name, _ in requests.amounts}
+        about = [
+            (place, self._extenders[place])
+            for place in self._order
+            if not self._extenders[place].managed_resources
+            or any(resource.name in names for resource in self._extenders[place].managed_resources)
+        ]
+        binders = [place for place, extender in about if extender.bind_verb]
+        return Interest(
+            tuple(place for place, extender in about if extender.filter_verb or extender.prioritize_verb),
+            tuple(place for place, extender in about if extender.preempt_verb),
+            binders[0] if binders else None,
+        )
+
+    # --- taking turns ---
+
+    def has(self, entry: QueuedPod) -> bool:
+        """Whether a pod waits for its turn, or for an answer."""
+        asked = self._open is not None and self._open.entry is entry
+        return asked or any(each is entry for _, _, each in self._waiting)
+
+    def ready(self) -> bool:
+        """Whether `pop` would find a pod that waits for its turn."""
+        return self._open is None and bool(self._waiting)
+
+    def pop(self, now: float) -> QueuedPod | None:
+        """The next pod to try."""
+        while self.ready():
+            _, _, entry = heapq.heappop(self._waiting)
+            if self._is_current(entry):
+                return entry
+        return self._queue.pop(now)
+
+    def takes(self, entry: QueuedPod, runner: Runner, cycle: Cycle, now: float, out: list[Command]) -> bool:
+        """Try a pod if extenders are interested in it, or let it wait for its turn; False leaves it to the engine."""
+        interest = self.interest(cycle.template)
+        if not interest.nodes and not interest.victims:
+            return False
+        if self._open is not None:
+            self._tickets += 1
+            heapq.heappush(self._waiting, (self._queue.key(entry.pod, entry.since_s), self._tickets, entry))
+            return True
+        self._meanwhile.clear()
+        self._guarded(lambda: self._begin(entry, runner, cycle, now, out), entry, runner, now, out)
+        return True
+
+    def _is_current(self, entry: QueuedPod) -> bool:
+        return self._queue.get(entry.pod.uid) is entry and entry.place is Place.IN_FLIGHT
+
+    def _guarded(
+        self, step: Callable[[], _GoOn], entry: QueuedPod, runner: Runner, now: float, out: list[Command]
+    ) -> None:
+        """Find out how to go on, then do it; what plugins raise while asked ends only this attempt."""
+        try:
+            go_on = step()
+        except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+            failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
+            self._endings.conclude(entry, runner, failure, None, now, out)
+            return
+        go_on()
+
+    # --- nodes ---
+
+    def _begin(self, entry: QueuedPod, runner: Runner, cycle: Cycle, now: float, out: list[Command]) -> _GoOn:
+        """The promised node alone if the pod fits there, else all that it fits on."""
+        promised = self._state.nominations.node_of(entry.pod.uid)
+        row = None if promised is None else self._state.row_of(promised)
+        if promised is not None and row is not None and runner.fits(cycle, row):
+            if self.interest(cycle.template).nodes:
+                return lambda: self._ask((promised,), _Question(entry, runner, frozenset({promised}), True), out)
+            cycle.feasible = 1
+            return lambda: self._endings.place(entry, runner, cycle, row, now, out)
+        return self._ask_all(entry, runner, cycle, now, out)
+
+    def _ask_all(self, entry: QueuedPod, runner: Runner, cycle: Cycle, now: float, out: list[Command]) -> _GoOn:
+        judgement = runner.judge(cycle, self._state.rows())
+        if not len(judgement.passed):
+            return lambda: self._endings.reject(entry, runner, cycle, judgement, now, out)
+        if not self.interest(cycle.template).nodes:
+            row = self._best(runner, cycle, judgement.passed, {})
+            return lambda: self._endings.place(entry, runner, cycle, row, now, out)
+        names = tuple(self._names(judgement.passed))
+        return lambda: self._ask(names, _Question(entry, runner, frozenset(names)), out)
+
+    def _ask(self, names: tuple[str, ...], question: _Question, out: list[Command]) -> None:
+        pod = question.entry.pod
+        self._open = question
+        out.append(AskExtenders(ref_of(pod), names, self.interest(pod.template).nodes, pod.resource_version))
+
+    def nodes_answered(self, event: ExtendersAnswered, now: float, out: list[Command]) -> None:
+        """Decide among what the extenders kept; ask again about nodes that nobody was asked about."""
+        question = self._close(event.uid, evictions=False)
+        if question is None:
+            return
+        entry, runner = question.entry, question.runner
+        if event.error and not question.promised:
+            failure = Failure(event.error, frozenset(), Code.ERROR)
+            self._endings.conclude(entry, runner, failure, None, now, out)
+            return
+        decide = self._decide_promised if question.promised else self._decide
+        cycle = Cycle(entry.pod, self._state, now)
+        self._guarded(lambda: decide(question, event, cycle, now, out), entry, runner, now, out)
+        self._catch_up(entry, now)
+
+    def _decide_promised(
+        self, question: _Question, event: ExtendersAnswered, cycle: Cycle, now: float, out: list[Command]
+    ) -> _GoOn:
+        """The promised node if it is kept; without it the attempt goes on, whatever the extenders said."""
+        entry, runner = question.entry, question.runner
+        kept = () if event.error else event.kept
+        for row in (self._state.row_of(name) for name in kept if name in question.asked):
+            if row is not None and runner.fits(cycle, row):
+                cycle.feasible = 1
+                return partial(self._endings.place, entry, runner, cycle, row, now, out)
+        return self._ask_all(entry, runner, cycle, now, out)
+
+    def _decide(
+        self, question: _Question, event: ExtendersAnswered, cycle: Cycle, now: float, out: list[Command]
+    ) -> _GoOn:
+        entry, runner = question.entry, question.runner
+        judgement = runner.judge(cycle, self._state.rows())
+        names = self._names(judgement.passed)
+        kept = frozenset(event.kept)
+        rows = judgement.passed[[name in kept for name in names]] if names else judgement.passed
+        if len(rows):
+            row = self._best(runner, cycle, rows, event.scores)
+            return lambda: self._endings.place(entry, runner, cycle, row, now, out)
+        if not question.asked.issuperset(names):
+            return lambda: self._ask(tuple(names), _Question(entry, runner, frozenset(names)), out)
+        rejected = _rejected(judgement, names, event)
+        return lambda: self._endings.reject(entry, runner, cycle, rejected, now, out)
+
+    def _best(self, runner: Runner, cycle: Cycle, rows: Rows, scores: Mapping[str, int]) -> int:
+        """The row with the best total of plugins and extenders, as `Runner.decide` breaks ties."""
+        cycle.feasible = len(rows)
+        if len(rows) == 1:
+            return int(rows[0])
+        totals: Ints = np.array([scores.get(name, 0) for name in self._names(rows)], dtype=np.int64)
+        for table in runner.score_table(cycle, rows).values():
+            totals = totals + table
+        hashes = self._state.node_hashes[rows]
+        return int(rows[Ties().pick(pod_hash(self._state.seed, cycle.pod.key), totals, hashes)])
+
+    def _names(self, rows: Rows) -> list[str]:
+        return [self._state.node(int(row)).name for row in rows]
+
+    def _close(self, uid: str, *, evictions: bool) -> _Question | None:
+        """The open question, now closed; None if it was another one, or nobody needs the answer any more."""
+        question = self._open
+        if question is None or question.entry.pod.uid != uid or (question.failure is not None) != evictions:
+            return None
+        self._open = None
+        return question if self._is_current(question.entry) else None
+
+    def changed(self, changes: Iterable[Change]) -> None:
+        """Take note of what happens while a question is open."""
+        if self._open is not None:
+            self._meanwhile.extend(changes)
+
+    def _catch_up(self, entry: QueuedPod, now: float) -> None:
+        """A pod whose attempt is over hears of what happened meanwhile, unless there is another question about it."""
+        if self._open is not None:
+            return
+        changes, self._meanwhile = self._meanwhile, []
+        if entry.place is Place.UNSCHEDULABLE and any(
+            self._queue.helps(name, entry, change) for change in changes for name in sorted(entry.rejected_by)
+        ):
+            self._queue.wake(entry, now)
+
+    # --- evictions ---
+
+    def prepare(self, cycle: Cycle) -> None:
+        """Before PostFilter: say that somebody else will choose among the candidates."""
+        if self.interest(cycle.template).victims:
+            cycle.memo[ALL_CANDIDATES] = True
+
+    def consults(
+        self, entry: QueuedPod, runner: Runner, failure: Failure, nomination: Nomination | None, out: list[Command]
+    ) -> bool:
+        """Ask about evictions before they are ordered; False if nobody needs to be asked."""
+        extenders = self.interest(entry.pod.template).victims
+        if nomination is None or not nomination.candidates or not extenders:
+            return False
+        self._open = _Question(entry, runner, failure=failure)
+        pod = entry.pod
+        out.append(AskPreemption(ref_of(pod), nomination.candidates, extenders, pod.resource_version))
+        return True
+
+    def victims_answered(self, event: PreemptionAnswered, now: float, out: list[Command]) -> None:
+        """Order the best of what is left, or say why nothing is."""
+        question = self._close(event.uid, evictions=True)
+        if question is None or question.failure is None:
+            return
+        entry = question.entry
+        failure, nomination, tail = question.failure, None, ""
+        candidates = [found for offer in event.candidates if (found := self._candidate(offer)) is not None]
+        if event.error:
+            tail = f"preemption: {event.error}"
+        elif not candidates:
+            tail = _NO_CANDIDATE
+        else:
+            nomination = nomination_of(self._state, best_of(Cycle(entry.pod, self._state, now), candidates))
+            tail = nomination.message
+        failure = replace(failure, message=f"{failure.message} {tail}")
+        self._endings.conclude(entry, question.runner, failure, nomination, now, out)
+        self._catch_up(entry, now)
+
+    def _candidate(self, offer: Victims) -> Candidate | None:
+        """A candidate on the state of now; None if a victim has left its node meanwhile."""
+        row = self._state.row_of(offer.node)
+        records = [self._state.record(pod.uid) for pod in offer.pods]
+        there = [record for record in records if record is not None and record.node == offer.node]
+        if row is None or not there or len(there) < len(records):
+            return None
+        there.sort(key=lambda record: -record.pod.template.priority)
+        return Candidate(row, tuple(there), offer.violations)
+
+    # --- binding ---
+
+    def delegated(self, command: Command, template: PodTemplate) -> Command:
+        """A bind, given to the extender that binds pods like this."""
+        binder = self.interest(template).binder
+        if binder is None or not isinstance(command, Bind):
+            return command
+        return replace(command, extender=binder)
+
+
+def _rejected(judgement: Judgement, names: Sequence[str], event: ExtendersAnswered) -> Judgement:
+    """The judgement with the extenders' rejections; nodes dropped in silence count as if nothing could help there."""
+    groups: dict[Reason, list[int]] = {}
+    silent: list[int] = []
+    for row, name in zip(map(int, judgement.passed), names, strict=True):
+        if name in event.unresolvable:
+            groups.setdefault(Reason(event.unresolvable[name], resolvable=False), []).append(row)
+        elif name in event.failed:
+            groups.setdefault(Reason(event.failed[name]), []).append(row)
+        else:
+            silent.append(row)
+    verdicts = [_verdict(rows, (reason,)) for reason, rows in groups.items()]
+    if silent and not verdicts:
+        verdicts.append(_verdict([], ()))  # it rejects nothing, but names who has to change his mind
+    return replace(
+        judgement,
+        passed=judgement.passed[:0],
+        verdicts=(*judgement.verdicts, *verdicts),
+        excluded=np.concatenate([judgement.excluded, np.array(silent, dtype=np.intp)]),
+    )
+
+
+def _verdict(rows: list[int], reasons: tuple[Reason, ...]) -> Verdict:
+    return Verdict(EXTENDER, np.array(rows, dtype=np.intp), Rejections(np.ones(len(rows), dtype=np.int64), reasons))

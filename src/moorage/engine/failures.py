@@ -1,0 +1,46 @@
+"""Why an attempt ended without a node, and what that means for the pod."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from moorage.engine.diagnosis import rejecting_plugins, unschedulable_message
+from moorage.framework.runner import Judgement
+from moorage.framework.status import Code, Status
+
+NO_NODES = "no nodes"
+"""Stands for a plugin where there was no node to reject: any new node may help."""
+EXTENDER = "Extender"
+"""Stands for a plugin where extenders rejected nodes: whatever happens may change their mind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt ended without a node."""
+
+    message: str
+    rejected_by: frozenset[str]
+    code: Code = Code.UNSCHEDULABLE
+
+
+def failure_of(status: Status) -> Failure:
+    """What a plugin's no means after a node was chosen."""
+    if status.code is Code.ERROR:
+        return Failure(f"running plugin {status.plugin}: {status.message}", frozenset(), Code.ERROR)
+    code = Code.PENDING if status.code is Code.PENDING else Code.UNSCHEDULABLE
+    return Failure(status.message, frozenset({status.plugin}), code)
+
+
+def failure_of_judgement(judgement: Judgement, node_count: int) -> Failure:
+    """What it means that no node was found."""
+    if judgement.refusal is not None and judgement.refusal.code is Code.ERROR:
+        return failure_of(judgement.refusal)
+    if len(judgement.passed):
+        message = f"{len(judgement.passed)} nodes fit when asked again; a plugin's answers do not agree"
+        return Failure(message, frozenset(), Code.ERROR)
+    pending = judgement.refusal is not None and judgement.refusal.code is Code.PENDING
+    return Failure(
+        unschedulable_message(judgement, node_count),
+        rejecting_plugins(judgement) or frozenset({NO_NODES}),
+        Code.PENDING if pending else Code.UNSCHEDULABLE,
+    )

@@ -1,0 +1,85 @@
+"""Lists of several kinds of one moment, from the real API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import msgspec
+import pytest
+
+from moorage.adapters.kube import listing
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.credentials import from_kubeconfig
+from moorage.adapters.kube.errors import NotFound
+from moorage.adapters.kube.listing import Lister
+from moorage.adapters.kube.resources import NAMESPACES, NODES, PODS, Resource
+from moorage.bench.controlplane import ControlPlane
+
+T = TypeVar("T")
+
+
+def with_lister(plane: ControlPlane, use: Callable[[Lister], Awaitable[T]]) -> T:
+    async def run() -> T:
+        async with KubeClient(from_kubeconfig([plane.admin_kubeconfig])) as client:
+            return await use(Lister(client))
+
+    return asyncio.run(run())
+
+
+def make_node(plane: ControlPlane, name: str) -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}
+    assert plane.request("POST", "/api/v1/nodes", node).status == 201
+
+
+def names(found: list[msgspec.Raw]) -> list[str]:
+    documents: list[dict[str, Any]] = [msgspec.json.decode(each) for each in found]
+    return sorted(document["metadata"]["name"] for document in documents)
+
+
+def test_long_lists_come_in_pages(empty_control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No object is lost or doubled between two pages, whichever list it is."""
+    monkeypatch.setattr(listing, "PAGE_SIZE", 2)
+    for number in range(5):
+        make_node(empty_control_plane, f"n{number}")
+
+    async def twice(lister: Lister) -> tuple[list[str], list[str]]:
+        return names(await lister.list(NODES)), names(await lister.list(NODES))
+
+    first, second = with_lister(empty_control_plane, twice)
+    assert first == second == ["n0", "n1", "n2", "n3", "n4"]
+
+
+def test_later_lists_are_of_the_first_ones_moment(empty_control_plane: ControlPlane) -> None:
+    """What came after the first list is in none of the others."""
+    make_node(empty_control_plane, "before")
+
+    async def between(lister: Lister) -> list[str]:
+        await lister.list(NAMESPACES)
+        await asyncio.to_thread(make_node, empty_control_plane, "after")
+        return names(await lister.list(NODES))
+
+    assert with_lister(empty_control_plane, between) == ["before"]
+
+
+def test_a_kind_that_is_not_served_is_not_found(empty_control_plane: ControlPlane) -> None:
+    """Whether or not a version is asked for."""
+
+    async def missing(lister: Lister) -> None:
+        for _ in range(2):
+            with pytest.raises(NotFound):
+                await lister.list(Resource("example.com", "v1", "nothings"))
+            await lister.list(NODES)
+
+    with_lister(empty_control_plane, missing)
+
+
+def test_field_selectors_count(empty_control_plane: ControlPlane) -> None:
+    """Only what the selector chooses is listed."""
+
+    async def nothing(lister: Lister) -> list[str]:
+        await lister.list(NODES)
+        return names(await lister.list(PODS, field_selector="status.phase!=Pending,status.phase=Pending"))
+
+    assert with_lister(empty_control_plane, nothing) == []

@@ -1,0 +1,70 @@
+"""Promised rows as columns equal a plain look at the nominations, whatever happened before."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moorage.core.state import ClusterState
+from moorage.framework.cycle import Cycle
+from moorage.framework.promises import Promises
+from moorage.testing import make_node, make_pod, make_state
+
+NODES = [f"n{number}" for number in range(8)]
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("promise"), st.integers(0, 9), st.sampled_from(NODES)),
+        st.tuples(st.just("end"), st.integers(0, 9), st.just("")),
+        st.tuples(st.just("node"), st.just(0), st.sampled_from(NODES)),
+        st.tuples(st.just("ask"), st.integers(0, 9), st.just("")),
+    ),
+    max_size=25,
+)
+PODS = [make_pod(f"p{number}", cpu=f"{number + 1}", priority=number % 4 * 10) for number in range(10)]
+
+
+def plain(state: ClusterState, cycle: Cycle) -> dict[str, dict[str, int]]:
+    """Node -> resource -> amount, counted from scratch."""
+    found: dict[str, dict[str, int]] = {}
+    for node in state.nominations.nodes():
+        pods = [p for p in state.nominations.on(node) if p.template.priority >= cycle.template.priority]
+        pods = [p for p in pods if p.uid != cycle.pod.uid]
+        if pods and state.row_of(node) is not None:
+            found[node] = {"cpu": sum(p.requests.get("cpu") for p in pods), "pods": len(pods)}
+    return found
+
+
+def answer(promises: Promises, state: ClusterState, cycle: Cycle, rows: list[int]) -> dict[str, dict[str, int]]:
+    promised = promises.among(cycle, np.array(sorted(rows), dtype=np.intp))
+    if promised is None:
+        return {}
+    names = state.resources.names
+    return {
+        state.node(int(row)).name: {names[column]: int(amounts[index]) for column, amounts in promised.amounts.items()}
+        for index, row in enumerate(promised.rows)
+    }
+
+
+@settings(max_examples=200)
+@given(steps=STEPS)
+def test_columns_follow_the_nominations(steps: list[tuple[str, int, str]]) -> None:
+    """After any sequence of promises, broken promises and nodes that come and go, for few rows and for all."""
+    state = make_state([make_node(name) for name in NODES])
+    promises = Promises(state)
+    for what, number, node in [*steps, ("ask", 0, ""), ("ask", 5, "")]:
+        if what == "promise":
+            state.nominations.set(PODS[number], node)
+        elif what == "end":
+            state.nominations.clear(PODS[number].uid)
+        elif what == "node" and state.row_of(node) is not None:
+            state.remove_node(node)
+        elif what == "node":
+            state.upsert_node(make_node(node))
+        else:
+            cycle = Cycle(PODS[number], state, 0.0)
+            want = plain(state, cycle)
+            rows = [int(row) for row in state.rows()]
+            assert answer(promises, state, cycle, rows) == want
+            few = [row for row in rows if state.node(row).name in NODES[:3]]
+            assert answer(promises, state, cycle, few) == {name: want[name] for name in want if name in NODES[:3]}
