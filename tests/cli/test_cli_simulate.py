@@ -46,6 +46,11 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{schedulerName: %s}]
 """
+MESSAGE = (
+    "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). "
+    "preemption: 0/2 nodes are available: 1 No preemption victims found for incoming pod, "
+    "1 Preemption is not helpful for scheduling."
+)
 
 
 @pytest.fixture
@@ -70,12 +75,11 @@ def test_document(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
         "nominatedNode": None,
         "victims": [],
     }
-    message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s)."
     assert answer(capsys, "-f", cluster) == {
         "pods": [
             {**pod, "name": "web-0", "node": "n1", "message": None},
             {**pod, "name": "web-1", "node": "n1", "message": None},
-            {**pod, "name": "web-2", "node": None, "message": message},
+            {**pod, "name": "web-2", "node": None, "message": MESSAGE},
         ],
         "evictions": [],
         "nodes": {
@@ -110,7 +114,7 @@ def test_table(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["simulate", "-f", cluster, "--explain"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].split() == ["default", "web-0", "n1"]
-    assert lines[3].endswith("0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).")
+    assert lines[3].endswith(MESSAGE)
     assert any(line.startswith("EXPLAIN default/web-0") for line in lines)
     assert lines[-1] == "2 scheduled, 1 pending, 0 evicted"
 

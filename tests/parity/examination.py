@@ -70,7 +70,7 @@ class Examiner:
                         _unnamed_text(found, prefix),
                     )
                 history.append({**asdict(step), "verdict": verdict})
-                found = followed(named.objects, history) if question.kind == "placement" else []
+                found = _followed(named.objects, history) if question.kind == "placement" else []
                 if found:
                     return Disagreement(
                         question.seed,
@@ -153,6 +153,13 @@ def write_down(disagreement: Disagreement) -> Path:
     notes = "".join(f"# {line}\n" for line in str(disagreement).replace(MARK, "x-").splitlines())
     path.write_text(notes + yaml.safe_dump(json.loads(text), sort_keys=False, width=120))
     return path
+
+
+def _followed(objects: list[Object], history: list[dict[str, Any]]) -> list[Difference]:
+    try:
+        return followed(objects, history)
+    except Exception as error:  # noqa: BLE001 - as below
+        return [Difference("followed crash", f"{type(error).__name__}: {error}")]
 
 
 def _compared(objects: list[Object], verdict: dict[str, Any]) -> list[Difference]:

@@ -43,8 +43,9 @@ class Follower:
         self._hear()
 
     def remove(self, key: Key) -> None:
-        """Delete an object at once."""
-        self._cluster.delete(*key, grace_s=0)
+        """Delete an object at once; pods of a node that is gone may have gone with it."""
+        if self._cluster.store.find(*key) is not None:
+            self._cluster.delete(*key, grace_s=0)
         self._hear()
 
     def ask(self, pod: Object) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Keys are Go's field names, and every field is there, null where it does not apply. Answers are read as Go reads them:
 keys match whatever their case, unknown ones are ignored, null is nothing. Pods and nodes pass through as JSON texts;
-kube-scheduler's own copies lack `kind`, `apiVersion` and managedFields, so `plain_object` takes them out.
+kube-scheduler's own copies lack `kind` and `apiVersion`, those of pods managedFields too, so they are taken out.
 """
 
 from __future__ import annotations
@@ -48,16 +48,29 @@ class FilterResult:
     error: str = ""
 
 
-def plain_object(raw: bytes | msgspec.Raw) -> NamedObject:
-    """An object of the API server as kube-scheduler would send it; ValueError if it is none."""
+def plain_node(raw: bytes | msgspec.Raw) -> NamedObject:
+    """A node of the API server as kube-scheduler would send it; ValueError if it is none."""
+    return _named(_plain(raw))
+
+
+def plain_pod(raw: bytes | msgspec.Raw) -> NamedObject:
+    """A pod of the API server as kube-scheduler would send it; ValueError if it is none."""
+    content = _plain(raw)
+    content["metadata"].pop("managedFields", None)
+    return _named(content)
+
+
+def _plain(raw: bytes | msgspec.Raw) -> dict[str, Any]:
     content = msgspec.json.decode(raw)
-    metadata = content.get("metadata") if isinstance(content, dict) else None
-    if not isinstance(metadata, dict):
+    if not isinstance(content, dict) or not isinstance(content.get("metadata"), dict):
         raise ExtenderAnswerError("an object without metadata")
-    for key in ("kind", "apiVersion"):
-        content.pop(key, None)
-    metadata.pop("managedFields", None)
-    name, uid, version = (str(metadata.get(key, "")) for key in ("name", "uid", "resourceVersion"))
+    content.pop("kind", None)
+    content.pop("apiVersion", None)
+    return content
+
+
+def _named(content: dict[str, Any]) -> NamedObject:
+    name, uid, version = (str(content["metadata"].get(key, "")) for key in ("name", "uid", "resourceVersion"))
     return NamedObject(name, uid, version, msgspec.json.encode(content))
 
 

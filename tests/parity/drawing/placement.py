@@ -180,7 +180,8 @@ def _lose_node(
 ) -> None:
     """A node that was there before the step goes, with its pods as far as we made them."""
     touched = {key_of(obj) for obj in put}
-    there = [node for node in nodes if key_of(node) not in touched]
+    # Only nodes without images go, for the same reason for which only such nodes come.
+    there = [node for node in nodes if key_of(node) not in touched and not node["status"]["images"]]
     if len(nodes) < 2 or not there:
         return
     node = random.choice(there)

@@ -218,9 +218,10 @@ class Extenders:
         call = self._calls[command.extender]
         try:
             body = await call.send(call.extender.bind_verb, binding_args(command.pod, command.node))
-            return call.read(read_binding_result, body)
+            refusal = call.read(read_binding_result, body)
         except ExtenderError as error:
-            if not call.extender.ignorable:
-                return str(error)
-            log.warning("extender ignored", extender=call.url, verb=call.extender.bind_verb, error=str(error))
-            return None
+            refusal = str(error)
+        if not refusal or not call.extender.ignorable:
+            return refusal
+        log.warning("extender ignored", extender=call.url, verb=call.extender.bind_verb, error=refusal)
+        return None

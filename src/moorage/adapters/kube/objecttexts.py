@@ -12,7 +12,7 @@ from moorage.adapters.kube.errors import NotFound
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import NODES, PODS
 from moorage.core.commands import PodRef
-from moorage.wire.extender import NamedObject, plain_object
+from moorage.wire.extender import NamedObject, plain_node, plain_pod
 
 _KEPT_PODS = 256
 
@@ -43,7 +43,7 @@ class PodTexts:
         known = self._kept.get(pod.uid)
         if known is not None and resource_version and known.resource_version == resource_version:
             return known
-        found = plain_object(await self._client.get(PODS, pod.name, pod.namespace))
+        found = plain_pod(await self._client.get(PODS, pod.name, pod.namespace))
         if found.uid != pod.uid:
             raise NotFound(f"pod {pod.namespace}/{pod.name} is gone")
         self._kept[pod.uid] = found
@@ -65,7 +65,7 @@ class NodeTexts:
     def __init__(self, client: KubeClient, jitter: Callable[[], float]) -> None:
         self._client = client
         self._nodes: dict[str, NamedObject] = {}
-        self._reflector = Reflector(client, NODES, self, parse=plain_object, jitter=jitter)
+        self._reflector = Reflector(client, NODES, self, parse=plain_node, jitter=jitter)
 
     async def run(self) -> None:
         """Follow the nodes until cancelled."""
@@ -79,7 +79,7 @@ class NodeTexts:
             node = self._nodes.get(name)
             if node is None:
                 try:
-                    node = plain_object(await self._client.get(NODES, name))
+                    node = plain_node(await self._client.get(NODES, name))
                 except NotFound:
                     continue
             found.append(node.json)
