@@ -213,3 +213,14 @@ def test_same_seed_same_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         outputs.append(capsys.readouterr().out)
     assert outputs[0] == outputs[1]
     assert outputs[0] != outputs[2]
+
+
+def test_extenders_are_not_called(cluster: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line on stderr says so, since the scheduler's answer may be another one; the plan is made without them."""
+    file = tmp_path / "extenders.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    file.write_text(head + "extenders: [{urlPrefix: 'http://127.0.0.1:1', filterVerb: filter}]\n")
+    assert run(["simulate", "-f", cluster, "--config", str(file), "-o", "json"]) == 0
+    printed = capsys.readouterr()
+    assert 'extenders: ["http://127.0.0.1:1"]: are not called here' in printed.err
+    assert json.loads(printed.out)["summary"]["scheduled"]

@@ -184,6 +184,7 @@ class EngineMachine(RuleBasedStateMachine):
         for _ in range(12):
             self._answer_all()
             self._run(later_s=400.0)
+        self._answer_all()
         for uid, pod in self.real.items():
             if pod.node is None and pod.deleted_s is None and not pod.gates and not pod.template.labels.get("raises"):
                 raise AssertionError(f"{uid} was never bound: {self.play.engine.queue.get(uid)}")

@@ -16,7 +16,7 @@ from tests.parity.moorage_side import ask
 from tests.parity.questions import MARK, Object, Question, Step, World, key_of
 
 REGRESSIONS = Path(__file__).parent / "regressions"
-PATIENT_SETTLE_S = 0.5
+PATIENT_SETTLE_S = 0.4
 """How long a disagreement is given when it is asked again, to be sure that it is none of timing."""
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from moorage.bench.controlplane import ControlPlaneError
 from tests.parity.drawing.lottery import draw
-from tests.parity.examination import Disagreement, Examiner, write_down
+from tests.parity.examination import PATIENT_SETTLE_S, Disagreement, Examiner, write_down
 from tests.parity.kube_side import RefusedError, kube_scheduler
 from tests.parity.questions import Object
 from tests.parity.shrinking import Shrinker
@@ -63,13 +63,16 @@ def _look_closer(examiner: Examiner, found: Disagreement, tally: Tally, *, shrin
         _say(f"seed {found.seed}: {found}")
         tally.disagreements.append(found)
         return
-    confirmed = examiner.confirm(found)
-    if confirmed is None:
+    again = examiner.examine(draw(found.seed), settle_s=PATIENT_SETTLE_S)
+    if again is None:
         tally.fleeting.append(found.seed)
-        _say(f"seed {found.seed}: differed once, not when asked again: {found}")
+        _say(f"seed {found.seed}: differed once, not when asked again with more time: {found}")
         return
-    _say(f"seed {found.seed}: {confirmed}")
-    tally.disagreements.append(_shrunk(examiner, confirmed) if shrink else confirmed)
+    _say(f"seed {found.seed}: {again}")
+    alone = examiner.confirm(again)
+    if alone is None:
+        _say(f"seed {found.seed}: only after what came before it; ask the whole question again to see it")
+    tally.disagreements.append(_shrunk(examiner, alone) if alone is not None and shrink else again)
 
 
 def _shrunk(examiner: Examiner, disagreement: Disagreement) -> Disagreement:

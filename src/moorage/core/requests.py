@@ -13,7 +13,7 @@ the latter gets a default in the score's variant.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.quantity import INT64_MAX
@@ -91,13 +91,16 @@ def effective_requests(pod: PodResources) -> Requests:
     """What the pod takes from a node, and what scores assume that it takes."""
     amounts = _total(pod, NO_AMOUNTS)
     defaults = SCORE_DEFAULTS
+    newcomer = None
     if any(is_pod_level_resource(name) for name in pod.pod_level):
         defaults = {name: amount for name, amount in SCORE_DEFAULTS.items() if name not in amounts}
+        newcomer = effective_requests(replace(pod, pod_level=NO_AMOUNTS))
     score = _total(pod, defaults) if defaults else amounts
     return make_requests(
         {name: min(amount, INT64_MAX) for name, amount in amounts.items()},
         min(score.get(CPU, 0), INT64_MAX),
         min(score.get(MEMORY, 0), INT64_MAX),
+        newcomer,
     )
 
 

@@ -26,10 +26,14 @@ class Requests:
     amounts: tuple[tuple[str, int], ...] = ()
     score_cpu_milli: int = DEFAULT_CPU_MILLI
     score_memory_bytes: int = DEFAULT_MEMORY_BYTES
+    newcomer: Requests | None = None
+    """What NodeResourcesFit's score counts for the pod while it has no node, where that differs: the containers without
+    the pod's own `resources`, which kube-scheduler leaves out there, and only there."""
     _hash: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash((self.amounts, self.score_cpu_milli, self.score_memory_bytes)))
+        fields = (self.amounts, self.score_cpu_milli, self.score_memory_bytes, self.newcomer)
+        object.__setattr__(self, "_hash", hash(fields))
 
     def __hash__(self) -> int:
         return self._hash
@@ -42,12 +46,15 @@ class Requests:
 NO_REQUESTS = Requests()
 
 
-def make_requests(amounts: Mapping[str, int], score_cpu_milli: int, score_memory_bytes: int) -> Requests:
+def make_requests(
+    amounts: Mapping[str, int], score_cpu_milli: int, score_memory_bytes: int, newcomer: Requests | None = None
+) -> Requests:
     """Build the value from unsorted amounts that may hold zeros."""
     return Requests(
         tuple(sorted((name, amount) for name, amount in amounts.items() if amount)),
         score_cpu_milli,
         score_memory_bytes,
+        newcomer,
     )
 
 

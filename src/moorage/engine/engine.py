@@ -170,8 +170,12 @@ class Engine:
             return  # its bind succeeded, and this is an older version of it
         before = None if known is None else known.pod.nominated_node
         entry = self.queue.upsert(pod, now)
-        if entry.place is not Place.IN_FLIGHT and (before or pod.nominated_node):
+        if (before or pod.nominated_node) and (entry.place is not Place.IN_FLIGHT or self._is_asked_about(entry)):
             self._follow_nomination(pod, before)
+
+    def _is_asked_about(self, entry: QueuedPod) -> bool:
+        """Whether a pod is in flight only because extenders are to be asked about it."""
+        return self.asking is not None and self.asking.has(entry)
 
     def _settled(self, pod: Pod) -> None:
         """A pod that needs no node from us any more."""

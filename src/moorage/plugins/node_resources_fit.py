@@ -374,6 +374,7 @@ class NodeResourcesFit(Plugin):
         return name in self._ignored or name.partition("/")[0] in self._ignored_groups
 
     def _parts(self, resources: ResourceColumns, requests: Requests) -> list[_Part]:
+        requests = requests.newcomer or requests
         parts = []
         for name, weight in self._weights:
             column = resources.known(name)

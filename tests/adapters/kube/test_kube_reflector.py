@@ -16,7 +16,7 @@ from moorage.adapters.kube.resources import PODS
 if TYPE_CHECKING:
     from tests.adapters.kube.conftest import Handler, ScriptedServer, ServerFactory
 
-QUICK = Pace(silence_s=0.3, first_pause_s=0.01, longest_pause_s=0.02, look_again_s=0.02, relist_s=0.0, page_size=2)
+QUICK = Pace(silence_s=2.0, first_pause_s=0.01, longest_pause_s=0.02, look_again_s=0.02, relist_s=0.0, page_size=2)
 
 Script = Callable[["Watch"], Awaitable[None]]
 

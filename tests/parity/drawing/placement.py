@@ -23,6 +23,7 @@ HAPPENINGS = (
     "pod gone",
     "relabel",
 )
+POD_LEVEL = ({"cpu": "1", "memory": "2Gi"}, {"memory": "3Gi"}, {"cpu": "500m"}, {"cpu": "3", "memory": "10Gi"})
 EVERY_NAMESPACE: tuple[Object, ...] = tuple(
     {
         "apiVersion": "v1",
@@ -129,10 +130,10 @@ def _dress(random: Random, pod: Object, objects: list[Object]) -> None:
     classes = [obj for obj in objects if obj["kind"] == "RuntimeClass"]
     if classes and random.random() < 0.7:
         spec["runtimeClassName"] = classes[0]["metadata"]["name"]
-    if random.random() < 0.04:
-        spec["resources"] = {"requests": {"cpu": "4", "memory": "10Gi"}}
+    if random.random() < 0.05:
+        spec["resources"] = {"requests": random.choice(POD_LEVEL)}
         for container in (*spec["containers"], *spec.get("initContainers", ())):
-            container["resources"] = {}
+            container["resources"] = {"requests": {"cpu": "100m"}} if random.random() < 0.3 else {}
     owners = [obj for obj in objects if obj["metadata"].get("uid")]
     if owners and random.random() < 0.8:
         owner = random.choice(owners)

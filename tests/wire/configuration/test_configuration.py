@@ -155,6 +155,18 @@ def test_every_field_arrives(accepted: Read) -> None:
     assert [resource.name for resource in extender.managed_resources] == ["example.com/gpu"]
 
 
+def test_what_extenders_look_after_is_ignored_by_the_filter(accepted: Read) -> None:
+    """In every profile, and in place of what its arguments say, as in kube-scheduler."""
+    fit = "{name: NodeResourcesFit, args: {ignoredResources: [a.b/c]}}"
+    profiles = f"profiles: [{{schedulerName: a}}, {{schedulerName: b, pluginConfig: [{fit}]}}]\n"
+    resources = "[{name: example.com/gpu, ignoredByScheduler: true}, {name: example.com/tpu}]"
+    extender = f"extenders: [{{urlPrefix: 'http://h', filterVerb: f, managedResources: {resources}}}]\n"
+    configuration = accepted(HEAD + profiles + extender).configuration
+    assert configuration is not None
+    ignored = [profile.args["NodeResourcesFit"].model_dump()["ignored_resources"] for profile in configuration.profiles]
+    assert ignored == [("example.com/gpu",)] * 2
+
+
 GOOD = {
     "null means not given": "profiles: null\nleaderElection: null\nparallelism: null\nextenders: ~",
     "null inside": "profiles: [{schedulerName: a, plugins: {score: null}, pluginConfig: null}]",

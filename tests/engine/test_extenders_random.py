@@ -1,0 +1,72 @@
+"""Random histories with extenders: whatever happens between question and answer, no pod is lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+from moorage.core.commands import AskExtenders, AskPreemption, Bind
+from moorage.core.events import ExtendersAnswered, PreemptionAnswered
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.queue import Backoff
+from moorage.framework.configuration import Extender
+from moorage.plugins.default_preemption import DefaultPreemption
+from tests.engine.actors import Raiser
+from tests.engine.play import Play, small_profile
+from tests.engine.test_engine_random import EngineMachine
+
+EXTENDERS = (Extender("http://a", filter_verb="f", preempt_verb="p"), Extender("http://b", bind_verb="b"))
+
+
+class ExtenderMachine(EngineMachine):
+    """The same world with extenders that think for a while."""
+
+    @initialize(post=st.none())
+    def begin(self, post: None) -> None:
+        super().begin(post)
+        self.play = Play()
+        profile = small_profile(Raiser(), DefaultPreemption())
+        self.play.engine = Engine([profile], EngineSettings(Backoff(), extenders=EXTENDERS))
+        self.question: AskExtenders | AskPreemption | None = None
+
+    def _run(self, *events: Any, later_s: float = 0.0, budget: int = 1 << 62) -> None:
+        super()._run(*events, later_s=later_s, budget=budget)
+        for command in self.play.commands:
+            if isinstance(command, AskExtenders | AskPreemption):
+                assert self.question is None, "two questions at once"
+                self.question = command
+            elif isinstance(command, Bind):
+                assert command.extender == 1, "the extender was to bind"
+
+    @rule(how=st.sampled_from(["keep", "keep", "keep one", "refuse", "refuse for good", "drop", "fail"]))
+    def question_answered(self, how: str) -> None:
+        question, self.question = self.question, None
+        if isinstance(question, AskPreemption):
+            offers = {"keep": question.candidates, "keep one": question.candidates[-1:]}.get(how, ())
+            self._run(PreemptionAnswered(question.pod.uid, offers, "broken" if how == "fail" else ""))
+        elif question is not None:
+            kept = {"keep": question.nodes, "keep one": question.nodes[-1:]}.get(how, ())
+            refused = dict.fromkeys(question.nodes, "no")
+            self._run(
+                ExtendersAnswered(
+                    question.pod.uid,
+                    kept,
+                    refused if how == "refuse" else {},
+                    refused if how == "refuse for good" else {},
+                    error="broken" if how == "fail" else "",
+                )
+            )
+
+    def _answer_all(self) -> None:
+        while self.question is not None or self.unanswered:
+            self.question_answered("keep")
+            super()._answer_all()
+
+
+ExtenderMachine.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=40, suppress_health_check=list(HealthCheck)
+)
+TestRandomHistoriesWithExtenders = ExtenderMachine.TestCase
