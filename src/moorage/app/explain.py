@@ -83,7 +83,7 @@ async def _list_kind(lister: Lister, kind: Kind, picture: Picture) -> None:
     """A kind that the server does not have is an empty one; so is one that we may not see, but that is worth a word."""
     selector = UNFINISHED_PODS if kind.name == "Pod" else ""
     try:
-        found = await lister.list(resource_of(kind), field_selector=selector)
+        found = await lister.everything(resource_of(kind), field_selector=selector)
     except (NotFound, Forbidden) as error:
         if kind.name in _ESSENTIAL:
             raise ExplainError(f"{picture.server}: cannot list {kind.plural}: {error}") from None
@@ -91,7 +91,9 @@ async def _list_kind(lister: Lister, kind: Kind, picture: Picture) -> None:
             picture.warnings.append(f"{kind.plural} cannot be listed, so rules that read them see none: {error}")
         return
     except ApiError as error:
-        raise ExplainError(f"{picture.server}: cannot list {kind.plural}: {error}") from None
+        # Without an answer the error names the server itself.
+        said = f"{picture.server}: cannot list {kind.plural}: {error}" if error.status else str(error)
+        raise ExplainError(said) from None
     intake = KindIntake(kind, picture.events.append)
     for raw in found:
         try:

@@ -79,7 +79,7 @@ async def _run(configuration: Configuration, profiles: Sequence[Profile], option
         KubeClient(credentials) as events_client,
     ):
         scheduler = Scheduler(configuration, profiles, options, client, events_client)
-        async with _served(scheduler, configuration, profiles, options.serving):
+        async with contextlib.aclosing(scheduler), _served(scheduler, configuration, profiles, options.serving):
             version = await server_version(client)
             log.info("connected", server=client.server, version=version.git_version)
             async with scheduler.running():
@@ -157,6 +157,11 @@ class Scheduler:
         """Why the scheduler is not ready, empty when it is: it knows the whole cluster, whether or not it decides."""
         return "" if self._synced else "not every kind has been listed yet"
 
+    async def aclose(self) -> None:
+        """Let go of the connections to extenders."""
+        if self._extenders is not None:
+            await self._extenders.close()
+
     async def failure(self) -> None:
         """Wait until a part of the running scheduler dies, and raise its error: half a scheduler is worse than none."""
         done, _ = await asyncio.wait(self._parts, return_when=asyncio.FIRST_COMPLETED)
@@ -173,7 +178,6 @@ class Scheduler:
             tasks.append(asyncio.create_task(self._recorder.run()))
             if self._extenders is not None:
                 tasks.append(asyncio.create_task(self._extenders.run()))
-                stack.push_async_callback(self._extenders.close)
             stack.push_async_callback(_cancel, tasks)
             stack.push_async_callback(self._drain)
             self._reflectors = [self._reflector(kind) for kind in self._kinds]

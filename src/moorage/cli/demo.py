@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -136,9 +138,15 @@ def _say_goodbye(stage: Stage, session: Session) -> None:
         "\n"
         "Next, your own cluster, without touching it:\n"
         "  kubectl get nodes,pods -A -o yaml > cluster.yaml\n"
-        "  moorage simulate -f cluster.yaml --explain\n"
+        f"  {_program()} simulate -f cluster.yaml --explain\n"
         "README.md tells the rest."
     )
+
+
+def _program() -> str:
+    """How to call Moorage from here: `make demo` runs it from a virtual environment that is not on the PATH."""
+    called = sys.argv[0]
+    return called if Path(called).name == "moorage" and shutil.which("moorage") is None else "moorage"
 
 
 def _summary(picture: Picture) -> dict[str, Any]:

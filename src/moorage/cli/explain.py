@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.options import common_options, config_option, output_option
+from moorage.cli.options import common_options, config_option, kubeconfig_option, output_option
 from moorage.cli.output import GOOD, InputError, say
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
@@ -31,9 +31,7 @@ _MOST_SUGGESTIONS = 3
     help="YAML or JSON of a cluster; - is standard input. Without it the live cluster is asked.",
 )
 @config_option
-@click.option(
-    "--kubeconfig", metavar="FILE", default=None, help="Credentials; otherwise $KUBECONFIG, in-cluster, ~/.kube."
-)
+@kubeconfig_option
 @click.option("--all", "show_all", is_flag=True, help="Show every node, not only the best ones.")
 @output_option("table", "json")
 @common_options

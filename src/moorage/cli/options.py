@@ -33,15 +33,22 @@ def session_of(context: click.Context) -> Session:
     return context.find_root().ensure_object(Session)
 
 
-class _Verbosity(click.IntRange):
+class WholeNumber(click.IntRange):
+    """A number in ASCII digits within bounds; the refusal says which."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number; called by click."""
+        text = str(value)
+        if not (text.isascii() and text.isdigit()):
+            self.fail(f"{text!r} is not a whole number; write {self.min} to {self.max}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class _Verbosity(WholeNumber):
     """A number that may be glued to its short flag as `-v=4`, as Kubernetes' commands allow."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if isinstance(value, str):
-            value = value.removeprefix("=")
-            if not (value.isascii() and value.isdigit()):
-                self.fail(f"{value!r} is not a whole number; write 0 to {MOST_VERBOSE}", param, ctx)
-        return super().convert(value, param, ctx)
+        return super().convert(str(value).removeprefix("="), param, ctx)
 
 
 def _keep_verbosity(context: click.Context, _: click.Parameter, value: int) -> None:
@@ -77,10 +84,20 @@ def common_options(command: Function) -> Function:
     )(command)
 
 
+class _Boolean(click.types.BoolParamType):
+    """A boolean whose refusal names the two words that matter."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not a boolean; write true or false", param, ctx)
+
+
 def boolean_option(name: str, *, default: bool | None = None, text: str = "") -> Callable[[Function], Function]:
     """A flag that also takes a value: `--flag`, `--flag false` and `--flag=false`; None if it was not given."""
     return click.option(
-        name, type=click.BOOL, is_flag=False, flag_value=True, default=default, metavar="BOOL", help=text
+        name, type=_Boolean(), is_flag=False, flag_value=True, default=default, metavar="BOOL", help=text
     )
 
 
@@ -105,6 +122,16 @@ def config_option(command: Function) -> Function:
         metavar="FILE",
         default=None,
         help="KubeSchedulerConfiguration and the documents beside it; without it one default profile runs.",
+    )(command)
+
+
+def kubeconfig_option(command: Function) -> Function:
+    """`--kubeconfig FILE`."""
+    return click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        default=None,
+        help="Credentials; otherwise clientConnection.kubeconfig of --config, $KUBECONFIG, in-cluster, ~/.kube/config.",
     )(command)
 
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import click
 
-from moorage.cli.options import boolean_option, common_options, config_option, session_of
+from moorage.cli.options import boolean_option, common_options, config_option, kubeconfig_option, session_of
 
 SECURE_PORT = 10259
 HIGHEST_PORT = 65535
 
 
-class _Port(click.IntRange):
+class _Port(click.ParamType[int]):
     """A port number in ASCII digits; 0 stands for none."""
+
+    name = "port"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         text = str(value)
@@ -24,9 +26,7 @@ class _Port(click.IntRange):
 
 @click.command()
 @config_option
-@click.option(
-    "--kubeconfig", metavar="FILE", default=None, help="Credentials; otherwise $KUBECONFIG, in-cluster, ~/.kube."
-)
+@kubeconfig_option
 @click.option(
     "--secure-port",
     type=_Port(),

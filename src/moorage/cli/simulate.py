@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
 
-from moorage.cli.options import common_options, config_option, files_option, output_option
+from moorage.cli.options import WholeNumber, common_options, config_option, files_option, output_option
 from moorage.cli.output import GOOD, NO, InputError, say
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
@@ -25,7 +23,12 @@ _LARGEST_SEED = 2**63 - 1
 @config_option
 @click.option("--explain", is_flag=True, help="Say of every pod and node what was scored or why it was rejected.")
 @click.option(
-    "--seed", type=click.IntRange(0, _LARGEST_SEED), default=0, show_default=True, help="Decides between equal nodes."
+    "--seed",
+    type=WholeNumber(0, _LARGEST_SEED),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Decides between equal nodes.",
 )
 @click.option("--fail-on-pending", is_flag=True, help="Exit with 1 if a pod is left without a node.")
 @output_option("table", "json", "yaml")
@@ -45,8 +48,9 @@ def command(
     """
     from moorage.cli.profiles import load_reading  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.sim import report  # noqa: PLC0415
+    from moorage.wire.documents import uncollected  # noqa: PLC0415
 
-    with _uncollected():
+    with uncollected():
         reading = load_reading(config_file)
         outcome = _outcome(reading, files, seed, explain=explain, answers_to_all=config_file is None)
         if output_format == "table":
@@ -68,15 +72,3 @@ def _outcome(reading: Reading, files: Iterable[str], seed: int, *, explain: bool
         return simulate(given, rules_of(reading, seed, answers_to_all=answers_to_all), explain=explain)
     except SimulationError as error:
         raise InputError(error.problems) from error
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """A short life with millions of values that stay: collecting garbage would be most of the work."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collecting:
-            gc.enable()

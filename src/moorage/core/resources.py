@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 CPU = "cpu"
@@ -56,12 +56,3 @@ def make_requests(
         score_memory_bytes,
         newcomer,
     )
-
-
-def sum_amounts(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Add up amounts by name."""
-    total: dict[str, int] = {}
-    for part in parts:
-        for name, amount in part.items():
-            total[name] = total.get(name, 0) + amount
-    return total

@@ -160,10 +160,6 @@ class VolumeUse:
         """Rows with CSI drivers on which a pod uses this volume."""
         return self._holders.get(volume, set())
 
-    def has_csi_node(self, name: str) -> bool:
-        """Whether a node has published its CSI drivers."""
-        return self._index.csi_node(name) is not None
-
     # --- counting ---
 
     def volumes_of(self, pod: Pod, *, csi_node: bool, strict: bool = False) -> Held:

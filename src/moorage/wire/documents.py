@@ -17,7 +17,7 @@ _UTF8_MARK = b"\xef\xbb\xbf"
 def read_documents(data: bytes) -> tuple[list[Document], list[Fault]]:
     """All documents of a YAML stream or of JSON values written one after the other, and everything wrong with them."""
     data = data.removeprefix(_UTF8_MARK)
-    with _uncollected():
+    with uncollected():
         if data.lstrip()[:1] not in (b"{", b"["):
             return read_yaml(data)
         documents, faults = _read_json(data)
@@ -35,7 +35,7 @@ def _reach(faults: list[Fault]) -> tuple[int, int]:
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
+def uncollected() -> Iterator[None]:
     """No garbage collection meanwhile: a large input is millions of values, none of them garbage."""
     collecting = gc.isenabled()
     gc.disable()

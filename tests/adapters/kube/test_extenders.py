@@ -230,8 +230,8 @@ def test_questions_are_answered_one_after_the_other(scripted_server: ServerFacto
 
     async def play(asked: Extenders, _: ExtenderServer, api: ScriptedServer) -> None:
         asked._report = answers.append
-        for _ in range(2):
-            asked.submit(AskExtenders(POD, NODES, (0,), "7"))
+        asked.submit(AskExtenders(POD, NODES, (0,), "7"))
+        asked.submit(AskExtenders(POD, NODES, (0,), "7"))
         asked.submit(AskPreemption(POD, (Victims("n1", (VICTIM,), 0),), (), "7"))
         while len(answers) < 3:  # noqa: ASYNC110 - there is nothing to wait on but the answers
             await asyncio.sleep(0.01)

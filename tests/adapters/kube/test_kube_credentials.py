@@ -267,7 +267,7 @@ def test_exec_is_told_about_the_cluster(scripted_server: ServerFactory) -> None:
         pytest.param(
             "{'token': 't'}", {"command": "no-such-command", "installHint": "get\n it"}, "get it", id="install hint"
         ),
-        pytest.param("{'token': 't'}", {"command": "./no/such"}, ".command: \"/", id="relative to the kubeconfig"),
+        pytest.param("{'token': 't'}", {"command": "./no/such"}, '.command: "/', id="relative to the kubeconfig"),
     ],
 )
 def test_a_bad_plugin_gets_one_line(

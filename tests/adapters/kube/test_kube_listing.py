@@ -45,7 +45,7 @@ def test_long_lists_come_in_pages(empty_control_plane: ControlPlane, monkeypatch
         make_node(empty_control_plane, f"n{number}")
 
     async def twice(lister: Lister) -> tuple[list[str], list[str]]:
-        return names(await lister.list(NODES)), names(await lister.list(NODES))
+        return names(await lister.everything(NODES)), names(await lister.everything(NODES))
 
     first, second = with_lister(empty_control_plane, twice)
     assert first == second == ["n0", "n1", "n2", "n3", "n4"]
@@ -56,9 +56,9 @@ def test_later_lists_are_of_the_first_ones_moment(empty_control_plane: ControlPl
     make_node(empty_control_plane, "before")
 
     async def between(lister: Lister) -> list[str]:
-        await lister.list(NAMESPACES)
+        await lister.everything(NAMESPACES)
         await asyncio.to_thread(make_node, empty_control_plane, "after")
-        return names(await lister.list(NODES))
+        return names(await lister.everything(NODES))
 
     assert with_lister(empty_control_plane, between) == ["before"]
 
@@ -69,8 +69,8 @@ def test_a_kind_that_is_not_served_is_not_found(empty_control_plane: ControlPlan
     async def missing(lister: Lister) -> None:
         for _ in range(2):
             with pytest.raises(NotFound):
-                await lister.list(Resource("example.com", "v1", "nothings"))
-            await lister.list(NODES)
+                await lister.everything(Resource("example.com", "v1", "nothings"))
+            await lister.everything(NODES)
 
     with_lister(empty_control_plane, missing)
 
@@ -79,7 +79,7 @@ def test_field_selectors_count(empty_control_plane: ControlPlane) -> None:
     """Only what the selector chooses is listed."""
 
     async def nothing(lister: Lister) -> list[str]:
-        await lister.list(NODES)
-        return names(await lister.list(PODS, field_selector="status.phase!=Pending,status.phase=Pending"))
+        await lister.everything(NODES)
+        return names(await lister.everything(PODS, field_selector="status.phase!=Pending,status.phase=Pending"))
 
     assert with_lister(empty_control_plane, nothing) == []

@@ -23,15 +23,15 @@ class ExtenderError(Exception):
 
 
 class ExtenderCall:
-    """Calls one extender; `place` is its place in the configuration, for messages."""
+    """Calls one extender; `tls` is what `tls_context` says about it."""
 
-    def __init__(self, extender: Extender, place: int, transport: Transport) -> None:
+    def __init__(self, extender: Extender, tls: ssl.SSLContext | None, transport: Transport) -> None:
         self.extender = extender
         self.url = extender.url_prefix.rstrip("/")
         self.by_name = extender.node_cache_capable
         """Whether it knows nodes and pods itself and needs only their names."""
         self._transport = transport
-        self._tls = tls_context(extender, f"extenders[{place}].tlsConfig")
+        self._tls = tls
         self._server_name = extender.tls.server_name or None if extender.tls is not None else None
 
     async def send(self, verb: str, body: bytes) -> bytes:

@@ -20,7 +20,7 @@ import structlog
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import KubeError
-from moorage.adapters.kube.extendercall import ExtenderCall, ExtenderError
+from moorage.adapters.kube.extendercall import ExtenderCall, ExtenderError, tls_context
 from moorage.adapters.kube.objecttexts import NodeTexts, PodTexts
 from moorage.adapters.kube.transport import AiohttpTransport, Transport
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, PodRef, Victims
@@ -60,9 +60,10 @@ class Extenders:
         transport: Transport | None = None,
     ) -> None:
         """Create it in the event loop that uses it. Raises CredentialsError where TLS files are no good."""
+        contexts = [tls_context(extender, f"extenders[{place}].tlsConfig") for place, extender in enumerate(extenders)]
         self._own_transport = AiohttpTransport() if transport is None else None
         sender: Transport = transport or self._own_transport  # type: ignore[assignment]
-        self._calls = [ExtenderCall(extender, place, sender) for place, extender in enumerate(extenders)]
+        self._calls = [ExtenderCall(each, tls, sender) for each, tls in zip(extenders, contexts, strict=True)]
         self._report = report
         self._questions: asyncio.Queue[Question] = asyncio.Queue()
         self._pods = PodTexts(client)

@@ -24,7 +24,7 @@ class Lister:
         self._client = client
         self.version = ""
 
-    async def list(self, resource: Resource, *, field_selector: str = "") -> list[msgspec.Raw]:
+    async def everything(self, resource: Resource, *, field_selector: str = "") -> list[msgspec.Raw]:
         """All objects of a kind, as JSON; raises what the client raises, NotFound for a kind that is not served."""
         query: dict[str, str | int] = {"limit": PAGE_SIZE}
         if field_selector:

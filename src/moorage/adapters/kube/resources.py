@@ -18,11 +18,6 @@ class Resource:
     namespaced: bool = True
     kind: str = ""
 
-    @property
-    def group_version(self) -> str:
-        """`v1` or `apps/v1`, as apiVersion spells it."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Build the path of a collection, an object, or a subresource. No namespace means the whole cluster."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]

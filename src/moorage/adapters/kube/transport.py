@@ -8,6 +8,7 @@ small requests, and Python's HTTP/2 stacks cost several times the CPU.
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -155,6 +156,7 @@ def _translated(failure: Exception, url: str) -> ApiError:
     if isinstance(failure, TimeoutError):
         return Timeout(f"{server}: no answer in time")
     if isinstance(failure, aiohttp.ClientConnectorError):
-        reason = failure.os_error.strerror or str(failure.os_error)
-        return Unreachable(f"{server}: cannot connect: {reason}")
+        cause = failure.os_error
+        reason = os.strerror(cause.errno) if cause.errno else str(cause)
+        return Unreachable(f"{server}: cannot connect: {reason}; check the address, and that the server runs")
     return Unreachable(f"{server}: connection lost: {str(failure) or type(failure).__name__}")

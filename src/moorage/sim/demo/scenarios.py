@@ -80,7 +80,12 @@ def _default() -> Scenario:
             create(workload_manifest("StatefulSet", "cache", own={"replicas": 3}, cpu="500m", memory="2Gi")),
         ),
     )
-    cycle = (
+    return Scenario("a day in the life of a small cluster", nodes, opening, 6.0, _default_cycle(), 60.0)
+
+
+def _default_cycle() -> tuple[Act, ...]:
+    """What happens every minute."""
+    return (
         _act(
             0.5,
             "Job report starts: 6 pods, 3 at a time",
@@ -123,7 +128,6 @@ def _default() -> Scenario:
             *(delete("Job", f"{name}-{{cycle}}") for name in ("report", "train", "batch")),
         ),
     )
-    return Scenario("a day in the life of a small cluster", nodes, opening, 6.0, cycle, 60.0)
 
 
 # rollout: one good new version, one that fits nowhere

@@ -84,6 +84,9 @@ class _SetReader:
         first: dict[str, int] = {}
         for index, entry in enumerate(entries):
             path = f"{self._path}.enabled[{index}]"
+            if entry.weight is not None and entry.weight < 0:
+                message = "must not be negative; 0 means 1, and disabled removes a plugin"
+                self._findings.problem(f"{path}.weight", entry.weight, message)
             if entry.name == UNREADABLE or not self._is_allowed(f"{path}.name", entry.name):
                 self.unclear = True
                 continue
@@ -139,10 +142,7 @@ class _SetReader:
             self._findings.notice(path, name, f"has no effect: this plugin needs no {self._point} in Moorage")
 
     def _weight(self, path: str, name: str, weight: int | None) -> int:
-        if weight is None:
-            return 0
-        if weight < 0:
-            self._findings.problem(path, weight, "must not be negative; 0 means 1, and disabled removes a plugin")
+        if weight is None or weight < 0:
             return 0
         cls = self._registry.get(name)
         counts = self._point in (None, Point.SCORE) and (cls is None or Point.SCORE in cls.points())
