@@ -78,6 +78,8 @@ class PodCounts:
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, FrozenDict[str, str], bool], LabelGroup] = {}
+        self._latest: LabelGroup | None = None
+        """The group of the last pod that came: bursts are of one group."""
         self._by_namespace: dict[str, dict[LabelGroup, None]] = {}
         self._by_pair: dict[tuple[str, str, str], dict[LabelGroup, None]] = {}
         self._counters: dict[Question, PodCounter] = {}
@@ -89,15 +91,26 @@ class PodCounts:
 
     def stand(self, pod: Pod, row: int) -> LabelGroup:
         """A pod stands on a row now; returns the group that it must leave with."""
-        template = pod.template
-        key = (template.namespace, template.labels, pod.deleted_s is not None)
-        group = self._groups.get(key)
-        if group is None:
-            group = self._groups[key] = self._new_group(LabelGroup(*key))
+        template, deleting = pod.template, pod.deleted_s is not None
+        group = self._latest
+        if (
+            group is None
+            or template.labels is not group.labels
+            or deleting is not group.deleting
+            or (template.namespace != group.namespace)
+        ):
+            group = self._latest = self._group(template.namespace, template.labels, deleting)
         group.rows.add(row, 1)
         for counter in group.counters:
             counter.tally.add(row, 1)
         return group
+
+    def _group(self, namespace: str, labels: FrozenDict[str, str], deleting: bool) -> LabelGroup:
+        key = (namespace, labels, deleting)
+        found = self._groups.get(key)
+        if found is None:
+            found = self._groups[key] = self._new_group(LabelGroup(*key))
+        return found
 
     def leave(self, group: LabelGroup, row: int) -> None:
         """A pod of the group left a row."""
@@ -118,6 +131,7 @@ class PodCounts:
         return group
 
     def _forget_group(self, group: LabelGroup) -> None:
+        self._latest = None
         del self._groups[group.namespace, group.labels, group.deleting]
         _discard(self._by_namespace, group.namespace, group)
         for key, value in group.labels.items():

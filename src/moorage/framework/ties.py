@@ -16,7 +16,18 @@ from moorage.core.hashing import tie_hashes
 class Ties:
     """`pick` chooses among the best rows; `changed` must be told about every changed rank, `forget` about many."""
 
-    __slots__ = ("_ahead", "_ahead_rank", "_count", "_hashes", "_picked", "_picked_row", "_rows", "_scratch", "_top")
+    __slots__ = (
+        "_ahead",
+        "_ahead_hash",
+        "_ahead_rank",
+        "_count",
+        "_hashes",
+        "_picked",
+        "_picked_row",
+        "_rows",
+        "_scratch",
+        "_top",
+    )
 
     def __init__(self) -> None:
         self._count = 0
@@ -25,6 +36,7 @@ class Ties:
         self._ahead = -1
         """A row that alone is better than the ties; -1 if there is none."""
         self._ahead_rank = 0
+        self._ahead_hash = np.uint64(0)
         self._picked = 0
         self._picked_row = -1
         self._rows: Rows = np.zeros(0, dtype=np.intp)
@@ -47,11 +59,15 @@ class Ties:
 
     def _fall_back(self, after: int) -> None:
         """The row that is ahead changed."""
-        if not self._count or after == self._top:
+        if not self._count:
             self.forget()
         elif after > self._top:
             self._ahead_rank = after
         else:
+            if after == self._top:  # its old place is free: no tie was added since it left
+                self._rows[self._count] = self._ahead
+                self._hashes[self._count] = self._ahead_hash
+                self._count += 1
             self._ahead = -1
 
     def _leave(self, row: int, before: int, after: int) -> None:
@@ -91,6 +107,7 @@ class Ties:
 
     def _drop_picked(self) -> None:
         last = self._count - 1
+        self._ahead_hash = self._hashes[self._picked]
         self._rows[self._picked] = self._rows[last]
         self._hashes[self._picked] = self._hashes[last]
         self._count = last

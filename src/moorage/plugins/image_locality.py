@@ -36,8 +36,8 @@ class ImageLocality(Plugin):
         return template.images
 
     def epoch(self, state: ClusterState) -> Hashable:
-        """The share of nodes that have an image changes with any node's images and with the number of nodes."""
-        return (state.images.version, state.node_count)
+        """The share of nodes that have an image changes with any node's images and with nodes that join or leave."""
+        return state.images.version
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """The scaled size of the images that each row has, 0..100."""
