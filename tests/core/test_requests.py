@@ -189,3 +189,11 @@ def test_score_variant_is_never_smaller(mains: list[ContainerResources], inits: 
     count = len(mains) + len(inits)
     assert 0 <= requests.score_cpu_milli - requests.get("cpu") <= count * DEFAULT_CPU_MILLI
     assert 0 <= requests.score_memory_bytes - requests.get("memory") <= count * DEFAULT_MEMORY_BYTES
+
+
+def test_a_newcomers_own_resources_are_left_out_of_one_score() -> None:
+    """NodeResourcesFit scores an unbound pod by its containers alone, as kube-scheduler does; filters do not."""
+    found = effective_requests(PodResources((main(cpu=100),), pod_level={"cpu": 700, "memory": 5}))
+    assert dict(found.amounts) == {"cpu": 700, "memory": 5}
+    assert found.newcomer == effective_requests(PodResources((main(cpu=100),)))
+    assert effective_requests(PodResources((main(cpu=100),))).newcomer is None

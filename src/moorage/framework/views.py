@@ -102,7 +102,7 @@ class NodeView:
             return
         good = passing(self._filters, cycle, rows)
         self.mask[rows] = True if good is None else good
-        self.fixed[rows] = weighted(self._scorers, cycle, rows)
+        self.fixed[rows] = weighted(self._scorers, cycle, rows, np.zeros(len(rows), dtype=np.int64))
         for raw in self.raws:
             raw.values[rows] = raw.scorer.plugin.score(cycle, rows)
             everywhere = raw.values[cycle.state.rows()]
@@ -191,7 +191,8 @@ class ClassView:
         else:
             rows = np.unique(np.array(changed, dtype=np.intp))
             self.rank[rows] = INFEASIBLE
-            self._fill(cycle, rows[self.nodes.mask[rows]])
+            self._judge(cycle, rows[self.nodes.mask[rows]])
+            self.feasible = int(np.count_nonzero(self.rank >= 0))
         if self._node_position != node_end:
             self._node_position, self._height = node_end, state.height
             self.ties.forget()  # another node may have come to a row and rank as well as the one before
@@ -227,26 +228,21 @@ class ClassView:
         else:
             self.rank = np.full(state.capacity, INFEASIBLE, dtype=np.int64)
         rows = state.rows() if self.nodes.all_pass else np.flatnonzero(self.nodes.mask)
-        self._fill(cycle, rows)
+        self.feasible = self._judge(cycle, rows)
 
-    def _fill(self, cycle: Cycle, rows: Rows) -> None:
+    def _judge(self, cycle: Cycle, rows: Rows) -> int:
+        """Rank these rows, which are INFEASIBLE so far; the number of those that pass."""
         self.ties.forget()
-        if len(rows):
-            self._judge(cycle, rows)
-        self.feasible = int(np.count_nonzero(self.rank >= 0))
-
-    def _judge(self, cycle: Cycle, rows: Rows) -> None:
-        good = passing(self._plugins.filters, cycle, rows)
+        good = passing(self._plugins.filters, cycle, rows) if len(rows) else None
         if good is not None and not good.all():
             rows = rows[good]
-        if not len(rows):
-            return
-        total = weighted(self._plugins.scorers, cycle, rows)
-        total += cycle.state.pick(self.nodes.fixed, rows)
-        if len(rows) == cycle.state.height:
-            self.rank[: len(rows)] = total
-        else:
-            self.rank[rows] = total
+        if len(rows):
+            total = weighted(self._plugins.scorers, cycle, rows, cycle.state.pick(self.nodes.fixed, rows))
+            if len(rows) == cycle.state.height:
+                self.rank[: len(rows)] = total
+            else:
+                self.rank[rows] = total
+        return len(rows)
 
     def _repair(self, cycle: Cycle, row: int) -> None:
         before, after = self.rank.item(row), self._rank_of(cycle, row)
@@ -286,15 +282,15 @@ def passing(filters: Iterable[Any], cycle: Cycle, rows: Rows) -> Mask | None:
     return mask
 
 
-def weighted(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> Ints:
-    """The sum of weight times score, for scores that need no normalisation, int64[len(rows)]."""
-    total: Ints | None = None
+def weighted(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows, start: Ints) -> Ints:
+    """`start` plus weight times score of each, for scores that need no normalisation, int64[len(rows)]."""
+    total = start
     for scorer in scorers:
         scores = scorer.plugin.score(cycle, rows)
         if scorer.weight != 1:
             scores = scores * scorer.weight
-        total = scores.copy() if total is None else np.add(total, scores, out=total)
-    return np.zeros(len(rows), dtype=np.int64) if total is None else total
+        total = np.add(total, scores) if total is start else np.add(total, scores, out=total)
+    return total
 
 
 def _living(state: ClusterState, rows: Iterable[int]) -> Rows:
