@@ -19,6 +19,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field, field_validator
 
+from moorage.core.amountplans import RequestPlans, Wholes
 from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.columns import ResourceColumns
 from moorage.core.pods import PodTemplate
@@ -31,7 +32,6 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.status import SKIP, Status
 
-_KEPT_PLANS = 4096
 _ROW_BY_ROW = 64
 
 
@@ -67,14 +67,6 @@ class _Part(NamedTuple):
     amount: int
 
 
-class _Whole(NamedTuple):
-    """An allocatable column for dividing: float64[capacity], infinite where a node has none of the resource."""
-
-    amounts: Floats
-    everywhere: bool
-    """Whether every living node has it."""
-
-
 @dataclass(slots=True)
 class _Kept:
     """Balances without any new pod, up to two positions of the state's change logs."""
@@ -96,13 +88,9 @@ class NodeResourcesBalancedAllocation(Plugin):
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None = None) -> None:
         self.args: NodeResourcesBalancedAllocationArgs = args or NodeResourcesBalancedAllocationArgs()
         self._names = tuple(r.name for r in self.args.resources or _DEFAULT_RESOURCES)
-        self._resources: ResourceColumns | None = None
-        self._known = 0
-        self._plans: dict[Requests, tuple[_Part, ...]] = {}
-        self._last: tuple[Requests, tuple[_Part, ...]] | None = None
-        self._wholes: dict[int, _Whole] = {}
+        self._plans = RequestPlans(self._parts)
+        self._wholes = Wholes()
         self._kept: dict[tuple[int, ...], _Kept] = {}
-        self._wholes_position = -1
 
     def sign(self, template: PodTemplate) -> tuple[tuple[str, int], ...]:
         """The real requests."""
@@ -116,7 +104,7 @@ class NodeResourcesBalancedAllocation(Plugin):
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """The change of balance on each row, 0..100."""
         state = cycle.state
-        parts = self._plan(state.resources, cycle.template.requests)
+        parts = self._plans.get(state.resources, cycle.template.requests)
         change = self._balances(state, parts, rows)
         change -= state.pick(self._before(state, parts), rows)
         change += 50
@@ -127,7 +115,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def _balances(self, state: ClusterState, parts: tuple[_Part, ...], rows: Rows) -> Ints:
         """The balance of each row with the amounts of the parts added, int64[len(rows)] in 0..100."""
-        wholes = [self._whole(state, column) for column, _ in parts]
+        wholes = [self._wholes.get(state, column) for column, _ in parts]
         offered = [state.pick(whole.amounts, rows) for whole in wholes]
         fractions: list[Floats] = []
         for (column, amount), whole in zip(parts, offered, strict=True):
@@ -157,49 +145,19 @@ class NodeResourcesBalancedAllocation(Plugin):
     def score_row(self, cycle: Cycle, row: int) -> int:
         """The change of balance on one row."""
         resources = cycle.state.resources
-        parts = self._plan(resources, cycle.template.requests)
+        parts = self._plans.get(resources, cycle.template.requests)
         after = _balance_of(_fractions(resources, parts, row))
         before = _balance_of(_fractions(resources, [_Part(column, 0) for column, _ in parts], row))
         return 50 + max(50 + after - before, 0) // 2
 
-    def _plan(self, resources: ResourceColumns, requests: Requests) -> tuple[_Part, ...]:
-        if resources is self._resources and len(resources.names) == self._known:
-            last = self._last
-            if last is not None and last[0] is requests:
-                return last[1]
-        else:
-            self._plans.clear()
-            self._wholes.clear()
-            self._resources, self._known = resources, len(resources.names)
-        plan = self._plans.get(requests)
-        if plan is None:
-            if len(self._plans) >= _KEPT_PLANS:
-                self._plans.clear()
-            plan = self._plans[requests] = tuple(self._parts(resources, requests))
-        self._last = (requests, plan)
-        return plan
-
-    def _parts(self, resources: ResourceColumns, requests: Requests) -> list[_Part]:
+    def _parts(self, resources: ResourceColumns, requests: Requests) -> tuple[_Part, ...]:
         parts = []
         for name in self._names:
             column, amount = resources.known(name), requests.get(name)
             counts = name in (CPU, MEMORY, EPHEMERAL_STORAGE) or (amount and is_scalar_resource(name))
             if counts and column is not None:
                 parts.append(_Part(column, amount))
-        return parts
-
-    def _whole(self, state: ClusterState, column: int) -> _Whole:
-        position = state.node_log.position
-        if position != self._wholes_position:
-            self._wholes.clear()
-            self._wholes_position = position
-        found = self._wholes.get(column)
-        if found is None:
-            offered = state.resources.allocatable[column]
-            has_some: Mask = offered > 0
-            amounts = np.where(has_some, offered, np.inf)
-            found = self._wholes[column] = _Whole(amounts, bool(has_some[state.rows()].all()))
-        return found
+        return tuple(parts)
 
 
 def _fractions(resources: ResourceColumns, parts: Iterable[_Part], row: int) -> list[float]:

@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from moorage.core.amountplans import RequestPlans, Wholes
 from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.columns import CPU_COLUMN, EPHEMERAL_COLUMN, MEMORY_COLUMN, PODS_COLUMN, ResourceColumns
 from moorage.core.labelnames import is_qualified_name
@@ -34,7 +35,6 @@ _MAX_SCORE = 100
 _EXACT_WHOLE = 2**53 // _MAX_SCORE
 _WIDE_WHOLE = (2**63 - 1) // _MAX_SCORE
 """Above this, a hundred times the amount does not fit into 64 bits."""
-_KEPT_PLANS = 4096
 _NAMED_RESOURCES = (MAX_REASONS - 1) // 2 - 1
 """Resources beyond these share one pair of reasons."""
 
@@ -158,15 +158,6 @@ class _Plan(NamedTuple):
         return reasons
 
 
-class _Whole(NamedTuple):
-    """An allocatable column for dividing: float64[capacity], infinite where a node has none of the resource."""
-
-    amounts: Floats
-    everywhere: bool
-    """Whether every living node has it."""
-    exact: bool
-
-
 class NodeResourcesFit(Plugin):
     """Room for the pod's requests, and how full the node is with the pod on it."""
 
@@ -184,12 +175,8 @@ class NodeResourcesFit(Plugin):
         self._ratio_list: list[int] = [] if self._ratio_scores is None else self._ratio_scores.tolist()
         self._ignored = frozenset(self.args.ignored_resources)
         self._ignored_groups = frozenset(self.args.ignored_resource_groups)
-        self._resources: ResourceColumns | None = None
-        self._known = 0
-        self._plans: dict[Requests, _Plan] = {}
-        self._last: tuple[Requests, _Plan] | None = None
-        self._wholes: dict[int, _Whole] = {}
-        self._wholes_position = -1
+        self._plans = RequestPlans(self._make_plan)
+        self._wholes = Wholes()
 
     def sign(self, template: PodTemplate) -> Requests:
         """The requests, nothing else."""
@@ -211,7 +198,7 @@ class NodeResourcesFit(Plugin):
         """Reject rows where any request exceeds what is left; hopeless where it exceeds what there is."""
         state = cycle.state
         resources = state.resources
-        plan = self._plan(resources, cycle.template.requests)
+        plan = self._plans.get(resources, cycle.template.requests)
         bits: Ints | None = None
         for column, amount, short_bit, hopeless_bit in plan.checks:
             if column is None:
@@ -231,7 +218,7 @@ class NodeResourcesFit(Plugin):
         """Whether one row has room."""
         resources = cycle.state.resources
         allocatable, requested = resources.allocatable.item, resources.requested.item
-        for column, amount, _, _ in self._plan(resources, cycle.template.requests).checks:
+        for column, amount, _, _ in self._plans.get(resources, cycle.template.requests).checks:
             if column is None or allocatable(column, row) - requested(column, row) < amount:
                 return False
         return True
@@ -241,7 +228,7 @@ class NodeResourcesFit(Plugin):
         state = cycle.state
         resources = state.resources
         found = []
-        for column, amount, _, _ in self._plan(resources, cycle.template.requests).checks:
+        for column, amount, _, _ in self._plans.get(resources, cycle.template.requests).checks:
             if column is None:
                 found.append((PODS_COLUMN, np.full(len(rows), -1, dtype=np.int64)))
             else:
@@ -254,7 +241,7 @@ class NodeResourcesFit(Plugin):
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """The weighted mean over the resources, 0..100."""
         state = cycle.state
-        parts = self._plan(state.resources, cycle.template.requests).parts
+        parts = self._plans.get(state.resources, cycle.template.requests).parts
         if self._ratio_scores is not None:
             return self._score_ratio(state, parts, rows, self._ratio_scores)
         total: Ints | None = None
@@ -264,7 +251,7 @@ class NodeResourcesFit(Plugin):
             if part.weight != 1:
                 percent *= part.weight
             total = percent if total is None else np.add(total, percent, out=total)
-            everywhere = everywhere and self._whole(state, part.column).everywhere
+            everywhere = everywhere and self._wholes.get(state, part.column).everywhere
         if total is None:
             return np.zeros(len(rows), dtype=np.int64)
         if everywhere:
@@ -280,7 +267,7 @@ class NodeResourcesFit(Plugin):
         allocatable, requested = resources.allocatable.item, resources.requested.item
         assumed = resources.score_requested.item
         total = weights = 0
-        for column, assumed_row, amount, weight in self._plan(resources, cycle.template.requests).parts:
+        for column, assumed_row, amount, weight in self._plans.get(resources, cycle.template.requests).parts:
             whole = allocatable(column, row)
             if not whole:
                 continue
@@ -305,7 +292,7 @@ class NodeResourcesFit(Plugin):
         weights: Ints = np.zeros(len(rows), dtype=np.int64)
         for part in parts:
             found = scores.take(self._percents(state, part, rows))
-            if not self._whole(state, part.column).everywhere:
+            if not self._wholes.get(state, part.column).everywhere:
                 found *= state.pick(state.resources.allocatable[part.column], rows) > 0
             total += found * part.weight
             weights += (found > 0) * part.weight
@@ -323,31 +310,14 @@ class NodeResourcesFit(Plugin):
             np.maximum(amount, 0, out=amount)
         else:
             np.minimum(amount, offered, out=amount)
-        whole = self._whole(state, part.column)
-        if not whole.exact:
+        whole = self._wholes.get(state, part.column)
+        if whole.largest > _EXACT_WHOLE:
             return _wide_percents(amount, offered)
         amount *= _MAX_SCORE
         percent: Floats = np.divide(amount, state.pick(whole.amounts, rows))
         return percent.astype(np.int64)
 
     # --- what is kept between decisions ---
-
-    def _plan(self, resources: ResourceColumns, requests: Requests) -> _Plan:
-        if resources is self._resources and len(resources.names) == self._known:
-            last = self._last
-            if last is not None and last[0] is requests:
-                return last[1]
-        else:
-            self._plans.clear()
-            self._wholes.clear()
-            self._resources, self._known = resources, len(resources.names)
-        plan = self._plans.get(requests)
-        if plan is None:
-            if len(self._plans) >= _KEPT_PLANS:
-                self._plans.clear()
-            plan = self._plans[requests] = self._make_plan(resources, requests)
-        self._last = (requests, plan)
-        return plan
 
     def _make_plan(self, resources: ResourceColumns, requests: Requests) -> _Plan:
         checks = [_Check(PODS_COLUMN, 1, 1, 1)]
@@ -387,20 +357,6 @@ class NodeResourcesFit(Plugin):
             elif column is not None and is_scalar_resource(name) and requests.get(name):
                 parts.append(_Part(column, -1, requests.get(name), weight))
         return parts
-
-    def _whole(self, state: ClusterState, column: int) -> _Whole:
-        position = state.node_log.position
-        if position != self._wholes_position:
-            self._wholes.clear()
-            self._wholes_position = position
-        found = self._wholes.get(column)
-        if found is None:
-            offered = state.resources.allocatable[column]
-            has_some = offered > 0
-            amounts = np.where(has_some, offered, np.inf)
-            exact = not len(offered) or int(offered.max()) <= _EXACT_WHOLE
-            found = self._wholes[column] = _Whole(amounts, bool(has_some[state.rows()].all()), exact)
-        return found
 
 
 def _divide(total: Ints, by: int) -> Ints:

@@ -1,0 +1,81 @@
+"""What plugins that read amounts keep between decisions: plans for requests, and allocatable columns as floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from moorage.core.arrays import Floats, Mask
+from moorage.core.columns import ResourceColumns
+from moorage.core.resources import Requests
+from moorage.core.state import ClusterState
+
+_KEPT = 4096
+
+T = TypeVar("T")
+
+
+class RequestPlans(Generic[T]):
+    """What each set of requests means on one state's columns; made anew when a resource gets a column."""
+
+    __slots__ = ("_columns", "_last", "_make", "_plans", "_resources")
+
+    def __init__(self, make: Callable[[ResourceColumns, Requests], T]) -> None:
+        self._make = make
+        self._resources: ResourceColumns | None = None
+        self._columns = 0
+        self._plans: dict[Requests, T] = {}
+        self._last: tuple[Requests, T] | None = None
+
+    def get(self, resources: ResourceColumns, requests: Requests) -> T:
+        """The plan for these requests."""
+        if resources is self._resources and len(resources.names) == self._columns:
+            last = self._last
+            if last is not None and last[0] is requests:
+                return last[1]
+        else:
+            self._plans.clear()
+            self._resources, self._columns = resources, len(resources.names)
+        plan = self._plans.get(requests)
+        if plan is None:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            plan = self._plans[requests] = self._make(resources, requests)
+        self._last = (requests, plan)
+        return plan
+
+
+class Whole(NamedTuple):
+    """An allocatable column for dividing: float64[capacity], infinite where a node has none of the resource."""
+
+    amounts: Floats
+    everywhere: bool
+    """Whether every living node has it."""
+    largest: int
+
+
+class Wholes:
+    """Allocatable columns for dividing, made anew when a node changed."""
+
+    __slots__ = ("_position", "_state", "_wholes")
+
+    def __init__(self) -> None:
+        self._state: ClusterState | None = None
+        self._position = -1
+        self._wholes: dict[int, Whole] = {}
+
+    def get(self, state: ClusterState, column: int) -> Whole:
+        """The column of this number."""
+        if state.node_log.position != self._position or state is not self._state:
+            self._wholes.clear()
+            self._state, self._position = state, state.node_log.position
+        found = self._wholes.get(column)
+        if found is None:
+            offered = state.resources.allocatable[column]
+            has_some: Mask = offered > 0
+            amounts = np.where(has_some, offered, np.inf)
+            largest = int(offered.max()) if len(offered) else 0
+            found = self._wholes[column] = Whole(amounts, bool(has_some[state.rows()].all()), largest)
+        return found
