@@ -379,8 +379,8 @@ class Engine:
         """The other half of the cycle, once there is a row."""
         pod = entry.pod
         # 4. Assume it there, and let plugins reserve what they need.
-        self.state.assume(pod, row)
-        flight = Flight(entry, cycle, runner, row, self.state.node(row).name, runner.late(cycle))
+        node = self.state.assume(pod, row).node
+        flight = Flight(entry, cycle, runner, row, node, runner.late(cycle))
         if self.state.nominations and self.state.nominations.clear(pod.uid) not in (None, flight.node):
             self._changes.append(Change(What.POD_REMOVED, pod=pod))  # what was promised there is free
         self.flights.add(flight)

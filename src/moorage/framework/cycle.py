@@ -11,7 +11,7 @@ from moorage.core.state import ClusterState
 class Cycle:
     """One pod, the state and the time. `memo` is for what a plugin prepares in one extension point for a later one."""
 
-    __slots__ = ("expires_s", "feasible", "memo", "now", "pod", "state", "template")
+    __slots__ = ("asked", "expires_s", "feasible", "memo", "now", "pod", "state", "template")
 
     def __init__(self, pod: Pod, state: ClusterState, now: float) -> None:
         self.pod = pod
@@ -22,6 +22,8 @@ class Cycle:
         self.memo: dict[str, Any] = {}
         """Keyed by plugin name; lives as long as the decision."""
         self.expires_s: float | None = None
+        self.asked: Any = None
+        """The runner's: who was asked about the pod."""
         self.feasible = 0
         """Number of nodes that passed every filter, once that is known."""
 

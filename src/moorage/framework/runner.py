@@ -92,7 +92,8 @@ class Runner:
 
     def late(self, cycle: Cycle) -> LatePoints:
         """Who has something to do for the pod once its node is chosen."""
-        return self._classes.asked(cycle).late
+        asked: OpenPoints = cycle.asked or self._classes.asked(cycle)
+        return asked.late
 
     # --- the hot path ---
 
@@ -101,7 +102,7 @@ class Runner:
         found = self._classes.find(cycle)
         view = found.view
         view.refresh(cycle)
-        asked = self._classes.asked(cycle)
+        asked = cycle.asked = self._classes.asked(cycle)
         if not asked.open and found.plain and not self._state.nominations and view.nodes.flat:
             return self._best(cycle, view)
         return self._decide_open(cycle, found, asked)
