@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moorage.core.commands import Bind, PodRef
+from moorage.core.commands import Bind, PodRef, RecordEvent
 from moorage.core.events import BindOutcome, Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.pods import Condition, Pod
 from moorage.engine.queue import Place
@@ -392,7 +392,7 @@ def test_several_profiles_share_one_queue_and_one_state() -> None:
     assert play.binds == {"a": "n1"}
     assert play.note("b") == "0/1 nodes are available: 1 closed."
     assert play.place("c") is None
-    assert [command.reporter for command in play.commands if hasattr(command, "reporter")] == ["picky"]
+    assert [command.reporter for command in play.commands if isinstance(command, RecordEvent)] == ["picky"]
     play.handle(at=5000.0)
     assert play.binds == {"b": "n1"}
     play.see(make_pod("d", cpu="1"))

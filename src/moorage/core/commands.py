@@ -17,8 +17,7 @@ class PodRef(NamedTuple):
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(NamedTuple):
     """Bind the pod to the node, with the uid as precondition. Answered by `BindDone`."""
 
     pod: PodRef
@@ -57,8 +56,7 @@ class PatchPodStatus:
     observed_generation: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(NamedTuple):
     """Publish a Kubernetes event about a pod."""
 
     pod: PodRef

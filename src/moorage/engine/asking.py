@@ -334,7 +334,7 @@ class Asking:
         binder = self.interest(template).binder
         if binder is None or not isinstance(command, Bind):
             return command
-        return replace(command, extender=binder)
+        return command._replace(extender=binder)
 
 
 def _rejected(judgement: Judgement, names: Sequence[str], event: ExtendersAnswered) -> Judgement:

@@ -323,7 +323,10 @@ class Engine:
         if runner is None:
             return ""
         for plugin in runner.pre_enqueue_plugins:
-            answer = self.faults.ask(plugin, "pre_enqueue", pod)
+            try:
+                answer = plugin.pre_enqueue(pod)
+            except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+                answer = self.faults.note(plugin, "pre_enqueue", error)
             if answer is not None and answer.code is not Code.SUCCESS:
                 return str(plugin.name)
         return None
@@ -433,7 +436,10 @@ class Engine:
 
     def _bind(self, flight: Flight, now: float, commands: list[Command]) -> None:
         for plugin in flight.runner.bind_plugins:
-            answer = self.faults.ask(plugin, "bind", flight.cycle, flight.row)
+            try:
+                answer = plugin.bind(flight.cycle, flight.row)
+            except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+                answer = self.faults.note(plugin, "bind", error)
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     continue

@@ -30,9 +30,13 @@ class Faults:
         try:
             return asked(*args)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-            text = describe(error)
-            self._lines.append(f"plugin {plugin.name}: {method} raised {text}")
-            return Status(Code.ERROR, (text,), plugin.name)
+            return self.note(plugin, method, error)
+
+    def note(self, plugin: Any, method: str, error: Exception) -> Status:
+        """Keep what a plugin raised; the status that stands for it."""
+        text = describe(error)
+        self._lines.append(f"plugin {plugin.name}: {method} raised {text}")
+        return Status(Code.ERROR, (text,), plugin.name)
 
     def take(self) -> list[str]:
         """The mistakes since the last call, oldest first."""

@@ -184,7 +184,7 @@ class SchedulingQueue:
 
     def tick(self, now: float) -> None:
         """Move pods whose time has come."""
-        for heap in (self._backing_off, self._after_error):
+        for heap in (self._backing_off, self._after_error) if self._backing_off or self._after_error else ():
             while heap and (heap[0][0] <= now or _stale(heap[0])):
                 _, _, ticket, entry = heapq.heappop(heap)
                 if entry.ticket == ticket:
