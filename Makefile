@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: help setup demo test lint format coverage bench docs lock controlplane parity conformance clean
+.PHONY: help setup demo test lint format coverage bench docs lock controlplane parity drill conformance clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,6 +52,9 @@ bench: $(READY) ## Decisions per second of the engine alone
 
 parity: $(READY) controlplane ## Ask the real kube-scheduler and Moorage 1,000 fresh questions (QUESTIONS=, SEED=)
 	@$(BIN)/python -m tests.parity.fuzz --questions $(or $(QUESTIONS),1000) $(if $(SEED),--seed $(SEED))
+
+drill: $(READY) controlplane ## Kill the scheduler at every bind of a gang and see that no gang stays partial (ARGS="--moments 3:before")
+	@$(BIN)/python -m tests.gangs.drill $(ARGS)
 
 conformance: $(READY) controlplane ## Run the black-box cases of ../shared/conformance on moorage scheduler (ARGS=PREFIX ...)
 	@$(BIN)/python -m tests.conformance.run $(ARGS)

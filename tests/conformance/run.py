@@ -12,6 +12,7 @@ import argparse
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from moorage.bench.controlplane import ControlPlane, ControlPlaneError, Options
@@ -49,6 +50,12 @@ def arguments(plane: ControlPlane, port: int) -> list[str]:
     ]  # fmt: skip
 
 
+def run_cases(plane: ControlPlane, chosen: Sequence[str]) -> int:
+    """Run the cases that these arguments of run.py choose; returns its exit code."""
+    command = [*arguments(plane, free_ports(1)[0]), *chosen]
+    return subprocess.run(command, cwd=CASES, check=False).returncode
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -64,11 +71,10 @@ def main() -> int:
     chosen += ["--log", str(options.log)] if options.log else []
     try:
         with ControlPlane.start(PLANE) as plane:
-            done = subprocess.run([*arguments(plane, free_ports(1)[0]), *chosen], cwd=CASES, check=False)
+            return run_cases(plane, chosen)
     except ControlPlaneError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
-    return done.returncode
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ def check_engine(engine: Engine, pods: Iterable[Pod] = ()) -> None:
     check_queue(engine.queue)
     _check_flights(engine)
     _check_promises(engine)
-    assert not engine._changes, "changes that nobody was told"
+    assert not engine._board.changes, "changes that nobody was told"
     for pod in pods:
         _check_not_lost(engine, pod)
 
@@ -31,10 +31,16 @@ def _check_flights(engine: Engine) -> None:
         assert entry is None or entry is flight.entry, f"{uid}: another entry than that of the flight"
         assert entry is None or entry.place is Place.IN_FLIGHT, f"{uid}: flies and is {entry and entry.place}"
         assert entry is not None or flight.stage is Stage.BINDING, f"{uid}: left the queue, and waits to be bound"
-        held = flight.stage is not Stage.BINDING
+        party = flight.party
+        assert flight.stage is not Stage.READY or (party is not None and not party.begun), f"{uid}: waits for nobody"
+        held = flight.stage in (Stage.PERMIT, Stage.PRE_BIND)
+        ready = flight.stage is Stage.READY
+        assert (uid in engine.flights._ready) == ready, f"{uid}: stage {flight.stage}, ready {not ready}"
         assert (uid in engine.flights._held) == held, f"{uid}: stage {flight.stage}, held {not held}"
         assert held == (flight.held_by is not None), f"{uid}: stage {flight.stage}, held by {flight.held_by}"
-        assert not held or engine.state.row_of(flight.node) == flight.row, f"{uid}: waits for a node that is gone"
+        assert not (held or ready) or engine.state.row_of(flight.node) == flight.row, (
+            f"{uid}: waits for a node that is gone"
+        )
     for entry in engine.queue.entries():
         uid = entry.pod.uid
         if engine.asking is not None and engine.asking.has(entry):
@@ -74,25 +80,33 @@ def _check_not_lost(engine: Engine, pod: Pod) -> None:
 
 
 def check_queue(queue: SchedulingQueue) -> None:
-    """Every entry is listed where its place says, and nowhere else."""
+    """Every pod and gang is listed where its place says, and nowhere else; members are where their gang is."""
     live: Counter[tuple[str, Place]] = Counter()
     for _, ticket, entry in queue._active:
-        live[entry.pod.uid, Place.ACTIVE] += entry.ticket == ticket
+        live[entry.uid, Place.ACTIVE] += entry.ticket == ticket
     for heap in (queue._backing_off, queue._after_error):
         for _, _, ticket, entry in heap:
-            live[entry.pod.uid, Place.BACKOFF] += entry.ticket == ticket
+            live[entry.uid, Place.BACKOFF] += entry.ticket == ticket
     for uid in queue._unschedulable:
         live[uid, Place.UNSCHEDULABLE] += 1
     for uid in queue._gated:
         live[uid, Place.GATED] += 1
-    for entry in queue.entries():
+    for gang in queue._gangs.values():
+        assert gang.members, f"{gang.uid} has no members"
+        assert gang.pod.uid in gang.members, f"{gang.uid}: a stranger stands for it"
+        for member in gang.members.values():
+            assert queue.get(member.pod.uid) is member, f"{member.uid} is not in the queue, but in {gang.uid}"
+            assert member.place is gang.place, f"{member.uid} is {member.place}, {gang.uid} is {gang.place}"
+    members = {uid for gang in queue._gangs.values() for uid in gang.members}
+    units = [*(entry for entry in queue.entries() if entry.uid not in members), *queue._gangs.values()]
+    for entry in units:
+        assert entry.unit is None or entry.uid in queue._gangs or entry.place is Place.IN_FLIGHT, (
+            f"{entry.uid} is alone"
+        )
         want = 0 if entry.place is Place.IN_FLIGHT else 1
-        found = {place: live[entry.pod.uid, place] for place in Place if live[entry.pod.uid, place]}
-        assert found == ({entry.place: 1} if want else {}), f"{entry.pod.uid} is {entry.place}, listed in {found}"
+        found = {place: live[entry.uid, place] for place in Place if live[entry.uid, place]}
+        assert found == ({entry.place: 1} if want else {}), f"{entry.uid} is {entry.place}, listed in {found}"
     waiting = {(name, uid) for name, entries in queue._by_plugin.items() for uid in entries}
     assert waiting == {
-        (name, e.pod.uid)
-        for e in queue.entries()
-        if e.place in (Place.UNSCHEDULABLE, Place.GATED)
-        for name in e.rejected_by
+        (name, e.uid) for e in units if e.place in (Place.UNSCHEDULABLE, Place.GATED) for name in e.rejected_by
     }

@@ -9,7 +9,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from moorage.core.pods import Pod
 from moorage.engine.queue import Backoff, Place, QueuedPod, SchedulingQueue
 from moorage.framework.changes import Change, What
 from moorage.plugins.priority_sort import PrioritySort
@@ -27,13 +26,16 @@ NODE_ADDED = Change(What.NODE_ADDED, node=make_node("new"))
 def make_queue(initial_s: float = 1.0, max_s: float = 10.0) -> SchedulingQueue:
     """Pods with gates are gated."""
 
-    def gate(pod: Pod) -> str | None:
-        return "Gate" if pod.gates else None
+    def gate(entry: QueuedPod, _now: float) -> str | None:
+        return "Gate" if entry.pod.gates else None
 
     def helps(name: str, entry: QueuedPod, change: Change) -> bool:  # noqa: ARG001 - part of the interface
         return name != DEAF
 
-    return SchedulingQueue(PrioritySort().queue_key, gate, helps, Backoff(initial_s, max_s))
+    def key(entry: QueuedPod) -> tuple[int, float]:
+        return PrioritySort().queue_key(entry.pod, entry.since_s)
+
+    return SchedulingQueue(key, gate, helps, Backoff(initial_s, max_s))
 
 
 def fail(

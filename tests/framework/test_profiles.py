@@ -126,6 +126,28 @@ def test_weights(multi_point: PluginSet, at_score: PluginSet, want: list[int]) -
     assert [profile.weight(name) for name in DEFAULT_SCORES] == want
 
 
+SETS_WITH_PRICES = {
+    "enabled": (enable("Prices"), True),
+    "not named": (NOTHING, False),
+    "all disabled, and enabled": (change([ALL], ["PrioritySort", "Prices", "DefaultBinder"]), True),
+    "disabled": (disable("Prices"), False),
+}
+
+
+@pytest.mark.parametrize(("multi_point", "want"), SETS_WITH_PRICES.values(), ids=SETS_WITH_PRICES.keys())
+def test_a_plugin_without_extension_points_runs_where_multi_point_enables_it(
+    multi_point: PluginSet, want: bool
+) -> None:
+    """It is built once, with its arguments, stands behind the others, and is found by its methods."""
+    prices = make_plugin("Prices", Args=SpreadArgs, price_of=lambda _: 1)
+    registry = Registry((prices, BIND, SORT, IMAGES))
+    profile = build_profile(ProfileConfiguration("p", multi_point, args={"Prices": SpreadArgs(hosts=9)}), registry)
+    found = profile.having("price_of")
+    assert [plugin.args.hosts for plugin in found] == ([9] if want else [])
+    assert profile.pointless == found
+    assert profile.plugins[len(profile.plugins) - len(found) :] == found
+
+
 def test_disabling_at_one_point_leaves_the_others() -> None:
     """A plugin that may not score still filters, and has no weight."""
     profile = build_profile(ProfileConfiguration("p", points={Point.SCORE: disable("NodeAffinity")}), REGISTRY)

@@ -12,6 +12,7 @@ from moorage.core.selectors import selector_from_labels
 from moorage.core.state import ClusterState
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
+from moorage.framework.preemption import ALL_CANDIDATES
 from moorage.framework.runner import Runner
 from moorage.framework.status import Nomination, Status
 from moorage.plugins.default_preemption import BUDGETS, DefaultPreemption, DefaultPreemptionArgs
@@ -20,6 +21,7 @@ from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.taint_toleration import TaintToleration
 from moorage.testing import make_state
+from tests.framework.gang_preempting import Gang
 from tests.framework.readers import NOW_S, make_profile
 
 
@@ -33,11 +35,15 @@ class Cluster:
     budgets: Sequence[PodDisruptionBudget] = ()
     promised: Mapping[str, Sequence[Pod]] | None = None
     """Node -> pods that were promised it."""
+    gangs: Sequence[Gang] = ()
+    """Gangs of which members run."""
 
     def state(self) -> ClusterState:
         state = make_state(self.nodes, self.pods)
         for budget in self.budgets:
             state.put_object(BUDGETS, budget.key, budget)
+        for gang in self.gangs:
+            gang.declare(state)
         for node, pods in (self.promised or {}).items():
             for pod in pods:
                 state.nominations.set(pod, node)
@@ -54,6 +60,10 @@ class Outcome:
     message: str
     nominates: bool
     """False for a status, which leaves an older nomination alone."""
+    expires_s: float | None = None
+    warnings: tuple[tuple[str, str], ...] = ()
+    offers: tuple[tuple[str, ...], ...] = ()
+    """Names of the victims of each candidate that was named."""
 
 
 def budget(name: str, allowed: int, disrupted: Iterable[str] = (), **labels: str) -> PodDisruptionBudget:
@@ -67,25 +77,35 @@ def preempt(cluster: Cluster, *plugins: Plugin, args: DefaultPreemptionArgs | No
     return preempt_on(cluster.state(), cluster.preemptor, DefaultPreemption(args), *plugins)
 
 
-def preempt_on(state: ClusterState, pod: Pod, plugin: DefaultPreemption, *plugins: Plugin) -> Outcome:
-    """Ask this plugin on this state."""
+def preempt_on(
+    state: ClusterState,
+    pod: Pod,
+    plugin: DefaultPreemption,
+    *plugins: Plugin,
+    now: float = NOW_S,
+    name_all: bool = False,
+) -> Outcome:
+    """Ask this plugin on this state; with `name_all` as if an extender were to choose."""
     filters = (TaintToleration(), NodePorts(), NodeResourcesFit(), *plugins)
     runner = Runner(make_profile([PrioritySort(), *filters, plugin]), state)
-    cycle = Cycle(pod, state, NOW_S)
+    cycle = Cycle(pod, state, now)
+    if name_all:
+        cycle.memo[ALL_CANDIDATES] = True
     before = state.resources.requested.copy()
     judgement = runner.judge(cycle, state.rows())
     assert not len(judgement.passed), "the pod fits without any preemption"
     answer = plugin.post_filter(cycle, runner, judgement)
     assert (state.resources.requested == before).all(), "the search left traces"
     if isinstance(answer, Status):
-        return Outcome(None, (), answer.message, nominates=False)
+        return Outcome(None, (), answer.message, False, cycle.expires_s, cycle.warnings)
     assert isinstance(answer, Nomination)
     names = []
     for uid in reversed(answer.victims):
         record = state.record(uid)
         assert record is not None
         names.append(record.pod.name)
-    return Outcome(answer.node, tuple(names), answer.message, nominates=True)
+    offers = tuple(tuple(ref.name for ref in offer.pods) for offer in answer.candidates)
+    return Outcome(answer.node, tuple(names), answer.message, True, offers=offers)
 
 
 # --- the reference ---

@@ -18,12 +18,16 @@ def test_the_order_is_that_of_the_default_profile() -> None:
     assert len(set(names)) == len(names)
 
 
+POINTLESS = {"PriorityAnnotation"}
+"""They answer the engine's own questions."""
+
+
 @pytest.mark.parametrize("cls", BUILTIN, ids=lambda cls: cls.name)
 def test_every_plugin_runs_with_its_default_arguments(cls: type[Plugin]) -> None:
     """`Args()` is what kube-scheduler runs with when a profile gives none, and `cls()` means the same."""
     assert cls(cls.Args()).name == cls.name
     assert cls().name == cls.name
-    assert cls.points()
+    assert cls.points() or cls.name in POINTLESS
 
 
 FIRST_PLUGINS = [

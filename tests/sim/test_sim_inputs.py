@@ -174,6 +174,8 @@ spec: {minMember: 2}
         pytest.param("moorage.dev/min-hosts", "１", "at least 1", id="full-width digit"),
         pytest.param("moorage.dev/min-host", "1", "did you mean moorage.dev/min-hosts", id="misspelt"),
         pytest.param("example.com/min-hosts", "x", None, id="of others"),
+        pytest.param("moorage.dev/on-demand-base", "0", None, id="none on on-demand"),
+        pytest.param("moorage.dev/on-demand-base", "-1", "at least 0", id="fewer than none on on-demand"),
     ],
 )
 def test_annotations_of_owners(key: str, value: str, wanted: str | None) -> None:
@@ -193,6 +195,8 @@ def test_annotations_of_owners(key: str, value: str, wanted: str | None) -> None
         pytest.param("pod-group", " ", "must not be empty", id="gang without name"),
         pytest.param("moorage.dev/run-seconds", "soon", "seconds", id="run time in words"),
         pytest.param("moorage.dev/run-seconds", "1.5", None, id="run time"),
+        pytest.param("moorage.dev/spot", "never", None, id="never on spot"),
+        pytest.param("moorage.dev/spot", "no", "write never", id="spot in other words"),
     ],
 )
 @pytest.mark.parametrize("where", ["pod", "template"])

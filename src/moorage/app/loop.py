@@ -1,13 +1,17 @@
 """The loop between the outside and the engine: events in, decisions, commands out, and the time in between.
 
 Decisions run only as far ahead of the posted binds as `_IN_FLIGHT` allows, and in steps of `_STEP` so that what happens
-meanwhile is heard. Nothing is decided before everything that is watched was listed once.
+meanwhile is heard. Nothing is decided before everything that is watched was listed once, nor while somebody else leads.
+
+Every turn of the loop is a sign of life (`ticked_s`), which whoever renews a lease for it looks at. A loop that has
+nothing to do turns all the same, every `tick_s`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterable
 
@@ -35,10 +39,16 @@ class DecisionLoop:
         metrics: SchedulerMetrics | None = None,
         now_s: Callable[[], float] = time.time,
         log_binds: bool = False,
+        leading: Callable[[], bool] = lambda: True,
+        tick_s: float = math.inf,
     ) -> None:
         self.engine = engine
         self.deciding = False
-        """Whether decisions are made; events are always taken over."""
+        """Whether decisions are made, as long as `leading` says so too; events are always taken over."""
+        self.ticked_s = time.monotonic()
+        """When the last turn began, by the monotonic clock. Read by other threads."""
+        self._leading = leading
+        self._tick_s = tick_s
         self._carry_out = carry_out
         self._metrics = metrics
         self._now_s = now_s
@@ -69,13 +79,14 @@ class DecisionLoop:
                 await asyncio.sleep(0)
                 continue
             if not self._budget():
-                next_s = self.engine.next_change_s()  # no decisions now, but deadlines count
-            timeout_s = None if next_s is None else max(0.0, next_s - self._now_s())
+                next_s = self.engine.next_change_s(deciding=False)  # no decisions now, but deadlines count
+            timeout_s = self._tick_s if next_s is None else min(self._tick_s, max(0.0, next_s - self._now_s()))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), timeout_s)
+                await asyncio.wait_for(self._wake.wait(), None if timeout_s == math.inf else timeout_s)
             self._wake.clear()
 
     def _turn(self) -> float | None:
+        self.ticked_s = time.monotonic()
         events, self._inbox = self._inbox, []
         now_s, began_s = self._now_s(), time.perf_counter()
         commands, next_s = self.engine.handle(events, now_s, min(self._budget(), _STEP))
@@ -91,7 +102,7 @@ class DecisionLoop:
 
     def _budget(self) -> int:
         """Pods that wait in Permit or PreBind do not count: they may be waiting for those yet to be decided."""
-        return max(0, _IN_FLIGHT - self.engine.flights.binding) if self.deciding else 0
+        return max(0, _IN_FLIGHT - self.engine.flights.binding) if self.deciding and self._leading() else 0
 
 
 def _log(command: Command) -> None:

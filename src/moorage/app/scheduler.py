@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import random
-import signal
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
+from prometheus_client.registry import Collector
 
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
@@ -19,16 +19,21 @@ from moorage.adapters.kube.discovery import ServedResources, served_resources, s
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.kube.extenders import Extenders
+from moorage.adapters.kube.fence import FencedTransport
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
+from moorage.adapters.kube.leaserecord import TERM_ANNOTATION
 from moorage.adapters.kube.reflector import Phase, Reflector
+from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.metrics.scheduler import SchedulerMetrics
 from moorage.adapters.process import tune_process
 from moorage.adapters.serving.configz import configz
 from moorage.adapters.serving.server import ServingError, ServingOptions, Sources, serving
+from moorage.app.leadership import Leadership
+from moorage.app.lifetime import cancel, first, stop_signal
 from moorage.app.loop import DecisionLoop
-from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, DeletePod, RecordEvent
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PodGone
+from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, DeletePod, PatchPodStatus, RecordEvent
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PodGone, StatusDone
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
@@ -37,6 +42,9 @@ from moorage.wire.kinds import KINDS, NODE, Kind, pod_kind
 from moorage.wire.templates import TemplateTable
 
 _DRAIN_S = 5.0
+_LEADER_DRAIN_S = 1.5
+"""A standby takes over within 3 s of our end. Binds that are not sent by then are left to it."""
+_FOLLOWED = frozenset({Phase.SYNCED, Phase.RETRYING})
 _ESSENTIAL = ("Pod", "Node")
 
 log = structlog.get_logger()
@@ -59,7 +67,7 @@ class SchedulerOptions:
 
 
 def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
-    """Schedule until SIGINT or SIGTERM."""
+    """Schedule until SIGINT or SIGTERM; raises LeadershipLost when somebody else has to."""
     try:
         asyncio.run(_until_stopped(configuration, profiles, options))
     except (KubeError, ServingError) as error:
@@ -68,23 +76,38 @@ def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], opt
 
 async def _until_stopped(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
     """Signals end the scheduler cleanly from its first moment on, also while it still fills its caches."""
-    await _first(_stop_signal(), _run(configuration, profiles, options))
+    await first(stop_signal(), _run(configuration, profiles, options))
 
 
 async def _run(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
     connection = configuration.client_connection
     credentials = load_credentials(options.kubeconfig, connection.kubeconfig)
-    async with (
-        KubeClient(credentials, qps=connection.qps, burst=connection.burst) as client,
-        KubeClient(credentials) as events_client,
-    ):
-        scheduler = Scheduler(configuration, profiles, options, client, events_client)
+    leadership = _leadership(configuration, options)
+    async with contextlib.AsyncExitStack() as stack:
+        transport = None
+        if leadership is not None:
+            transport = await stack.enter_async_context(contextlib.aclosing(FencedTransport(leadership.leading)))
+        client = KubeClient(credentials, qps=connection.qps, burst=connection.burst, transport=transport)
+        await stack.enter_async_context(client)
+        events_client = await stack.enter_async_context(KubeClient(credentials))
+        scheduler = Scheduler(configuration, profiles, options, client, events_client, leadership)
         async with contextlib.aclosing(scheduler), _served(scheduler, configuration, profiles, options.serving):
             version = await server_version(client)
             log.info("connected", server=client.server, version=version.git_version)
             async with scheduler.running():
                 tune_process()
                 await scheduler.failure()
+
+
+def _leadership(configuration: Configuration, options: SchedulerOptions) -> Leadership | None:
+    """Who only pretends writes no lease either, and needs none."""
+    if options.dry_run or not configuration.leader_election.leader_elect:
+        return None
+
+    def connect() -> KubeClient:
+        return KubeClient(load_credentials(options.kubeconfig, configuration.client_connection.kubeconfig))
+
+    return Leadership(configuration.leader_election, connect)
 
 
 @contextlib.asynccontextmanager
@@ -95,31 +118,11 @@ async def _served(
     if options is None:
         yield
         return
-    page = MetricsPage(scheduler.metrics)
+    page = MetricsPage(*scheduler.collectors())
     document = configz(configuration, profiles)
     async with serving(options, Sources(scheduler.unready, page.render, lambda: document)) as url:
         log.info("serving", url=url)
         yield
-
-
-async def _first(*waits: Coroutine[Any, Any, None]) -> None:
-    """Wait until one of them ends; raises what it raised."""
-    tasks = [asyncio.create_task(wait) for wait in waits]
-    try:
-        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
-    finally:
-        await _cancel(tasks)
-
-
-async def _stop_signal() -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    await stopped.wait()
-    log.info("stopping")
 
 
 class Scheduler:
@@ -132,7 +135,11 @@ class Scheduler:
         options: SchedulerOptions,
         client: KubeClient,
         events_client: KubeClient,
+        leadership: Leadership | None = None,
     ) -> None:
+        self.term = ""
+        """The term that we lead in; empty without leader election, and while we do not lead."""
+        self._leadership = leadership
         backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
         self.engine = Engine(profiles, EngineSettings(backoff, options.seed, configuration.extenders))
         self.metrics = SchedulerMetrics(self.engine)
@@ -140,22 +147,44 @@ class Scheduler:
         self._kinds = watched_kinds(profiles)
         carry_out = self._pretend if options.dry_run else self._carry_out
         log_binds = options.verbosity >= 2 or options.dry_run
-        self._loop = DecisionLoop(self.engine, carry_out, metrics=self.metrics, log_binds=log_binds)
+        self._loop = DecisionLoop(
+            self.engine,
+            carry_out,
+            metrics=self.metrics,
+            log_binds=log_binds,
+            leading=self._leading,
+            tick_s=math.inf if leadership is None else leadership.election.renew_deadline_s / 2,
+        )
         jitter = random.Random().random
         self._recorder = EventRecorder(events_client, jitter=jitter)
         self._extenders: Extenders | None = None
         if configuration.extenders:
             # What is read for extenders must not use up the limit of the binds.
             self._extenders = Extenders(configuration.extenders, events_client, self._loop.put, jitter=jitter)
-        delegate = None if self._extenders is None else self._extenders.bind
-        self._binder = Binder(client, self._loop.put, jitter=jitter, in_doubt=self._look_again, delegate=delegate)
+        self._binder = Binder(
+            client,
+            self._loop.put,
+            jitter=jitter,
+            annotations=None if leadership is None else lambda: {TERM_ANNOTATION: self.term},
+            in_doubt=self._look_again,
+            delegate=None if self._extenders is None else self._bind_by_extender,
+        )
         self._reflectors: list[Reflector[object]] = []
         self._parts: list[asyncio.Task[None]] = []
         self._synced = False
+        self._stopping = False
+        """Whether we are on our way out in good order."""
 
     def unready(self) -> str:
         """Why the scheduler is not ready, empty when it is: it knows the whole cluster, whether or not it decides."""
         return "" if self._synced else "not every kind has been listed yet"
+
+    def collectors(self) -> list[Collector]:
+        """What there is to measure."""
+        if self._leadership is None:
+            return [self.metrics]
+        name = self._leadership.election.resource_name
+        return [self.metrics, LeadershipMetrics(name, self._leadership.leading)]
 
     async def aclose(self) -> None:
         """Let go of the connections to extenders."""
@@ -171,24 +200,56 @@ class Scheduler:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Start everything, wait until the caches are filled, decide; stop cleanly at the end of the block."""
+        """Start everything and wait until the caches are filled, then decide, or stand by until it is our turn.
+
+        Stops cleanly at the end of the block.
+        """
         served = await served_resources(self._client)
         async with contextlib.AsyncExitStack() as stack:
-            tasks = [asyncio.create_task(self._loop.run()), asyncio.create_task(self._binder.run())]
-            tasks.append(asyncio.create_task(self._recorder.run()))
+            binding = asyncio.create_task(self._binder.run())
+            tasks = [asyncio.create_task(self._loop.run()), binding, asyncio.create_task(self._recorder.run())]
             if self._extenders is not None:
                 tasks.append(asyncio.create_task(self._extenders.run()))
-            stack.push_async_callback(_cancel, tasks)
-            stack.push_async_callback(self._drain)
+            stack.push_async_callback(cancel, tasks)
+            stack.push_async_callback(self._drain, binding)
             self._reflectors = [self._reflector(kind) for kind in self._kinds]
             followers = [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
-            stack.push_async_callback(_cancel, followers)
+            stack.push_async_callback(cancel, followers)
             self._parts = [*tasks, *followers]
             await self._settle(served)
             self._synced = True
-            self._loop.start_deciding()
-            log.info("scheduling", profiles=list(self.engine.runners), nodes=self.engine.state.node_count)
+            if self._leadership is None:
+                self._start_deciding()
+            else:
+                self._leadership.start(lambda: self._loop.ticked_s)
+                reign = asyncio.create_task(first(self._leadership.lost(), self._reign(self._leadership)))
+                stack.push_async_callback(cancel, [reign])
+                self._parts.append(reign)
             yield
+
+    async def _reign(self, leadership: Leadership) -> None:
+        """Wait until we lead, see what the leader before us did, and decide until we have lost; ends by raising.
+
+        What a watch has not told us yet would let us give room away twice. So everything is read from the server anew:
+        after the takeover nobody else writes, and a list that begins after it misses nothing.
+        """
+        term = await leadership.acquired()
+        synced = [reflector for reflector in self._reflectors if reflector.state.phase in _FOLLOWED]
+        for reflector in synced:
+            reflector.refresh()
+        for reflector in synced:
+            await reflector.settled()
+        if leadership.leading():
+            self.term = self.engine.gangs.term = str(term)
+            self._start_deciding()
+        await leadership.lost()
+
+    def _leading(self) -> bool:
+        return self._leadership is None or self._leadership.leading()
+
+    def _start_deciding(self) -> None:
+        self._loop.start_deciding()
+        log.info("scheduling", profiles=list(self.engine.runners), nodes=self.engine.state.node_count)
 
     async def _settle(self, served: ServedResources) -> None:
         """Wait for the first list of every kind; what is not served or not allowed must not be essential."""
@@ -221,7 +282,9 @@ class Scheduler:
 
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, RecordEvent):
-            self._recorder.record(command)
+            # Who lost the lease may find a pod bound where he wanted it, and must not tell it as his deed.
+            if self._stopping or self._leading():
+                self._recorder.record(command)
         elif isinstance(command, AskExtenders | AskPreemption):
             self._ask(command)
         else:
@@ -231,6 +294,12 @@ class Scheduler:
         if self._extenders is not None:
             self._extenders.submit(command)
 
+    async def _bind_by_extender(self, command: Bind) -> str | None:
+        """Extenders write with their own hands, so the fence around our client does not stop them."""
+        if not self._leading():
+            return "this process is not the leader"
+        return None if self._extenders is None else await self._extenders.bind(command)
+
     def _pretend(self, command: Command) -> None:
         """With --dry-run nothing is written; a pod counts as bound where it would be, and an evicted one as gone."""
         if isinstance(command, Bind):
@@ -238,12 +307,21 @@ class Scheduler:
             self._loop.put(answer)
         elif isinstance(command, DeletePod):
             self._loop.put_all([DeleteDone(command.pod.uid, ok=True), PodGone(command.pod.uid)])
+        elif isinstance(command, PatchPodStatus):
+            if command.answered:
+                self._loop.put(StatusDone(command.pod.uid, ok=True))
         elif isinstance(command, AskExtenders | AskPreemption):
             self._ask(command)  # questions change nothing
 
-    async def _drain(self) -> None:
+    async def _drain(self, binding: asyncio.Task[None]) -> None:
+        """Finish what was begun. A standby waits for the lease, so it is given back before events are written."""
         self._loop.deciding = False
-        await self._binder.drained(_DRAIN_S)
+        self._stopping = self._leading()
+        if self._stopping:
+            await self._binder.drained(_DRAIN_S if self._leadership is None else _LEADER_DRAIN_S)
+        await cancel([binding])
+        if self._leadership is not None:
+            await self._leadership.aclose()
         await self._recorder.flush(_DRAIN_S)
 
 
@@ -252,9 +330,3 @@ def watched_kinds(profiles: Iterable[Profile]) -> list[Kind]:
     wanted = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.kinds}
     table = TemplateTable()
     return [NODE, pod_kind(table), *(kind for kind in KINDS if kind.id in wanted)]
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,19 +1,20 @@
 """Decisions per second of the engine alone: no API server, no decoding.
 
 A decision runs from the pod's event to its Bind command and includes the confirmation (the bind's answer and the pod
-seen on its node). Making the events is not counted: that is the adapters' work.
+seen on its node). Of gangs also what the record of their start takes: its answer, and the member seen with it. Making
+the events is not counted: that is the adapters' work.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from moorage.adapters.process import tune_process
 from moorage.bench import workloads
-from moorage.core.commands import Bind
-from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodSeen
+from moorage.core.commands import Bind, Command, PatchPodStatus
+from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodSeen, StatusDone
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod, PodTemplate
@@ -73,6 +74,8 @@ class Workload:
     decisions: int
     hosts_each: bool = False
     """Whether every pod needs a host of its own, so that there can be no more of them than nodes."""
+    together: int = 1
+    """So many pods are one gang; the number of pods is a multiple of it."""
 
 
 WORKLOADS: dict[str, Workload] = {
@@ -84,6 +87,7 @@ WORKLOADS: dict[str, Workload] = {
     "preferred-affinity": Workload(workloads.preferred_affinity_pods, 4_000),
     "selectors": Workload(workloads.selector_pods, 5_000),
     "mixed": Workload(workloads.mixed_pods, 4_000),
+    "gangs": Workload(workloads.gang_pods, 1_000 * workloads.GANG, together=workloads.GANG),
 }
 
 
@@ -108,30 +112,38 @@ def make_engine(nodes: int, pods_present: int) -> Engine:
 
 
 def measure(workload: str, nodes: int, pods_present: int = 0, decisions: int | None = None) -> BenchRow:
-    """Run one workload and return its row; `decisions` is at most what fits on the nodes."""
+    """Run one workload and return its row; `decisions` is at most what fits on the nodes, in whole gangs."""
     tune_process()
     engine = make_engine(nodes, pods_present)
     chosen = WORKLOADS[workload]
     room = nodes if chosen.hosts_each else nodes * _PODS_PER_NODE - pods_present
-    decisions = min(decisions or chosen.decisions, room)
+    decisions = max(min(decisions or chosen.decisions, room) // chosen.together, 1) * chosen.together
     pods = list(chosen.pods(decisions))
     by_uid = {pod.uid: pod for pod in pods}
-    confirmations: list[Event] = []
-    bound, elapsed_s = 0, 0.0
-    for start in range(0, len(pods), _BATCH):
-        events = [*confirmations, *(PodSeen(pod) for pod in pods[start : start + _BATCH])]
+    answers: list[Event] = []
+    bound, elapsed_s, start = 0, 0.0, 0
+    while answers or start < len(pods):
+        events = [*answers, *(PodSeen(pod) for pod in pods[start : start + _BATCH])]
         began = time.perf_counter()
         commands, _ = engine.handle(events, now=float(start))
         elapsed_s += time.perf_counter() - began
-        confirmations = []
-        for command in commands:
-            if isinstance(command, Bind):
-                bound += 1
-                pod = replace(by_uid[command.pod.uid], node=command.node)
-                confirmations += [BindDone(pod.uid, BindOutcome.BOUND, command.node), PodSeen(pod)]
-    began = time.perf_counter()
-    engine.handle(confirmations, now=float(decisions))
-    elapsed_s += time.perf_counter() - began
+        bound += sum(isinstance(command, Bind) for command in commands)
+        answers = list(_answers(commands, by_uid))
+        start += _BATCH
     if bound != decisions:
         raise RuntimeError(f"workload {workload}: {decisions - bound} of {decisions} pods found no node")
     return BenchRow(workload, nodes, pods_present, decisions, decisions / elapsed_s)
+
+
+def _answers(commands: Iterable[Command], by_uid: dict[str, Pod]) -> Iterator[Event]:
+    """What the API server says to the commands, and what the watch shows of them."""
+    for command in commands:
+        if isinstance(command, Bind):
+            pod = by_uid[command.pod.uid] = replace(by_uid[command.pod.uid], node=command.node)
+            yield BindDone(pod.uid, BindOutcome.BOUND, command.node)
+            yield PodSeen(pod)
+        elif isinstance(command, PatchPodStatus):
+            pod = by_uid[command.pod.uid] = replace(by_uid[command.pod.uid], gang_record=command.condition)
+            if command.answered:
+                yield StatusDone(pod.uid, ok=True)
+            yield PodSeen(pod)

@@ -1,4 +1,4 @@
-"""Pods that look at other pods: spread over zones, affinity and anti-affinity.
+"""Pods that look at other pods: spread over zones, affinity and anti-affinity, and gangs.
 
 Most workloads are one class of pods, so that the figure says what the rule costs on top of an ordinary decision.
 """
@@ -10,11 +10,15 @@ from itertools import chain, islice
 
 from moorage.core.affinity import PodAffinity, PodTerm, PreferredPodTerm, SpreadConstraint
 from moorage.core.frozen import FrozenDict
+from moorage.core.gangs import MIN_AVAILABLE
+from moorage.core.membership import GROUP_ANNOTATIONS
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.resources import Requests
 from moorage.core.selectors import selector_from_labels
 
 SCHEDULER = "moorage"
+GANG = 3
+"""Members of a gang."""
 _TEMPLATES = 20
 _HOSTNAME = "kubernetes.io/hostname"
 _ZONE = "topology.kubernetes.io/zone"
@@ -84,3 +88,10 @@ def mixed_pods(count: int) -> Iterator[Pod]:
             _pods(f"apart-{number}", each, labels, pod_anti_affinity=PodAffinity((), (PreferredPodTerm(10, host),))),
         ]
     return islice(chain.from_iterable(zip(*streams, strict=True)), count)
+
+
+def gang_pods(count: int) -> Iterator[Pod]:
+    """Gangs of three, one after another, each named and sized by the annotations of its members."""
+    for number in range(count // GANG):
+        said = FrozenDict({GROUP_ANNOTATIONS[0]: f"gang-{number}", MIN_AVAILABLE: str(GANG)})
+        yield from _pods(f"gang-{number}", GANG, {"app": "gangs"}, annotations=said)

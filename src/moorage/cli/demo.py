@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, an
     from moorage.sim.demo.scenario import Scenario
     from moorage.sim.demo.stage import Stage
 
-SCENARIO_NAMES = ("default", "rollout", "busy")
+SCENARIO_NAMES = ("default", "rollout", "busy", "spot")
 _SECONDS = re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]{1,9})?s?", re.ASCII)
 
 
@@ -65,7 +65,8 @@ def command(context: click.Context, scenario_name: str, config_file: str | None,
     session = session_of(context)
     with _stop_signals() as stopped:
         scenario = _scenario(scenario_name)
-        stage = Stage(scenario, rules_of(load_reading(config_file), seed=0, answers_to_all=True))
+        reading = load_reading(config_file, otherwise=scenario.configuration)
+        stage = Stage(scenario, rules_of(reading, seed=0, answers_to_all=True))
         _play(stage, scenario_name, scenario, session, duration_s, stopped)
         _say_goodbye(stage, session)
     return GOOD

@@ -21,6 +21,7 @@ _STYLES = {
     What.WAITS: "magenta",
     What.PREEMPTS: "magenta",
     What.EVICTED: "red",
+    What.KEEPS: "yellow",
     What.COMPLETE: "cyan",
     What.FINISHED: "cyan",
 }

@@ -18,14 +18,15 @@ def find_registry() -> Registry:
     return found.registry
 
 
-def load_reading(config_file: str | None, *, asks_extenders: bool = False) -> Reading:
+def load_reading(config_file: str | None, *, asks_extenders: bool = False, otherwise: str = "") -> Reading:
     """Read the configuration; every problem ends the command, every notice is said.
 
-    Commands that do not ask HTTP extenders say so if there are any: their answer is not the scheduler's.
+    Commands that do not ask HTTP extenders say so if there are any: their answer is not the scheduler's. `otherwise` is
+    what stands in for a file that is not given; empty: the default profile.
     """
     registry = find_registry()
     if config_file is None:
-        return default_reading(registry)
+        return read_configuration(otherwise.encode(), "", registry) if otherwise else default_reading(registry)
     reading = read_configuration(read_file(config_file), config_file, registry)
     say("note", reading.notices)
     if reading.problems:

@@ -63,7 +63,9 @@ def command(
 ) -> None:
     """Place the pods of a live cluster whose schedulerName is one of the profiles."""
     from moorage.adapters.serving.server import ServingOptions  # noqa: PLC0415 - slow to import
+    from moorage.app.leadership import LOST_EXIT_CODE, LeadershipLost  # noqa: PLC0415
     from moorage.app.scheduler import SchedulerOptions, StartError, run_scheduler  # noqa: PLC0415
+    from moorage.cli.election import with_flag  # noqa: PLC0415
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
     from moorage.cli.output import InputError, say  # noqa: PLC0415
     from moorage.cli.profiles import load_reading  # noqa: PLC0415
@@ -74,12 +76,13 @@ def command(
     configuration = reading.configuration
     if configuration is None:
         raise InputError(["the configuration could not be read"])
-    wants = configuration.leader_election.leader_elect if leader_elect is None else leader_elect
-    if wants:
-        say("note", ["leader election is not built yet: run one replica only"])
+    configuration = with_flag(configuration, leader_elect, config_file)
     endpoint = ServingOptions(bind_address, secure_port, tls_cert_file, tls_private_key_file)
     options = SchedulerOptions(kubeconfig, dry_run, session.verbosity, serving=endpoint if secure_port else None)
     try:
         run_scheduler(configuration, reading.profiles, options)
     except StartError as error:
         raise InputError([error]) from None
+    except LeadershipLost as error:
+        say("error", [error])
+        context.exit(LOST_EXIT_CODE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from moorage.core.frozen import FrozenDict
@@ -47,13 +47,15 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class PatchPodStatus:
-    """Write a condition and/or the nominated node. Not answered: the watch shows the result."""
+    """Write a condition and/or the nominated node. Answered by `StatusDone` where that is asked for."""
 
     pod: PodRef
     condition: Condition | None = None
     nominated_node: str | None = None
     """A node name sets it, the empty string clears it, None leaves it alone."""
     observed_generation: int = 0
+    answered: bool = False
+    """Whether somebody waits for the outcome; otherwise the watch shows the result."""
 
 
 class RecordEvent(NamedTuple):
@@ -123,3 +125,32 @@ class AskPreemption:
 
 
 Command: TypeAlias = Bind | DeletePod | PatchPodStatus | RecordEvent | PatchObject | AskExtenders | AskPreemption
+
+
+@dataclass(frozen=True, slots=True)
+class EvictPod:
+    """Ask the eviction API to end a pod, with the uid as precondition; budgets may refuse. Answered by `EvictDone`."""
+
+    pod: PodRef
+    node: str
+    """Where it stands."""
+    cause: str
+    """Why it has to move: `fallback`, `return`."""
+    place: str | None = None
+    """The node on which a place for its successor was proven, if there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PatchNode:
+    """Cordon or uncordon a node and write annotations, with the uid as precondition. Answered by `NodePatched`."""
+
+    node: str
+    uid: str
+    unschedulable: bool | None = None
+    """True cordons, False uncordons, None leaves it as it is."""
+    annotations: FrozenDict[str, str | None] = field(default_factory=FrozenDict)
+    """None removes an annotation."""
+
+
+KeeperCommand: TypeAlias = EvictPod | PatchNode | DeletePod | PatchPodStatus | PatchObject | RecordEvent
+"""What the keeper tells the outside to do."""

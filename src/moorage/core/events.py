@@ -100,6 +100,15 @@ class PatchDone:
 
 
 @dataclass(frozen=True, slots=True)
+class StatusDone:
+    """The answer to a PatchPodStatus command that asks for one."""
+
+    uid: str
+    ok: bool
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ExtendersAnswered:
     """The answer to an AskExtenders command. A node that is neither kept nor named as failed was dropped in silence."""
 
@@ -134,6 +143,41 @@ Event: TypeAlias = (
     | BindDone
     | DeleteDone
     | PatchDone
+    | StatusDone
     | ExtendersAnswered
     | PreemptionAnswered
 )
+
+
+class EvictOutcome(StrEnum):
+    """How an EvictPod command ended."""
+
+    EVICTED = "evicted"
+    """The pod is being deleted."""
+    GONE = "gone"
+    """The pod does not exist any more, or is another one of the same name."""
+    REFUSED = "refused"
+    """A disruption budget does not allow it now; it may later."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class EvictDone:
+    """The answer to an EvictPod command."""
+
+    uid: str
+    outcome: EvictOutcome
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodePatched:
+    """The answer to a PatchNode command; `ok` is also true when the node is gone."""
+
+    node: str
+    ok: bool
+    message: str = ""
+
+
+KeeperEvent: TypeAlias = Event | EvictDone | NodePatched
+"""What the outside tells the keeper."""

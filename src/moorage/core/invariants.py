@@ -9,6 +9,7 @@ import numpy as np
 from moorage.core.columns import PODS_COLUMN
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
+from moorage.core.ownercounts import owner_key
 from moorage.core.podterms import HeldTerm, held_terms
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import NOWHERE, ClusterState
@@ -26,6 +27,7 @@ def check_invariants(state: ClusterState) -> None:
     _check_pods(state)
     _check_pod_counts(state)
     _check_pod_terms(state)
+    _check_owners(state)
 
 
 def _check_nodes(state: ClusterState) -> None:
@@ -95,6 +97,17 @@ def _check_pod_terms(state: ClusterState) -> None:
     _check(found.keys() == want.keys(), "terms of pods differ from a recount")
     for term, tally in found.items():
         _check_tally(state, tally, want[term], str(term))
+
+
+def _check_owners(state: ClusterState) -> None:
+    if not state.owners.followed:
+        return
+    want: dict[str, Counter[int]] = {}
+    for record in state.records():
+        if record.row != NOWHERE and record.pod.deleted_s is None and record.pod.template.owner is not None:
+            want.setdefault(owner_key(record.pod.template), Counter())[record.row] += 1
+    found = {key: _counter(counts) for key, counts in state.owners.all()}
+    _check(found == want, "live pods by owner differ from a recount")
 
 
 def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.pods import Condition
 from moorage.core.taints import Taint
 
 
@@ -31,6 +32,8 @@ class Node:
     features: tuple[str, ...] = ()
     """Declared features (status.declaredFeatures), sorted."""
     ready: bool = True
+    conditions: tuple[Condition, ...] = ()
+    """Those that are true, Ready excepted: what a node says is wrong with it, or about to happen to it."""
     deleting: bool = False
     created_s: float = 0.0
     resource_version: str = ""

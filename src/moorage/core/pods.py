@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.membership import GangKey, gang_key
 from moorage.core.resources import NO_REQUESTS, Requests
 from moorage.core.taints import Toleration
 
@@ -19,6 +20,8 @@ FAILED = "Failed"
 PREEMPTION = "PreemptionByScheduler"
 """Reason of the condition DisruptionTarget on a pod that is evicted for another one."""
 
+GANG_RECORD = "moorage.dev/GangStart"
+"""Type of the condition in which the start of a gang is recorded, on one of its members."""
 
 UNRESOLVED_CLAIM = "?"
 """Starts the name of a ResourceClaim that does not exist yet; no object's name can."""
@@ -86,6 +89,8 @@ class PodTemplate:
     host_network: bool = False
     features: tuple[str, ...] = ()
     """Node features that the pod needs (NodeDeclaredFeatures), sorted."""
+    gang: GangKey | None = field(default=None, init=False, compare=False, repr=False)
+    """The gang that the pod names, whichever way."""
     _hash: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +101,8 @@ class PodTemplate:
             self.volumes, self.claims, self.group, self.host_network, self.features,
         )  # fmt: skip
         object.__setattr__(self, "_hash", hash(fields))
+        gang = gang_key(self.namespace, self.group, self.labels, self.annotations)
+        object.__setattr__(self, "gang", gang)
 
     def __hash__(self) -> int:
         return self._hash
@@ -139,6 +146,10 @@ class Pod:
     resource_version: str = ""
     preempted: bool = False
     """Whether a scheduler evicts it for another pod (condition DisruptionTarget, reason PreemptionByScheduler)."""
+    scheduled_s: float | None = None
+    """Since when the PodScheduled condition is true; None while it is not, or nobody says."""
+    gang_record: Condition | None = None
+    """The condition GANG_RECORD, if any."""
 
     @property
     def namespace(self) -> str:

@@ -9,9 +9,10 @@ Invariants (`moorage.core.invariants.check_invariants` compares them with a reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum, auto
+from itertools import repeat
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from moorage.core.changelog import ChangeLog
 from moorage.core.columns import ResourceColumns, Vector
 from moorage.core.domains import Domains
 from moorage.core.evictions import Evictions
+from moorage.core.gangs import GangIndex
 from moorage.core.hashing import node_hash
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodelabels import LabelColumns
@@ -29,10 +31,12 @@ from moorage.core.nodeports import PortIndex
 from moorage.core.nodes import Node
 from moorage.core.nominations import Nominations
 from moorage.core.objects import SERVICE
+from moorage.core.ownercounts import OwnerCounts
 from moorage.core.podcounts import LabelGroup, PodCounts
-from moorage.core.pods import Pod
+from moorage.core.pods import Pod, PodTemplate
 from moorage.core.podterms import PodTerms
 from moorage.core.services import ServiceIndex
+from moorage.core.sparsecounts import SparseCounts
 from moorage.core.taints import Taint
 from moorage.core.volumeindex import VOLUME_KINDS, VolumeIndex
 from moorage.core.volumeuse import VolumeUse
@@ -79,6 +83,9 @@ class PodMove(Enum):
 class ClusterState:
     """Nodes as rows, pods on them, and what follows from both. Changed only through its methods."""
 
+    _undo: list[Callable[[], None]] | None = None
+    """Where the open statement notes how to take its changes back; None without one."""
+
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
         self.capacity = _FIRST_CAPACITY
@@ -89,17 +96,18 @@ class ClusterState:
         self.domains = Domains()
         self.pod_counts = PodCounts()
         self.pod_terms = PodTerms()
+        self.owners = OwnerCounts()
         self.services = ServiceIndex()
         self.nominations = Nominations()
         self.evictions = Evictions()
+        self.gangs = GangIndex()
         self.alive: Mask = np.zeros(self.capacity, dtype=np.bool_)
         self.unschedulable: Mask = np.zeros(self.capacity, dtype=np.bool_)
         self.taint_ids: Ids = np.zeros(self.capacity, dtype=np.int32)
         """Index into `taint_sets`; 0 is the empty set."""
         self.taint_sets: list[tuple[Taint, ...]] = [()]
         self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
-        self.node_log = ChangeLog()
-        self.pod_log = ChangeLog()
+        self.node_log, self.pod_log = ChangeLog(), ChangeLog()
         self.start_log = ChangeLog()
         """Rows on which a pod's start time changed, which no rule about placing reads."""
         self.objects: dict[str, dict[str, Any]] = {}
@@ -119,7 +127,6 @@ class ClusterState:
         self._homeless: dict[str, dict[str, PodRecord]] = {}
         self._living: Rows | None = None
         self._gapless = False
-        self._undo: list[Callable[[], None]] | None = None
 
     # --- reading ---
 
@@ -157,6 +164,10 @@ class ClusterState:
         """The row of a node."""
         return self._row_of.get(name)
 
+    def rows_of(self, names: Collection[str]) -> Rows:
+        """The rows of nodes in the order of their names, shape (len(names),); NOWHERE where one is not known."""
+        return np.fromiter(map(self._row_of.get, names, repeat(NOWHERE)), np.intp, len(names))
+
     def node(self, row: int) -> Node:
         """The node of a living row."""
         node = self._nodes[row]
@@ -179,6 +190,12 @@ class ClusterState:
     def records_on(self, row: int) -> list[PodRecord]:
         """The pods on a row."""
         return list(self._on_row[row].values())
+
+    def owner_rows(self, template: PodTemplate) -> SparseCounts:
+        """How many live pods with the owner of this one stand on which row, assumed ones included. Do not change it."""
+        if not self.owners.followed:
+            self.owners.follow((record.pod, record.row) for record in self._records.values() if record.row != NOWHERE)
+        return self.owners.rows(template)
 
     def object(self, kind: str, key: str) -> Any | None:
         """One object of another kind."""
@@ -306,6 +323,9 @@ class ClusterState:
         if record.group is not None and (known.deleted_s is None) != (record.pod.deleted_s is None):
             self.pod_counts.leave(record.group, record.row)
             record.group = self.pod_counts.stand(record.pod, record.row)
+            if self.owners.followed:
+                self.owners.note(known, record.row, -1)
+                self.owners.note(record.pod, record.row, 1)
 
     def _observe_unbound(self, pod: Pod, record: PodRecord | None) -> PodMove:
         if record is None or record.assumed:
@@ -321,6 +341,8 @@ class ClusterState:
         record = PodRecord(pod, self.node(row).name, row, self.resources.vector(pod.requests), assumed=True)
         self._records[pod.uid] = record
         self.nominations.touch(pod.uid)
+        if pod.template.gang is not None:
+            self.gangs.stand(pod.template.gang, record)
         self._stand(record, row)
         if self._undo is not None:
             self._undo.append(lambda: self._drop(record))
@@ -344,6 +366,8 @@ class ClusterState:
     def _add(self, record: PodRecord) -> None:
         self._records[record.pod.uid] = record
         self.nominations.touch(record.pod.uid)
+        if record.pod.template.gang is not None:
+            self.gangs.stand(record.pod.template.gang, record)
         row = self._row_of.get(record.node)
         if row is None:
             self._homeless.setdefault(record.node, {})[record.pod.uid] = record
@@ -356,6 +380,8 @@ class ClusterState:
         uid = record.pod.uid
         del self._records[uid]
         self.nominations.touch(uid)
+        if record.pod.template.gang is not None:
+            self.gangs.leave(record.pod.template.gang, uid)
         if record.row == NOWHERE:
             homeless = self._homeless[record.node]
             del homeless[uid]
@@ -377,6 +403,8 @@ class ClusterState:
         record.group = self.pod_counts.stand(record.pod, row)
         if record.pod.template.has_pod_terms:
             self.pod_terms.stand(record.pod.template, row)
+        if self.owners.followed:
+            self.owners.note(record.pod, row, 1)
         self.pod_log.append(row)
 
     def _leave(self, record: PodRecord) -> None:
@@ -393,6 +421,8 @@ class ClusterState:
             record.group = None
         if record.pod.template.has_pod_terms:
             self.pod_terms.leave(record.pod.template, row)
+        if self.owners.followed:
+            self.owners.note(record.pod, row, -1)
         self.pod_log.append(row)
 
     # --- other objects ---

@@ -1,56 +1,107 @@
 """The pods of every row in order of importance, as columns: what preemption looks at, for all nodes at once.
 
-A slot is a pod's place in the order of its row: higher priority first, then the one that started earlier (a pod that
-has not started counts as the youngest), then by name, so that the order is the same in every run.
+A slot is a pod's place in the order of its row: higher rank first, then the one that started earlier (a pod that has
+not started counts as the youngest), then by name, so that the order is the same in every run.
+
+A pod's rank says who may evict it: whoever has a higher priority than that. It is the pod's priority, unless its
+eviction would take more important members of its gang along, or the table was given another opinion (`RankOf`).
 
 Arrays are [slots, capacity], slot k of row r at [k, r]. Empty slots have the priority NOBODY, which is lower than
 nobody's, and no amounts. Rows are filled again when the state's logs name them, so a reader pays for changed rows only.
+Ranks can change without that: rows with a gang whose members differ in priority are looked at every time, and all rows
+where ranks are somebody else's opinion.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 import numpy as np
 import numpy.typing as npt
 
-from moorage.core.arrays import Mask, Rows
+from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.budgets import Budgets, same_objects
+from moorage.core.gangs import eviction_priority
+from moorage.core.membership import GangKey
 from moorage.core.objects import PodDisruptionBudget
-from moorage.core.state import ClusterState, PodRecord
+from moorage.core.state import NOWHERE, ClusterState, PodRecord
 
 Slots = npt.NDArray[np.int64]
 """One number per slot, shape (slots, n)."""
+RankOf = Callable[[PodRecord], int]
+"""The priority that a preemptor must exceed to evict a pod."""
 
 NOBODY = np.iinfo(np.int64).max
 _FIRST_DEPTH = 16
 _NO_BUDGET = -1
 
 
+def staying(state: ClusterState, record: PodRecord) -> bool:
+    """Whether nobody has ordered the pod to go so far."""
+    return record.pod.deleted_s is None and not state.evictions.evicting(record.pod.uid)
+
+
+def own_rank(state: ClusterState, record: PodRecord) -> int:
+    """The rank where nobody has another opinion; a pod that goes anyhow takes nobody along."""
+    if record.pod.template.gang is None or not staying(state, record):
+        return record.pod.template.priority
+    return eviction_priority(state, record)
+
+
+def breaking(records: Iterable[PodRecord], budgets: Budgets, spent: Ints | None = None) -> frozenset[str]:
+    """Uids of those pods that break a budget if all of them go, counted from the first one on."""
+    if not len(budgets):
+        return frozenset()
+    left = budgets.allowed.copy() if spent is None else budgets.allowed - spent
+    found: set[str] = set()
+    for record in records:
+        covering = list(budgets.covering(record.pod))
+        left[covering] -= 1
+        if (left[covering] < 0).any():
+            found.add(record.pod.uid)
+    return frozenset(found)
+
+
 class VictimTable:
     """Reads one state; call `refresh` before looking at anything."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, rank_of: RankOf | None = None) -> None:
         self.state = state
         self.depth = _FIRST_DEPTH
         self.records: list[list[PodRecord]] = []
         """Per row the pods in order of importance."""
         self.budgets = Budgets()
+        self.opinion = rank_of
+        """Whose ranks count instead of the table's own."""
         self._objects: Mapping[str, PodDisruptionBudget] = {}
         self._positions: tuple[int, int] | None = None
         self._extra: dict[int, list[tuple[int, int]]] = {}
         """Row -> (slot, budget) of pods that more than one budget covers, beyond the first."""
+        self._lifted: dict[int, list[int]] = {}
+        """Row -> ranks of its pods in the order of `records`, where they are not just their priorities."""
+        self._suspects: set[GangKey] = set()
+        """Gangs of which a member came or went since the last look."""
+        self._uneven: set[GangKey] = set()
+        """Gangs whose members differ in priority."""
         self._allocate()
+
+    def rank_of(self, record: PodRecord) -> int:
+        """The priority that a preemptor must exceed to evict this pod."""
+        return own_rank(self.state, record) if self.opinion is None else self.opinion(record)
 
     def _allocate(self) -> None:
         shape = (self.depth, self.state.capacity)
         self.priority: Slots = np.full(shape, NOBODY, dtype=np.int64)
+        self.rank: Slots = self.priority
+        """The same array as `priority` as long as no rank differs from it."""
         self.start: npt.NDArray[np.float64] = np.full(shape, inf, dtype=np.float64)
         self.amounts: npt.NDArray[np.int64] = np.zeros((len(self.state.resources.names), *shape), dtype=np.int64)
         self.budget: npt.NDArray[np.int32] = np.full(shape, _NO_BUDGET, dtype=np.int32)
         self.records = [[] for _ in range(self.state.capacity)]
         self._extra.clear()
+        self._lifted.clear()
+        self._suspects.update(self.state.gangs.keys())
 
     # --- keeping up ---
 
@@ -61,7 +112,7 @@ class VictimTable:
         now = (state.pod_log.position, state.start_log.position)
         rows: Iterable[int] | None = None
         if self._positions is not None and self.priority.shape[1] == state.capacity and not again:
-            if now == self._positions:
+            if now == self._positions and self.opinion is None and not self._uneven:
                 return
             logs = (state.pod_log.since(self._positions[0]), state.start_log.since(self._positions[1]))
             rows = None if logs[0] is None or logs[1] is None else {*logs[0], *logs[1]}
@@ -74,6 +125,8 @@ class VictimTable:
         self._positions = now
         for row in rows:
             self._fill(row)
+        if self._ranks_matter():
+            self._look_at_ranks()
 
     def _take_budgets(self, budgets: Mapping[str, PodDisruptionBudget]) -> bool:
         """Returns whether other pods are covered now."""
@@ -83,8 +136,61 @@ class VictimTable:
         self._objects = dict(budgets)
         return not self.budgets.covers_like(before)
 
+    # --- ranks ---
+
+    def _ranks_matter(self) -> bool:
+        """Whether there may be ranks that differ from priorities, or were a moment ago."""
+        return bool(self.state.gangs or self._uneven or self._suspects or self._lifted or self.opinion is not None)
+
+    def _look_at_ranks(self) -> None:
+        """Fill those rows again on which ranks have changed, though their pods may be the same."""
+        for key in self._suspects:
+            priorities = {record.pod.template.priority for record in self.state.gangs.standing(key).values()}
+            (self._uneven.add if len(priorities) > 1 else self._uneven.discard)(key)
+        self._suspects.clear()
+        for row in self._rows_in_doubt():
+            ranks = list(map(self._rank, self.records[row]))
+            known = self._lifted.get(row) or [record.pod.template.priority for record in self.records[row]]
+            if ranks != known:
+                self._fill(row)
+
+    def _rows_in_doubt(self) -> list[int]:
+        if self.opinion is not None:
+            return list(map(int, self.state.rows()))
+        rows = set(self._lifted)
+        for key in self._uneven:
+            rows.update(record.row for record in self.state.gangs.standing(key).values())
+        rows.discard(NOWHERE)
+        return sorted(rows)
+
+    def _rank(self, record: PodRecord) -> int:
+        """The same as `rank_of`, and cheap for gangs of equals."""
+        if self.opinion is None and record.pod.template.gang not in self._uneven:
+            return record.pod.template.priority
+        return self.rank_of(record)
+
+    def _ranked(self, row: int) -> list[PodRecord]:
+        """The pods of a row in order of importance; takes note of their ranks and gangs."""
+        records = self.state.records_on(row)
+        if not self._ranks_matter():
+            return sorted(records, key=importance)
+        gangs = (record.pod.template.gang for record in (*records, *self.records[row]))
+        self._suspects.update(key for key in gangs if key is not None)
+        rank = {record.pod.uid: self._rank(record) for record in records}
+        records.sort(key=lambda record: (-rank[record.pod.uid], _start(record), record.pod.key))
+        ranks = [rank[record.pod.uid] for record in records]
+        if ranks == [record.pod.template.priority for record in records]:
+            self._lifted.pop(row, None)
+        else:
+            self._lifted[row] = ranks
+            if self.rank is self.priority:
+                self.rank = self.priority.copy()
+        return records
+
+    # --- filling ---
+
     def _fill(self, row: int) -> None:
-        records = sorted(self.state.records_on(row), key=_importance)
+        records = self._ranked(row)
         self.records[row] = records
         count = len(records)
         if count > self.depth:
@@ -93,10 +199,13 @@ class VictimTable:
         self.start[:, row] = inf
         self.budget[:, row] = _NO_BUDGET
         self._extra.pop(row, None)
+        self.priority[:count, row] = [record.pod.template.priority for record in records]
+        if self.rank is not self.priority:
+            self.rank[:, row] = self.priority[:, row]
+            self.rank[:count, row] = self._lifted.get(row) or self.priority[:count, row]
         if not count:
             self.amounts[:, :, row] = 0
             return
-        self.priority[:count, row] = [record.pod.template.priority for record in records]
         self.start[:count, row] = [_start(record) for record in records]
         amounts = np.zeros((len(self.amounts), self.depth), dtype=np.int64)
         for slot, record in enumerate(records):
@@ -117,17 +226,22 @@ class VictimTable:
     def _deepen(self, count: int) -> None:
         more = max(count, self.depth * 3 // 2) - self.depth
         self.depth += more
+        alike = self.rank is self.priority
         self.priority = np.pad(self.priority, ((0, more), (0, 0)), constant_values=NOBODY)
+        self.rank = self.priority if alike else np.pad(self.rank, ((0, more), (0, 0)), constant_values=NOBODY)
         self.start = np.pad(self.start, ((0, more), (0, 0)), constant_values=inf)
         self.amounts = np.pad(self.amounts, ((0, 0), (0, more), (0, 0)))
         self.budget = np.pad(self.budget, ((0, more), (0, 0)), constant_values=_NO_BUDGET)
 
     # --- budgets ---
 
-    def violating(self, rows: Rows, lower: Mask) -> Mask | None:
+    def violating(
+        self, rows: Rows, lower: Mask, *, spent: Ints | None = None, least_first: bool = False
+    ) -> Mask | None:
         """Which of the pods in `lower` (bool[slots, n]) would break a budget, counted from the most important one on.
 
-        Each row is counted by itself. A pod uses up every budget that covers it. None if no budget is broken.
+        Each row is counted by itself. A pod uses up every budget that covers it. None if no budget is broken. `spent`
+        is what each budget has lost already, by its number; `least_first` counts from the least important one on.
         """
         if not len(self.budgets):
             return None
@@ -137,13 +251,14 @@ class VictimTable:
         column, slot, number = self._with_extra(rows, lower, (column, slot, number))
         if not len(column):
             return None
-        order = np.lexsort((slot, number, column))
+        order = np.lexsort((-slot if least_first else slot, number, column))
         column, slot, number = column[order], slot[order], number[order]
         first = np.ones(len(column), dtype=np.bool_)
         first[1:] = (column[1:] != column[:-1]) | (number[1:] != number[:-1])
         position = np.arange(len(column))
         rank = position - np.maximum.accumulate(np.where(first, position, 0))
-        broken = rank >= self.budgets.allowed[number]
+        allowed = self.budgets.allowed if spent is None else self.budgets.allowed - spent
+        broken = rank >= allowed[number]
         if not broken.any():
             return None
         found: Mask = np.zeros(lower.shape, dtype=np.bool_)
@@ -171,5 +286,6 @@ def _start(record: PodRecord) -> float:
     return inf if started_s is None else started_s
 
 
-def _importance(record: PodRecord) -> tuple[int, float, str]:
+def importance(record: PodRecord) -> tuple[int, float, str]:
+    """Sorts the more important pod first, ranks left aside."""
     return -record.pod.template.priority, _start(record), record.pod.key

@@ -150,7 +150,7 @@ class Asking:
             return False
         if self._open is not None:
             self._tickets += 1
-            heapq.heappush(self._waiting, (self._queue.key(entry.pod, entry.since_s), self._tickets, entry))
+            heapq.heappush(self._waiting, (self._queue.key(entry), self._tickets, entry))
             return True
         self._meanwhile.clear()
         self._guarded(lambda: self._begin(entry, runner, cycle, now, out), entry, runner, now, out)

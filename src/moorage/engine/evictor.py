@@ -24,14 +24,21 @@ class Evictor:
         self._notes: dict[str, RecordEvent] = {}
         """Victim -> the event that tells of its eviction once that has succeeded."""
 
-    def evict(self, victim: Pod, preemptor: Pod, node: str, commands: list[Command]) -> None:
-        """Delete a pod for another one, unless it is being deleted already."""
-        if victim.deleted_s is not None or not self._state.evictions.order(victim.uid, preemptor.uid):
+    def evict(self, victim: Pod, preemptor: Pod, node: str, commands: list[Command], holds: str | None = None) -> None:
+        """Delete a pod for another one, unless it is being deleted already; `holds` waits, else the preemptor."""
+        if victim.deleted_s is not None or not self._state.evictions.order(victim.uid, holds or preemptor.uid):
             return
         scheduler = preemptor.template.scheduler_name
         message = f"{scheduler}: preempting to accommodate a higher priority pod"
         commands.append(DeletePod(ref_of(victim), PREEMPTION, message, ref_of(preemptor)))
         self._notes[victim.uid] = preempted_event(victim, preemptor, node)
+
+    def release(self, pod: Pod, reason: str, message: str, reporter: str, commands: list[Command]) -> None:
+        """Delete a pod for nobody's sake but its own gang's."""
+        if pod.deleted_s is not None or not self._state.evictions.order(pod.uid, ""):
+            return
+        commands.append(DeletePod(ref_of(pod), reason, message))
+        self._notes[pod.uid] = RecordEvent(ref_of(pod), "Warning", reason, "Releasing", message, reporter)
 
     def answered(self, event: DeleteDone, now: float, commands: list[Command]) -> None:
         """A deletion succeeded or failed."""
@@ -53,7 +60,7 @@ class Evictor:
     def _release(self, released: list[Released], now: float) -> None:
         """Let preemptors go; the change that the victims' end brings about wakes those that nobody has woken yet."""
         for uid, failed in released:
-            entry = self._queue.get(uid)
+            entry = self._queue.find(uid)
             if entry is None:
                 continue
             if failed:

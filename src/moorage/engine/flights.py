@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from moorage.core.commands import Command
+from moorage.core.commands import Command, PodRef
+from moorage.core.membership import GangKey
 from moorage.engine.faults import describe
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
@@ -26,7 +27,21 @@ class Stage(StrEnum):
 
     PERMIT = "permit"
     PRE_BIND = "preBind"
+    READY = "ready"
+    """A member of a gang that may be bound as soon as all of them may."""
     BINDING = "binding"
+
+
+@dataclass(slots=True, eq=False)
+class Party:
+    """The members of a gang that are on their way together: bound when all are ready and the start is on record."""
+
+    key: GangKey
+    flights: list[Flight] = field(default_factory=list)
+    begun: bool = False
+    """Whether binds were ordered."""
+    recorder: PodRef | None = None
+    """The member that carries the record, once its writing was ordered."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,18 +65,22 @@ class Flight:
     """Whether waiting pods were told that this one stands on its node."""
     announced: bool = False
     """Whether status.nominatedNodeName was written for it."""
+    party: Party | None = None
+    """Whom it has to wait for."""
 
     def advance(self, now: float) -> tuple[list[Command], Status | None]:
         """Ask Permit and PreBind on; returns their new commands, and a status if one of them refuses.
 
-        Afterwards `stage` is BINDING, or `held_by` waits until `deadline_s`.
+        Afterwards `stage` is BINDING, or READY where others have to be waited for, or `held_by` waits until
+        `deadline_s`.
         """
         commands: list[Command] = []
-        if not self.late.permit and not self.late.pre_bind:
-            self.stage = Stage.BINDING
+        last = Stage.BINDING if self.party is None or self.party.begun else Stage.READY
+        if self.stage is Stage.READY or (not self.late.permit and not self.late.pre_bind):
+            self.stage = last
             return commands, None
         self.cycle.now = now
-        while self.stage is not Stage.BINDING:
+        while self.stage not in (Stage.BINDING, Stage.READY):
             permitting = self.stage is Stage.PERMIT
             plugins = self.late.permit if permitting else self.late.pre_bind
             while self._asked < len(plugins):
@@ -73,7 +92,7 @@ class Flight:
                     return commands, Status(answer.code, answer.reasons, plugin.name)
                 self._asked += 1
                 self.held_by = self.deadline_s = None
-            self.stage = Stage.PRE_BIND if permitting else Stage.BINDING
+            self.stage = Stage.PRE_BIND if permitting else last
             self._asked = 0
         return commands, None
 
@@ -105,13 +124,14 @@ class Flights:
     def __init__(self) -> None:
         self._flights: dict[str, Flight] = {}
         self._held: dict[str, Flight] = {}
+        self._ready: dict[str, Flight] = {}
 
     def __len__(self) -> int:
         return len(self._flights)
 
     @property
     def binding(self) -> int:
-        """Number of pods whose bind was posted and not answered yet."""
+        """Number of pods whose bind was posted, or will be with that of others, and is not answered yet."""
         return len(self._flights) - len(self._held)
 
     @property
@@ -120,8 +140,8 @@ class Flights:
         return bool(self._held)
 
     def waiting_for(self, node: str) -> list[Flight]:
-        """The pods that wait in Permit or PreBind on their way to a node."""
-        return [flight for flight in self._held.values() if flight.node == node]
+        """The pods on their way to a node whose bind was not posted yet."""
+        return [flight for flight in (*self._held.values(), *self._ready.values()) if flight.node == node]
 
     def get(self, uid: str) -> Flight | None:
         """The flight of a pod."""
@@ -134,6 +154,7 @@ class Flights:
     def remove(self, uid: str) -> Flight | None:
         """A pod arrived, or came back."""
         self._held.pop(uid, None)
+        self._ready.pop(uid, None)
         return self._flights.pop(uid, None)
 
     def note(self, flight: Flight) -> None:
@@ -143,6 +164,10 @@ class Flights:
             self._held.pop(uid, None)
         else:
             self._held[uid] = flight
+        if flight.stage is Stage.READY:
+            self._ready[uid] = flight
+        else:
+            self._ready.pop(uid, None)
 
     def concerned(self, changes: Iterable[Change], now: float) -> list[Flight]:
         """Waiting flights whose plugin a change may concern, or whose deadline has come."""

@@ -1,7 +1,7 @@
 """One pod judged on a cluster as it is: where it would go, or why nowhere, with every node's part in it.
 
-The very engine that schedules is asked, once, about this pod alone: other waiting pods are left out, but what is
-promised to them counts. Nothing of it reaches a cluster.
+The very engine that schedules is asked, once, about this pod and, if it is in a gang, about the others of that: other
+waiting pods are left out, but what is promised to them counts. Nothing of it reaches a cluster.
 """
 
 from __future__ import annotations
@@ -56,15 +56,18 @@ def form_opinion(
     explained: dict[str, NodeExplanation] = {}
 
     def observe(runner: Runner, cycle: Cycle) -> None:
-        explained.update(explain(runner, cycle.state, cycle.pod, cycle.now))
+        if cycle.pod.uid == pod.uid:
+            explained.update(explain(runner, cycle.state, cycle.pod, cycle.now))
 
     engine = Engine(profiles, settings, answers_to_all=answers_to_all, observer=observe)
     engine.handle(world, now_s, budget=0)
     for entry in [*engine.queue.entries()]:
-        engine.queue.remove(entry.pod.uid)
+        if entry.unit is None or entry.unit != pod.template.gang:
+            engine.queue.remove(entry.pod.uid)
     commands, _ = engine.handle([PodSeen(pod)], now_s, budget=1)
     flight = engine.flights.get(pod.uid)
-    nominated = [each.nominated_node for each in commands if isinstance(each, PatchPodStatus) and each.nominated_node]
+    written = [each for each in commands if isinstance(each, PatchPodStatus) and each.pod.uid == pod.uid]
+    nominated = [each.nominated_node for each in written if each.nominated_node]
     victims = [f"{each.pod.namespace}/{each.pod.name}" for each in commands if isinstance(each, DeletePod)]
     return Opinion(
         pod.namespace,

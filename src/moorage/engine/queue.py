@@ -8,6 +8,7 @@ gated (a PreEnqueue plugin said no) or in flight (taken out by `pop`, given back
 - Unschedulable and gated pods wake up on changes that a plugin which rejected them can be helped by; unschedulable ones
   also after five minutes.
 - A pod that fails again and again at the same instant sits its backoff out too: nothing can have changed.
+- A gang is one entry: its waiting members are where it is, and come out with it.
 Every operation costs O(log pods); heaps hold stale entries, told apart by a ticket number.
 """
 
@@ -17,8 +18,9 @@ import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, cast
 
+from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.framework.changes import Change, What
 
@@ -62,7 +64,39 @@ class QueuedPod:
     """The last rejection was Pending: waking up skips the backoff."""
     ticket: int = 0
     message: str = ""
-    """The message of the last failed attempt."""
+    """The message of the last failed attempt, or why the pod may not be tried yet."""
+    unit: GangKey | None = None
+    """The gang that the pod is placed with."""
+
+    @property
+    def uid(self) -> str:
+        """What the entry is known by."""
+        return self.pod.uid
+
+
+@dataclass(slots=True, eq=False)
+class QueuedGang(QueuedPod):
+    """A gang with the members that wait; `pod` is one of them and stands for the gang."""
+
+    members: dict[str, QueuedPod] = field(default_factory=dict)
+    """By uid, in order of arrival; those on their way to a node are not among them."""
+    arrived_s: float = 0.0
+    """When the latest member came."""
+
+    @property
+    def uid(self) -> str:
+        """What the entry is known by; no pod has such a uid."""
+        return gang_uid(self.key)
+
+    @property
+    def key(self) -> GangKey:
+        """Which gang it is."""
+        return cast("GangKey", self.unit)
+
+
+def gang_uid(key: GangKey) -> str:
+    """What a gang is known by where pods are known by their uid."""
+    return f"gang:{key.by}:{key.object_key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +113,9 @@ class Backoff:
         return min(self.max_s, self.initial_s * 2.0 ** min(failures - 1, 32))
 
 
-QueueKey = Callable[[Pod, float], tuple[Any, ...]]
-Gate = Callable[[Pod], str | None]
-"""PreEnqueue: the name of the plugin that keeps the pod out, None if it may enter."""
+QueueKey = Callable[[QueuedPod], tuple[Any, ...]]
+Gate = Callable[[QueuedPod, float], str | None]
+"""PreEnqueue: the name of the plugin that keeps the entry out, None if it may enter."""
 Helps = Callable[[str, QueuedPod, Change], bool]
 """(plugin, entry, change): whether the change may help a pod that the plugin rejected."""
 Timed = tuple[float, tuple[Any, ...], int, QueuedPod]
@@ -90,13 +124,15 @@ Timed = tuple[float, tuple[Any, ...], int, QueuedPod]
 
 @dataclass(slots=True)
 class SchedulingQueue:
-    """Pods that wait for a node. `key` orders the active ones, `gate` is PreEnqueue, `helps` the queueing hints."""
+    """Pods and gangs that wait. `key` orders the active ones, `gate` is PreEnqueue, `helps` the queueing hints."""
 
     key: QueueKey
     gate: Gate
     helps: Helps
     backoff: Backoff = Backoff()
     _pods: dict[str, QueuedPod] = field(default_factory=dict)
+    _gangs: dict[str, QueuedGang] = field(default_factory=dict)
+    """By `gang_uid`."""
     _active: list[tuple[tuple[Any, ...], int, QueuedPod]] = field(default_factory=list)
     _backing_off: list[Timed] = field(default_factory=list)
     _after_error: list[Timed] = field(default_factory=list)
@@ -118,21 +154,43 @@ class SchedulingQueue:
         """The entry of a pod, in flight or waiting."""
         return self._pods.get(uid)
 
+    def gang(self, key: GangKey) -> QueuedGang | None:
+        """The entry of a gang that has waiting members."""
+        return self._gangs.get(gang_uid(key))
+
+    def find(self, uid: str) -> QueuedPod | None:
+        """The entry of a pod, or of a gang by its `gang_uid`."""
+        return self._pods.get(uid) or self._gangs.get(uid)
+
+    def holds(self, entry: QueuedPod) -> bool:
+        """Whether the entry is still one of the queue's."""
+        if isinstance(entry, QueuedGang):
+            return self._gangs.get(entry.uid) is entry
+        return self._pods.get(entry.pod.uid) is entry
+
     def entries(self) -> Iterable[QueuedPod]:
-        """All entries, in order of first arrival."""
+        """The entries of all pods, in order of first arrival; gangs by their members."""
         return self._pods.values()
 
     # --- in ---
 
-    def upsert(self, pod: Pod, now: float) -> QueuedPod:
-        """Add a pod, or take over its new version; a change of the pod itself may wake it."""
+    def upsert(self, pod: Pod, now: float, unit: GangKey | None = None) -> QueuedPod:
+        """Add a pod, or take over its new version; a change of the pod itself may wake it. `unit` is its gang."""
         entry = self._pods.get(pod.uid)
+        if entry is not None and entry.unit != unit and entry.place is not Place.IN_FLIGHT:
+            self.remove(pod.uid)
+            entry = None
         if entry is None:
-            entry = self._pods[pod.uid] = QueuedPod(pod, now, now)
-            self._enter(entry, now)
+            entry = self._pods[pod.uid] = QueuedPod(pod, now, now, unit=unit)
+            if unit is None:
+                self._enter(entry, now)
+            else:
+                self._join(entry, now)
             return entry
         before, entry.pod = entry.pod, pod
-        if entry.place is Place.GATED:
+        if entry.unit is not None:
+            self._member_changed(entry, before, now)
+        elif entry.place is Place.GATED:
             self._wake(entry, now)
         elif entry.place is Place.UNSCHEDULABLE and _differs(before, pod):
             change = Change(What.SELF, pod=pod)
@@ -144,8 +202,10 @@ class SchedulingQueue:
 
     def requeue(self, entry: QueuedPod, now: float, *, rejected_by: frozenset[str], error: bool, pending: bool) -> None:
         """Give back a pod whose attempt failed; it waits for a change that helps, or backs off after an error."""
-        if self._pods.get(entry.pod.uid) is not entry:
+        if not self.holds(entry):
             return
+        if entry.unit is not None and not isinstance(entry, QueuedGang):
+            entry = self.rejoin(entry, now)
         entry.hasty = entry.hasty + 1 if entry.since_s == now and entry.attempts > 1 else 0
         entry.since_s = now
         entry.failed_by_error = error
@@ -169,7 +229,19 @@ class SchedulingQueue:
         if entry is not None:
             self._unlist(entry)
             entry.ticket = -1
+            if entry.unit is not None:
+                self._leave(entry)
         return entry
+
+    def detach(self, entry: QueuedPod) -> None:
+        """A member of a gang that is in flight is on its way to a node; `requeue` brings it back."""
+        self._leave(entry)
+        entry.place = Place.IN_FLIGHT
+
+    def hold(self, entry: QueuedPod, gate: str) -> None:
+        """Give back an entry that may not be tried after all."""
+        if self.holds(entry):
+            self._hold(entry, gate)
 
     # --- out ---
 
@@ -178,8 +250,11 @@ class SchedulingQueue:
         self.tick(now)
         entry = self._pop_active() or self._pop_backing_off()
         if entry is not None:
-            entry.place = Place.IN_FLIGHT
+            self._move(entry, Place.IN_FLIGHT)
             entry.attempts += 1
+            if isinstance(entry, QueuedGang):
+                for member in entry.members.values():
+                    member.attempts += 1
         return entry
 
     def tick(self, now: float) -> None:
@@ -221,12 +296,16 @@ class SchedulingQueue:
                     self._wake(entry, now)
 
     def wake(self, entry: QueuedPod, now: float) -> None:
-        """Wake one unschedulable or gated pod, whatever rejected it."""
+        """Wake one unschedulable or gated entry, or the gang of a member, whatever rejected it."""
+        if entry.unit is not None:
+            entry = self.gang(entry.unit) or entry
         if entry.place in (Place.UNSCHEDULABLE, Place.GATED):
             self._wake(entry, now)
 
     def retry(self, entry: QueuedPod, now: float) -> None:
-        """Something was done for a waiting pod in vain: it is tried again, but sits out the backoff of an error."""
+        """Something was done for a waiting entry in vain: it is tried again, but sits out the backoff of an error."""
+        if entry.unit is not None:
+            entry = self.gang(entry.unit) or entry
         if entry.place not in (Place.UNSCHEDULABLE, Place.GATED):
             return
         entry.failed_by_error, entry.skip_backoff = True, False
@@ -234,11 +313,68 @@ class SchedulingQueue:
         entry.backoff_until_s = now + self.backoff.after(entry.errors)
         self._wake(entry, now)
 
+    # --- gangs ---
+
+    def _join(self, entry: QueuedPod, now: float) -> QueuedGang:
+        """A member came: the gang may be complete now."""
+        gang = self.gang(cast("GangKey", entry.unit))
+        if gang is None:
+            gang = QueuedGang(entry.pod, now, now, unit=entry.unit)
+            self._gangs[gang.uid] = gang
+            gang.members[entry.pod.uid] = entry
+            gang.arrived_s = now
+            self._enter(gang, now)
+            return gang
+        gang.members[entry.pod.uid] = entry
+        gang.arrived_s = now
+        entry.place = gang.place
+        if gang.place is Place.ACTIVE:
+            self._push_active(gang)
+        elif gang.place in (Place.UNSCHEDULABLE, Place.GATED):
+            self._wake(gang, now)
+        return gang
+
+    def rejoin(self, entry: QueuedPod, now: float) -> QueuedGang:
+        """A member whose way to a node failed is with the others again, who wait as if all of them had failed."""
+        gang = self._join(entry, now)
+        self._unlist(gang)
+        gang.attempts = max(gang.attempts, entry.attempts)
+        return gang
+
+    def _leave(self, entry: QueuedPod) -> None:
+        gang = None if entry.unit is None else self.gang(entry.unit)
+        if gang is None or gang.members.pop(entry.pod.uid, None) is None:
+            return
+        if not gang.members:
+            self._unlist(gang)
+            gang.ticket = -1
+            del self._gangs[gang.uid]
+        elif gang.pod.uid == entry.pod.uid:
+            gang.pod = next(iter(gang.members.values())).pod
+
+    def _member_changed(self, entry: QueuedPod, before: Pod, now: float) -> None:
+        gang = None if entry.unit is None else self.gang(entry.unit)
+        if gang is None or entry.pod.uid not in gang.members:
+            return
+        if gang.pod.uid == entry.pod.uid:
+            gang.pod = entry.pod
+        differs = _differs(before, entry.pod)
+        if gang.place is Place.GATED or (gang.place is Place.UNSCHEDULABLE and differs):
+            self._wake(gang, now)
+        elif gang.place is Place.ACTIVE and differs:
+            self._push_active(gang)
+
     # --- inside ---
+
+    def _move(self, entry: QueuedPod, place: Place) -> None:
+        entry.place = place
+        if isinstance(entry, QueuedGang):
+            for member in entry.members.values():
+                member.place = place
 
     def _enter(self, entry: QueuedPod, now: float) -> None:
         """To where a pod belongs that may be tried."""
-        gate = self.gate(entry.pod)
+        gate = self.gate(entry, now)
         if gate is not None:
             self._hold(entry, gate)
         elif entry.backoff_until_s > now and not entry.skip_backoff:
@@ -247,11 +383,11 @@ class SchedulingQueue:
             self._push_active(entry)
 
     def _hold(self, entry: QueuedPod, gate: str) -> None:
-        entry.place = Place.GATED
+        self._move(entry, Place.GATED)
         entry.ticket = 0
         entry.rejected_by = frozenset({gate})
-        self._gated[entry.pod.uid] = entry
-        self._by_plugin.setdefault(gate, {})[entry.pod.uid] = entry
+        self._gated[entry.uid] = entry
+        self._by_plugin.setdefault(gate, {})[entry.uid] = entry
 
     def _ticket(self, entry: QueuedPod) -> int:
         self._tickets += 1
@@ -259,22 +395,22 @@ class SchedulingQueue:
         return entry.ticket
 
     def _push_active(self, entry: QueuedPod) -> None:
-        entry.place = Place.ACTIVE
-        heapq.heappush(self._active, (self.key(entry.pod, entry.since_s), self._ticket(entry), entry))
+        self._move(entry, Place.ACTIVE)
+        heapq.heappush(self._active, (self.key(entry), self._ticket(entry), entry))
 
     def _back_off(self, entry: QueuedPod) -> None:
-        entry.place = Place.BACKOFF
-        key = self.key(entry.pod, entry.since_s)
+        self._move(entry, Place.BACKOFF)
+        key = self.key(entry)
         patient = entry.failed_by_error or entry.hasty >= _HASTY_ATTEMPTS
         heap = self._after_error if patient else self._backing_off
         heapq.heappush(heap, (entry.backoff_until_s, key, self._ticket(entry), entry))
 
     def _park(self, entry: QueuedPod, now: float) -> None:
-        entry.place = Place.UNSCHEDULABLE
+        self._move(entry, Place.UNSCHEDULABLE)
         entry.ticket = 0
-        self._unschedulable[entry.pod.uid] = entry
+        self._unschedulable[entry.uid] = entry
         for name in entry.rejected_by:
-            self._by_plugin.setdefault(name, {})[entry.pod.uid] = entry
+            self._by_plugin.setdefault(name, {})[entry.uid] = entry
         if self._flush_s is None:
             self._flush_s = now + FLUSH_EVERY_S
 
@@ -283,7 +419,7 @@ class SchedulingQueue:
         self._enter(entry, now)
 
     def _unlist(self, entry: QueuedPod) -> None:
-        uid = entry.pod.uid
+        uid = entry.uid
         listed = self._gated.pop(uid, None) or self._unschedulable.pop(uid, None)
         if listed is not None:
             for name in entry.rejected_by:

@@ -11,7 +11,7 @@ from moorage.core.state import ClusterState
 class Cycle:
     """One pod, the state and the time. `memo` is for what a plugin prepares in one extension point for a later one."""
 
-    __slots__ = ("asked", "expires_s", "feasible", "memo", "now", "pod", "state", "template")
+    __slots__ = ("asked", "expires_s", "feasible", "memo", "now", "pod", "state", "template", "warnings")
 
     def __init__(self, pod: Pod, state: ClusterState, now: float) -> None:
         self.pod = pod
@@ -26,8 +26,18 @@ class Cycle:
         """The runner's: who was asked about the pod."""
         self.feasible = 0
         """Number of nodes that passed every filter, once that is known."""
+        self.warnings: tuple[tuple[str, str], ...] = ()
+        """Reasons and notes of warnings, see `warn`."""
 
     def expires(self, at_s: float) -> None:
         """Say that the answer changes at this time even if nothing else happens; the engine looks again then."""
         if self.expires_s is None or at_s < self.expires_s:
             self.expires_s = at_s
+
+    def warn(self, reason: str, note: str) -> None:
+        """Tell the user of something wrong beside the decision, as a Kubernetes event about the pod.
+
+        `reason` is one word in CamelCase. The engine tells every note once, so it names the object that it is about.
+        """
+        if (reason, note) not in self.warnings:
+            self.warnings = (*self.warnings, (reason, note))

@@ -15,6 +15,8 @@ whatever the order of the nodes.
     slack(cycle, rows) -> [(column, int64[n])]           optional with Reads.AMOUNTS: how much more may be requested
                                                          beside the pod; `filter` passes while none is negative
     post_filter(cycle, runner, diagnosis) -> Nomination | Status | None
+    post_filter_gang(cycles, runner, needed) -> GangNomination | Status | None
+                                                         optional beside post_filter: room for at least `needed` of them
     pre_score(cycle, rows) -> Status | None              SKIP leaves the plugin's score out
     score(cycle, rows) -> int64[n]                       0..100 unless `normalize` brings it there
     score_row(cycle, row) -> int                         optional fast path for one row
@@ -24,6 +26,12 @@ whatever the order of the nodes.
     pre_bind(cycle, row) -> Status | Hold | None
     bind(cycle, row) -> Command | Status                 Status SKIP: the next plugin binds
     post_bind(cycle, row) -> None
+    awaits(template, state) -> Hashable | None           optional, for `moorage extender` only: the group of pods, such as
+                                                         the controller's uid, whose places decide about such a pod just
+                                                         now; None while they do not matter to it
+
+kube-scheduler does not tell an extender where a pod goes, and asks about the next one before the last is bound. While a
+pod of the same group is on its way, the extender waits for it, a second at most, before it asks Filter.
 
 A plugin whose answers are kept (`reads` is not CLUSTER) is asked PreFilter and PreScore once per class of equal pods:
 what they return must follow from `sign`, and `filter` and `score` must not rely on what they left in `cycle.memo`.

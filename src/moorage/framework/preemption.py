@@ -2,7 +2,11 @@
 
 On each node all pods of lower priority are thought away. If the pod fits then, they are let back in one by one as long
 as it still fits: first those whose eviction would break a disruption budget, then the others, the most important ones
-first. Who stays out is a victim. Among the nodes the order of `_rank` decides, and equal ones by the smallest hash.
+first. Who stays out is a victim. Among the nodes the order of `ranks_of` decides, and equal ones by the smallest hash.
+
+Victims may take other members of their gangs along, wherever those stand. These companions count like victims: they
+must be less important than the pod, they make a node worse, and where there are any, the choice is proven with all of
+them away (`reprieve`) before it is made. Where no gang runs, none of this is looked at.
 
 Two ways lead to the same answer. Where the filters look at nothing but amounts, all nodes are searched together with
 arrays. Otherwise each node is tried inside a statement with every filter asked again; that is slow, so those nodes are
@@ -12,27 +16,29 @@ taken in the order that amounts alone suggest, and the search ends when enough c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
 
-from moorage.core.arrays import Floats, Ints, Mask, Rows
+from moorage.core.arrays import Hashes, Ints, Mask, Rows
 from moorage.core.commands import PodRef, Victims
 from moorage.core.hashing import pod_hash, tie_hashes
 from moorage.core.state import ClusterState, PodRecord
-from moorage.core.victims import Slots, VictimTable
+from moorage.core.victims import RankOf, VictimTable, breaking, importance
 from moorage.framework.cycle import Cycle
-from moorage.framework.reasons import node_reasons
+from moorage.framework.ground import LIFT, Account, Ground, Ranks, possible_columns, ranks_of, who_goes
+from moorage.framework.reasons import available, node_reasons
+from moorage.framework.reprieve import Away, Guest, Reprieve, companions_of
 from moorage.framework.runner import Judgement, Runner
-from moorage.framework.status import Nomination
+from moorage.framework.status import Code, Nomination
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
 ALL_CANDIDATES = "all preemption candidates"
 """Key of `cycle.memo`: there if somebody else will choose among the candidates."""
-_LIFT = 1 << 31
-"""Added to each priority in the sum, so that two victims are never better than one for being negative."""
 
 
 class Candidate(NamedTuple):
@@ -41,7 +47,24 @@ class Candidate(NamedTuple):
     row: int
     victims: tuple[PodRecord, ...]
     violations: int
-    """How many of them break a disruption budget."""
+    """How many of them break a disruption budget, companions included."""
+    companions: tuple[PodRecord, ...] = ()
+    """Who has to go along with them, on this node or others."""
+
+
+class Rules(NamedTuple):
+    """Whom a search may evict."""
+
+    priority: int
+    """Only pods of lower rank."""
+    strict: bool = False
+    """Nobody whose eviction breaks a disruption budget."""
+    spent: Ints | None = None
+    """What each budget has lost already beyond what it says, by its number."""
+
+
+Key = tuple[int, int, int, int, float]
+"""What decides between candidates: see `ground.ranks_of`."""
 
 
 @dataclass(slots=True)
@@ -56,108 +79,109 @@ class Found:
     """Rows that were rejected although the pod fits there with nobody gone: an extender did that."""
 
 
-@dataclass(slots=True)
-class _Field:
-    """The rows of a search, n of them, with their pods of lower priority."""
-
-    rows: Rows
-    priority: Slots
-    start: Floats
-    """Shape (slots, n), like `priority` and the masks."""
-    lower: Mask
-    violating: Mask | None
-
-    def only(self, keep: Mask) -> _Field:
-        """Some of the rows."""
-        if keep.all():
-            return self
-        violating = None if self.violating is None else self.violating[:, keep]
-        return _Field(self.rows[keep], self.priority[:, keep], self.start[:, keep], self.lower[:, keep], violating)
-
-
-class _Account(NamedTuple):
-    """One resource: what each pod holds, the same summed up from the first slot on, and what is left without them."""
-
-    taken: Slots
-    summed: Slots
-    """Shape (slots, n), pods of lower priority only."""
-    slack: Ints
-    """Shape (n,); negative where the pod does not even fit then."""
-
-    def only(self, keep: Mask) -> _Account:
-        """Some of the rows."""
-        return _Account(self.taken[:, keep], self.summed[:, keep], self.slack[keep])
-
-
 class VictimSearch:
     """One search for one pod. `enough` says how many candidates the slow way looks for."""
 
-    def __init__(self, cycle: Cycle, runner: Runner, table: VictimTable, enough: int) -> None:
+    def __init__(
+        self, cycle: Cycle, runner: Runner, table: VictimTable, enough: int, rules: Rules | None = None
+    ) -> None:
         self._cycle = cycle
         self._runner = runner
         self._table = table
         self._enough = enough
+        self._rules = rules or Rules(cycle.template.priority)
+        self._protects = False
+        """Whether budgets protect somebody from this search altogether."""
         self._found = Found()
 
     def search(self, rows: Rows, skipped: frozenset[str] | None) -> Found:
-        """Look at these rows; `skipped` are the plugins whose Filter is left out for the pod, None if unknown."""
-        ground = self._ground(rows)
+        """Look at these rows; `skipped` are the plugins whose Filter is left out for the pod, None if unknown.
+
+        Who is protected depends on whom the budgets are spent on. With strict ones that is first tried with the least
+        important pods, then with the most important ones, of which fewer may be enough.
+        """
+        self._search(rows, skipped, least_first=self._rules.strict)
+        if self._found.best is None and self._protects:
+            self._found = Found()
+            self._search(rows, skipped, least_first=False)
+        return self._found
+
+    def _search(self, rows: Rows, skipped: frozenset[str] | None, *, least_first: bool) -> None:
+        ground = self._ground(rows, least_first=least_first)
         without = len(rows) - len(ground.rows)
         if without:
             self._found.reasons[NO_VICTIMS] += without
         if not len(ground.rows):
-            return self._found
+            return
         slack, complete = self._runner.slack(self._cycle, ground.rows, skipped or frozenset())
         ledger = {column: self._account(column, ground, left) for column, left in slack.items()}
         if complete and skipped is not None:
             self._search_amounts(ground, ledger)
         else:
             self._search_rows(ground, ledger)
-        return self._found
 
-    def _ground(self, rows: Rows) -> _Field:
-        """The rows that have pods of lower priority."""
-        table, state = self._table, self._cycle.state
-        priority = table.priority[:, : state.height] if len(rows) == state.height else table.priority[:, rows]
-        lower = priority < self._cycle.template.priority
+    def _ground(self, rows: Rows, *, least_first: bool) -> Ground:
+        """The rows that have pods of lower rank."""
+        table, height = self._table, self._cycle.state.height
+        here: slice | Rows = slice(height) if len(rows) == height else rows
+        rank = table.rank[:, here]
+        lower = rank < self._rules.priority
+        if self._cycle.template.gang is not None:
+            self._spare_own_gang(rows, lower)
         used = np.flatnonzero(lower.any(axis=1))
         depth = int(used[-1]) + 1 if len(used) else 0
-        lower = lower[:depth]
-        start = table.start[:depth, : state.height] if len(rows) == state.height else table.start[:depth, rows]
-        whole = _Field(rows, priority[:depth], start, lower, None)
+        lower, rank = lower[:depth], rank[:depth]
+        priority = rank if table.rank is table.priority else table.priority[:depth, here]
+        whole = Ground(rows, priority, rank, table.start[:depth, here], lower, None)
         has_some: Mask = np.any(lower, axis=0)
         ground = whole.only(has_some)
-        ground.violating = table.violating(ground.rows, ground.lower)
-        return ground
+        violating = table.violating(ground.rows, ground.lower, spent=self._rules.spent, least_first=least_first)
+        if violating is None or not self._rules.strict:
+            ground.violating = violating
+            return ground
+        self._protects = True
+        ground.lower = ground.lower & ~violating
+        return ground.only(np.any(ground.lower, axis=0))
 
-    def _account(self, column: int, ground: _Field, left: Ints) -> _Account:
+    def _spare_own_gang(self, rows: Rows, lower: Mask) -> None:
+        """A gang makes no room for itself at its own expense."""
+        key = self._cycle.template.gang
+        for record in () if key is None else self._cycle.state.gangs.standing(key).values():
+            column = int(np.searchsorted(rows, record.row))
+            if column < len(rows) and rows[column] == record.row:
+                lower[self._table.records[record.row].index(record), column] = False
+
+    def _account(self, column: int, ground: Ground, left: Ints) -> Account:
         """One resource, as long as all pods of lower priority are away; `left` is what it has left with them."""
         amounts = self._table.amounts[column, : len(ground.lower)]
         height = self._cycle.state.height
         taken = amounts[:, :height] if len(ground.rows) == height else amounts[:, ground.rows]
         summed = np.cumsum(taken * ground.lower, axis=0)
-        return _Account(taken, summed, left + summed[-1])
+        return Account(taken, summed, left + summed[-1])
 
     # --- all rows at once ---
 
-    def _search_amounts(self, ground: _Field, ledger: dict[int, _Account]) -> None:
-        keep = self._runner.node_mask(self._cycle, ground.rows) & _possible(ground, ledger)
+    def _search_amounts(self, ground: Ground, ledger: dict[int, Account]) -> None:
+        keep = self._runner.node_mask(self._cycle, ground.rows) & possible_columns(ground, ledger)
         if keep.any():
             here, kept = ground, list(ledger.values())
             if not keep.all():
                 here, kept = ground.only(keep), [account.only(keep) for account in kept]
-            self._choose(here, _reprieve(here, kept))
+            self._choose(here, who_goes(here, kept))
         if self._found.best is None:
             freed = {column: account.summed[-1] for column, account in ledger.items()}
             with self._cycle.state.amounts_shifted(ground.rows, freed, -1):
                 self._note(self._runner.judge(self._cycle, ground.rows))
 
-    def _choose(self, ground: _Field, victims: Mask) -> None:
-        ranks = _rank(ground, victims)
+    def _choose(self, ground: Ground, victims: Mask) -> None:
+        ranks = ranks_of(ground, victims)
         has_some: Mask = np.any(victims, axis=0)
         if not has_some.all():
             self._found.needless.extend(map(int, ground.rows[~has_some]))
         best = np.flatnonzero(has_some)
+        if self._cycle.state.gangs:
+            self._settle(self._offers(ground, victims, ranks, best))
+            return
         if ALL_CANDIDATES in self._cycle.memo:
             order = best[
                 np.lexsort((self._cycle.state.node_hashes[ground.rows[best]], *(r[best] for r in ranks[::-1])))
@@ -172,21 +196,90 @@ class VictimSearch:
             best = best[values == values.min()]
         if not len(best):
             return
-        column = int(best[_first_by_hash(self._cycle, ground.rows[best])])
+        column = int(best[_hashes(self._cycle, ground.rows[best]).argmin()])
         self._found.best = self._candidate(ground, victims, ranks[0], column)
 
-    def _candidate(self, ground: _Field, victims: Mask, violations: Ints, column: int) -> Candidate:
+    def _offers(self, ground: Ground, victims: Mask, ranks: Ranks, columns: Rows) -> Iterator[tuple[Key, Candidate]]:
+        """These columns as candidates without companions, best first, each with its key."""
+        hashes = _hashes(self._cycle, ground.rows[columns])
+        for column in map(int, columns[np.lexsort((hashes, *(rank[columns] for rank in ranks[::-1])))]):
+            broken, top, total, count, start = (rank[column] for rank in ranks)
+            key = (int(broken), int(top), int(total), int(count), float(start))
+            yield key, self._candidate(ground, victims, ranks[0], column)
+
+    def _candidate(self, ground: Ground, victims: Mask, violations: Ints, column: int) -> Candidate:
         row = int(ground.rows[column])
         records = self._table.records[row]
         gone = tuple(records[slot] for slot in np.flatnonzero(victims[:, column]))
         return Candidate(row, gone, int(violations[column]))
 
+    # --- companions ---
+
+    def _settle(self, offers: Iterable[tuple[Key, Candidate]]) -> None:
+        """Take the best candidate with companions counted.
+
+        Companions only make a candidate worse, so nothing that comes later is better than the next one's key.
+        """
+        waiting: list[tuple[Key, int, Candidate]] = []
+        to_be_named = ALL_CANDIDATES in self._cycle.memo
+        for index, (key, alone) in enumerate(offers):
+            if not to_be_named and self._take_first(waiting, key):
+                return
+            candidate = self._accompanied(alone)
+            if candidate is None:
+                self._found.reasons[NO_VICTIMS] += 1
+            else:
+                heappush(waiting, (_key(candidate, self._table.rank_of), index, candidate))
+        if to_be_named:
+            self._found.candidates = [candidate for _, _, candidate in sorted(waiting)[: self._enough]]
+        self._take_first(waiting)
+
+    def _take_first(self, waiting: list[tuple[Key, int, Candidate]], least: Key | None = None) -> bool:
+        """Take the best one that is proven; with `least` only of those that are at least as good as that."""
+        while waiting and (least is None or waiting[0][0] <= least):
+            self._found.best = self._proven(heappop(waiting)[2])
+            if self._found.best is not None:
+                return True
+        return False
+
+    def _accompanied(self, alone: Candidate) -> Candidate | None:
+        """The candidate with its companions; None if one of them must not go."""
+        companions = companions_of(self._cycle.state, alone.victims)
+        if not companions:
+            return alone
+        rules, table = self._rules, self._table
+        if any(table.rank_of(record) >= rules.priority for record in companions):
+            return None
+        broken = breaking((*alone.victims, *companions), table.budgets, rules.spent)
+        if broken and rules.strict:
+            return None
+        more = sum(record.pod.uid in broken for record in companions)
+        return Candidate(alone.row, alone.victims, alone.violations + more, companions)
+
+    def _proven(self, candidate: Candidate) -> Candidate | None:
+        """The candidate without victims that companions make needless; None if the pod does not fit after all."""
+        if not candidate.companions:
+            return candidate
+        cycle, row = self._cycle, candidate.row
+        with cycle.state.statement():
+            away = Away(cycle.state)
+            away.remove((*candidate.victims, *candidate.companions))
+            broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
+            cycle.state.assume(cycle.pod, row)
+            gone = Reprieve(self._runner, away, (Guest(cycle, row),)).victims(broken)
+        if not gone:
+            self._found.reasons[NO_VICTIMS] += 1
+            return None
+        victims = tuple(record for record in gone if record.row == row)
+        companions = tuple(record for record in gone if record.row != row)
+        return Candidate(row, victims, sum(record.pod.uid in broken for record in gone), companions)
+
     # --- row by row ---
 
-    def _search_rows(self, ground: _Field, ledger: dict[int, _Account]) -> None:
+    def _search_rows(self, ground: Ground, ledger: dict[int, Account]) -> None:
         """Try rows in the order that amounts suggest; where even those say no only if there is no candidate."""
-        possible = _possible(ground, ledger)
-        ranks = _rank(ground, _reprieve(ground, list(ledger.values())))
+        possible = possible_columns(ground, ledger)
+        ranks = ranks_of(ground, who_goes(ground, list(ledger.values())))
         hashes = self._cycle.state.node_hashes[ground.rows]
         order = np.lexsort((hashes, *reversed(ranks[:4]), ~possible))
         candidates: list[Candidate] = []
@@ -200,19 +293,21 @@ class VictimSearch:
                 clean += not candidate.violations
                 if clean and len(candidates) >= self._enough:
                     break
-        if candidates:
-            self._found.best = best_of(self._cycle, candidates)
-            if ALL_CANDIDATES in self._cycle.memo:
-                self._found.candidates = sorted(candidates, key=_key)[: self._enough]
+        if candidates and ALL_CANDIDATES in self._cycle.memo:
+            self._found.candidates = sorted(candidates, key=_key)[: self._enough]
+        while candidates and self._found.best is None:
+            best = best_of(self._cycle, candidates, self._table.rank_of)
+            candidates.remove(best)
+            self._found.best = self._proven(best)
 
-    def _try(self, ground: _Field, column: int) -> Candidate | None:
+    def _try(self, ground: Ground, column: int) -> Candidate | None:
         """One row, inside a statement."""
         state, row = self._cycle.state, int(ground.rows[column])
         here = ground.rows[column : column + 1]
         records = self._table.records[row]
         slots = [int(slot) for slot in np.flatnonzero(ground.lower[:, column])]
         broken = ground.violating
-        breaking = {slot for slot in slots if broken is not None and broken[slot, column]}
+        protected = {slot for slot in slots if broken is not None and broken[slot, column]}
         victims: list[int] = []
         with state.statement():
             for slot in slots:
@@ -221,7 +316,7 @@ class VictimSearch:
             if not len(judgement.passed):
                 self._note(judgement)
                 return None
-            for slot in sorted(slots, key=lambda slot: (slot not in breaking, slot)):
+            for slot in sorted(slots, key=lambda slot: (slot not in protected, slot)):
                 pod = records[slot].pod
                 state.assume(pod, row)
                 if not self._runner.fits(self._cycle, row):
@@ -231,7 +326,10 @@ class VictimSearch:
             self._found.needless.append(row)
             return None
         gone = tuple(records[slot] for slot in sorted(victims))
-        return Candidate(row, gone, sum(slot in breaking for slot in victims))
+        candidate = self._accompanied(Candidate(row, gone, sum(slot in protected for slot in victims)))
+        if candidate is None:
+            self._found.reasons[NO_VICTIMS] += 1
+        return candidate
 
     def _note(self, judgement: Judgement) -> None:
         if judgement.refusal is not None:
@@ -240,18 +338,30 @@ class VictimSearch:
             self._found.reasons.update(node_reasons(judgement))
 
 
-def _possible(ground: _Field, ledger: dict[int, _Account]) -> Mask:
-    """Where the amounts suffice with all pods of lower priority away, bool[n]."""
-    possible: Mask = np.ones(len(ground.rows), dtype=np.bool_)
-    for account in ledger.values():
-        possible &= account.slack >= 0
-    return possible
+def potential_rows(state: ClusterState, judgement: Judgement) -> Rows:
+    """Rows on which evictions could help."""
+    if judgement.refusal is None:
+        return judgement.resolvable_rows()
+    if judgement.refusal.code is Code.UNSCHEDULABLE:
+        return state.rows()
+    return np.zeros(0, dtype=np.intp)
+
+
+def no_candidate(state: ClusterState, looked_at: int, reasons: Counter[str]) -> str:
+    """The sentence that says why evictions help on none of the nodes, of which so many were looked at."""
+    counts = Counter(reasons)
+    hopeless = state.node_count - looked_at
+    if hopeless:
+        counts[NOT_HELPFUL] += hopeless
+    return available(state.node_count, counts)
 
 
 def nomination_of(state: ClusterState, best: Candidate, candidates: Sequence[Candidate] = ()) -> Nomination:
     """What it means to take a candidate; the others are named for whoever is to choose among them."""
     node = state.node(best.row).name
-    uids = tuple(record.pod.uid for record in reversed(best.victims))
+    best = _in_company(state, best)
+    gone = sorted((*best.victims, *best.companions), key=importance) if best.companions else best.victims
+    uids = tuple(record.pod.uid for record in reversed(gone))
     message = f"preemption: found a potential placement for pod on node {node}, preempting {len(uids)} victims"
     return Nomination(node, uids, message, tuple(_offer(state, candidate) for candidate in candidates))
 
@@ -262,71 +372,40 @@ def _offer(state: ClusterState, candidate: Candidate) -> Victims:
     return Victims(state.node(candidate.row).name, refs, candidate.violations)
 
 
-def best_of(cycle: Cycle, candidates: Sequence[Candidate]) -> Candidate:
+def _priority(record: PodRecord) -> int:
+    return record.pod.template.priority
+
+
+def _in_company(state: ClusterState, candidate: Candidate) -> Candidate:
+    """The candidate with companions, if it has any; for those that somebody else made."""
+    return candidate._replace(companions=candidate.companions or companions_of(state, candidate.victims))
+
+
+def best_of(cycle: Cycle, candidates: Sequence[Candidate], rank_of: RankOf = _priority) -> Candidate:
     """The candidate to take, of at least one; each has victims."""
-    keys = [_key(candidate) for candidate in candidates]
+    if cycle.state.gangs:
+        candidates = [
+            each._replace(companions=each.companions or companions_of(cycle.state, each.victims)) for each in candidates
+        ]
+    keys = [_key(candidate, rank_of) for candidate in candidates]
     best = [candidate for candidate, key in zip(candidates, keys, strict=True) if key == min(keys)]
-    return best[_first_by_hash(cycle, np.array([candidate.row for candidate in best], dtype=np.intp))]
+    rows = np.array([candidate.row for candidate in best], dtype=np.intp)
+    return best[int(_hashes(cycle, rows).argmin())]
 
 
-def _first_by_hash(cycle: Cycle, rows: Rows) -> int:
-    """The index of the row that wins a tie."""
+def _hashes(cycle: Cycle, rows: Rows) -> Hashes:
+    """What tells equal rows apart: the smallest wins."""
     state = cycle.state
     hashes = state.node_hashes[rows]
-    return int(tie_hashes(pod_hash(state.seed, cycle.pod.key), hashes, np.empty_like(hashes)).argmin())
+    return tie_hashes(pod_hash(state.seed, cycle.pod.key), hashes, np.empty_like(hashes))
 
 
-def _reprieve(ground: _Field, ledger: Sequence[_Account]) -> Mask:
-    """Who has to go, bool[slots, n], where only amounts count."""
-    lefts = [account.slack.copy() for account in ledger]
-    victims: Mask = ground.lower.copy()
-    rounds = [ground.lower] if ground.violating is None else [ground.violating, ground.lower & ~ground.violating]
-    begin = 0
-    if ground.violating is None and ledger:
-        begin = _all_fit(ledger)
-        victims[:begin] = False
-        if begin:
-            lefts = [account.slack - account.summed[begin - 1] for account in ledger]
-    for wanting in rounds:
-        for slot in begin + np.flatnonzero(wanting[begin:].any(axis=1)):
-            fits = wanting[slot].copy()
-            for account, left in zip(ledger, lefts, strict=True):
-                fits &= left >= account.taken[slot]
-            for account, left in zip(ledger, lefts, strict=True):
-                np.subtract(left, account.taken[slot] * fits, out=left)
-            victims[slot] ^= fits
-    return victims
-
-
-def _all_fit(ledger: Sequence[_Account]) -> int:
-    """The number of slots that can be let back in everywhere: no row runs short before."""
-    short = np.zeros(len(ledger[0].summed), dtype=np.bool_)
-    for account in ledger:
-        short |= (account.summed > account.slack).any(axis=1)
-    return int(short.argmax()) if short.any() else len(short)
-
-
-def _rank(ground: _Field, victims: Mask) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-    """What decides between nodes, each shape (n,), smaller is better, the first one first.
-
-    Broken budgets, highest priority, sum of priorities, number of victims, and the start of the earliest victim of
-    highest priority, negated: a later one is better. Columns without victims mean nothing.
-    """
-    first = victims.argmax(axis=0)
-    columns = np.arange(victims.shape[1])
-    count = victims.sum(axis=0, dtype=np.int64)
-    violations = np.zeros(len(columns), dtype=np.int64)
-    if ground.violating is not None:
-        violations = (victims & ground.violating).sum(axis=0, dtype=np.int64)
-    total = (ground.priority * victims).sum(axis=0) + count * _LIFT
-    return violations, ground.priority[first, columns], total, count, -ground.start[first, columns]
-
-
-def _key(candidate: Candidate) -> tuple[int, int, int, int, float]:
-    """The same for one candidate."""
-    pods = [record.pod for record in candidate.victims]
-    priorities = [pod.template.priority for pod in pods]
-    top = max(priorities)
-    starts = [pod.started_s for pod in pods if pod.template.priority == top]
+def _key(candidate: Candidate, rank_of: RankOf = _priority) -> Key:
+    """The same for one candidate, companions counted."""
+    records = (*candidate.victims, *candidate.companions)
+    ranks = [rank_of(record) for record in records]
+    top = max(ranks)
+    starts = [record.pod.started_s for record, rank in zip(records, ranks, strict=True) if rank == top]
     earliest = min((start for start in starts if start is not None), default=np.inf)
-    return candidate.violations, top, sum(priorities) + len(pods) * _LIFT, len(pods), -earliest
+    total = sum(map(_priority, records)) + len(records) * LIFT
+    return candidate.violations, top, total, len(records), -earliest

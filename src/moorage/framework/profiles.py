@@ -9,6 +9,8 @@ The rules are kube-scheduler's:
 - At a point, first come its own entries that multiPoint has too (in the point's order), then the rest of multiPoint,
   then the point's other entries.
 - A weight at `score` wins over one in multiPoint; 0 stands for 1.
+
+Unlike there, a plugin may have no extension point at all; it is enabled in multiPoint like any other.
 """
 
 from __future__ import annotations
@@ -44,6 +46,8 @@ class Resolution:
     weights: Mapping[str, int]
     missing: tuple[str, ...]
     """Default plugins that this profile would run if the registry had them."""
+    pointless: tuple[str, ...] = ()
+    """Plugins of multiPoint that have no extension point: whoever needs them finds them by what else they can do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,8 @@ class Profile:
     by_point: Mapping[Point, tuple[Plugin, ...]]
     weights: Mapping[str, int]
     """Of every plugin at Score, by name; at least 1."""
+    pointless: tuple[Plugin, ...] = ()
+    """The plugins that have no extension point."""
 
     def at(self, point: Point) -> tuple[Any, ...]:
         """The plugins of a point, in the order in which they run."""
@@ -79,8 +85,13 @@ class Profile:
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
-        """Every plugin of the profile once, in the order in which it first appears."""
-        return tuple({plugin.name: plugin for point in Point for plugin in self.at(point)}.values())
+        """Every plugin of the profile once, in the order in which it first appears; those without a point come last."""
+        by_name = {plugin.name: plugin for point in Point for plugin in self.at(point)}
+        return (*by_name.values(), *self.pointless)
+
+    def having(self, method: str) -> tuple[Any, ...]:
+        """The plugins that have a method which is no extension point, such as `priority_of`."""
+        return tuple(plugin for plugin in self.plugins if hasattr(plugin, method))
 
 
 def resolve(profile: ProfileConfiguration, registry: Registry) -> Resolution:
@@ -90,7 +101,8 @@ def resolve(profile: ProfileConfiguration, registry: Registry) -> Resolution:
     names = {point: _order(point, profile.points.get(point, _EMPTY), known, registry) for point in Point}
     score_entries = (*profile.points.get(Point.SCORE, _EMPTY).enabled, *known)
     missing = tuple(e.name for e in everywhere if e.name not in registry and e not in profile.multi_point.enabled)
-    return Resolution(FrozenDict(names), FrozenDict(_weights(score_entries, registry)), missing)
+    pointless = tuple(entry.name for entry in known if not _points(registry, entry.name))
+    return Resolution(FrozenDict(names), FrozenDict(_weights(score_entries, registry)), missing, pointless)
 
 
 def shortcomings(resolution: Resolution) -> tuple[Shortcoming, ...]:
@@ -114,13 +126,14 @@ def build_profile(profile: ProfileConfiguration, registry: Registry) -> Profile:
     for shortcoming in shortcomings(resolution):
         raise ProfileError(f"profile {profile.scheduler_name}: {shortcoming.point}: {shortcoming.message}")
     built: dict[str, Plugin] = {}
-    for names in resolution.names.values():
+    for names in (*resolution.names.values(), resolution.pointless):
         for name in names:
             if name not in built:
                 built[name] = _build(name, profile, registry)
     by_point = {point: tuple(built[name] for name in names) for point, names in resolution.names.items()}
     at_score = {name: resolution.weights[name] for name in resolution.names[Point.SCORE]}
-    return Profile(profile.scheduler_name, FrozenDict(by_point), FrozenDict(at_score))
+    pointless = tuple(built[name] for name in resolution.pointless)
+    return Profile(profile.scheduler_name, FrozenDict(by_point), FrozenDict(at_score), pointless)
 
 
 def build_profiles(configuration: Configuration, registry: Registry) -> tuple[Profile, ...]:
@@ -163,8 +176,12 @@ def _having(point: Point, entries: Iterable[Entry], registry: Registry) -> list[
 
 
 def _has(registry: Registry, name: str, point: Point) -> bool:
+    return point in _points(registry, name)
+
+
+def _points(registry: Registry, name: str) -> frozenset[Point]:
     cls = registry.get(name)
-    return cls is not None and point in cls.points()
+    return frozenset() if cls is None else cls.points()
 
 
 def _build(name: str, profile: ProfileConfiguration, registry: Registry) -> Plugin:

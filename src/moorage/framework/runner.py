@@ -80,6 +80,8 @@ class Runner:
         self.profile = profile
         self.pre_enqueue_plugins = profile.at(Point.PRE_ENQUEUE)
         self.bind_plugins = profile.at(Point.BIND)
+        self.priorities = next(iter(profile.having("priority_of")), None)
+        """The plugin that says which priority counts."""
         self._state = state
         self._promises = Promises(state)
         self._scorers = make_scorers(profile)

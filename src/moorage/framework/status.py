@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -106,3 +106,15 @@ class Nomination:
     """Tail of the FailedScheduling message, starting with `preemption: `."""
     candidates: tuple[Victims, ...] = ()
     """What else it could have been, best first and with what it is; only where the cycle asks for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangNomination:
+    """What PostFilter returns for a gang when it made room: a node for each of the members that were asked about."""
+
+    nodes: Mapping[str, str]
+    """Member's uid -> node. Members that are not named here stay without one."""
+    victims: tuple[str, ...] = ()
+    """uids of the pods to evict, most important last."""
+    message: str = ""
+    """Tail of the FailedScheduling message, starting with `preemption: `."""

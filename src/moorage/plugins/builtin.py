@@ -1,11 +1,13 @@
-"""The plugins that Moorage brings along, in kube-scheduler's default order: the one table that names them all."""
+"""The plugins that Moorage brings along, the default ones first and in their order: the one table that names them."""
 
 from __future__ import annotations
 
 from moorage.framework.plugin import Plugin
+from moorage.plugins.controller_spread import ControllerSpread
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.image_locality import ImageLocality
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
 from moorage.plugins.node_affinity import NodeAffinity
@@ -16,9 +18,13 @@ from moorage.plugins.node_resources_balanced_allocation import NodeResourcesBala
 from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.node_unschedulable import NodeUnschedulable
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
+from moorage.plugins.one_pod_per_node import OnePodPerNode
+from moorage.plugins.plan_sort import PlanSort
 from moorage.plugins.pod_topology_spread import PodTopologySpread
+from moorage.plugins.priority_annotation import PriorityAnnotation
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.plugins.spot_placement import SpotPlacement
 from moorage.plugins.taint_toleration import TaintToleration
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.plugins.volume_restrictions import VolumeRestrictions
@@ -45,4 +51,10 @@ BUILTIN: tuple[type[Plugin], ...] = (
     ImageLocality,
     DefaultBinder,
     NodeDeclaredFeatures,
+    GangScheduling,
+    OnePodPerNode,
+    PlanSort,
+    PriorityAnnotation,
+    ControllerSpread,
+    SpotPlacement,
 )

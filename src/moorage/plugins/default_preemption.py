@@ -1,4 +1,4 @@
-"""DefaultPreemption: a pod that fits nowhere may take the place of pods of lower priority.
+"""DefaultPreemption: a pod or a gang that fits nowhere may take the place of pods of lower priority.
 
 PostFilter searches the nodes that were rejected for reasons which removing pods can change (`framework.preemption`)
 and nominates the best one. The engine evicts the victims; until their deletion is answered, PreEnqueue holds the pod.
@@ -6,45 +6,61 @@ and nominates the best one. The engine evicts the victims; until their deletion 
 `minCandidateNodesPercentage` and `minCandidateNodesAbsolute` bound the search as in kube-scheduler only where filters
 have to be asked node by node. Where amounts decide, all nodes are compared, since that is cheap; and nothing is drawn
 at random: same input, same victims.
+
+Beyond kube-scheduler: `pdbPolicy: Strict` evicts nobody whose eviction breaks a disruption budget, and at most
+`maxEvictionsPerMinute` pods are evicted in any minute, and `maxEvictionsPerOwnerPerMinute` of one controller. Who would
+exceed that waits until the minute has passed. 0 means no limit; the defaults are far above what a sound cluster needs.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from typing import Annotated, ClassVar, Self
+from collections.abc import Iterable, Sequence
+from math import ceil
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from moorage.core.arrays import Rows
+from moorage.core.budget_debts import BudgetDebts
+from moorage.core.eviction_rate import EvictionRate, Refusal, owner_of
 from moorage.core.evictions import Evictions
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState, PodRecord
-from moorage.core.victims import VictimTable
+from moorage.core.victims import RankOf, VictimTable, staying
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
+from moorage.framework.gang_preemption import GangFound, GangSearch
 from moorage.framework.plugin import Plugin, Reads
-from moorage.framework.preemption import Found, VictimSearch, nomination_of
-from moorage.framework.reasons import available
+from moorage.framework.preemption import Found, Rules, VictimSearch, no_candidate, nomination_of, potential_rows
 from moorage.framework.runner import Judgement, Runner
-from moorage.framework.status import Code, Nomination, Status, unresolvable, unschedulable
+from moorage.framework.status import Code, GangNomination, Nomination, Status, unresolvable, unschedulable
 
 BUDGETS = "PodDisruptionBudget"
 NEVER = "Never"
+STRICT = "Strict"
 
-_NOT_HELPFUL = "Preemption is not helpful for scheduling"
 _BY_POLICY = "preemption: not eligible due to preemptionPolicy=Never."
 _BY_TERMINATING = "preemption: not eligible due to a terminating pod on the nominated node."
 _HELD = "waiting for the preemption for this pod to be finished"
+_GUARDED = "PreemptionHeldBack"
+"""Reason of the event that tells of the guard."""
+_MOST = 2**31 - 1
 
 
 class DefaultPreemptionArgs(PluginArgs):
-    """How many candidates a search node by node must find before it may end, as a share of the nodes and at least."""
+    """How far a search goes, whom it spares, and how many evictions are too many; see the module's docstring.
+
+    The first two say how many candidates a search node by node must find before it may end, as a share of the nodes and
+    at least.
+    """
 
     min_candidate_nodes_percentage: Annotated[int, Field(ge=0, le=100)] = 10
-    min_candidate_nodes_absolute: Annotated[int, Field(ge=0, le=2**31 - 1)] = 100
+    min_candidate_nodes_absolute: Annotated[int, Field(ge=0, le=_MOST)] = 100
+    pdb_policy: Literal["BestEffort", "Strict"] = "BestEffort"
+    max_evictions_per_minute: Annotated[int, Field(ge=0, le=_MOST)] = 10_000
+    max_evictions_per_owner_per_minute: Annotated[int, Field(ge=0, le=_MOST)] = 1_000
 
     @model_validator(mode="after")
     def _not_both_zero(self) -> Self:
@@ -69,66 +85,160 @@ class DefaultPreemption(Plugin):
 
     def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:
         self.args: DefaultPreemptionArgs = args or DefaultPreemptionArgs()
+        self.rank_of: RankOf | None = None
+        """Who may be evicted by whom, if not priorities decide; set by whoever knows better."""
+        self.guarded = 0
+        """How often the guard against too many evictions held somebody back."""
         self._table: VictimTable | None = None
         self._evictions: Evictions | None = None
+        self._rate = EvictionRate(self.args.max_evictions_per_minute, self.args.max_evictions_per_owner_per_minute)
+        self._debts = BudgetDebts()
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """Hold a preemptor until the deletion of its victims was answered."""
         held = self._evictions is not None and self._evictions.holds(pod.uid)
         return unresolvable(_HELD) if held else None
 
+    # --- one pod ---
+
     def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Nomination | Status:
         """Nominate the best node with its victims, or say why there is none."""
         self._evictions = cycle.state.evictions
-        refused = _not_eligible(cycle, judgement)
+        refused = self._not_eligible(cycle, judgement)
         if refused is not None:
             return unschedulable(refused)
-        rows = _potential_rows(cycle.state, judgement)
+        rows = potential_rows(cycle.state, judgement)
         found = self._search(cycle, runner, rows, judgement)
         if found.best is None and found.needless:
             return Status(Code.ERROR, (_needless(cycle.state, found.needless),))
         if found.best is None:
-            return Nomination(None, message=_no_candidate(cycle.state, len(rows), found.reasons))
-        return nomination_of(cycle.state, found.best, found.candidates)
+            return Nomination(None, message=f"preemption: {no_candidate(cycle.state, len(rows), found.reasons)}")
+        nomination = nomination_of(cycle.state, found.best, found.candidates)
+        return self._held_back((cycle,), nomination.victims) or nomination
 
     def _search(self, cycle: Cycle, runner: Runner, rows: Rows, judgement: Judgement) -> Found:
         if not len(rows):
             return Found()
-        if self._table is None or self._table.state is not cycle.state:
-            self._table = VictimTable(cycle.state)
-        self._table.refresh(cycle.state.objects.get(BUDGETS, {}))
+        table = self._fresh_table(cycle.state)
+        rules = self._rules(cycle, table, cycle.template.priority)
         skipped = None if judgement.refusal is not None else judgement.skipped
-        return VictimSearch(cycle, runner, self._table, self.args.enough(len(rows))).search(rows, skipped)
+        return VictimSearch(cycle, runner, table, self.args.enough(len(rows)), rules).search(rows, skipped)
 
+    def _fresh_table(self, state: ClusterState) -> VictimTable:
+        if self._table is None or self._table.state is not state or self._table.opinion is not self.rank_of:
+            self._table = VictimTable(state, self.rank_of)
+        self._table.refresh(state.objects.get(BUDGETS, {}))
+        return self._table
 
-def _not_eligible(cycle: Cycle, judgement: Judgement) -> str | None:
-    """Why the pod may not evict anybody now."""
-    if cycle.template.preemption_policy == NEVER:
-        return _BY_POLICY
-    state, pod = cycle.state, cycle.pod
-    nominated = state.nominations.node_of(pod.uid) or pod.nominated_node
-    row = state.row_of(nominated) if nominated else None
-    if row is None or row in judgement.unresolvable_rows():
+    def _rules(self, cycle: Cycle, table: VictimTable, priority: int) -> Rules:
+        if self.args.pdb_policy != STRICT:
+            return Rules(priority)
+        return Rules(priority, strict=True, spent=self._debts.spent(cycle.state, table.budgets, cycle.now))
+
+    # --- a gang ---
+
+    def post_filter_gang(self, cycles: Sequence[Cycle], runner: Runner, needed: int) -> GangNomination | Status:
+        """Nominate a node for every member, or for the first `needed` if there is no room for more.
+
+        A refusal with the code UNRESOLVABLE says that evictions cannot help at present, one with UNSCHEDULABLE that the
+        gang must wait for something. None of the members may stand on a node.
+        """
+        state = cycles[0].state
+        self._evictions = state.evictions
+        for cycle in cycles:
+            refused = self._not_eligible(cycle, self._judge_nominated(cycle, runner), _least_priority(cycles))
+            if refused is not None:
+                return unschedulable(refused)
+        table = self._fresh_table(state)
+        rules = self._rules(cycles[0], table, _least_priority(cycles))
+        budgets = state.objects.get(BUDGETS, {})
+        enough = self.args.enough(state.node_count)
+        found = GangSearch(cycles, runner, table, budgets, rules, enough).search(needed)
+        if not found.nodes:
+            message = f"room for {found.placed} of {needed} pods of the gang: {found.why}"
+            return unresolvable(f"preemption: {message}")
+        uids = tuple(record.pod.uid for record in reversed(found.victims))
+        return self._held_back(cycles, uids) or GangNomination(found.nodes, uids, _placements(found))
+
+    def _judge_nominated(self, cycle: Cycle, runner: Runner) -> Judgement:
+        """What the filters say about the node that a member was promised, if any."""
+        row = _nominated_row(cycle)
+        rows = np.array([] if row is None else [row], dtype=np.intp)
+        return Judgement(rows) if row is None else runner.judge(cycle, rows)
+
+    # --- who may ---
+
+    def _not_eligible(self, cycle: Cycle, judgement: Judgement, priority: int | None = None) -> str | None:
+        """Why the pod may not evict anybody now; `priority` is its own unless given."""
+        if cycle.template.preemption_policy == NEVER:
+            return _BY_POLICY
+        row = _nominated_row(cycle)
+        if row is None or row in judgement.unresolvable_rows():
+            return None
+        least = cycle.template.priority if priority is None else priority
+        if any(self._makes_room(cycle.state, record, least) for record in cycle.state.records_on(row)):
+            return _BY_TERMINATING
         return None
-    if any(_makes_room(state, record, cycle.template.priority) for record in state.records_on(row)):
-        return _BY_TERMINATING
-    return None
+
+    def _makes_room(self, state: ClusterState, record: PodRecord, priority: int) -> bool:
+        """Whether a less important pod is leaving because of a preemption."""
+        pod = record.pod
+        leaving = (pod.deleted_s is not None and pod.preempted) or state.evictions.evicting(pod.uid)
+        return leaving and (pod.template.priority if self.rank_of is None else self.rank_of(record)) < priority
+
+    # --- how many ---
+
+    def _held_back(self, cycles: Sequence[Cycle], uids: Iterable[str]) -> Status | None:
+        """Why these evictions must wait; None takes note of them, as they will be carried out."""
+        state, now = cycles[0].state, cycles[0].now
+        records = [record for uid in uids if (record := state.record(uid)) is not None and staying(state, record)]
+        owners = [owner_of(record.pod) for record in records]
+        refusal = self._rate.refusal(owners, now)
+        if refusal is None:
+            self._rate.note(owners, now)
+            if self.args.pdb_policy == STRICT and self._table is not None:
+                self._debts.note((record.pod for record in records), self._table.budgets, now)
+            return None
+        self.guarded += 1
+        note = _too_many(refusal, [record.pod for record in records])
+        cycles[0].warn(_GUARDED, note)
+        if refusal.retry_s is None:
+            return unschedulable(f"preemption: {note}.")
+        for cycle in cycles:
+            cycle.expires(refusal.retry_s)
+        return unschedulable(f"preemption: {note}; waiting for {ceil(refusal.retry_s - now)} s.")
 
 
-def _makes_room(state: ClusterState, record: PodRecord, priority: int) -> bool:
-    """Whether a less important pod is leaving because of a preemption."""
-    pod = record.pod
-    leaving = (pod.deleted_s is not None and pod.preempted) or state.evictions.evicting(pod.uid)
-    return leaving and pod.template.priority < priority
+def _nominated_row(cycle: Cycle) -> int | None:
+    """The row of the node that the pod was promised."""
+    name = cycle.state.nominations.node_of(cycle.pod.uid) or cycle.pod.nominated_node
+    return cycle.state.row_of(name) if name else None
 
 
-def _potential_rows(state: ClusterState, judgement: Judgement) -> Rows:
-    """Rows on which evictions could help."""
-    if judgement.refusal is None:
-        return judgement.resolvable_rows()
-    if judgement.refusal.code is Code.UNSCHEDULABLE:
-        return state.rows()
-    return np.zeros(0, dtype=np.intp)
+def _least_priority(cycles: Sequence[Cycle]) -> int:
+    """What counts against victims of a gang."""
+    return min(cycle.template.priority for cycle in cycles)
+
+
+def _placements(found: GangFound) -> str:
+    pods, nodes, victims = len(found.nodes), len(set(found.nodes.values())), len(found.victims)
+    return (
+        f"preemption: found a potential placement for {pods} pods of the gang on {nodes} nodes, "
+        f"preempting {victims} victims"
+    )
+
+
+def _too_many(refusal: Refusal, victims: Sequence[Pod]) -> str:
+    """Which limit would be exceeded, and by what."""
+    if refusal.owner is None:
+        whose, argument, count = "", "maxEvictionsPerMinute", len(victims)
+    else:
+        pods = [pod for pod in victims if owner_of(pod) == refusal.owner]
+        owner = pods[0].template.owner
+        name = f"pod {pods[0].key}" if owner is None else f"{owner.kind} {pods[0].namespace}/{owner.name}"
+        whose, argument, count = f" of {name}", "maxEvictionsPerOwnerPerMinute", len(pods)
+    limit = f"{argument} allows {refusal.limit} evictions{whose} within a minute"
+    return limit if refusal.retry_s is not None else f"it takes {count}, but {limit}"
 
 
 def _needless(state: ClusterState, rows: Iterable[int]) -> str:
@@ -136,11 +246,3 @@ def _needless(state: ClusterState, rows: Iterable[int]) -> str:
     lines = sorted(f'expected at least one victim pod on node "{state.node(row).name}"' for row in rows)
     text = ", ".join(lines)
     return f"preemption: [{text}]" if len(lines) > 1 else f"preemption: {text}"
-
-
-def _no_candidate(state: ClusterState, looked_at: int, reasons: Counter[str]) -> str:
-    counts = Counter(reasons)
-    hopeless = state.node_count - looked_at
-    if hopeless:
-        counts[_NOT_HELPFUL] += hopeless
-    return f"preemption: {available(state.node_count, counts)}"

@@ -35,14 +35,17 @@ def _is_integer(text: str) -> bool:
 
 
 _COUNT = _Rule(lambda text: _is_integer(text) and int(text) >= 1, "must be a whole number of at least 1")
+_AMOUNT = _Rule(lambda text: _is_integer(text) and int(text) >= 0, "must be a whole number of at least 0")
 _NUMBER = _Rule(_is_integer, f"must be a whole number of at most {_LARGEST}, in ASCII digits")
 _NAME = _Rule(lambda text: bool(text.strip()), "must not be empty; name the group or remove it")
 _DURATION = _Rule(lambda text: bool(_SECONDS.fullmatch(text)), "must be a number of seconds such as 30 or 0.5")
+_NEVER = _Rule(lambda text: text == "never", "is without effect; write never, or remove it")
 _ANYTHING = _Rule(lambda _: True, "")
 
 _OF_OWNERS: Mapping[str, _Rule] = {
     f"{PREFIX}min-hosts": _COUNT,
     "controller-spread-scheduler/min-hosts": _COUNT,
+    f"{PREFIX}on-demand-base": _AMOUNT,
     f"{PREFIX}schedule-strategy": _ANYTHING,
 }
 _OF_PODS: Mapping[str, _Rule] = {
@@ -52,6 +55,8 @@ _OF_PODS: Mapping[str, _Rule] = {
     "pod-group": _NAME,
     f"{PREFIX}pod-group-min-available": _COUNT,
     f"{PREFIX}run-seconds": _DURATION,
+    f"{PREFIX}on-demand-base": _AMOUNT,
+    f"{PREFIX}spot": _NEVER,
     f"{PREFIX}schedule-strategy": _ANYTHING,
 }
 _KNOWN = (*_OF_OWNERS, *_OF_PODS)

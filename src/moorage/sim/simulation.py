@@ -119,6 +119,8 @@ class _Run:
 
     def _carry_out(self, command: Command) -> Event | None:
         if isinstance(command, RecordEvent):
+            if (command.type, command.action) == ("Warning", "Scheduling") and command.reason != "FailedScheduling":
+                self._warnings.append(command.note)
             return None
         if isinstance(command, PatchPodStatus) and command.nominated_node is not None:
             story = self._stories.get(command.pod.uid)

@@ -10,6 +10,7 @@ import msgspec
 from moorage.core.frozen import FrozenDict
 from moorage.core.images import normalized_image
 from moorage.core.nodes import Node, NodeImage
+from moorage.core.pods import Condition
 from moorage.core.taints import Taint
 from moorage.wire.amounts import parse_amounts
 from moorage.wire.errors import MISSING, REFUSALS, FieldError, builtin_json, explain
@@ -96,6 +97,7 @@ def node_of(wire: NodeWire) -> Node:
         ),
         features=tuple(sorted(set(status.declared_features or ()))),
         ready=_is_ready(status),
+        conditions=_true_conditions(status),
         deleting=metadata.deletion_timestamp is not None,
         created_s=epoch_s(metadata.creation_timestamp) or 0.0,
         resource_version=metadata.resource_version or "",
@@ -112,3 +114,12 @@ def _allocatable(status: NodeStatusWire) -> FrozenDict[str, int]:
 def _is_ready(status: NodeStatusWire) -> bool:
     """Whether the node says that it is ready; one that says nothing counts as ready."""
     return all(condition.status == "True" for condition in status.conditions or () if condition.type == "Ready")
+
+
+def _true_conditions(status: NodeStatusWire) -> tuple[Condition, ...]:
+    """What is the case beside being ready; a healthy node says nothing here."""
+    return tuple(
+        Condition(condition.type, condition.status, condition.reason or "", condition.message or "")
+        for condition in status.conditions or ()
+        if condition.status == "True" and condition.type != "Ready"
+    )

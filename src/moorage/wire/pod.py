@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from moorage.core.pods import PENDING, PREEMPTION, Condition, Pod
+from moorage.core.pods import GANG_RECORD, PENDING, PREEMPTION, Condition, Pod
 from moorage.wire.errors import MISSING, REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.podspec import ConditionWire, PodStatusWire, PodWire
 from moorage.wire.templates import TemplateTable
@@ -45,15 +46,19 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         raise FieldError("metadata.name", MISSING, "is missing", "give the pod a name")
     entry = (table if table is not None else TemplateTable()).entry(wire)
     template = entry.template
-    requests, scheduled = template.requests, None
+    requests, scheduled, scheduled_at, record = template.requests, None, None, None
     infeasible = preempted = False
     for condition in status.conditions or ():
         if condition.type == "PodScheduled":
             scheduled = _condition(condition)
+            if condition.status == "True":
+                scheduled_at = condition.last_transition_time
         elif condition.type == "PodResizePending":
             infeasible = condition.reason == "Infeasible"
         elif condition.type == "DisruptionTarget":
             preempted = condition.status == "True" and condition.reason == PREEMPTION
+        elif condition.type == GANG_RECORD:
+            record = _condition(condition)
     if spec.node_name and wire.status is not None:
         requests = entry.requests(status, resize_infeasible=infeasible)
     created, started, deleted = metadata.creation_timestamp, status.start_time, metadata.deletion_timestamp
@@ -73,10 +78,19 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         metadata.generation or 0,
         metadata.resource_version or "",
         preempted,
+        _time_s(scheduled_at),
+        record,
     )
 
 
+def _time_s(text: str | None) -> float | None:
+    try:
+        return None if text is None else datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
 def _condition(wire: ConditionWire) -> Condition:
-    if wire.status == "True" and not wire.reason and not wire.message:
+    if wire.type == _SCHEDULED.type and wire.status == "True" and not wire.reason and not wire.message:
         return _SCHEDULED
     return Condition(wire.type, wire.status, wire.reason or "", wire.message or "")

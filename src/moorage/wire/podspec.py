@@ -148,13 +148,15 @@ class PodSpecWire(msgspec.Struct, gc=False, rename="camel"):
     scheduling_group: msgspec.Raw = NO_PART
 
 
-class ConditionWire(msgspec.Struct, gc=False):
+class ConditionWire(msgspec.Struct, gc=False, rename="camel"):
     """A condition of a pod or node."""
 
     type: str
     status: str = "Unknown"
     reason: str | None = None
     message: str | None = None
+    last_transition_time: str | None = None
+    """Left as text: it is read of few, and what is wrong with it is no reason to refuse the object."""
 
 
 class ContainerStatusWire(msgspec.Struct, gc=False, rename="camel"):

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from moorage.adapters.kube.binder import Binder
 from moorage.core.commands import Bind, DeletePod, PatchPodStatus, PodRef
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, StatusDone
 from moorage.core.pods import Condition
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ def by_method(*gets: Answer, **others: Answer) -> Handler:
 @asynccontextmanager
 async def binding(
     factory: ServerFactory, handler: Handler, clock: Clock, **options: Any
-) -> AsyncIterator[tuple[ScriptedServer, Binder, list[BindDone | DeleteDone | PatchDone]]]:
-    done: list[BindDone | DeleteDone | PatchDone] = []
+) -> AsyncIterator[tuple[ScriptedServer, Binder, list[BindDone | DeleteDone | PatchDone | StatusDone]]]:
+    done: list[BindDone | DeleteDone | PatchDone | StatusDone] = []
     async with factory(handler) as server, server.client() as client:
         options = {"now_s": clock, "sleep": clock.sleep, **options}
         binder = Binder(client, done.append, jitter=lambda: 0.5, **options)

@@ -34,7 +34,7 @@ from moorage.adapters.kube.resources import (
 )
 from moorage.bench.controlplane import ControlPlane
 from moorage.core.commands import Bind, DeletePod, PatchPodStatus, PodRef, RecordEvent
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, StatusDone
 from moorage.core.pods import Condition
 
 if TYPE_CHECKING:
@@ -392,7 +392,7 @@ def test_many_binds_at_once(control_plane: ControlPlane) -> None:
 
     async def scenario(client: KubeClient, namespace: str) -> None:
         refs = await asyncio.gather(*(created(client, namespace, f"p{index}") for index in range(300)))
-        done: list[BindDone | DeleteDone | PatchDone] = []
+        done: list[BindDone | DeleteDone | PatchDone | StatusDone] = []
         binder = Binder(client, done.append, jitter=random.random)
         task = asyncio.ensure_future(binder.run())
         for ref in refs:

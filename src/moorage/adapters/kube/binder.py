@@ -37,7 +37,7 @@ from moorage.adapters.kube.objects import patch_object
 from moorage.adapters.kube.podstatus import StatusPatches
 from moorage.adapters.kube.resources import PODS
 from moorage.core.commands import Bind, DeletePod, PatchObject, PatchPodStatus, PodRef
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, StatusDone
 
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
@@ -78,7 +78,7 @@ class Binder:
     def __init__(
         self,
         client: KubeClient,
-        report: Callable[[BindDone | DeleteDone | PatchDone], None],
+        report: Callable[[BindDone | DeleteDone | PatchDone | StatusDone], None],
         *,
         jitter: Callable[[], float],
         in_flight: int = 64,
@@ -131,7 +131,7 @@ class Binder:
         return True
 
     def _enqueue(self, command: PodCommand) -> None:
-        urgency = 1 if isinstance(command, PatchPodStatus) else 0
+        urgency = 1 if isinstance(command, PatchPodStatus) and not command.answered else 0
         self._queue.put_nowait((urgency, next(self._order), command))
 
     async def _work(self) -> None:
@@ -156,7 +156,9 @@ class Binder:
             case PatchObject():
                 self._report(await patch_object(self._client, command, self._pause))
             case PatchPodStatus():
-                await self.patch_status(command)
+                outcome = await self.patch_status(command)
+                if command.answered:
+                    self._report(outcome)
 
     async def bind(self, command: Bind) -> BindDone:
         """Bind a pod now, and say what came of it."""
@@ -219,24 +221,25 @@ class Binder:
         gone = view is None or view.metadata.deletion_timestamp is not None
         return DeleteDone(pod.uid, ok=gone, message="" if gone else message)
 
-    async def patch_status(self, command: PatchPodStatus) -> None:
+    async def patch_status(self, command: PatchPodStatus) -> StatusDone:
         """Write condition and nominated node now. A pod that is gone needs none; other failures are logged."""
-        body = self._patches.of(command)
-        for attempt in range(STATUS_ATTEMPTS):
+        body, uid = self._patches.of(command), command.pod.uid
+        for attempt in itertools.count():
             try:
                 await self._patch(command.pod, body)
-            except (NotFound, Conflict):
-                return
+            except (NotFound, Conflict) as error:
+                return StatusDone(uid, ok=False, message=str(error))
             except KubeError as error:
                 final = isinstance(error, Forbidden | BadRequest) or attempt == STATUS_ATTEMPTS - 1
                 if final:
                     pod = f"{command.pod.namespace}/{command.pod.name}"
                     log.warning("pod status not written", pod=pod, error=str(error))
-                    return
+                    return StatusDone(uid, ok=False, message=str(error))
                 await self._pause(attempt)
             else:
                 self._patches.written(command)
-                return
+                return StatusDone(uid, ok=True)
+        raise AssertionError
 
     async def _patch(self, pod: PodRef, status: Mapping[str, Any]) -> None:
         body = {"metadata": {"uid": pod.uid}, "status": status}

@@ -49,6 +49,7 @@ class _Exchange:
     timeout_s: float | None
     silence_s: float | None = None
     limited: bool = True
+    retries: int = RETRIES
 
 
 class KubeClient:
@@ -98,10 +99,14 @@ class KubeClient:
         accept: str = JSON,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         limited: bool = True,
+        retries: int = RETRIES,
     ) -> bytes:
-        """Send one request and give the body of the answer. `timeout_s` is for each attempt, body included."""
+        """Send one request and give the body of the answer. `timeout_s` is for each attempt, body included.
+
+        Whoever has something better to do than to wait where the server asks for it gives 0 `retries`.
+        """
         url = self._url(path, query)
-        exchange = _Exchange(method, url, body, content_type, accept, timeout_s, limited=limited)
+        exchange = _Exchange(method, url, body, content_type, accept, timeout_s, limited=limited, retries=retries)
         return await (await self._answered(exchange)).read()
 
     @asynccontextmanager
@@ -223,7 +228,7 @@ class KubeClient:
         """Send until there is a good answer, or an error that waiting will not cure."""
         renewed = False
         waited_s = 0.0
-        for retries_left in range(RETRIES, -1, -1):
+        for retries_left in range(exchange.retries, -1, -1):
             if exchange.limited:
                 await self._limiter.acquire()
             access = await self.credentials.access()

@@ -182,6 +182,13 @@ class Reflector(Generic[T]):
             due_s = max(0.0, self._listed_at_s + self._pace.relist_s - self._monotonic_s())
             self._relist_timer = asyncio.get_running_loop().call_later(due_s, self._forget_version)
 
+    def refresh(self) -> None:
+        """Ask for a new full list now; `settled` then waits for that one."""
+        if self._relist_timer is not None:
+            self._relist_timer.cancel()
+        self._settled.clear()
+        self._forget_version()
+
     def _forget_version(self) -> None:
         self._relist_timer = None
         self._version, self._last = "", None

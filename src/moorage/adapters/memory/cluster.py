@@ -15,6 +15,7 @@ from moorage.adapters.memory.changes import Watch
 from moorage.adapters.memory.clock import START_S, Clock
 from moorage.adapters.memory.collection import GarbageCollection, PodCollection
 from moorage.adapters.memory.controllers.workloads import Workloads
+from moorage.adapters.memory.disruption import DisruptionController
 from moorage.adapters.memory.errors import Invalid
 from moorage.adapters.memory.expansion import Expansion
 from moorage.adapters.memory.kubelet import KubeletOptions, Kubelets
@@ -35,9 +36,13 @@ class Behaviour:
     kubelet: KubeletOptions = field(default_factory=KubeletOptions)
     pod_collection_delay_s: float = 5.0
     """How long pods outlive their deleted node."""
+    budgets: bool = False
+    """Whether the status of disruption budgets is computed; otherwise it is what its maker wrote."""
 
 
-LIFELIKE = Behaviour(lifelike=True, kubelet=KubeletOptions(start_delay_s=1.0, stop_delay_s=1.0, run_s=20.0))
+LIFELIKE = Behaviour(
+    lifelike=True, kubelet=KubeletOptions(start_delay_s=1.0, stop_delay_s=1.0, run_s=20.0), budgets=True
+)
 """The demo's cluster."""
 INSTANT = Behaviour(lifelike=True, pod_collection_delay_s=0.0)
 """As Kubernetes, only without waiting; for contract tests."""
@@ -68,6 +73,7 @@ class EmbeddedCluster:
             Kubelets(self.store, behaviour.kubelet),
             PodCollection(self.store, behaviour.pod_collection_delay_s),
             GarbageCollection(self.store),
+            *([DisruptionController(self.store)] if behaviour.budgets else []),
         )
 
     # Time

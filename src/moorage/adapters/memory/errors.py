@@ -8,6 +8,7 @@
       AlreadyExists  409  the name is taken
       Expired        410  the watch fell behind the kept history
       Invalid        422  the object breaks a rule of its kind
+      TooManyRequests 429  a disruption budget forbids the eviction for now
 
 Code, reason and message follow the API server's, so that whatever reads one understands the other.
 """
@@ -75,3 +76,10 @@ class Invalid(ApiError):  # noqa: N818
 
     code = 422
     reason = "Invalid"
+
+
+class TooManyRequests(ApiError):  # noqa: N818
+    """A disruption budget forbids the eviction for now."""
+
+    code = 429
+    reason = "TooManyRequests"

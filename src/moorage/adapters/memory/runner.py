@@ -5,11 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from moorage.adapters.memory.errors import ApiError, Conflict, NotFound
+from moorage.adapters.memory.disruption import evict
+from moorage.adapters.memory.errors import ApiError, Conflict, NotFound, TooManyRequests
 from moorage.adapters.memory.objects import KubeObject, node_of, status_of, timestamp, with_condition
 from moorage.adapters.memory.store import Store
-from moorage.core.commands import Bind, Command, DeletePod, PatchObject, PatchPodStatus, PodRef, RecordEvent
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PatchDone
+from moorage.core.commands import (
+    Bind,
+    Command,
+    DeletePod,
+    EvictPod,
+    KeeperCommand,
+    PatchNode,
+    PatchObject,
+    PatchPodStatus,
+    PodRef,
+    RecordEvent,
+)
+from moorage.core.events import (
+    BindDone,
+    BindOutcome,
+    DeleteDone,
+    Event,
+    EvictDone,
+    EvictOutcome,
+    KeeperEvent,
+    NodePatched,
+    PatchDone,
+    StatusDone,
+)
 
 _NOTE_LIMIT = 1024
 
@@ -33,10 +56,41 @@ class CommandRunner:
             case PatchObject():
                 return self._patch_object(command)
             case PatchPodStatus():
-                self._patch_status(command)
+                written = self._patch_status(command)
+                return StatusDone(command.pod.uid, ok=written) if command.answered else None
             case RecordEvent():
                 self._record(command)
         return None
+
+    def keep(self, command: KeeperCommand) -> KeeperEvent | None:
+        """Carry out one of the keeper's commands; the answer, None for commands that are not answered."""
+        if isinstance(command, EvictPod):
+            return self._evict(command)
+        return self._patch_node(command) if isinstance(command, PatchNode) else self.run(command)
+
+    def _evict(self, command: EvictPod) -> EvictDone:
+        pod = command.pod
+        try:
+            evict(self._store, pod.namespace, pod.name, pod.uid)
+        except (NotFound, Conflict) as error:
+            return EvictDone(pod.uid, EvictOutcome.GONE, error.message)
+        except TooManyRequests as error:
+            return EvictDone(pod.uid, EvictOutcome.REFUSED, error.message)
+        except ApiError as error:
+            return EvictDone(pod.uid, EvictOutcome.FAILED, error.message)
+        return EvictDone(pod.uid, EvictOutcome.EVICTED)
+
+    def _patch_node(self, command: PatchNode) -> NodePatched:
+        patch: dict[str, Any] = {"metadata": {"annotations": dict(command.annotations)}}
+        if command.unschedulable is not None:
+            patch["spec"] = {"unschedulable": command.unschedulable or None}
+        try:
+            self._store.patch("Node", "", command.node, patch, uid=command.uid)
+        except NotFound:
+            return NodePatched(command.node, ok=True)
+        except ApiError as error:
+            return NodePatched(command.node, ok=False, message=error.message)
+        return NodePatched(command.node, ok=True)
 
     def _bind(self, command: Bind) -> BindDone:
         pod = command.pod
@@ -76,10 +130,10 @@ class CommandRunner:
             return DeleteDone(ref.uid, ok=False, message=error.message)
         return DeleteDone(ref.uid, ok=True)
 
-    def _patch_status(self, command: PatchPodStatus) -> None:
+    def _patch_status(self, command: PatchPodStatus) -> bool:
         pod = self._find(command.pod)
         if pod is None:
-            return
+            return False
         status: dict[str, Any] = {**status_of(pod)}
         if command.nominated_node is not None:
             status["nominatedNodeName"] = command.nominated_node
@@ -94,6 +148,7 @@ class CommandRunner:
                 condition["observedGeneration"] = command.observed_generation
             status = with_condition(status, condition, self._store.clock.now_s)
         self._store.put_status(pod, status)
+        return True
 
     def _patch_object(self, command: PatchObject) -> PatchDone:
         key = (command.kind, command.namespace, command.name)
@@ -138,14 +193,18 @@ class CommandRunner:
 
 
 def _merged(present: Any, patch: Any) -> Any:
-    """A strategic merge, as far as commands need it: lists are of objects with a uid, and are joined by it."""
+    """A strategic merge, as far as commands need it: lists are joined by the uid or the type of their items."""
     if isinstance(patch, Mapping):
         known = present if isinstance(present, Mapping) else {}
         return {**known, **{name: _merged(known.get(name), value) for name, value in patch.items()}}
     if isinstance(patch, list | tuple):
-        new = {item["uid"]: dict(item) for item in patch}
-        return [*(item for item in present or () if item.get("uid") not in new), *new.values()]
+        new = {_identity(item): dict(item) for item in patch}
+        return [*(item for item in present or () if _identity(item) not in new), *new.values()]
     return patch
+
+
+def _identity(item: Mapping[str, Any]) -> Any:
+    return item.get("uid") or item.get("type")
 
 
 def _event_object(command: RecordEvent, name: str, now: str) -> dict[str, Any]:

@@ -30,9 +30,11 @@ class CertificateError(Exception):
     """A certificate that cannot be used; the text is one line."""
 
 
-def file_context(cert_file: str, key_file: str) -> ssl.SSLContext:
-    """TLS with the certificate and the key of these files (PEM)."""
-    for file, flag in ((cert_file, "--tls-cert-file"), (key_file, "--tls-private-key-file")):
+def file_context(
+    cert_file: str, key_file: str, flags: tuple[str, str] = ("--tls-cert-file", "--tls-private-key-file")
+) -> ssl.SSLContext:
+    """TLS with the certificate and the key of these files (PEM); `flags` is what messages call them."""
+    for file, flag in zip((cert_file, key_file), flags, strict=True):
         try:
             Path(file).read_bytes()
         except OSError as error:
@@ -44,7 +46,7 @@ def file_context(cert_file: str, key_file: str) -> ssl.SSLContext:
     except (ssl.SSLError, OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or "unreadable"
         raise CertificateError(
-            f"--tls-cert-file {cert_file}, --tls-private-key-file {key_file}: not a certificate and its unencrypted "
+            f"{flags[0]} {cert_file}, {flags[1]} {key_file}: not a certificate and its unencrypted "
             f"key ({reason}); give a pair of PEM files that belong together"
         ) from None
     return context

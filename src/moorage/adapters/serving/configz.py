@@ -71,6 +71,8 @@ def _client_connection(connection: ClientConnection) -> dict[str, Any]:
 
 def _profile(profile: Profile) -> dict[str, Any]:
     plugins: dict[str, Any] = {"multiPoint": {"disabled": [{"name": ALL}]}}
+    if profile.pointless:
+        plugins["multiPoint"]["enabled"] = [{"name": plugin.name} for plugin in profile.pointless]
     for point in Point:
         names = [plugin.name for plugin in profile.at(point)]
         enabled = [{"name": n, "weight": profile.weight(n)} if point is Point.SCORE else {"name": n} for n in names]

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from moorage.adapters.memory.changes import Change, ChangeType
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.adapters.memory.objects import FINISHED, KubeObject, condition_of, is_terminating, node_of, status_of
-from moorage.core.commands import Bind, RecordEvent
+from moorage.core.commands import Bind, EvictPod, PatchNode, RecordEvent
+from moorage.engine.keeping import marks
 from moorage.sim.demo.happenings import Happening, What
 
 _REMEMBERED = 100
@@ -67,6 +68,17 @@ class Chronicle:
         facts = {"node": node_of(victim), "victim": command.pod.name}
         note = f"takes the place of {command.pod.name} on {node_of(victim)}"
         self._note(What.PREEMPTS, command.related.name, note, **facts)
+
+    def keeps(self, command: PatchNode | EvictPod) -> None:
+        """The keeper cordons or frees a node, or moves a pod while it still runs."""
+        if isinstance(command, EvictPod):
+            place = f"room on {command.place}" if command.place else "no room anywhere"
+            facts = {"node": command.node, "cause": command.cause, "place": command.place}
+            self._note(What.KEEPS, command.pod.name, f"leaves {command.node} ({command.cause}, {place})", **facts)
+        elif command.unschedulable is not None:
+            deed = "is cordoned" if command.unschedulable else "is free again"
+            notice = command.annotations.get(marks.NOTICE)
+            self._note(What.KEEPS, command.node, f"{deed} ({notice})" if notice else deed, node=command.node)
 
     def follow(self) -> None:
         """Look at what the cluster did."""

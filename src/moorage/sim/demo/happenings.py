@@ -25,6 +25,8 @@ class What(StrEnum):
     """A Job has all its completions."""
     EVICTED = "evicted"
     """A pod had to go: its node was lost, or a more important pod took its place."""
+    KEEPS = "keeps"
+    """The keeper does something about a node, or to a pod that stands on one."""
     REMOVED = "removed"
     """Nobody wants the pod any more."""
 

@@ -12,11 +12,14 @@ from typing import Any, TypeAlias
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.adapters.memory.objects import FINISHED, owner_references, status_of
+from moorage.framework.keeping import KeeperConfiguration
 
 NAMESPACE = "default"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _DAEMON = "DaemonSet"
+SPOT_NOTICE = "aws-node-termination-handler/spot-itn"
+"""Taint of a node whose spot machine is about to be taken back."""
 
 Manifest: TypeAlias = Mapping[str, Any]
 Deed: TypeAlias = Callable[[EmbeddedCluster, int], None]
@@ -45,6 +48,10 @@ class Scenario:
     """How long the opening takes; then the first cycle begins."""
     cycle: Sequence[Act]
     cycle_s: float
+    configuration: str = ""
+    """A configuration file for those who give none of their own; empty: the default profile."""
+    keeper: KeeperConfiguration | None = None
+    """How the keeper looks after the pods; None: there is none."""
 
     def acts(self) -> Iterator[tuple[float, int, Act]]:
         """Everything that will happen, for ever: seconds since the start, number of the cycle, act."""
@@ -142,6 +149,39 @@ def uncordon(node: str) -> Deed:
     return lambda cluster, _: _discard(
         cluster.patch("Node", "", node, {"spec": {"unschedulable": None, "taints": None}})
     )
+
+
+def give_notice(*nodes: str) -> Deed:
+    """The cloud wants the machines back in two minutes; what AWS's node termination handler does then."""
+
+    def do(cluster: EmbeddedCluster, _: int) -> None:
+        for node in nodes:
+            cluster.patch("Node", "", node, {"spec": {"taints": [{"key": SPOT_NOTICE, "effect": "NoSchedule"}]}})
+
+    return do
+
+
+def repeat_notice(*nodes: str) -> Deed:
+    """The same is said again in other words; nobody may be moved twice for it."""
+    condition = {"type": "PreemptScheduled", "status": "True", "reason": "PreemptScheduled"}
+
+    def do(cluster: EmbeddedCluster, _: int) -> None:
+        for node in nodes:
+            cluster.store.set_condition("Node", "", node, condition)
+
+    return do
+
+
+def withdraw_notice(*nodes: str) -> Deed:
+    """The machines stay after all."""
+    condition = {"type": "PreemptScheduled", "status": "False", "reason": "NoEvent"}
+
+    def do(cluster: EmbeddedCluster, _: int) -> None:
+        for node in nodes:
+            cluster.patch("Node", "", node, {"spec": {"taints": None}})
+            cluster.store.set_condition("Node", "", node, condition)
+
+    return do
 
 
 def _set_ready(cluster: EmbeddedCluster, node: str, status: str, reason: str) -> None:

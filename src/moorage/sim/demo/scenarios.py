@@ -7,7 +7,9 @@ from typing import Any
 
 from moorage.adapters.memory.kubelet import RUN_SECONDS
 from moorage.adapters.memory.manifests import manifest, node_manifest, workload_manifest
+from moorage.framework.keeping import KeeperConfiguration
 from moorage.sim.demo.scenario import (
+    NAMESPACE,
     Act,
     Deed,
     Scenario,
@@ -16,13 +18,17 @@ from moorage.sim.demo.scenario import (
     create,
     delete,
     evict_all,
+    give_notice,
     lose,
     recover,
+    repeat_notice,
     scale,
     uncordon,
+    withdraw_notice,
 )
 
 GPU = "nvidia.com/gpu"
+CAPACITY = "node.kubernetes.io/capacity"
 HIGH, LOW = "high", "low"
 
 
@@ -184,5 +190,54 @@ def _busy() -> Scenario:
     return Scenario("60 nodes and hundreds of pods that come and go", nodes, opening, 7.0, cycle, 24.0)
 
 
-SCENARIOS: Mapping[str, Scenario] = {"default": _default(), "rollout": _rollout(), "busy": _busy()}
+# spot: the cloud wants its machines back, and gives them again
+
+_SPOT_APPS, _SPOT_REPLICAS = 20, 5
+_SPOT_NODES = tuple(f"spot-{number:02}" for number in range(1, 11))
+_STAYING = _SPOT_NODES[-2:]
+_SPOT_PROFILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: moorage
+  plugins:
+    multiPoint:
+      enabled: [{name: SpotPlacement, weight: 5}]
+"""
+
+
+def _spot_node(name: str) -> dict[str, Any]:
+    return node_manifest(name, cpu="4", memory="16Gi", zone="spot", labels={CAPACITY: "spot"})
+
+
+def _with_budget(name: str) -> Deed:
+    """A Deployment of which one pod may be missing."""
+    selector = {"matchLabels": {"app": name}}
+    budget = manifest("PodDisruptionBudget", name, NAMESPACE, spec={"maxUnavailable": 1, "selector": selector})
+    return create(_deployment(name, _SPOT_REPLICAS, cpu="250m", memory="256Mi"), budget)
+
+
+def _spot() -> Scenario:
+    """Minutes are seconds here: ten machines, a hundred pods, and a notice for all of them at once."""
+    on_demand = [
+        node_manifest(f"od-{number}", cpu="8", memory="32Gi", zone="on-demand", labels={CAPACITY: "on-demand"})
+        for number in range(1, 6)
+    ]
+    nodes = [*on_demand, *map(_spot_node, _SPOT_NODES)]
+    names = [f"app-{number:02}" for number in range(1, _SPOT_APPS + 1)]
+    opening = (_act(0.3, "20 Deployments arrive: 5 replicas each, one may be missing", *map(_with_budget, names)),)
+    going = _SPOT_NODES[: -len(_STAYING)]
+    cycle = (
+        _act(1.0, "10 spot nodes are to be taken back in 2 minutes", give_notice(*_SPOT_NODES)),
+        _act(3.0, "the notice comes again, in other words", repeat_notice(*_SPOT_NODES[:3])),
+        _act(16.0, f"the notice is withdrawn for {' and '.join(_STAYING)}", withdraw_notice(*_STAYING)),
+        _act(20.0, "the other spot nodes go", *(delete("Node", name) for name in going)),
+        _act(26.0, "spot capacity is back", create(*map(_spot_node, going))),
+    )
+    keeper = KeeperConfiguration(return_after_s=8.0, move_again_after_s=8.0, returns_at_once=8)
+    about = "a notice for every spot node at once; pods leave while they run, and return"
+    return Scenario(about, nodes, opening, 6.0, cycle, 60.0, _SPOT_PROFILE, keeper)
+
+
+SCENARIOS: Mapping[str, Scenario] = {"default": _default(), "rollout": _rollout(), "busy": _busy(), "spot": _spot()}
 """Name -> scenario."""

@@ -6,6 +6,7 @@ what happens does not depend on how large the caller's steps are: same scenario,
 
 from __future__ import annotations
 
+import copy
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -13,10 +14,11 @@ from dataclasses import dataclass
 
 from moorage.adapters.memory.cluster import LIFELIKE, EmbeddedCluster
 from moorage.adapters.memory.runner import CommandRunner
-from moorage.core.commands import Bind, Command, RecordEvent
-from moorage.core.events import BindDone, BindOutcome, Event
+from moorage.core.commands import Bind, Command, EvictPod, PatchNode, RecordEvent
+from moorage.core.events import BindDone, BindOutcome, Event, KeeperEvent
 from moorage.engine.engine import Engine
 from moorage.engine.explain import explain
+from moorage.engine.keeping.keeper import Keeper
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 from moorage.sim.demo.chronicle import Chronicle
@@ -59,6 +61,11 @@ class Stage:
         self._explaining_s = 0.0
         self._decided_s: deque[float] = deque()
         self._wake_s: float | None = None
+        self.keeper: Keeper | None = None
+        if scenario.keeper is not None:
+            # Plugins remember what they know of one state, and the keeper has a state of its own.
+            self.keeper = Keeper(copy.deepcopy(rules.profiles), scenario.keeper, seed=rules.settings.seed)
+        self._keeper_wake_s: float | None = None
         self._acts = scenario.acts()
         self._next_act = next(self._acts, None)
         for node in scenario.nodes:
@@ -89,7 +96,7 @@ class Stage:
 
     def _next_s(self) -> float:
         """The next moment at which something happens."""
-        times = [self.cluster.next_s, self._wake_s]
+        times = [self.cluster.next_s, self._wake_s, self._keeper_wake_s]
         due_s = min((moment for moment in times if moment is not None), default=float("inf")) - self._began_s
         return due_s if self._next_act is None else min(due_s, self._next_act[0])
 
@@ -107,14 +114,33 @@ class Stage:
     def _settle(self) -> None:
         """Decide, carry out and let everyone react until nobody has anything left to do at this moment."""
         answers: list[Event] = []
+        kept: list[KeeperEvent] = []
         for _ in range(_MOST_ROUNDS):
             self.cluster.step()
             self.chronicle.follow()
             seen = self._feed.pull()
-            due = self._wake_s is not None and self._wake_s <= self.cluster.now_s
-            if not seen and not answers and not due:
+            if not seen and not answers and not kept and not self._is_due():
                 break
             answers = self._decide([*answers, *seen])
+            kept = self._keep([*kept, *seen])
+
+    def _is_due(self) -> bool:
+        """Whether somebody wanted to be woken by now."""
+        times = [time_s for time_s in (self._wake_s, self._keeper_wake_s) if time_s is not None]
+        return bool(times) and min(times) <= self.cluster.now_s
+
+    def _keep(self, events: list[KeeperEvent]) -> list[KeeperEvent]:
+        """One call of the keeper, if there is one; the answers to its commands."""
+        if self.keeper is None:
+            return []
+        commands, self._keeper_wake_s = self.keeper.handle(events, self.cluster.now_s)
+        answers = []
+        for command in commands:
+            if isinstance(command, PatchNode | EvictPod):
+                self.chronicle.keeps(command)
+            answer = self._runner.keep(command)
+            answers += [] if answer is None else [answer]
+        return answers
 
     def _decide(self, events: list[Event]) -> list[Event]:
         """One call of the engine; the answers to its commands."""

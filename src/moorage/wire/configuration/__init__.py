@@ -8,15 +8,19 @@ the other ways in (`moorage.dev/v1alpha1`). Nothing in it is passed over without
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from moorage.core.problems import ABSENT, Problem
 from moorage.framework.configuration import Configuration, WayIn
+from moorage.framework.extending import EXTENDER_KIND
+from moorage.framework.keeping import KEEPER_KIND
 from moorage.framework.profiles import Profile, ProfileError, build_profile, build_profiles
 from moorage.framework.registry import Registry, closest
+from moorage.wire.configuration.extending import ExtenderDocumentShape, read_extender
 from moorage.wire.configuration.findings import Findings
+from moorage.wire.configuration.keeping import KeeperShape, read_keeper
 from moorage.wire.configuration.scheduler import read_scheduler
 from moorage.wire.configuration.schema import WayInShape
 from moorage.wire.configuration.shapes import read_shape, without_nulls
@@ -30,7 +34,8 @@ SCHEDULER_API = f"{SCHEDULER_GROUP}/v1"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 MOORAGE_GROUP = "moorage.dev"
 MOORAGE_API = f"{MOORAGE_GROUP}/v1alpha1"
-WAY_IN_KINDS = ("ExtenderConfiguration", "WebhookConfiguration", "KeeperConfiguration")
+WAY_IN_KINDS = (EXTENDER_KIND, "WebhookConfiguration", KEEPER_KIND)
+_SHAPES: Mapping[str, type[WayInShape]] = {EXTENDER_KIND: ExtenderDocumentShape, KEEPER_KIND: KeeperShape}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,8 @@ class _Reader:
             read = read_scheduler(value, self._registry, findings), findings
             self._scheduler = self._scheduler or read
         else:
-            self._ways_in.append((read_shape(WayInShape, value, findings), findings))
+            shape = _SHAPES.get(kind, WayInShape)
+            self._ways_in.append((read_shape(shape, value, findings), findings))
 
     def _is_known(self, value: dict[str, Any], findings: Findings) -> bool:
         """Check apiVersion and kind; a document that says it is something else is not looked into."""
@@ -141,15 +147,23 @@ class _Reader:
         return Reading(complete, tuple(profiles), (), notices)
 
     def _way_in(self, shape: WayInShape, configuration: Configuration, findings: Findings) -> WayIn:
+        profile = self._profile_of(shape, configuration, findings)
+        if isinstance(shape, KeeperShape):
+            return read_keeper(shape, profile, findings)
+        if isinstance(shape, ExtenderDocumentShape):
+            return read_extender(shape, profile, findings)
+        return WayIn(shape.kind, profile)
+
+    def _profile_of(self, shape: WayInShape, configuration: Configuration, findings: Findings) -> str:
         names = [profile.scheduler_name for profile in configuration.profiles]
         unread = self._scheduler is None and any(one.problems for one in self._findings)
         if unread or findings.touches("profile"):
-            return WayIn(shape.kind, "")
+            return ""
         if not shape.profile and len(names) > 1:
             findings.problem("profile", ABSENT, f"required, as there are several; write one of {', '.join(names)}")
         elif shape.profile and shape.profile not in names:
             findings.problem("profile", shape.profile, f"no profile has this name; write one of {', '.join(names)}")
-        return WayIn(shape.kind, shape.profile or names[0])
+        return shape.profile or names[0]
 
     def _build(self, configuration: Configuration, findings: Findings) -> list[Profile]:
         built: list[Profile] = []

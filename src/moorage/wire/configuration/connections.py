@@ -45,9 +45,14 @@ def read_leader_election(shape: LeaderElectionShape, findings: Findings) -> Lead
         resource_namespace=shape.resource_namespace or LEASE_NAMESPACE,
     )
     if result.leader_elect:
-        _check_durations(result, findings)
-        _check_lease(result, findings)
+        check_leader_election(result, findings)
     return result
+
+
+def check_leader_election(election: LeaderElection, findings: Findings) -> None:
+    """Find what is wrong with an election that is to take place; also for those that a flag asks for."""
+    _check_durations(election, findings)
+    _check_lease(election, findings)
 
 
 def _check_durations(election: LeaderElection, findings: Findings) -> None:

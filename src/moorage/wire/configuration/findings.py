@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from moorage.core.problems import Problem
 
+_KEY_OF_ENTRY = "[key]"
+"""What pydantic adds to the place of an entry whose key is wrong."""
+
 
 class Findings:
     """Collects what is found in one document; paths are those of its fields."""
@@ -34,7 +37,7 @@ def field_path(parts: Sequence[str | int], start: str = "") -> str:
     for part in parts:
         if isinstance(part, int):
             path += f"[{part}]"
-        else:
+        elif part != _KEY_OF_ENTRY:
             path += f".{part}" if path else part
     return path
 

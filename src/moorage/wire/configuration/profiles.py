@@ -84,7 +84,8 @@ def percentage(path: str, value: int | None, findings: Findings) -> None:
 
 def _check_arguments(read: _Read, shape: ProfileShape, registry: Registry, findings: Findings) -> None:
     """Find arguments for plugins that do not run, and plugins that miss theirs."""
-    running = {name for names in read.resolution.names.values() for name in names}
+    everyone = (*read.resolution.names.values(), read.resolution.pointless)
+    running = {name for names in everyone for name in names}
     configured = [registry.canonical(config.name) for config in shape.plugin_config]
     for index, name in enumerate(configured):
         if name in registry and name not in running and not read.sets.unclear:

@@ -1,0 +1,37 @@
+"""A dry run: every command is told once and answered as if it had been carried out, and nothing is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from moorage.adapters.keeper.journal import sentence
+from moorage.core.commands import DeletePod, EvictPod, KeeperCommand, PatchNode
+from moorage.core.events import DeleteDone, EvictDone, EvictOutcome, KeeperEvent, NodePatched
+
+_REMEMBERED = 10_000
+
+
+class Rehearsal:
+    """`say` gets a line for each new thing that would be done, `put` the answers."""
+
+    def __init__(self, say: Callable[[str], None], put: Callable[[KeeperEvent], None]) -> None:
+        self._say = say
+        self._put = put
+        self._said: dict[str, None] = {}
+
+    def submit(self, command: KeeperCommand) -> None:
+        """Tell and pretend."""
+        line = sentence(command)
+        # Places and times differ from one look to the next; who and what does not.
+        key = line.partition(";")[0].partition(",")[0]
+        if line and key not in self._said:
+            self._say(f"would {line}")
+            self._said[key] = None
+            if len(self._said) > _REMEMBERED:
+                del self._said[next(iter(self._said))]
+        if isinstance(command, EvictPod):
+            self._put(EvictDone(command.pod.uid, EvictOutcome.EVICTED))
+        elif isinstance(command, DeletePod):
+            self._put(DeleteDone(command.pod.uid, ok=True))
+        elif isinstance(command, PatchNode):
+            self._put(NodePatched(command.node, ok=True))

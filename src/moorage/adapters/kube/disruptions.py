@@ -1,0 +1,101 @@
+"""Carries out what only the keeper orders: evictions through the eviction API, and writes on nodes.
+
+Invariants:
+- Every command is answered by one event, whatever happens.
+- Evictions name the pod's uid, and writes the node's, so that nothing of the same name is ever touched.
+- A budget's refusal is an answer like any other: whoever ordered the eviction knows until when it makes sense to ask
+  again, so nothing is tried twice here.
+- Commands go out in the order in which they came, nodes before pods; at most `in_flight` run at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+import msgspec
+
+from moorage.adapters.kube.client import MERGE_PATCH, KubeClient
+from moorage.adapters.kube.errors import Conflict, KubeError, NotFound, TooManyRequests
+from moorage.adapters.kube.resources import NODES, PODS
+from moorage.core.commands import EvictPod, PatchNode
+from moorage.core.events import EvictDone, EvictOutcome, NodePatched
+
+EVICTION_TIMEOUT_S = 10.0
+
+
+class Disruptions:
+    """Carries out commands with a fixed number of workers; `report` gets the answers."""
+
+    def __init__(
+        self, client: KubeClient, report: Callable[[EvictDone | NodePatched], None], *, in_flight: int = 16
+    ) -> None:
+        self._client = client
+        self._report = report
+        self._in_flight = in_flight
+        self._order = itertools.count()
+        self._queue: asyncio.PriorityQueue[tuple[int, int, EvictPod | PatchNode]] = asyncio.PriorityQueue()
+
+    def submit(self, command: EvictPod | PatchNode) -> None:
+        """Queue a command; never blocks."""
+        self._queue.put_nowait((isinstance(command, EvictPod), next(self._order), command))
+
+    async def run(self) -> None:
+        """Carry out commands until cancelled."""
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(self._in_flight):
+                workers.create_task(self._work())
+
+    async def drained(self, timeout_s: float) -> bool:
+        """Wait until every command is answered; False when that takes longer than `timeout_s`."""
+        try:
+            await asyncio.wait_for(self._queue.join(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def _work(self) -> None:
+        while True:
+            _, _, command = await self._queue.get()
+            try:
+                if isinstance(command, EvictPod):
+                    self._report(await self.evict(command))
+                else:
+                    self._report(await self.patch(command))
+            finally:
+                self._queue.task_done()
+
+    async def evict(self, command: EvictPod) -> EvictDone:
+        """Ask for an eviction now, once."""
+        pod = command.pod
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"namespace": pod.namespace, "name": pod.name},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        path = PODS.path(pod.namespace, pod.name, "eviction")
+        try:
+            encoded = msgspec.json.encode(body)
+            await self._client.request("POST", path, body=encoded, timeout_s=EVICTION_TIMEOUT_S, retries=0)
+        except (NotFound, Conflict) as error:
+            return EvictDone(pod.uid, EvictOutcome.GONE, str(error))
+        except TooManyRequests as error:
+            return EvictDone(pod.uid, EvictOutcome.REFUSED, str(error))
+        except KubeError as error:
+            return EvictDone(pod.uid, EvictOutcome.FAILED, str(error))
+        return EvictDone(pod.uid, EvictOutcome.EVICTED)
+
+    async def patch(self, command: PatchNode) -> NodePatched:
+        """Write on a node now."""
+        body: dict[str, object] = {"metadata": {"uid": command.uid, "annotations": dict(command.annotations)}}
+        if command.unschedulable is not None:
+            body["spec"] = {"unschedulable": command.unschedulable or None}
+        try:
+            await self._client.patch(NODES, command.node, body, content_type=MERGE_PATCH)
+        except NotFound:
+            return NodePatched(command.node, ok=True)
+        except KubeError as error:
+            return NodePatched(command.node, ok=False, message=str(error))
+        return NodePatched(command.node, ok=True)

@@ -1,0 +1,320 @@
+"""Leader election on a Lease, with the rules of client-go, so that both kinds of replicas can share a lease.
+
+Invariants:
+- A lease of somebody else is respected for its duration after it was last seen to change, by our own monotonic clock.
+  Clocks of different machines are never compared. A lease that somebody deletes counts as unchanged.
+- Every write names the resource version that it is based on; of two who write at the same time, one is refused.
+- `leading` is true only while the last renewal that succeeded began less than the renew deadline ago, which is shorter
+  than the lease: we know that we no longer lead before anybody else can.
+- While we lead, the lease names us. Whoever else it names, we have lost, at once. A lease that was deleted is made
+  again, in the same term.
+- Nothing is acquired or renewed unless the work that the lease is for is alive (`heartbeat_s`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import random
+import time
+from collections.abc import Callable
+
+import structlog
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.errors import Conflict, KubeError, NotFound
+from moorage.adapters.kube.leaserecord import (
+    Lease,
+    LeaseRecord,
+    Term,
+    changed_lease,
+    micro_time,
+    new_lease,
+    parse_lease,
+)
+from moorage.adapters.kube.reflector import Reflector
+from moorage.adapters.kube.resources import LEASES
+from moorage.framework.configuration import LeaderElection
+
+JITTER_FACTOR = 1.2
+"""As in client-go: a standby waits for one to 2.2 retry periods."""
+CONFLICT_PAUSE_S = 0.05
+RELEASED_S = 1
+"""Duration that a released lease carries, as client-go writes it."""
+
+log = structlog.get_logger()
+
+
+class LeaderElector:
+    """Takes part in one election. Belongs to one event loop; only `leading` may be called from any thread.
+
+    `acquire` waits until we lead, `hold` renews until we do not, `release` ends it well. `follow` runs beside them and
+    watches the Lease, so that nobody waits for a timer. `heartbeat_s` gives the monotonic time at which the work last
+    showed a sign of life. `jitter` gives numbers between 0 and 1, `now_s` the wall clock.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        election: LeaderElection,
+        identity: str,
+        *,
+        heartbeat_s: Callable[[], float] | None = None,
+        jitter: Callable[[], float] = random.random,
+        now_s: Callable[[], float] = time.time,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.identity = identity
+        self.name = f"{election.resource_namespace}/{election.resource_name}"
+        self._client = client
+        self._election = election
+        self._heartbeat_s = heartbeat_s or monotonic_s
+        self._jitter = jitter
+        self._now_s = now_s
+        self._monotonic_s = monotonic_s
+        self._duration_s = math.ceil(election.lease_duration_s)
+        self._lease: Lease | None = None
+        self._record = LeaseRecord()
+        """As last seen or written; it outlives the deletion of the Lease."""
+        self._changed_s = -math.inf
+        self._leads = False
+        self._valid_until_s = -math.inf
+        self._unanswered = False
+        """Whether the last write was cut off: the server may have carried it out."""
+        self._said = ""
+        self._woken = asyncio.Event()
+
+    def leading(self) -> bool:
+        """Whether we lead at this moment."""
+        return self._leads and self._monotonic_s() < self._valid_until_s
+
+    @property
+    def holder(self) -> str:
+        """Who leads as far as we know; empty when nobody does."""
+        return self._record.holder
+
+    async def follow(self) -> None:
+        """Watch the Lease until cancelled. Without the permission to do so, timers have to be enough."""
+        where = self._election
+        reflector = Reflector(
+            self._client,
+            LEASES,
+            _LeaseSink(self._saw),
+            parse=parse_lease,
+            jitter=self._jitter,
+            namespace=where.resource_namespace,
+            field_selector=f"metadata.name={where.resource_name}",
+        )
+        await reflector.run()
+
+    async def acquire(self) -> Term:
+        """Wait until we lead."""
+        log.info("attempting to acquire leader lease", lease=self.name, identity=self.identity)
+        while not await self._acquired():
+            retry_s = self._election.retry_period_s * (1 + JITTER_FACTOR * self._jitter())
+            left_s = self._changed_s + self._record.duration_s - self._monotonic_s()
+            await self._pause(min(retry_s, left_s) if left_s > 0 else retry_s)
+        log.info("successfully acquired lease", lease=self.name, term=str(self._record.term))
+        return self._record.term
+
+    async def hold(self) -> str:
+        """Renew the lease for as long as that works; the reason why it does not any more."""
+        problem, pause_s = "", self._election.retry_period_s
+        while True:
+            await self._pause(pause_s)
+            lost = self.hung() or self._expired(problem)
+            if not lost:
+                limit_s = min(self._request_s(), self._valid_until_s - self._monotonic_s())
+                problem, pause_s = await self._renewed(limit_s)
+                lost = self._taken()
+            if lost:
+                self._leads = False
+                log.info("stopped leading", lease=self.name, reason=lost)
+                return lost
+
+    async def release(self) -> None:
+        """Give the lease back, if it is ours, so that a standby need not wait until it expires."""
+        self._leads = False
+        try:
+            async with asyncio.timeout(self._request_s()):
+                if self._unanswered:
+                    await self._look()
+                with contextlib.suppress(Conflict, NotFound):
+                    await self._given_back()
+                    return
+                # Somebody changed it since we last did: look whether it still names us.
+                await self._look()
+                await self._given_back()
+        except (KubeError, TimeoutError) as error:
+            log.warning("lease not released, it expires by itself", lease=self.name, error=_text(error))
+
+    def hung(self) -> str:
+        """Why the work counts as hung; empty while it does not."""
+        silent_s = self._monotonic_s() - self._heartbeat_s()
+        if silent_s <= self._election.renew_deadline_s:
+            return ""
+        return f"the loop of this process has shown no sign of life for {silent_s:.1f} s"
+
+    # --- one attempt ---
+
+    async def _acquired(self) -> bool:
+        if self.hung():
+            return False
+        try:
+            async with asyncio.timeout(self._request_s()):
+                taken = await self._try()
+        except Conflict as error:
+            log.debug("failed to acquire lease", lease=self.name, error=error.message)
+            return False
+        except (KubeError, TimeoutError) as error:
+            self._complain(_text(error))
+            return False
+        if not taken:
+            held = f"lock is held by {self._record.holder} and has not yet expired"  # what operators search for
+            log.debug(held, lease=self.name)
+        return taken
+
+    async def _renewed(self, limit_s: float) -> tuple[str, float]:
+        """Try once; what went wrong, and how long to wait before the next time."""
+        retry_s = self._election.retry_period_s
+        try:
+            async with asyncio.timeout(limit_s):
+                if await self._try():
+                    self._said = ""
+                    log.debug("successfully renewed lease", lease=self.name)
+        except Conflict as error:
+            return _text(error), min(CONFLICT_PAUSE_S, retry_s)
+        except (KubeError, TimeoutError) as error:
+            self._complain(_text(error))
+            return _text(error), retry_s
+        return "", retry_s
+
+    async def _try(self) -> bool:
+        """Take or keep the lease; False when it is somebody else's."""
+        if self._leads and self._lease is not None:
+            with contextlib.suppress(Conflict, NotFound):
+                await self._write(self._lease)
+                return True
+        lease = await self._look()
+        if self._held_by_another() or (self._leads and self._taken()):
+            return False
+        await self._write(lease)
+        return True
+
+    async def _look(self) -> Lease | None:
+        where = self._election
+        try:
+            self._see(parse_lease(await self._client.get(LEASES, where.resource_name, where.resource_namespace)))
+        except NotFound:
+            self._lease = None
+        return self._lease
+
+    async def _write(self, lease: Lease | None) -> None:
+        """Write that we lead from now on, into the Lease as we know it or into a new one."""
+        began_s, moment = self._monotonic_s(), micro_time(self._now_s())
+        ours = self._record.holder == self.identity
+        never = lease is None and not self._record.duration_s
+        record = LeaseRecord(
+            self.identity,
+            self._duration_s,
+            self._record.acquired if ours else moment,
+            moment,
+            self._record.transitions if ours or never else self._record.transitions + 1,
+        )
+        await self._put(lease, record)
+        self._valid_until_s = began_s + self._election.renew_deadline_s
+        self._leads = True
+
+    async def _given_back(self) -> None:
+        if self._lease is None or self._record.holder != self.identity:
+            return
+        moment = micro_time(self._now_s())
+        await self._put(self._lease, LeaseRecord("", RELEASED_S, moment, moment, self._record.transitions))
+        log.info("released lease", lease=self.name)
+
+    async def _put(self, lease: Lease | None, record: LeaseRecord) -> None:
+        namespace, name = self._election.resource_namespace, self._election.resource_name
+        self._unanswered = True
+        if lease is None:
+            answer = await self._client.create(LEASES, new_lease(namespace, name, record), namespace)
+        else:
+            answer = await self._client.replace(LEASES, name, changed_lease(lease, record), namespace)
+        self._unanswered = False
+        self._see(parse_lease(answer))
+
+    # --- what we know ---
+
+    def _see(self, lease: Lease) -> None:
+        """Take note of the Lease; the time of its last change is the time at which we saw it change."""
+        self._lease = lease
+        if lease.record == self._record:
+            return
+        if lease.record.holder not in {"", self._record.holder, self.identity}:
+            log.info("new leader elected", lease=self.name, leader=lease.record.holder)
+        self._record = lease.record
+        self._changed_s = self._monotonic_s()
+
+    def _saw(self, lease: Lease | None) -> None:
+        """The watch speaks; None: the Lease does not exist. It may lag behind what we read or wrote ourselves.
+
+        So it never decides anything: it tells a standby that its time runs anew, and anybody to look for himself.
+        """
+        holder = "" if lease is None else lease.record.holder
+        if not self._leads and lease is not None:
+            self._see(lease)
+        if holder != self.identity if self._leads else not holder:
+            self._woken.set()
+
+    def _held_by_another(self) -> bool:
+        holder = self._record.holder
+        fresh = self._monotonic_s() < self._changed_s + self._record.duration_s
+        return holder not in {"", self.identity} and fresh
+
+    def _taken(self) -> str:
+        if self._record.holder == self.identity:
+            return ""
+        return f"the lease {self.name} is held by {self._record.holder or 'nobody'}"
+
+    def _expired(self, problem: str) -> str:
+        if self._monotonic_s() < self._valid_until_s:
+            return ""
+        why = f": {problem}" if problem else ""
+        return f"the lease {self.name} was not renewed within {self._election.renew_deadline_s:g} s{why}"
+
+    # --- waiting ---
+
+    def _request_s(self) -> float:
+        """Limit of one attempt: a dead connection must not cost the whole deadline."""
+        return self._election.renew_deadline_s / 2
+
+    async def _pause(self, pause_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), pause_s)
+        self._woken.clear()
+
+    def _complain(self, problem: str) -> None:
+        """Say what is wrong, once for as long as it is the same."""
+        if problem != self._said:
+            self._said = problem
+            log.error("failed to acquire or renew lease, trying again", lease=self.name, error=problem)
+
+
+class _LeaseSink:
+    """The sink of the reflector that follows one Lease."""
+
+    def __init__(self, saw: Callable[[Lease | None], None]) -> None:
+        self._saw = saw
+
+    def replaced(self, objects: list[Lease]) -> None:
+        self._saw(objects[0] if objects else None)
+
+    def upserted(self, obj: Lease) -> None:
+        self._saw(obj)
+
+    def deleted(self, _obj: Lease) -> None:
+        self._saw(None)
+
+
+def _text(error: Exception) -> str:
+    return str(error) or "no answer in time"

@@ -1,0 +1,114 @@
+"""A Lease as an election reads and writes it: who leads, for how long without a sign of life, and in which term.
+
+Fields that this module does not know are kept as they were read, so that labels and what other components add to the
+Lease survive a renewal.
+"""
+
+from __future__ import annotations
+
+import copy
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from moorage.adapters.kube.errors import ServerError
+from moorage.adapters.kube.resources import LEASES
+
+TERM_ANNOTATION = "moorage.dev/term"
+"""Annotation of every Binding of an elected leader; the API server copies it to the pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One reign of one leader. Terms of one lease are never equal, because every takeover counts a transition."""
+
+    transitions: int
+    """`spec.leaseTransitions` of the Lease after the takeover."""
+    holder: str
+
+    def __str__(self) -> str:
+        """`3/host_uuid`: leaseTransitions, a slash, holderIdentity."""
+        return f"{self.transitions}/{self.holder}"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """What the spec of a Lease says. Times are texts as the holder's clock wrote them, and never compared."""
+
+    holder: str = ""
+    """Empty: nobody leads."""
+    duration_s: int = 0
+    acquired: str = ""
+    renewed: str = ""
+    transitions: int = 0
+
+    @property
+    def term(self) -> Term:
+        """The term of the holder."""
+        return Term(self.transitions, self.holder)
+
+
+class _Spec(msgspec.Struct):
+    holder: str | None = msgspec.field(default=None, name="holderIdentity")
+    duration_s: int | None = msgspec.field(default=None, name="leaseDurationSeconds")
+    acquired: str | None = msgspec.field(default=None, name="acquireTime")
+    renewed: str | None = msgspec.field(default=None, name="renewTime")
+    transitions: int | None = msgspec.field(default=None, name="leaseTransitions")
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A Lease as the server has it."""
+
+    record: LeaseRecord
+    content: dict[str, Any] = field(repr=False)
+    """The whole object; its resourceVersion is the precondition of the next write."""
+
+
+def parse_lease(raw: bytes | msgspec.Raw) -> Lease:
+    """Read an object of the API server."""
+    try:
+        content = msgspec.json.decode(raw, type=dict[str, Any])
+        spec = msgspec.convert(content.get("spec") or {}, _Spec)
+    except (msgspec.DecodeError, msgspec.ValidationError) as failure:
+        raise ServerError(f"the lease cannot be read: {failure}") from failure
+    record = LeaseRecord(
+        spec.holder or "", spec.duration_s or 0, spec.acquired or "", spec.renewed or "", spec.transitions or 0
+    )
+    return Lease(record, content)
+
+
+def new_lease(namespace: str, name: str, record: LeaseRecord) -> dict[str, Any]:
+    """The body that creates the Lease."""
+    metadata = {"namespace": namespace, "name": name}
+    return {
+        "apiVersion": f"{LEASES.group}/{LEASES.version}",
+        "kind": "Lease",
+        "metadata": metadata,
+        "spec": _spec(record),
+    }
+
+
+def changed_lease(lease: Lease, record: LeaseRecord) -> dict[str, Any]:
+    """The body that replaces the Lease, on the condition that nobody else changed it meanwhile."""
+    content = copy.copy(lease.content)
+    content["spec"] = {**(content.get("spec") or {}), **_spec(record)}
+    return content
+
+
+def micro_time(now_s: float) -> str:
+    """A time as Leases carry it: UTC with six decimals."""
+    moment = dt.datetime.fromtimestamp(now_s, dt.UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _spec(record: LeaseRecord) -> dict[str, Any]:
+    return {
+        "holderIdentity": record.holder,
+        "leaseDurationSeconds": record.duration_s,
+        "acquireTime": record.acquired,
+        "renewTime": record.renewed,
+        "leaseTransitions": record.transitions,
+    }

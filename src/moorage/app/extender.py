@@ -1,0 +1,244 @@
+"""`moorage extender`: the plugins that a stock kube-scheduler does not have, for it to ask over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import ssl
+import time
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+import structlog
+from aiohttp import web
+from prometheus_client.registry import Collector
+
+from moorage.adapters.extender.desk import Desk
+from moorage.adapters.extender.metrics import ExtenderMetrics
+from moorage.adapters.extender.server import Limits, ListenError, Sources, application, listening
+from moorage.adapters.kube.binder import Binder
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.kube.discovery import server_version
+from moorage.adapters.kube.errors import KubeError
+from moorage.adapters.kube.events import EventRecorder
+from moorage.adapters.kube.fence import FencedTransport
+from moorage.adapters.metrics.leadership import LeadershipMetrics
+from moorage.adapters.metrics.registry import MetricsPage
+from moorage.adapters.process import tune_process
+from moorage.adapters.serving.certificate import CertificateError, file_context
+from moorage.app.caches import CacheError, Caches
+from moorage.app.leadership import Leadership
+from moorage.app.lifetime import cancel, first, stop_signal
+from moorage.app.scheduler import watched_kinds
+from moorage.core.commands import Bind, Command, RecordEvent
+from moorage.core.events import BindDone, BindOutcome
+from moorage.engine.extending import Extending
+from moorage.framework.configuration import Configuration
+from moorage.framework.extending import ExtenderConfiguration, extender_configuration
+from moorage.framework.profiles import Profile
+from moorage.wire.configuration.extending import split_address
+
+_TICK_S = 1.0
+_FLUSH_S = 2.0
+
+log = structlog.get_logger()
+
+
+class StartError(Exception):
+    """The extender cannot start; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtenderOptions:
+    """What the command line says."""
+
+    kubeconfig: str | None = None
+    listen: str | None = None
+    """HOST:PORT; None: as configured."""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+
+
+def run_extender(configuration: Configuration, profiles: Sequence[Profile], options: ExtenderOptions) -> None:
+    """Answer until SIGINT or SIGTERM; raises LeadershipLost when another replica has to."""
+    settings = extender_configuration(configuration)
+    extending = Extending(_profile(settings, profiles), longest_wait_s=settings.longest_wait_s)
+    if not extending.profile.plugins:
+        log.warning(
+            "no plugin to ask: kube-scheduler has all of this profile", profile=extending.profile.scheduler_name
+        )
+    tls = _tls(options)
+    try:
+        asyncio.run(_until_stopped(configuration, settings, extending, options, tls))
+    except (KubeError, ListenError, CacheError) as error:
+        raise StartError(str(error)) from None
+
+
+def _profile(settings: ExtenderConfiguration, profiles: Sequence[Profile]) -> Profile:
+    """The profile that the document names; without one there must be only one."""
+    names = [profile.scheduler_name for profile in profiles]
+    if not settings.profile and len(profiles) > 1:
+        known = ", ".join(names)
+        raise StartError(f"there are several profiles ({known}); name one in the field profile of an {settings.kind}")
+    return profiles[names.index(settings.profile) if settings.profile else 0]
+
+
+def _tls(options: ExtenderOptions) -> ssl.SSLContext | None:
+    if bool(options.tls_cert) != bool(options.tls_key):
+        given, missing = ("--tls-cert", "--tls-key") if options.tls_cert else ("--tls-key", "--tls-cert")
+        raise StartError(f"{given} needs {missing}: a certificate and its key go together; give both or none")
+    if not (options.tls_cert and options.tls_key):
+        return None
+    try:
+        return file_context(options.tls_cert, options.tls_key, ("--tls-cert", "--tls-key"))
+    except CertificateError as error:
+        raise StartError(str(error)) from None
+
+
+async def _until_stopped(
+    configuration: Configuration,
+    settings: ExtenderConfiguration,
+    extending: Extending,
+    options: ExtenderOptions,
+    tls: ssl.SSLContext | None,
+) -> None:
+    address = options.listen or settings.listen
+    where = split_address(address)
+    if where is None:
+        raise StartError(f"--listen {address}: not an address; write HOST:PORT, such as 0.0.0.0:8888")
+    connection = configuration.client_connection
+    credentials = load_credentials(options.kubeconfig, connection.kubeconfig)
+    leadership = _leadership(configuration, settings, options)
+    async with contextlib.AsyncExitStack() as stack:
+        transport = None
+        if leadership is not None:
+            transport = await stack.enter_async_context(contextlib.aclosing(FencedTransport(leadership.leading)))
+        client = KubeClient(credentials, qps=connection.qps, burst=connection.burst, transport=transport)
+        await stack.enter_async_context(client)
+        events_client = await stack.enter_async_context(KubeClient(credentials))
+        extender = ExtenderProcess(extending, settings, client, events_client, leadership)
+        await first(stop_signal(), _serve(extender, where, tls))
+
+
+async def _serve(extender: ExtenderProcess, where: tuple[str, int], tls: ssl.SSLContext | None) -> None:
+    async with extender.running(), listening(extender.application(), *where, tls) as url:
+        log.info("listening", url=url)
+        await extender.work()
+
+
+def _leadership(
+    configuration: Configuration, settings: ExtenderConfiguration, options: ExtenderOptions
+) -> Leadership | None:
+    election = settings.leader_election
+    if election is None or not election.leader_elect:
+        return None
+
+    def connect() -> KubeClient:
+        return KubeClient(load_credentials(options.kubeconfig, configuration.client_connection.kubeconfig))
+
+    return Leadership(election, connect)
+
+
+class ExtenderProcess:
+    """One extender on one API server. Without `leadership` it answers as soon as its caches are filled."""
+
+    def __init__(
+        self,
+        extending: Extending,
+        settings: ExtenderConfiguration,
+        client: KubeClient,
+        events_client: KubeClient,
+        leadership: Leadership | None = None,
+    ) -> None:
+        self._extending = extending
+        self._settings = settings
+        self._client = client
+        self._leadership = leadership
+        self._binder = Binder(client, lambda _: None, jitter=random.Random().random)
+        self._recorder = EventRecorder(events_client, jitter=random.Random().random)
+        self._metrics = ExtenderMetrics(extending, lambda: not self.unready())
+        self._desk = Desk(extending, self._bind, self._metrics, carry_out=self._carry_out)
+        self._caches = Caches(client, watched_kinds([extending.profile]), self._desk.put)
+        self._ticked_s = time.monotonic()
+        self._parts: list[asyncio.Task[None]] = []
+        self._unready = "not every kind has been listed yet"
+
+    def unready(self) -> str:
+        """Why questions are not answered; empty when they are."""
+        if self._unready or self._leadership is None or self._leadership.leading():
+            return self._unready
+        return "another replica is active"
+
+    def application(self) -> web.Application:
+        """All endpoints."""
+        collectors: list[Collector] = [self._metrics]
+        if self._leadership is not None:
+            name = self._leadership.election.resource_name
+            collectors.append(LeadershipMetrics(name, self._leadership.leading))
+        page = MetricsPage(*collectors)
+        limits = Limits(self._settings.max_body_bytes, self._settings.request_timeout_s)
+        return application(self._desk, Sources(self.unready, page.render), self._metrics, limits)
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Follow the cluster; stop cleanly at the end of the block."""
+        tasks = [asyncio.create_task(self._recorder.run()), asyncio.create_task(self._tick())]
+        self._parts = [*tasks, *self._caches.start()]
+        try:
+            yield
+        finally:
+            self._unready = "stopping"
+            if self._leadership is not None:
+                await self._leadership.aclose()
+            await self._recorder.flush(_FLUSH_S)
+            await cancel(self._parts)
+
+    async def work(self) -> None:
+        """Fill the caches, wait for our turn, and answer until a part of us dies; ends by raising."""
+        reign = asyncio.create_task(self._reign())
+        parts = [reign, *self._parts]
+        try:
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel([reign])
+        for part in done:
+            part.result()
+        raise RuntimeError("a part of the extender ended by itself")
+
+    async def _reign(self) -> None:
+        version = await server_version(self._client)
+        log.info("connected", server=self._client.server, version=version.git_version)
+        await self._caches.settle()
+        tune_process()
+        leadership = self._leadership
+        if leadership is not None:
+            self._unready = "another replica is active"
+            leadership.start(lambda: self._ticked_s)
+            await leadership.acquired()
+            # What the replica before us answered for may be bound by now without our watch having shown it yet.
+            await self._caches.refresh()
+        self._unready = ""
+        plugins = [plugin.name for plugin in self._extending.profile.plugins]
+        log.info("answering", plugins=plugins, nodes=self._extending.state.node_count)
+        if leadership is not None:
+            await leadership.lost()
+        await asyncio.Event().wait()
+
+    async def _tick(self) -> None:
+        """Signs of life for whoever renews our lease."""
+        while True:
+            self._ticked_s = time.monotonic()
+            await asyncio.sleep(_TICK_S)
+
+    async def _bind(self, command: Bind) -> BindDone:
+        try:
+            async with asyncio.timeout(self._settings.caller_timeout_s):
+                return await self._binder.bind(command)
+        except TimeoutError:
+            return BindDone(command.pod.uid, BindOutcome.FAILED, message="the API server did not answer in time")
+
+    def _carry_out(self, command: Command) -> None:
+        if isinstance(command, RecordEvent):
+            self._recorder.record(command)

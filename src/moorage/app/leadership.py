@@ -1,0 +1,149 @@
+"""Leadership of a process: the election runs in a thread, so that busy work does not cost the lease.
+
+The thread has its own event loop, its own credentials and its own connections. It renews the lease only while the work
+shows signs of life, and it outlives work that hangs: when leadership is lost and the process is not on its way out soon
+after, the thread ends the process. Whatever leads must ask `leading` before it decides, and again before it writes
+(see adapters/kube/fence.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.errors import KubeError
+from moorage.adapters.kube.lease import LeaderElector
+from moorage.adapters.kube.leaserecord import Term
+from moorage.framework.configuration import LeaderElection
+
+LOST_EXIT_CODE = 1
+"""As kube-scheduler ends when it loses its lease."""
+EXIT_GRACE_S = 3.0
+"""How long a process that lost may take to end by itself."""
+RELEASE_S = 2.0
+
+
+class LeadershipLost(Exception):  # noqa: N818 - named after what happened, as its outcome is an exit, not a fault
+    """Somebody else may lead from now on; the text is one line."""
+
+
+class Leadership:
+    """One process in one election: `start`, `acquired`, work, `lost` or `aclose`.
+
+    Made, started and closed in the event loop of the work; `leading` may be called from anywhere. `connect` is called
+    in the thread of the election. `end_process` is called there, with the reason, when the work hangs.
+    """
+
+    def __init__(
+        self,
+        election: LeaderElection,
+        connect: Callable[[], KubeClient],
+        *,
+        identity: str | None = None,
+        end_process: Callable[[str], None] | None = None,
+    ) -> None:
+        self.election = election
+        self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
+        self._connect = connect
+        self._end_process = end_process or _end_process
+        self._heartbeat_s: Callable[[], float] | None = None
+        self._elector: LeaderElector | None = None
+        self._given_up = False
+        self._thread: threading.Thread | None = None
+        self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._acquired: Future[Term] = Future()
+        self._ended: Future[str] = Future()
+        """Why we do not lead any more; empty after a release."""
+        self._closed = threading.Event()
+
+    def leading(self) -> bool:
+        """Whether this process leads at this moment."""
+        elector = self._elector
+        return elector is not None and not self._given_up and elector.leading()
+
+    def start(self, heartbeat_s: Callable[[], float]) -> None:
+        """Take part from now on. `heartbeat_s` gives the monotonic time of the work's last sign of life."""
+        self._heartbeat_s = heartbeat_s
+        # A daemon: when the work ends in disorder, the process must not wait for its lease.
+        self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
+        self._thread.start()
+
+    async def acquired(self) -> Term:
+        """Wait until this process leads."""
+        return await asyncio.shield(asyncio.wrap_future(self._acquired))
+
+    async def lost(self) -> None:
+        """Wait until this process does not lead any more; raises LeadershipLost."""
+        reason = await asyncio.shield(asyncio.wrap_future(self._ended))
+        raise LeadershipLost(f"leadership lost: {reason or 'the lease was released'}")
+
+    async def aclose(self) -> None:
+        """Write nothing more, give the lease back if we hold it, and leave the election."""
+        self._given_up = True
+        self._closed.set()
+        if self._thread is None:
+            return
+        with contextlib.suppress(TimeoutError, KubeError):
+            async with asyncio.timeout(RELEASE_S):
+                loop, stop = await asyncio.shield(asyncio.wrap_future(self._started))
+                with contextlib.suppress(RuntimeError):  # it has ended already
+                    loop.call_soon_threadsafe(stop.set)
+                await asyncio.shield(asyncio.wrap_future(self._ended))
+
+    # --- in the thread ---
+
+    def _run(self) -> None:
+        try:
+            reason = asyncio.run(self._elect())
+        except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
+            for future in (self._started, self._acquired):
+                if not future.done():
+                    future.set_exception(error)
+            self._ended.set_exception(error)
+            reason = str(error)
+        else:
+            self._ended.set_result(reason)
+        if reason and not self._closed.wait(EXIT_GRACE_S):
+            self._end_process(reason)
+
+    async def _elect(self) -> str:
+        async with self._connect() as client:
+            elector = LeaderElector(client, self.election, self.identity, heartbeat_s=self._heartbeat_s)
+            stop = asyncio.Event()
+            self._elector = elector
+            self._started.set_result((asyncio.get_running_loop(), stop))
+            following = asyncio.create_task(elector.follow())
+            reigning = asyncio.create_task(self._reign(elector))
+            stopping = asyncio.create_task(stop.wait())
+            try:
+                await asyncio.wait([following, reigning, stopping], return_when=asyncio.FIRST_COMPLETED)
+                if following.done():
+                    following.result()  # it never ends by itself
+                reason = reigning.result() if reigning.done() else ""
+            finally:
+                for task in (following, reigning, stopping):
+                    task.cancel()
+                await asyncio.gather(following, reigning, stopping, return_exceptions=True)
+            # Work that hangs can write nothing more, so a standby need not wait until the lease expires.
+            if not reason or elector.hung():
+                await elector.release()
+            return reason
+
+    async def _reign(self, elector: LeaderElector) -> str:
+        self._acquired.set_result(await elector.acquire())
+        return await elector.hold()
+
+
+def _end_process(reason: str) -> None:
+    """End a process that cannot end itself, with the line that it would have said."""
+    sys.stderr.write(f"error: leadership lost: {reason}\n")
+    sys.stderr.flush()
+    os._exit(LOST_EXIT_CODE)

@@ -1,0 +1,29 @@
+"""`--leader-elect`, for the commands that have replicas: it overrides the configuration, and is checked like it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from moorage.cli.output import InputError, say
+from moorage.framework.configuration import Configuration, LeaderElection
+from moorage.wire.configuration.connections import check_leader_election
+from moorage.wire.configuration.findings import Findings
+
+
+def with_flag(configuration: Configuration, leader_elect: bool | None, config_file: str | None) -> Configuration:
+    """The configuration as the flag changes it; None: the flag was not given."""
+    if leader_elect is None:
+        return configuration
+    election = elected(configuration.leader_election, leader_elect, config_file)
+    return replace(configuration, leader_election=election)
+
+
+def elected(election: LeaderElection, leader_elect: bool, config_file: str | None) -> LeaderElection:
+    """The election as the flag changes it. What a file says of an election that it turns off was not checked before."""
+    if leader_elect and not election.leader_elect:
+        findings = Findings(config_file or "--leader-elect")
+        check_leader_election(election, findings)
+        say("note", findings.notices)
+        if findings.problems:
+            raise InputError(findings.problems)
+    return replace(election, leader_elect=leader_elect)

@@ -1,0 +1,49 @@
+"""`moorage extender`: answer a stock kube-scheduler."""
+
+from __future__ import annotations
+
+import click
+
+from moorage.cli.options import common_options, config_option, kubeconfig_option, session_of
+
+
+@click.command()
+@config_option
+@kubeconfig_option
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default=None,
+    help="Where kube-scheduler finds us; otherwise listen of the ExtenderConfiguration, 0.0.0.0:8888 without it.",
+)
+@click.option("--tls-cert", metavar="FILE", default=None, help="Certificate to serve HTTPS with; HTTP without it.")
+@click.option("--tls-key", metavar="FILE", default=None, help="The certificate's private key.")
+@common_options
+@click.pass_context
+def command(
+    context: click.Context,
+    config_file: str | None,
+    kubeconfig: str | None,
+    listen: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+) -> None:
+    """Add the plugins of a profile to a stock kube-scheduler, which asks over HTTP."""
+    from moorage.app.extender import ExtenderOptions, StartError, run_extender  # noqa: PLC0415 - slow to import
+    from moorage.app.leadership import LOST_EXIT_CODE, LeadershipLost  # noqa: PLC0415
+    from moorage.cli.logs import configure_logs  # noqa: PLC0415
+    from moorage.cli.output import InputError, say  # noqa: PLC0415
+    from moorage.cli.profiles import load_reading  # noqa: PLC0415
+
+    configure_logs(session_of(context))
+    reading = load_reading(config_file)
+    if reading.configuration is None:
+        raise InputError(["the configuration could not be read"])
+    options = ExtenderOptions(kubeconfig, listen, tls_cert, tls_key)
+    try:
+        run_extender(reading.configuration, reading.profiles, options)
+    except StartError as error:
+        raise InputError([error]) from None
+    except LeadershipLost as error:
+        say("error", [error])
+        context.exit(LOST_EXIT_CODE)

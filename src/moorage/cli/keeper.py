@@ -1,0 +1,91 @@
+"""`moorage keeper`: look after pods that were placed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from moorage.cli.options import boolean_option, common_options, config_option, kubeconfig_option, session_of
+
+if TYPE_CHECKING:
+    from moorage.adapters.serving.probes import Address
+
+METRICS_LISTEN, HEALTH_LISTEN = ":8080", ":8081"
+
+
+@click.command()
+@config_option
+@kubeconfig_option
+@boolean_option("--leader-elect", text="Take part in leader election; overrides the configuration.")
+@click.option(
+    "--metrics-listen",
+    metavar="HOST:PORT",
+    default=METRICS_LISTEN,
+    show_default=True,
+    help="Where /metrics is served; empty: nowhere.",
+)
+@click.option(
+    "--health-listen",
+    metavar="HOST:PORT",
+    default=HEALTH_LISTEN,
+    show_default=True,
+    help="Where /healthz and /readyz are served; empty: nowhere.",
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+@common_options
+@click.pass_context
+def command(
+    context: click.Context,
+    config_file: str | None,
+    kubeconfig: str | None,
+    leader_elect: bool | None,
+    metrics_listen: str,
+    health_listen: str,
+    dry_run: bool,
+) -> None:
+    """Move pods away from nodes that are about to go, and back to spot capacity when it has returned."""
+    from dataclasses import replace  # noqa: PLC0415
+
+    from moorage.app.keeper import KeeperOptions, StartError, run_keeper  # noqa: PLC0415 - slow to import
+    from moorage.app.leadership import LOST_EXIT_CODE, LeadershipLost  # noqa: PLC0415
+    from moorage.cli.election import elected  # noqa: PLC0415
+    from moorage.cli.logs import configure_logs  # noqa: PLC0415
+    from moorage.cli.output import InputError, say  # noqa: PLC0415
+    from moorage.cli.profiles import load_reading  # noqa: PLC0415
+    from moorage.framework.keeping import keeper_configuration  # noqa: PLC0415
+
+    configure_logs(session_of(context))
+    reading = load_reading(config_file)
+    configuration = reading.configuration
+    if configuration is None:
+        raise InputError(["the configuration could not be read"])
+    keeper = keeper_configuration(configuration)
+    if leader_elect is not None and keeper.leader_election is not None:
+        keeper = replace(keeper, leader_election=elected(keeper.leader_election, leader_elect, config_file))
+        configuration = replace(configuration, ways_in={**configuration.ways_in, keeper.kind: keeper})
+    options = KeeperOptions(
+        kubeconfig,
+        _address("--metrics-listen", metrics_listen),
+        _address("--health-listen", health_listen),
+        click.echo if dry_run else None,
+    )
+    try:
+        run_keeper(configuration, reading.profiles, options)
+    except StartError as error:
+        raise InputError([error]) from None
+    except LeadershipLost as error:
+        say("error", [error])
+        context.exit(LOST_EXIT_CODE)
+
+
+def _address(option: str, text: str) -> Address | None:
+    from moorage.cli.output import InputError  # noqa: PLC0415
+    from moorage.wire.configuration.extending import split_address  # noqa: PLC0415 - pydantic
+
+    if not text:
+        return None
+    found = split_address(text)
+    if found is None:
+        raise InputError([f"{option}: {text!r} is not an address; write HOST:PORT or :PORT, such as {METRICS_LISTEN}"])
+    return found

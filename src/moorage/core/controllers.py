@@ -1,0 +1,116 @@
+"""The controller that a pod belongs to: found through owner references, or by name where one in the middle is missing.
+
+A pod of a Deployment names its ReplicaSet, a pod of a CronJob its Job; users know the Deployment and the CronJob. Only
+their annotations count: Kubernetes copies annotations down and never takes them away again. The simulator leaves out
+the one in the middle, so a pod may also name a Deployment or CronJob itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.objects import (
+    CRON_JOB,
+    DEPLOYMENT,
+    JOB,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    Workload,
+    object_key,
+)
+from moorage.core.pods import Owner, PodTemplate
+
+if TYPE_CHECKING:
+    from moorage.core.state import ClusterState
+
+TEMPLATE_HASH = "pod-template-hash"
+"""Label of a ReplicaSet's pods; also the end of its name, where a Deployment made it."""
+
+API_GROUPS = {
+    REPLICATION_CONTROLLER: "",
+    REPLICA_SET: "apps",
+    DEPLOYMENT: "apps",
+    STATEFUL_SET: "apps",
+    JOB: "batch",
+    CRON_JOB: "batch",
+}
+"""Kinds that can be the controller of a pod -> their API group; others have kinds of the same names."""
+
+CONTROLLER_KINDS = frozenset(API_GROUPS)
+_ABOVE = {REPLICA_SET: DEPLOYMENT, JOB: CRON_JOB}
+
+
+class Controller(NamedTuple):
+    """What a pod belongs to."""
+
+    owner: Owner
+    """What the pod itself names; `state.owners` counts its live pods."""
+    kind: str
+    """Kind and name of the controller that users know, and whose annotations count."""
+    name: str
+    desired: int | None
+    """How many pods the named owner wants at present; None while nothing is known about it."""
+    size: int | None
+    """For how many pods the workload is made, whatever a rollout or the progress of a Job has left of them now."""
+    annotations: FrozenDict[str, str] = EMPTY
+
+    @property
+    def title(self) -> str:
+        """`Kind/name`."""
+        return f"{self.kind}/{self.name}"
+
+
+def controller_of(state: ClusterState, template: PodTemplate) -> Controller | None:
+    """The controller of such a pod, None if it has none of `CONTROLLER_KINDS`; cheap enough for every decision."""
+    owner = template.owner
+    if owner is None or not _is_known_kind(owner):
+        return None
+    direct = _find(state, template.namespace, owner)
+    if direct is None:
+        return _by_name(state, template, owner)
+    above = direct.owner
+    if above is None or above.kind != _ABOVE.get(owner.kind) or not _is_known_kind(above):
+        return Controller(owner, owner.kind, owner.name, direct.desired, _size(direct), direct.annotations)
+    top = _find(state, template.namespace, above)
+    size = _size(top if top is not None and top.kind == DEPLOYMENT else direct)
+    return Controller(owner, above.kind, above.name, direct.desired, size, EMPTY if top is None else top.annotations)
+
+
+def named_after(template: PodTemplate) -> tuple[str, str] | None:
+    """Kind and name of the Deployment or CronJob that the pod's owner must have been made by, going by its name."""
+    owner = template.owner
+    if owner is None or owner.kind not in _ABOVE:
+        return None
+    stem, _, last = owner.name.rpartition("-")
+    numbered = last.isascii() and last.isdigit()
+    fits = numbered if owner.kind == JOB else last != "" and last == template.labels.get(TEMPLATE_HASH)
+    return (_ABOVE[owner.kind], stem) if stem and fits else None
+
+
+def _by_name(state: ClusterState, template: PodTemplate, owner: Owner) -> Controller:
+    """For a pod whose owner has not been seen, or was left out of a file."""
+    above = named_after(template)
+    top = None if above is None else state.object(above[0], object_key(template.namespace, above[1]))
+    if not isinstance(top, Workload):
+        return Controller(owner, owner.kind, owner.name, None, None)
+    return Controller(owner, top.kind, top.name, top.desired, _size(top), top.annotations)
+
+
+def _is_known_kind(owner: Owner) -> bool:
+    group = API_GROUPS.get(owner.kind)
+    named = owner.api_version.rpartition("/")[0]
+    return group is not None and (named == group or not owner.api_version)
+
+
+def _find(state: ClusterState, namespace: str, owner: Owner) -> Workload | None:
+    """The object that a reference means; another one of the same name is not it."""
+    found = state.object(owner.kind, object_key(namespace, owner.name))
+    if not isinstance(found, Workload) or (owner.uid and found.uid and owner.uid != found.uid):
+        return None
+    return found
+
+
+def _size(workload: Workload) -> int:
+    return workload.replicas if workload.completions is None else min(workload.replicas, workload.completions)

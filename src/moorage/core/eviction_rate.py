@@ -1,0 +1,93 @@
+"""How many evictions were ordered within the last minute, in all and per owner: a guard against storms and loops.
+
+A loop is a preemption that its own victims bring about again, for example when their controller makes new ones that are
+more important than they. It shows as many evictions of one owner; a storm shows as many evictions altogether.
+
+Invariants:
+- in no stretch of a minute are more evictions noted than a limit allows, as long as `refusal` is asked before `note`;
+- only the last minute is remembered.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from moorage.core.pods import Pod
+
+WINDOW_S = 60.0
+
+
+class Refusal(NamedTuple):
+    """Some evictions would be too many."""
+
+    limit: int
+    owner: str | None
+    """Whose limit it is, None if it is the one for all."""
+    retry_s: float | None
+    """When they are not too many any more, seconds since the epoch; None if they are more than the limit at once."""
+
+
+def owner_of(pod: Pod) -> str:
+    """Whom an eviction of this pod is counted for: its controller, or the pod itself by name if it has none."""
+    owner = pod.template.owner
+    return pod.key if owner is None else owner.uid
+
+
+class EvictionRate:
+    """Evictions of the last minute. A limit of 0 means that there is none."""
+
+    def __init__(self, per_minute: int, per_owner_per_minute: int) -> None:
+        self._per_minute = per_minute
+        self._per_owner = per_owner_per_minute
+        self._times: deque[float] = deque()
+        self._owners: deque[str] = deque()
+        """Aligned, oldest first."""
+        self._of: dict[str, deque[float]] = {}
+
+    def refusal(self, owners: Sequence[str], now: float) -> Refusal | None:
+        """Why one eviction for each of these (repeated for several pods of one owner) would be too many just now."""
+        self._forget(now)
+        found = _excess(self._per_minute, None, len(owners), self._times)
+        refusals = [] if found is None else [found]
+        for owner, count in Counter(owners).items():
+            found = _excess(self._per_owner, owner, count, self._of.get(owner, ()))
+            if found is not None:
+                refusals.append(found)
+        return max(refusals, key=_wait, default=None)
+
+    def note(self, owners: Sequence[str], now: float) -> None:
+        """One eviction for each of these was ordered."""
+        self._forget(now)
+        for owner in owners:
+            self._times.append(now)
+            self._owners.append(owner)
+            self._of.setdefault(owner, deque()).append(now)
+
+    def _forget(self, now: float) -> None:
+        """Drop what is a minute old, and what a clock that was set back has left in the future."""
+        while self._times and self._times[0] + WINDOW_S <= now:
+            self._times.popleft()
+            self._drop(self._owners.popleft(), oldest=True)
+        while self._times and self._times[-1] > now:
+            self._times.pop()
+            self._drop(self._owners.pop(), oldest=False)
+
+    def _drop(self, owner: str, *, oldest: bool) -> None:
+        times = self._of[owner]
+        times.popleft() if oldest else times.pop()
+        if not times:
+            del self._of[owner]
+
+
+def _excess(limit: int, owner: str | None, count: int, times: Sequence[float]) -> Refusal | None:
+    """Whether so many more evictions exceed a limit, after those at these times, oldest first."""
+    excess = len(times) + count - limit
+    if not limit or excess <= 0:
+        return None
+    return Refusal(limit, owner, times[excess - 1] + WINDOW_S if count <= limit else None)
+
+
+def _wait(refusal: Refusal) -> float:
+    return float("inf") if refusal.retry_s is None else refusal.retry_s

@@ -1,0 +1,208 @@
+"""Gangs: pods that are placed together or not at all, and how they may be disturbed.
+
+`GangIndex` knows the members that stand on nodes, `terms_of` what holds for a gang. Both are pure; the members that
+wait are the queue's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING
+
+from moorage.core.frozen import FrozenDict
+from moorage.core.membership import Declared, GangKey
+from moorage.core.objects import (
+    DEPLOYMENT,
+    JOB,
+    NATIVE_GROUPS,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    PodGroup,
+    Workload,
+    object_key,
+)
+from moorage.core.pods import Pod
+
+if TYPE_CHECKING:
+    from moorage.core.state import ClusterState, PodRecord
+
+NATIVE_KIND = "PodGroup"
+COSCHEDULING_KIND = "PodGroup.scheduling.x-k8s.io"
+PRIORITY_CLASS = "PriorityClass"
+CONTROLLER_KINDS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER)
+"""Controllers whose replica counts give the size of a gang that says nothing else."""
+GANG_KINDS = frozenset({NATIVE_KIND, COSCHEDULING_KIND, PRIORITY_CLASS, *CONTROLLER_KINDS})
+"""Objects that the terms of a gang depend on."""
+
+MIN_AVAILABLE = "moorage.dev/pod-group-min-available"
+_MOST_MEMBERS = 1_000_000
+
+
+class Disruption(Enum):
+    """Whom an eviction takes along."""
+
+    SINGLE = auto()
+    """Nobody."""
+    WHOLE = auto()
+    """All members."""
+    MINIMUM = auto()
+    """All members, if the gang would fall below its minimum."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangTerms:
+    """What holds for a gang."""
+
+    min_count: int | None
+    """How many members must stand together; None where only those that were seen can tell."""
+    disruption: Disruption = Disruption.MINIMUM
+    priority: int | None = None
+    """The group's own; None where the members' counts."""
+    topology_key: str | None = None
+    min_resources: FrozenDict[str, int] = field(default_factory=FrozenDict)
+    timeout_s: float | None = None
+    group: PodGroup | None = None
+
+
+_NO_RECORDS: Mapping[str, PodRecord] = {}
+
+
+class GangIndex:
+    """The members of every gang that stand on nodes, assumed ones included."""
+
+    def __init__(self) -> None:
+        self._standing: dict[GangKey, dict[str, PodRecord]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._standing)
+
+    def stand(self, key: GangKey, record: PodRecord) -> None:
+        """A member came to a node."""
+        self._standing.setdefault(key, {})[record.pod.uid] = record
+
+    def leave(self, key: GangKey, uid: str) -> None:
+        """A member left its node."""
+        members = self._standing[key]
+        del members[uid]
+        if not members:
+            del self._standing[key]
+
+    def standing(self, key: GangKey) -> Mapping[str, PodRecord]:
+        """The members on nodes by uid, those that are being deleted included. Do not change it."""
+        return self._standing.get(key, _NO_RECORDS)
+
+    def keys(self) -> list[GangKey]:
+        """The gangs that have a member on a node."""
+        return list(self._standing)
+
+
+def lasting(state: ClusterState, key: GangKey) -> list[PodRecord]:
+    """The members that stand on nodes and are going to stay."""
+    evicting = state.evictions.evicting
+    return [
+        record
+        for uid, record in state.gangs.standing(key).items()
+        if record.pod.deleted_s is None and not evicting(uid)
+    ]
+
+
+def group_object(state: ClusterState, key: GangKey) -> PodGroup | None:
+    """The PodGroup of a gang: Kubernetes' own for the spec, else the coscheduling one before Kubernetes' own."""
+    kinds = (NATIVE_KIND,) if key.by is Declared.SPEC else (COSCHEDULING_KIND, NATIVE_KIND)
+    for kind in kinds:
+        found = state.object(kind, key.object_key)
+        if isinstance(found, PodGroup):
+            return found
+    return None
+
+
+def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> GangTerms | None:
+    """What holds for a gang; None while its PodGroup object is missing. `waiting` are members that have no node."""
+    group = group_object(state, key)
+    if group is not None:
+        return _by_object(state, group)
+    if key.by is not Declared.ANNOTATION:
+        return None
+    pods = [*waiting, *(record.pod for record in state.gangs.standing(key).values())]
+    said = [count for pod in pods if (count := _min_available(pod)) is not None]
+    return GangTerms(max(said) if said else _desired(state, pods))
+
+
+def _by_object(state: ClusterState, group: PodGroup) -> GangTerms:
+    priority = group.priority
+    if priority is None and group.priority_class:
+        found = state.object(PRIORITY_CLASS, group.priority_class)
+        priority = None if found is None else found.value
+    native = Disruption.WHOLE if group.evict_whole else Disruption.SINGLE
+    return GangTerms(
+        max(group.min_count, 1),
+        native if group.api_group == NATIVE_GROUPS else Disruption.MINIMUM,
+        priority,
+        group.topology_key,
+        group.min_resources,
+        group.schedule_timeout_s,
+        group,
+    )
+
+
+def _min_available(pod: Pod) -> int | None:
+    """The size that a member's annotation gives, None if there is none or it is no number above 0."""
+    text = pod.template.annotations.get(MIN_AVAILABLE, "")
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_MOST_MEMBERS)):
+        return None
+    return min(int(text), _MOST_MEMBERS) or None
+
+
+def _desired(state: ClusterState, pods: Iterable[Pod]) -> int | None:
+    """The sum of the desired replicas of the members' controllers; None if one of them has none that is known."""
+    counts: dict[tuple[str, str], int] = {}
+    for pod in pods:
+        owner = pod.template.owner
+        if owner is None or owner.kind not in CONTROLLER_KINDS:
+            return None
+        place = (owner.kind, object_key(pod.namespace, owner.name))
+        if place not in counts:
+            workload = state.object(*place)
+            if not isinstance(workload, Workload):
+                return None
+            counts[place] = workload.desired
+    return sum(counts.values()) or None
+
+
+def taken_along(state: ClusterState, victims: Iterable[PodRecord]) -> list[PodRecord]:
+    """The members of gangs that have to go too when these pods are evicted, in a stable order."""
+    if not state.gangs:
+        return []
+    going: dict[GangKey, set[str]] = {}
+    for record in victims:
+        key = record.pod.template.gang
+        if key is not None:
+            going.setdefault(key, set()).add(record.pod.uid)
+    found: list[PodRecord] = []
+    for key, uids in going.items():
+        rest = [record for record in lasting(state, key) if record.pod.uid not in uids]
+        if rest and _falls(state, key, len(rest)):
+            found.extend(sorted(rest, key=lambda record: record.pod.key))
+    return found
+
+
+def _falls(state: ClusterState, key: GangKey, left: int) -> bool:
+    """Whether a gang of which so many members would be left has to go altogether."""
+    terms = terms_of(state, key)
+    if terms is None or terms.disruption is Disruption.SINGLE:
+        return False
+    if terms.disruption is Disruption.WHOLE or terms.min_count is None:
+        return True
+    return left < terms.min_count
+
+
+def eviction_priority(state: ClusterState, record: PodRecord) -> int:
+    """Who may evict this pod: only what is more important than it and, if its gang goes with it, than all of that."""
+    priority = record.pod.template.priority
+    key = record.pod.template.gang
+    if key is None:
+        return priority
+    return max([priority, *(other.pod.template.priority for other in taken_along(state, (record,)))])

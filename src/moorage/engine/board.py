@@ -1,0 +1,83 @@
+"""What the parts of the engine share: the state, the queue, pods on their way, what changed, and alarms."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+from moorage.core.commands import Command
+from moorage.core.pods import Pod
+from moorage.core.state import ClusterState
+from moorage.engine.evictor import Evictor
+from moorage.engine.faults import Faults
+from moorage.engine.flights import Flights
+from moorage.engine.priorities import Priorities
+from moorage.engine.queue import QueuedPod, SchedulingQueue
+from moorage.engine.warnings import Warnings
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.profiles import Profile
+from moorage.framework.runner import Runner
+
+Observer = Callable[[Runner, Cycle], None]
+"""Told of every attempt right before it, with the state as the attempt finds it; must not change anything."""
+Commands = list[Command]
+
+
+class Board:
+    """One state, one queue, and the runners of all profiles."""
+
+    def __init__(self, profiles: Sequence[Profile], state: ClusterState, queue: SchedulingQueue) -> None:
+        self.state = state
+        self.queue = queue
+        self.runners: Mapping[str, Runner] = {p.scheduler_name: Runner(p, state) for p in profiles}
+        self.fallback: Runner | None = None
+        """Decides for scheduler names that no profile has."""
+        self.flights = Flights()
+        self.faults = Faults()
+        self.evictor = Evictor(state, queue)
+        self.warnings = Warnings()
+        self.priorities = Priorities(self.runner_of, self.faults)
+        self.changes: list[Change] = []
+        """What has happened and waiting pods were not told of yet."""
+        self.observer: Observer | None = None
+        self._alarms: list[tuple[float, int, QueuedPod]] = []
+        self._alarm_numbers = itertools.count()
+
+    def runner_of(self, pod: Pod) -> Runner | None:
+        """The runner of the profile that is responsible for a pod."""
+        return self.runners.get(pod.template.scheduler_name, self.fallback)
+
+    def responsible(self, pod: Pod) -> Runner:
+        """The same for a pod that the queue holds, which always has one."""
+        runner = self.runner_of(pod)
+        if runner is None:
+            raise LookupError(f"no profile has the scheduler name {pod.template.scheduler_name}")
+        return runner
+
+    def end_promise(self, uid: str) -> None:
+        """A node is promised to a pod no longer: others may have what it was to get."""
+        pod = self.state.nominations.pod(uid)
+        if pod is not None:
+            self.state.nominations.clear(uid)
+            self.changes.append(Change(What.POD_REMOVED, pod=pod))
+
+    # --- answers that change with time alone ---
+
+    def set_alarm(self, at_s: float, entry: QueuedPod) -> None:
+        """Wake an entry at a time, whatever it waits for."""
+        heapq.heappush(self._alarms, (at_s, next(self._alarm_numbers), entry))
+
+    def ring(self, now: float) -> None:
+        """Wake the entries whose time has come."""
+        while self._alarms and self._alarms[0][0] <= now:
+            _, _, entry = heapq.heappop(self._alarms)
+            if self.queue.holds(entry):
+                self.queue.wake(entry, now)
+
+    def next_alarm(self) -> float | None:
+        """When `ring` next has something to do."""
+        while self._alarms and not self.queue.holds(self._alarms[0][2]):
+            heapq.heappop(self._alarms)
+        return self._alarms[0][0] if self._alarms else None

@@ -1,0 +1,281 @@
+"""What an extender answers a stock kube-scheduler: which nodes will do, how good they are, which evictions would help.
+
+Only the plugins that kube-scheduler does not have are asked; what they need to know comes in as events, as for the
+engine. No clock and no I/O: whoever serves hands in the time, and asks again when `filter` says `Wait`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from moorage.core.arrays import Ints, Rows
+from moorage.core.commands import Command
+from moorage.core.controllers import API_GROUPS
+from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.frozen import FrozenDict
+from moorage.core.objects import object_key
+from moorage.core.pods import Owner, Pod, PodTemplate
+from moorage.core.state import NOWHERE, ClusterState
+from moorage.engine.faults import describe
+from moorage.engine.underway import Traveller, Underway
+from moorage.engine.warnings import Warnings
+from moorage.framework.classes import pre_filter
+from moorage.framework.cycle import Cycle
+from moorage.framework.defaults import KUBE_SCHEDULER_PLUGINS
+from moorage.framework.plugin import Point
+from moorage.framework.profiles import Profile
+from moorage.framework.runner import Judgement, Runner
+from moorage.framework.status import Code
+
+UNKNOWN_NODE = "node(s) have not been seen by the extender yet"
+TOP_SCORE = 10
+"""What the best node gets from an extender; ours go to 100."""
+_ASKED = frozenset({Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE})
+_MOST_STRANGERS = 4096
+
+
+class PluginFault(Exception):  # noqa: N818 - it is a plugin's, not ours
+    """A plugin failed where the protocol has no field to say so; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """No answer yet: ask again when something has happened, or at this time."""
+
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Filtered:
+    """Which of the nodes will do, and why not the others."""
+
+    kept: tuple[int, ...] = ()
+    """Places in the question, in its order."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Node -> reason that removing pods might change."""
+    unresolvable: Mapping[str, str] = field(default_factory=dict)
+    """Node -> reason that removing pods cannot change."""
+    error: str = ""
+    """Set if a plugin failed; nothing else counts then."""
+
+
+def extender_profile(profile: Profile) -> Profile:
+    """The profile without what kube-scheduler has itself, and without the points that an extender is not asked."""
+    by_point = {
+        point: tuple(plugin for plugin in plugins if plugin.name not in KUBE_SCHEDULER_PLUGINS)
+        for point, plugins in profile.by_point.items()
+        if point in _ASKED
+    }
+    weights = {name: weight for name, weight in profile.weights.items() if name not in KUBE_SCHEDULER_PLUGINS}
+    return Profile(profile.scheduler_name, FrozenDict(by_point), FrozenDict(weights))
+
+
+class Extending:
+    """One profile on one state, asked by one kube-scheduler. `longest_wait_s` bounds what `filter` waits for a pod."""
+
+    def __init__(self, profile: Profile, *, longest_wait_s: float = 1.0, seed: int = 0) -> None:
+        self.profile = extender_profile(profile)
+        self.state = ClusterState(seed)
+        self.underway = Underway(longest_wait_s)
+        self._runner = Runner(self.profile, self.state)
+        self._waiting = tuple(plugin for plugin in self.profile.plugins if hasattr(plugin, "awaits"))
+        self._kinds = frozenset(kind for plugin in self.profile.plugins for kind in plugin.kinds)
+        self._top_total = max(1, sum(self._runner.profile.weights.values())) * TOP_SCORE
+        self._warnings = Warnings()
+        self._commands: list[Command] = []
+        self._strangers: set[str] = set()
+        """uids of owners that were waited for in vain; nobody waits for them twice."""
+
+    # --- events in ---
+
+    def handle(self, event: Event) -> None:
+        """Take over what the API server says; events that are about decisions of our own mean nothing here."""
+        match event:
+            case PodSeen(pod):
+                self._pod_seen(pod)
+            case PodGone(uid):
+                self.underway.arrived(uid)
+                self.state.nominations.clear(uid)
+                self.state.remove_pod(uid)
+            case NodeSeen(node):
+                self.state.upsert_node(node)
+            case NodeGone(name):
+                self.state.remove_node(name)
+            case ObjectSeen(kind, key, value):
+                self.state.put_object(kind, key, value)
+            case ObjectGone(kind, key):
+                self.state.remove_object(kind, key)
+
+    def _pod_seen(self, pod: Pod) -> None:
+        self.state.observe_pod(pod)
+        if pod.node is not None or pod.finished or pod.deleted_s is not None:
+            self.underway.arrived(pod.uid)
+            self.state.nominations.clear(pod.uid)
+            return
+        self.underway.still_waits(pod)
+        if pod.nominated_node:
+            self.state.nominations.set(pod, pod.nominated_node)
+        else:
+            self.state.nominations.clear(pod.uid)
+
+    def bound(self, uid: str, node: str) -> None:
+        """We bound the pod ourselves, so its place is known before the watch shows it."""
+        pod, row = self.underway.get(uid), self.state.row_of(node)
+        self.underway.arrived(uid)
+        if pod is not None and row is not None and self.state.record(uid) is None:
+            self.state.assume(pod, row)
+
+    # --- filter ---
+
+    def filter(self, pod: Pod, nodes: Sequence[str], now: float, waited_s: float = 0.0) -> Filtered | Wait:
+        """Judge nodes by name; `waited_s` says how long this very question has waited already."""
+        self.underway.arrived(pod.uid)
+        until_s = self._owner_due_s(pod.template, now, waited_s)
+        if until_s is not None:
+            return Wait(until_s)
+        try:
+            groups = self._groups_of(pod.template)
+            awaited = self.underway.awaited(pod, groups, now) if groups else []
+            if awaited:
+                return self._hold_back(awaited, nodes, now, waited_s)
+            cycle = Cycle(pod, self.state, now)
+            filtered = self._judged(cycle, nodes)
+        except Exception as error:  # noqa: BLE001 - a plugin's fault is the caller's to judge
+            return Filtered(error=f"running plugins failed: {describe(error)}")
+        if filtered.kept and groups:
+            self.underway.left(pod, groups, now)
+        if cycle.warnings:
+            self._warnings.tell(cycle, self.profile.scheduler_name, self._commands)
+        return filtered
+
+    def take_commands(self) -> list[Command]:
+        """What there is to tell users, since the last call."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    def _groups_of(self, template: PodTemplate) -> tuple[Hashable, ...]:
+        found = ((plugin.name, plugin.awaits(template, self.state)) for plugin in self._waiting)
+        return tuple((name, group) for name, group in found if group is not None)
+
+    def _hold_back(
+        self, awaited: Sequence[Traveller], nodes: Sequence[str], now: float, waited_s: float
+    ) -> Filtered | Wait:
+        """Wait for other pods, as long as there is patience left for one of them; then say no, for now."""
+        left_s = max(traveller.patience_s for traveller in awaited) - waited_s
+        if left_s > 0:
+            return Wait(min(now + left_s, *(traveller.given_up_s for traveller in awaited)))
+        for traveller in awaited:
+            traveller.patience_s -= waited_s
+        reason = f"node(s) cannot be judged until pod {awaited[0].pod.key} is bound"
+        return Filtered(failed=dict.fromkeys(nodes, reason))
+
+    def _owner_due_s(self, template: PodTemplate, now: float, waited_s: float) -> float | None:
+        """Until when to wait for a controller that our watch has not shown yet; None if there is none to wait for."""
+        stranger = self._unknown_owner(template)
+        if stranger is None or stranger.uid in self._strangers:
+            return None
+        if waited_s < self.underway.patience_s:
+            return now + self.underway.patience_s - waited_s
+        if len(self._strangers) >= _MOST_STRANGERS:
+            self._strangers.clear()
+        self._strangers.add(stranger.uid)
+        return None
+
+    def _unknown_owner(self, template: PodTemplate) -> Owner | None:
+        """The first in the chain of owners that plugins might read and that is not there."""
+        owner = template.owner
+        while owner is not None and owner.kind in self._kinds:
+            if owner.api_version.rpartition("/")[0] != API_GROUPS.get(owner.kind):
+                return None  # a kind of the same name
+            workload = self.state.object(owner.kind, object_key(template.namespace, owner.name))
+            if workload is None or workload.uid != owner.uid:
+                return owner
+            owner = workload.owner
+        return None
+
+    def _judged(self, cycle: Cycle, nodes: Sequence[str]) -> Filtered:
+        rows, known = self._rows_of(nodes)
+        judgement = self._runner.judge(cycle, known)
+        refusal = judgement.refusal
+        if refusal is not None and refusal.code is Code.ERROR:
+            return Filtered(error=f"running plugin {refusal.plugin}: {refusal.message}")
+        passed = np.zeros(self.state.capacity + 1, dtype=np.bool_)
+        passed[judgement.passed] = True
+        kept = np.flatnonzero(passed[rows])
+        if len(kept) == len(nodes):
+            return Filtered(tuple(kept.tolist()))
+        failed = {nodes[place]: UNKNOWN_NODE for place in np.flatnonzero(rows == NOWHERE).tolist()}
+        unresolvable: dict[str, str] = {}
+        place_of = np.zeros(self.state.capacity, dtype=np.intp)
+        place_of[rows[rows != NOWHERE]] = np.flatnonzero(rows != NOWHERE)
+        for rejected, reason, resolvable in _reasons(judgement, known):
+            names = [nodes[place] for place in place_of[rejected].tolist()]
+            (failed if resolvable else unresolvable).update(dict.fromkeys(names, reason))
+        return Filtered(tuple(kept.tolist()), failed, unresolvable)
+
+    def _rows_of(self, nodes: Sequence[str]) -> tuple[Rows, Rows]:
+        """The row of every node, NOWHERE where it is not known; and all that are, once each, ascending."""
+        rows = self.state.rows_of(nodes)
+        asked = np.zeros(self.state.capacity + 1, dtype=np.bool_)  # the last one stands for nodes that are not known
+        asked[rows] = True
+        return rows, np.flatnonzero(asked[:-1])
+
+    # --- prioritize ---
+
+    def prioritize(self, pod: Pod, nodes: Sequence[str], now: float) -> list[int]:
+        """Scores from 0 to 10 in the order of the question, a tenth of ours rounded down.
+
+        Where several plugins score, ours is their mean, each as often as its weight says. A node that is not known gets
+        0. `PluginFault` if a plugin fails.
+        """
+        cycle = Cycle(pod, self.state, now)
+        rows, known = self._rows_of(nodes)
+        totals: Ints = np.zeros(self.state.capacity + 1, dtype=np.int64)
+        try:
+            pre_filter(self.profile.at(Point.PRE_FILTER), cycle)  # plugins may score with what they prepared there
+            for scores in self._runner.score_table(cycle, known).values():
+                totals[known] += scores
+        except Exception as error:
+            raise PluginFault(f"running plugins failed: {describe(error)}") from error
+        found: list[int] = (totals[rows] // self._top_total).clip(0, TOP_SCORE).tolist()
+        return found
+
+    # --- preempt ---
+
+    def preempt(self, pod: Pod, victims: Mapping[str, Collection[str]], now: float) -> list[str]:
+        """The nodes (of node -> uids of the pods to evict) on which the pod would pass without those pods."""
+        try:
+            return [node for node, uids in victims.items() if self._passes_without(pod, node, uids, now)]
+        except Exception as error:
+            raise PluginFault(f"running plugins failed: {describe(error)}") from error
+
+    def _passes_without(self, pod: Pod, node: str, uids: Collection[str], now: float) -> bool:
+        row = self.state.row_of(node)
+        if row is None:
+            return False
+        with self.state.statement():
+            for uid in uids:
+                self.state.remove_pod(uid)
+            judgement = self._runner.judge(Cycle(pod, self.state, now), np.array([row], dtype=np.intp))
+        return bool(len(judgement.passed))
+
+
+def _reasons(judgement: Judgement, asked: Rows) -> list[tuple[Rows, str, bool]]:
+    """Rows that were rejected alike, why, and whether removing pods might change that."""
+    refusal = judgement.refusal
+    if refusal is not None:
+        return [(asked, refusal.message, refusal.code is not Code.UNRESOLVABLE)]
+    found: list[tuple[Rows, str, bool]] = []
+    if len(judgement.excluded):
+        names = " ".join(sorted(judgement.excluded_by))
+        found.append((judgement.excluded, f"node(s) didn't satisfy plugin(s) [{names}]", False))
+    for verdict in judgement.verdicts:
+        bits = verdict.rejections.bits
+        for value in np.unique(bits).tolist():
+            reasons = [reason for i, reason in enumerate(verdict.rejections.reasons) if value >> i & 1]
+            text = ", ".join(reason.text for reason in reasons)
+            found.append((verdict.rows[bits == value], text, all(reason.resolvable for reason in reasons)))
+    return found

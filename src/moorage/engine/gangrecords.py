@@ -1,0 +1,58 @@
+"""The record of a gang's start: a condition on one of its members, written before the first bind.
+
+`False` means that the start is on its way, `True` that as many members as needed were bound. The message of the first
+holds the term of leadership and the members with their nodes, so that whoever comes next can finish the start. Writing
+a pod's status is what every scheduler may do; no other right is needed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from moorage.core.pods import GANG_RECORD, Condition, Pod
+from moorage.engine.flights import Party
+
+
+@dataclass(frozen=True, slots=True)
+class GangRecord:
+    """What a record says."""
+
+    done: bool
+    term: str = ""
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    """Member's name -> node."""
+
+
+def starting(party: Party, term: str) -> Condition:
+    """The record of a start that is about to begin."""
+    nodes = {flight.entry.pod.name: flight.node for flight in party.flights}
+    text = json.dumps({"term": term, "members": nodes}, separators=(",", ":"))
+    return Condition(GANG_RECORD, "False", "Binding", text)
+
+
+def started() -> Condition:
+    """The record of a start that has succeeded."""
+    return Condition(GANG_RECORD, "True", "Started", "")
+
+
+def read_record(pod: Pod) -> GangRecord | None:
+    """The record that a pod carries; one that cannot be read says only that a start has begun."""
+    condition = pod.gang_record
+    if condition is None:
+        return None
+    if condition.status == "True":
+        return GangRecord(done=True)
+    try:
+        said = json.loads(condition.message)
+        members, term = said["members"], said.get("term", "")
+        nodes = {str(name): str(node) for name, node in members.items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return GangRecord(done=False)
+    return GangRecord(done=False, term=str(term), nodes=nodes)
+
+
+def records_of(pods: Iterable[Pod]) -> list[GangRecord]:
+    """The records that the members of a gang carry."""
+    return [record for pod in pods if (record := read_record(pod)) is not None]

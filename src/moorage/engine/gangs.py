@@ -1,0 +1,454 @@
+"""Gangs: all members that are needed get a node in one statement, or none does.
+
+The way of a gang: its members wait as one entry of the queue until they are enough (`gate`); an attempt places them,
+together or not at all; they wait for each other until Permit and PreBind are through with every one (`ready`); the
+start is put on record; then all are bound. What is left of a start that broke off is `engine.recovery`'s affair.
+
+A gang that does not fit holds nothing. After `reserveAfterSeconds` what fits of it is promised to it, so that smaller
+work of equal importance does not take every freed place; only one gang at a time has such promises, and so no two can
+wait for what the other one keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from moorage.core.commands import PatchPodStatus
+from moorage.core.events import StatusDone
+from moorage.core.gangs import GangTerms, lasting, terms_of
+from moorage.core.membership import GangKey
+from moorage.core.pods import Pod
+from moorage.core.state import NOWHERE
+from moorage.engine.board import Board, Commands
+from moorage.engine.domains import domains_of
+from moorage.engine.evictor import ref_of
+from moorage.engine.failing import Failing
+from moorage.engine.failures import Failure, failure_of, failure_of_judgement
+from moorage.engine.faults import describe
+from moorage.engine.flights import Flight, Party, Stage
+from moorage.engine.gangrecords import starting
+from moorage.engine.notices import Notices
+from moorage.engine.placing import Placing, choose
+from moorage.engine.queue import QueuedGang, QueuedPod
+from moorage.engine.recovery import Recovery
+from moorage.framework.cycle import Cycle
+from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.plugin import Point
+from moorage.framework.runner import Runner
+from moorage.framework.status import Code, GangNomination, Status
+
+_EVICTING = "DefaultPreemption"
+
+
+class _Patience(Protocol):
+    """The arguments of GangScheduling."""
+
+    reserve_after_seconds: float
+    settle_seconds: float
+
+
+@dataclass(slots=True)
+class Trial:
+    """What came of trying to place a gang."""
+
+    flights: list[Flight] = field(default_factory=list)
+    """Members that found a node; undone again if they are too few."""
+    failure: Failure | None = None
+    """Why the first one that found none did not."""
+
+
+class Gangs:
+    """Places gangs over one board."""
+
+    def __init__(self, board: Board, placing: Placing, failing: Failing, notices: Notices) -> None:
+        self._board = board
+        self._state = board.state
+        self._queue = board.queue
+        self._placing = placing
+        self._failing = failing
+        self._notices = notices
+        self.recovery = Recovery(board)
+        self.term = ""
+        """The term of leadership, for the record."""
+        self._recording: dict[str, Party] = {}
+        """Member whose status is being written -> the party that waits for it."""
+        self._favoured: GangKey | None = None
+        """The gang that freed room is kept for."""
+
+    # --- who belongs together ---
+
+    def unit_of(self, pod: Pod) -> GangKey | None:
+        """The gang that a pod is placed with; None if it names none, or its profile does not care."""
+        key = pod.template.gang
+        if key is None:
+            return None
+        runner = self._board.runner_of(pod)
+        return None if runner is None or runner.plugin(GANG_SCHEDULING) is None else key
+
+    def concern(self, key: GangKey) -> None:
+        """Something happened to a gang: look at it before the next decisions."""
+        self.recovery.concern(key)
+
+    @property
+    def busy(self) -> bool:
+        """Whether `review` has something to look at now or later."""
+        return self.recovery.busy
+
+    def review(self, now: float, commands: Commands) -> None:
+        """Look at the gangs that something happened to, and at those whose time has come."""
+        self.recovery.review(now, commands)
+
+    def priority(self, gang: QueuedGang) -> int:
+        """The group's own, else the lowest of the waiting members."""
+        terms = self._terms(gang)
+        if terms is not None and terms.priority is not None:
+            return terms.priority
+        return min(entry.pod.template.priority for entry in gang.members.values())
+
+    def queue_key(self, gang: QueuedGang, sort: Any) -> tuple[Any, ...]:
+        """QueueSort of a gang: its own priority and age; lost members and kept room come before new work."""
+        priority, pod = self.priority(gang), gang.pod
+        if priority != pod.template.priority:
+            pod = replace(pod, template=replace(pod.template, priority=priority))
+        first = gang.key == self._favoured or lasting(self._state, gang.key)
+        since_s = 0.0 if first else gang.since_s
+        key: tuple[Any, ...] = sort.queue_key(pod, since_s)
+        return key
+
+    def size(self, gang: QueuedGang) -> int:
+        """The number of members, waiting or not."""
+        return len(gang.members) + len(lasting(self._state, gang.key))
+
+    def _terms(self, gang: QueuedGang) -> GangTerms | None:
+        return terms_of(self._state, gang.key, (entry.pod for entry in gang.members.values()))
+
+    # --- PreEnqueue ---
+
+    def gate(self, gang: QueuedGang, now: float) -> str | None:
+        """The plugin that keeps the gang from being tried, None if it may be; the message says what it waits for."""
+        if self._state.evictions.holds(gang.uid):
+            return _EVICTING
+        terms = self._terms(gang)
+        if terms is None:
+            return self._wait(gang, f"waiting for PodGroup {gang.key.object_key}", now)
+        args = self._args(gang)
+        if terms.min_count is None and now < gang.arrived_s + args.settle_seconds:
+            self._board.set_alarm(gang.arrived_s + args.settle_seconds, gang)
+            return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
+        there, needed = len(self._ready(gang)), self.needed(gang, terms)
+        if there >= needed:
+            return None
+        missing = f"{needed - there} more of its {terms.min_count or needed} members"
+        return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
+
+    def _wait(self, gang: QueuedGang, message: str, now: float) -> str:
+        self._notices.later(gang, message, now)
+        return GANG_SCHEDULING
+
+    def _args(self, gang: QueuedGang) -> _Patience:
+        plugin: Any = self._board.responsible(gang.pod).plugin(GANG_SCHEDULING)
+        args: _Patience = plugin.args
+        return args
+
+    def _ready(self, gang: QueuedGang) -> list[QueuedPod]:
+        """The waiting members that no PreEnqueue plugin holds back, the most important and oldest first."""
+        found = [entry for entry in gang.members.values() if self._may_enter(entry.pod)]
+        return sorted(found, key=lambda entry: (-entry.pod.template.priority, entry.pod.created_s, entry.pod.key))
+
+    def _may_enter(self, pod: Pod) -> bool:
+        runner = self._board.runner_of(pod)
+        if runner is None:
+            return False
+        answers = (self._board.faults.ask(plugin, "pre_enqueue", pod) for plugin in runner.pre_enqueue_plugins)
+        return all(answer is None or answer.code is Code.SUCCESS for answer in answers)
+
+    def needed(self, gang: QueuedGang, terms: GangTerms) -> int:
+        """How many of the waiting members have to find a node together; a gang that runs takes what it can get."""
+        if self.recovery.runs(gang.key, terms):
+            return 1
+        minimum = len(gang.members) if terms.min_count is None else terms.min_count
+        return max(1, minimum - len(lasting(self._state, gang.key)))
+
+    # --- one attempt ---
+
+    def attempt(self, gang: QueuedGang, now: float, commands: Commands) -> int:
+        """One scheduling cycle of a gang, in numbered steps; returns how many pods were decided on."""
+        # 1. Who is to be placed, and how many of them must find a node.
+        gate = self.gate(gang, now)
+        terms = self._terms(gang)
+        if gate is not None or terms is None:
+            self._queue.hold(gang, gate or GANG_SCHEDULING)
+            return 1
+        ready, needed = self._ready(gang), self.needed(gang, terms)
+        # 2. Where: together, in one domain if the group asks for that.
+        domains = domains_of(self._state, gang.key, terms)
+        trial = Trial(failure=self._lacks(terms))
+        for domain in domains if trial.failure is None else ():
+            trial = self._try(ready, needed, domain, now)
+            if len(trial.flights) >= needed:
+                break
+        # 3. Not enough: say why, perhaps make room, wait for help.
+        if len(trial.flights) < needed:
+            self._fail(gang, ready, needed, trial, domains, now, commands)
+            return len(ready)
+        # 4. On their way.
+        self._depart(gang, trial, now, commands)
+        return len(ready)
+
+    def _lacks(self, terms: GangTerms) -> Failure | None:
+        """What the cluster as a whole lacks of the group's minResources."""
+        resources, rows = self._state.resources, self._state.rows()
+        short = []
+        for name, wanted in terms.min_resources.items():
+            column = resources.names.index(name) if name in resources.names else None
+            free = 0
+            if column is not None:
+                free = int((resources.allocatable[column, rows] - resources.requested[column, rows]).clip(0).sum())
+            if free < wanted:
+                short.append(name)
+        if not short:
+            return None
+        message = f"the cluster has less free {', '.join(sorted(short))} than the minResources of the pod group"
+        return Failure(message, frozenset({GANG_SCHEDULING, "NodeResourcesFit"}))
+
+    def _try(self, ready: Sequence[QueuedPod], needed: int, domain: frozenset[str] | None, now: float) -> Trial:
+        """Place the members one after another; what was placed stays only if it is enough."""
+        trial = Trial()
+        with self._state.statement() as what_if:
+            try:
+                for number, entry in enumerate(ready):
+                    self._try_one(trial, entry, domain, now)
+                    if len(trial.flights) + len(ready) - number - 1 < needed:
+                        break
+            except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+                trial.failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
+                needed = len(ready) + 1
+            if len(trial.flights) >= needed:
+                what_if.commit()
+            else:
+                for flight in reversed(trial.flights):
+                    self._placing.unreserve(flight)
+        return trial
+
+    def _try_one(self, trial: Trial, entry: QueuedPod, domain: frozenset[str] | None, now: float) -> None:
+        runner = self._board.responsible(entry.pod)
+        cycle = Cycle(entry.pod, self._state, now)
+        if domain is not None:
+            cycle.memo[GANG_SCHEDULING] = domain
+        if self._board.observer is not None:
+            self._board.observer(runner, cycle)
+        row = choose(self._state, runner, cycle)
+        if row == NOWHERE:
+            if trial.failure is None:
+                judgement = runner.judge(cycle, self._state.rows())
+                trial.failure = failure_of_judgement(judgement, self._state.node_count)
+            return
+        flight = self._placing.assume(entry, runner, cycle, row)
+        status = self._placing.reserve(flight)
+        if status is not None:
+            self._placing.unreserve(flight)
+            self._state.forget(entry.pod.uid)
+            trial.failure = trial.failure or failure_of(status)
+            return
+        trial.flights.append(flight)
+
+    # --- on their way ---
+
+    def _depart(self, gang: QueuedGang, trial: Trial, now: float, commands: Commands) -> None:
+        """Take the members out of the queue; those for whom there was no node wait on."""
+        party = Party(gang.key, trial.flights)
+        self.recovery.set_out(party)
+        if self._favoured == gang.key:
+            self._favoured = None
+        for flight in party.flights:
+            self._queue.detach(flight.entry)
+            flight.party = party
+            self._placing.embark(flight)
+        if gang.members:  # beyond those that are needed: tried again by themselves, with evictions if that helps
+            self._queue.requeue(gang, now, rejected_by=frozenset(), error=False, pending=True)
+        for flight in list(party.flights):
+            if self._board.flights.get(flight.entry.pod.uid) is flight:
+                self._placing.go_on(flight, now, commands)
+        for flight in party.flights:
+            if self._board.flights.get(flight.entry.pod.uid) is flight:
+                self._placing.tell(flight)
+
+    def ready(self, flight: Flight, now: float, commands: Commands) -> None:
+        """A member may be bound: so are all, if it was the last one, once their start is on record."""
+        party = flight.party
+        if party is None or party.recorder is not None or any(f.stage is not Stage.READY for f in party.flights):
+            return
+        if not self.recovery.wants_record(party):
+            self._begin(party, now, commands)
+            return
+        pod = party.flights[0].entry.pod
+        party.recorder = ref_of(pod)
+        self._recording[pod.uid] = party
+        commands.append(PatchPodStatus(party.recorder, starting(party, self.term), answered=True))
+
+    def recorded(self, event: StatusDone, now: float, commands: Commands) -> None:
+        """The start is on record: bind; or it could not be written: try again later."""
+        party = self._recording.pop(event.uid, None)
+        if party is None or party.begun or not party.flights:
+            return
+        if event.ok:
+            self._begin(party, now, commands)
+        else:
+            message = f"the start of pod group {party.key.object_key} could not be recorded: {event.message}"
+            self.disband(party, Failure(message, frozenset(), Code.ERROR), now, commands)
+
+    def _begin(self, party: Party, now: float, commands: Commands) -> None:
+        party.begun = True
+        for flight in list(party.flights):
+            self._placing.go_on(flight, now, commands)
+
+    def lost(self, flight: Flight, now: float, commands: Commands) -> None:
+        """A member vanished on its way."""
+        party = flight.party
+        if party is None or flight not in party.flights:
+            return
+        party.flights.remove(flight)
+        if not party.begun:
+            failure = Failure(f"member {flight.entry.pod.key} went away", frozenset({GANG_SCHEDULING}))
+            self.disband(party, failure, now, commands)
+        self.concern(party.key)
+
+    def disband(self, party: Party, failure: Failure, now: float, commands: Commands) -> None:
+        """Undo what nothing was bound of yet; the members wait again."""
+        flights, party.flights = party.flights, []
+        back = [flight for flight in flights if self._placing.undo(flight)]
+        gang: QueuedGang | None = None
+        for flight in back:
+            gang = self._queue.rejoin(flight.entry, now)
+        if gang is not None:
+            cleared = {flight.entry.pod.uid: "" for flight in back if flight.announced}
+            self._give_back(gang, failure, now, commands, cleared)
+        self.concern(party.key)
+
+    # --- failing ---
+
+    def _fail(
+        self,
+        gang: QueuedGang,
+        ready: Sequence[QueuedPod],
+        needed: int,
+        trial: Trial,
+        domains: Sequence[frozenset[str] | None],
+        now: float,
+        commands: Commands,
+    ) -> None:
+        failure = trial.failure or Failure("no room", frozenset({GANG_SCHEDULING}))
+        prefix = f"pod group {gang.key.object_key}: {len(trial.flights)} of {needed} members fit; "
+        failure = Failure(prefix + failure.message, failure.rejected_by | {GANG_SCHEDULING}, failure.code)
+        nodes: Mapping[str, str] = {}
+        if failure.code is not Code.ERROR and self._state.node_count:
+            nodes, tail = self._make_room(gang, ready, needed, domains, now, commands)
+            if tail:
+                failure = Failure(f"{failure.message} {tail}", failure.rejected_by, failure.code)
+        if not nodes:
+            self._keep_room(gang, trial, now)
+        self._give_back(gang, failure, now, commands, nodes)
+
+    def _make_room(
+        self,
+        gang: QueuedGang,
+        ready: Sequence[QueuedPod],
+        needed: int,
+        domains: Sequence[frozenset[str] | None],
+        now: float,
+        commands: Commands,
+    ) -> tuple[Mapping[str, str], str]:
+        """PostFilter for the gang: evict and promise nodes; also the message's tail."""
+        runner = self._board.responsible(gang.pod)
+        said = ""
+        for domain in domains:
+            memo = {} if domain is None else {GANG_SCHEDULING: domain}
+            cycles = [Cycle(entry.pod, self._state, now) for entry in ready]
+            for cycle in cycles:
+                cycle.memo.update(memo)
+            answer, text = self._ask_for_room(runner, cycles, needed)
+            said = said or text
+            for cycle in cycles:
+                if cycle.expires_s is not None and cycle.expires_s > now:
+                    self._board.set_alarm(cycle.expires_s, gang)
+            if answer is not None:
+                self._apply(gang, ready, answer, now, commands)
+                return answer.nodes, answer.message
+        return {}, said
+
+    def _ask_for_room(self, runner: Runner, cycles: list[Cycle], needed: int) -> tuple[GangNomination | None, str]:
+        said: list[str] = []
+        for plugin in runner.profile.at(Point.POST_FILTER):
+            answer = self._board.faults.ask(plugin, "post_filter_gang", cycles, runner, needed)
+            if isinstance(answer, GangNomination):
+                return answer, answer.message
+            if isinstance(answer, Status) and answer.message:
+                said.append(answer.message)
+        return None, ", ".join(said)
+
+    def _apply(
+        self,
+        gang: QueuedGang,
+        ready: Sequence[QueuedPod],
+        nomination: GangNomination,
+        now: float,
+        commands: Commands,
+    ) -> None:
+        for uid in nomination.victims:
+            record = self._state.record(uid)
+            if record is not None:
+                self._failing.evict(uid, gang.pod, record.node, now, commands, holds=gang.uid)
+        for entry in ready:
+            node = nomination.nodes.get(entry.pod.uid)
+            if node is not None:
+                self._failing.promise(entry.pod, node, now, commands)
+
+    def _keep_room(self, gang: QueuedGang, trial: Trial, now: float) -> None:
+        """What fits of a gang that has waited for long is promised to it, if no better one has such promises."""
+        due_s = gang.first_s + self._args(gang).reserve_after_seconds
+        if now < due_s:
+            self._board.set_alarm(due_s, gang)
+            return
+        other = None if self._favoured is None else self._queue.gang(self._favoured)
+        if other is not None and other is not gang:
+            if (-self.priority(other), other.first_s) <= (-self.priority(gang), gang.first_s):
+                return
+            for uid in other.members:
+                self._board.end_promise(uid)
+        self._favoured = gang.key
+        for flight in trial.flights:
+            self._state.nominations.set(flight.entry.pod, flight.node)
+
+    def _give_back(
+        self,
+        gang: QueuedGang,
+        failure: Failure,
+        now: float,
+        commands: Commands,
+        nominate: Mapping[str, str] | None = None,
+    ) -> None:
+        """Put the gang where it waits, and tell the users of every member why."""
+        gang.message = failure.message
+        self._queue.requeue(
+            gang,
+            now,
+            rejected_by=failure.rejected_by,
+            error=failure.code is Code.ERROR,
+            pending=failure.code is Code.PENDING or gang.key == self._favoured,
+        )
+        for entry in gang.members.values():
+            entry.message = failure.message
+            runner = self._board.runner_of(entry.pod)
+            node = (nominate or {}).get(entry.pod.uid)
+            if runner is not None:
+                self._failing.tell(
+                    entry.pod, runner, failure, commands, None if node == entry.pod.nominated_node else node
+                )
+        self.recovery.unschedulable(gang, failure.message, commands, now)
+
+
+def one_of_each(entries: Iterable[QueuedPod]) -> Iterable[QueuedPod]:
+    """One entry of each template."""
+    return {entry.pod.template: entry for entry in entries}.values()

@@ -1,0 +1,74 @@
+"""What may be disturbed at this moment: disruption budgets, and a pace for workloads that have none.
+
+The API server has the last word on every eviction. What is kept here spares it questions whose answer is known, and
+keeps workloads without a budget from losing all their pods at once.
+
+Made anew for every plan; what the plan takes is subtracted at once.
+"""
+
+from __future__ import annotations
+
+from moorage.core.budgets import Budgets
+from moorage.core.objects import PodDisruptionBudget
+from moorage.core.pods import RUNNING, Pod
+from moorage.core.state import ClusterState
+from moorage.engine.keeping.moves import Moves
+
+_SHARE = 4
+"""Of a workload without a budget one pod in so many may be on its way, at least one."""
+BUDGET = "PodDisruptionBudget"
+
+
+class BudgetTable:
+    """The budgets of a state, looked up again only when one has changed."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._version = -1
+        self._budgets = Budgets()
+
+    def now(self) -> Budgets:
+        """The budgets as they are."""
+        version = self._state.object_versions.get(BUDGET, 0)
+        if version != self._version:
+            objects: dict[str, PodDisruptionBudget] = self._state.objects.get(BUDGET, {})
+            self._budgets, self._version = Budgets(objects.values()), version
+        return self._budgets
+
+
+class Allowances:
+    """What is left for one plan."""
+
+    def __init__(self, state: ClusterState, budgets: Budgets, moves: Moves) -> None:
+        self._state = state
+        self._budgets = budgets
+        self._moves = moves
+        self._left = [int(allowed) for allowed in budgets.allowed]
+        for move in moves.all():
+            if not move.answered:
+                self._subtract(move.pod)
+
+    def permit(self, pod: Pod, *, hurry: bool) -> bool:
+        """Whether the pod may be disturbed now; with `hurry` workloads without a budget are not paced."""
+        covering = self._budgets.covering(pod)
+        if covering:
+            # The API server does not ask budgets about pods that do not run.
+            return pod.phase != RUNNING or all(self._left[number] > 0 for number in covering)
+        owner = pod.template.owner
+        return hurry or owner is None or self._moves.of_owner(owner.uid) < self._pace(pod)
+
+    def take(self, pod: Pod) -> None:
+        """The pod is disturbed."""
+        self._subtract(pod)
+
+    def _subtract(self, pod: Pod) -> None:
+        for number in self._budgets.covering(pod):
+            self._left[number] -= 1
+
+    def _pace(self, pod: Pod) -> int:
+        """How many pods of a workload may be on their way: a quarter of those it wants."""
+        owner = pod.template.owner
+        if owner is None:
+            return 1
+        workload = self._state.object(owner.kind, f"{pod.namespace}/{owner.name}")
+        return max(1, getattr(workload, "desired", 0) // _SHARE)

@@ -1,0 +1,136 @@
+"""Which nodes are about to go, until when, and what has been done about it.
+
+Invariants:
+- a node is in the book exactly while it gives a notice; a second notice never puts the end off;
+- the keeper cordons a node once: if somebody uncordons it although the notice stands, that is respected;
+- what the keeper cordoned it uncordons when the notice is withdrawn, also after a restart: the mark on the node counts,
+  not the keeper's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from moorage.core.arrays import Mask
+from moorage.core.commands import PatchNode
+from moorage.core.nodes import Node
+from moorage.core.state import ClusterState
+from moorage.engine.keeping import marks
+from moorage.engine.keeping.signals import Heard, Signals
+
+REPEAT_S = 10.0
+"""After so long without effect a node is written again."""
+
+
+@dataclass(slots=True)
+class Departure:
+    """A node that is about to go."""
+
+    node: str
+    words: str
+    since_s: float
+    until_s: float
+    heard: set[str] = field(default_factory=set)
+
+    def last_chance(self, now: float, margin_s: float) -> bool:
+        """Whether what is still there will go down with the node unless something is done now."""
+        return now >= self.until_s - margin_s
+
+
+class Departures:
+    """The book of nodes that go."""
+
+    def __init__(self, signals: Signals) -> None:
+        self._signals = signals
+        self._departures: dict[str, Departure] = {}
+        self._to_write: dict[str, Node] = {}
+        """Nodes that lack their marks, or have some too many."""
+        self._written_s: dict[str, float] = {}
+
+    def __len__(self) -> int:
+        return len(self._departures)
+
+    def __contains__(self, node: str) -> bool:
+        return node in self._departures
+
+    def __iter__(self) -> Iterator[Departure]:
+        return iter(self._departures.values())
+
+    def get(self, node: str) -> Departure | None:
+        """The departure of this node, None if it stays."""
+        return self._departures.get(node)
+
+    def rows(self, state: ClusterState) -> Mask:
+        """Which rows are about to go, bool[capacity]."""
+        mask: Mask = np.zeros(state.capacity, dtype=np.bool_)
+        for name in self._departures:
+            row = state.row_of(name)
+            if row is not None:
+                mask[row] = True
+        return mask
+
+    @property
+    def unwritten(self) -> bool:
+        """Whether nodes wait to be written."""
+        return bool(self._to_write)
+
+    def see(self, node: Node, now: float) -> None:
+        """Hear what a node says."""
+        heard = self._signals.heard(node)
+        if not heard:
+            self._departures.pop(node.name, None)
+            self._note(node, wanted=marks.is_marked(node))
+            return
+        departure = self._departures.get(node.name)
+        if departure is None:
+            departure = self._departures[node.name] = _departure(node, heard, now)
+        for notice in heard:
+            if notice.words not in departure.heard:
+                departure.heard.add(notice.words)
+                departure.until_s = min(departure.until_s, now + notice.notice_s)
+        written_s = marks.time_s(node, marks.UNTIL)
+        outdated = written_s is not None and written_s > departure.until_s + 1.0
+        self._note(node, wanted=outdated or not marks.is_marked(node))
+
+    def gone(self, node: str) -> None:
+        """A node is no more."""
+        self._departures.pop(node, None)
+        self._to_write.pop(node, None)
+        self._written_s.pop(node, None)
+
+    def write(self, now: float) -> list[PatchNode]:
+        """What has to be written on nodes now."""
+        due = [n for n in self._to_write.values() if now >= self._written_s.get(n.name, -REPEAT_S) + REPEAT_S]
+        for node in due:
+            self._written_s[node.name] = now
+        return [self._patch(node) for node in due]
+
+    def _patch(self, node: Node) -> PatchNode:
+        departure = self._departures.get(node.name)
+        if departure is None:
+            ours = marks.CORDONED in node.annotations
+            return PatchNode(node.name, node.uid, False if ours and node.unschedulable else None, marks.STAYING)
+        cordon = not node.unschedulable and not marks.is_marked(node)
+        annotations = marks.leaving(departure.words, departure.since_s, departure.until_s, cordon=cordon)
+        return PatchNode(node.name, node.uid, True if cordon else None, annotations)
+
+    def _note(self, node: Node, *, wanted: bool) -> None:
+        if wanted:
+            before = self._to_write.get(node.name)
+            self._to_write[node.name] = node
+            if before is None:
+                self._written_s.pop(node.name, None)
+        elif self._to_write.pop(node.name, None) is not None:
+            self._written_s.pop(node.name, None)
+
+
+def _departure(node: Node, heard: Sequence[Heard], now: float) -> Departure:
+    """A new entry; what an earlier keeper wrote on the node about times holds."""
+    since_s, until_s = marks.time_s(node, marks.SINCE), marks.time_s(node, marks.UNTIL)
+    if since_s is None or until_s is None:
+        return Departure(node.name, heard[0].words, now, now + heard[0].notice_s)
+    words = node.annotations.get(marks.NOTICE, heard[0].words)
+    return Departure(node.name, words, since_s, until_s, {notice.words for notice in heard})

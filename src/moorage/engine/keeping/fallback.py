@@ -1,0 +1,144 @@
+"""Pods leave a node before it goes: most important first, one proof each, as fast as budgets allow.
+
+A pod without a place stays where it runs for as long as it can: only at the last chance is it evicted all the same, so
+that it ends in an orderly way and its successor is seen waiting. A budget is broken only where the configuration says
+so, and then at the last chance, too.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from moorage.core.arrays import Mask
+from moorage.core.capacity import Capacity
+from moorage.core.commands import DeletePod, EvictPod, KeeperCommand, RecordEvent
+from moorage.core.pods import Pod
+from moorage.engine.evictor import ref_of
+from moorage.engine.keeping import marks
+from moorage.engine.keeping.allowances import Allowances
+from moorage.engine.keeping.departures import Departure, Departures
+from moorage.engine.keeping.moves import Cause, Move, Moves
+from moorage.engine.keeping.proofs import Proofs
+from moorage.framework.keeping import AtDeadline, KeeperConfiguration
+
+REPORTER = "moorage-keeper"
+GATHER_S = 0.5
+"""Notices come in flocks; so long after the first one nobody moves, lest pods go from one leaving node to the next."""
+CORDON_PATIENCE_S = 3.0
+"""A node that cannot be cordoned is emptied all the same after so long."""
+AGAIN_S = 1.0
+"""So long after a refusal, or after no place was found, a pod is looked at again."""
+DELETED = "DeletionByKeeper"
+"""Reason of the condition DisruptionTarget on a pod that is deleted although a budget covers it."""
+_IMMOVABLE_OWNERS = ("DaemonSet", "Node")
+
+
+def is_movable(pod: Pod) -> bool:
+    """Whether somebody would make the pod again elsewhere: a controller, and not one that sticks to the node."""
+    owner = pod.template.owner
+    if owner is None or owner.kind in _IMMOVABLE_OWNERS or marks.MIRROR in pod.template.annotations:
+        return False
+    return pod.deleted_s is None and not pod.finished
+
+
+def importance(pod: Pod) -> tuple[int, float, str]:
+    """Sorts pods most important first: priority, then who has run longest, then the name."""
+    return -pod.template.priority, inf if pod.started_s is None else pod.started_s, pod.key
+
+
+class Fallback:
+    """The concern of pods whose node goes."""
+
+    def __init__(self, settings: KeeperConfiguration, departures: Departures, proofs: Proofs, moves: Moves) -> None:
+        self._settings = settings
+        self._departures = departures
+        self._proofs = proofs
+        self._moves = moves
+        self._not_before_s: dict[str, float] = {}
+        self.without_place: set[str] = set()
+        """Uids of pods on leaving nodes for which no place was found when last looked for."""
+
+    def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
+        """What to evict now."""
+        if not len(self._departures):
+            self._not_before_s.clear()
+            self.without_place.clear()
+            return []
+        commands: list[KeeperCommand] = []
+        room = self._settings.moves_at_once - self._moves.count(Cause.FALLBACK)
+        leaving = self._departures.rows(self._proofs.state)
+        for pod, departure in self._candidates(now):
+            if room <= 0:
+                break
+            ordered = self._consider(pod, departure, leaving, allowances, now)
+            commands += ordered
+            room -= bool(ordered)
+        return commands
+
+    def put_off(self, uid: str, until_s: float) -> None:
+        """Do not look at a pod before then."""
+        self._not_before_s[uid] = until_s
+
+    def _candidates(self, now: float) -> list[tuple[Pod, Departure]]:
+        """The pods that have to leave and are not on their way yet, most important first."""
+        state = self._proofs.state
+        found: list[tuple[Pod, Departure]] = []
+        standing: set[str] = set()
+        for departure in self._departures:
+            row = state.row_of(departure.node)
+            if row is None:
+                continue
+            pods = [record.pod for record in state.records_on(row)]
+            standing.update(pod.uid for pod in pods)
+            if self._has_begun(departure, row, now):
+                found += [(pod, departure) for pod in pods if self._is_due(pod, now)]
+        self.without_place &= standing
+        self._not_before_s = {uid: until_s for uid, until_s in self._not_before_s.items() if uid in standing}
+        found.sort(key=lambda pair: importance(pair[0]))
+        return found
+
+    def _has_begun(self, departure: Departure, row: int, now: float) -> bool:
+        waited_s = now - departure.since_s
+        cordoned = bool(self._proofs.state.unschedulable[row])
+        return waited_s >= (GATHER_S if cordoned else CORDON_PATIENCE_S)
+
+    def _is_due(self, pod: Pod, now: float) -> bool:
+        return is_movable(pod) and pod.uid not in self._moves and now >= self._not_before_s.get(pod.uid, 0.0)
+
+    def _consider(
+        self, pod: Pod, departure: Departure, leaving: Mask, allowances: Allowances, now: float
+    ) -> list[KeeperCommand]:
+        """Move one pod if that can be done; nothing if it has to wait."""
+        last_chance = departure.last_chance(now, self._settings.margin_s)
+        hurry = last_chance or now >= (departure.since_s + departure.until_s) / 2
+        permitted = allowances.permit(pod, hurry=hurry)
+        if not permitted and not (last_chance and self._settings.at_deadline is AtDeadline.DELETE):
+            return []
+        place = self._proofs.fallback(pod, now, leaving)
+        if place is None:
+            self.without_place.add(pod.uid)
+            if not last_chance:
+                self.put_off(pod.uid, now + AGAIN_S)
+                return []
+        else:
+            self.without_place.discard(pod.uid)
+        allowances.take(pod)
+        from_spot = self._proofs.capacity(pod, departure.node) is Capacity.SPOT
+        self._moves.order(Move(pod, Cause.FALLBACK, departure.node, place, now, from_spot))
+        ending = _eviction(pod, departure, place) if permitted else _deletion(pod, departure)
+        return [ending, _note(pod, departure, place)]
+
+
+def _eviction(pod: Pod, departure: Departure, place: str | None) -> EvictPod:
+    return EvictPod(ref_of(pod), departure.node, Cause.FALLBACK.value, place)
+
+
+def _deletion(pod: Pod, departure: Departure) -> DeletePod:
+    return DeletePod(ref_of(pod), DELETED, f"{REPORTER}: node {departure.node} goes ({departure.words})")
+
+
+def _note(pod: Pod, departure: Departure, place: str | None) -> RecordEvent:
+    where = "no node has room for its successor" if place is None else f"there is room on node {place}"
+    note = f"Node {departure.node} is about to go ({departure.words}); {where}"
+    kind = "Warning" if place is None else "Normal"
+    return RecordEvent(ref_of(pod), kind, "SpotFallback", "Evicting", note, REPORTER)

@@ -1,0 +1,135 @@
+"""Pods return to spot capacity once it is back for good: a few at a time, and never in a loop.
+
+Only pods return that the keeper made fall back, which they carry as an annotation, and only where the profile itself
+would put them now. A successor does not carry the annotation, so a return is never followed by another; and the
+keeper moves no pod that is younger than the loop guard says.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moorage.core.arrays import Mask
+from moorage.core.capacity import Capacity
+from moorage.core.commands import EvictPod, KeeperCommand, RecordEvent
+from moorage.core.nodes import Node
+from moorage.core.pods import RUNNING, Pod
+from moorage.engine.evictor import ref_of
+from moorage.engine.keeping import marks
+from moorage.engine.keeping.allowances import Allowances
+from moorage.engine.keeping.departures import Departures
+from moorage.engine.keeping.fallback import REPORTER, importance, is_movable
+from moorage.engine.keeping.moves import Cause, Move, Moves
+from moorage.engine.keeping.proofs import Proofs
+from moorage.framework.keeping import KeeperConfiguration
+
+AGAIN_S = 10.0
+"""So long after the profile preferred another place, or a budget refused, a pod is looked at again."""
+
+
+class Homecoming:
+    """The concern of pods that fell back."""
+
+    def __init__(self, settings: KeeperConfiguration, departures: Departures, proofs: Proofs, moves: Moves) -> None:
+        self._settings = settings
+        self._departures = departures
+        self._proofs = proofs
+        self._moves = moves
+        self._good_since_s: dict[str, float] = {}
+        """Spot node -> since when it has been ready, open and not leaving, as far as this process has seen."""
+        self._away: set[str] = set()
+        """Uids of pods that carry the annotation."""
+        self._not_before_s: dict[str, float] = {}
+
+    @property
+    def away(self) -> int:
+        """How many pods fell back and have not returned."""
+        return len(self._away)
+
+    def see_node(self, node: Node, now: float) -> None:
+        """A node was added or changed."""
+        good = node.ready and not node.unschedulable and not node.deleting and node.name not in self._departures
+        if good and self._proofs.is_spot(node.name):
+            self._good_since_s.setdefault(node.name, now)
+        else:
+            self._good_since_s.pop(node.name, None)
+
+    def node_gone(self, name: str) -> None:
+        """A node is no more."""
+        self._good_since_s.pop(name, None)
+
+    def see_pod(self, pod: Pod) -> None:
+        """A pod was added or changed."""
+        if marks.FALLBACK in pod.template.annotations and pod.deleted_s is None and not pod.finished:
+            self._away.add(pod.uid)
+        else:
+            self.pod_gone(pod.uid)
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod is no more."""
+        self._away.discard(uid)
+        self._not_before_s.pop(uid, None)
+
+    def put_off(self, uid: str, until_s: float) -> None:
+        """Do not look at a pod before then."""
+        self._not_before_s[uid] = until_s
+
+    def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
+        """What to evict now."""
+        room = self._settings.returns_at_once - self._moves.count(Cause.RETURN)
+        if room <= 0 or not self._away:
+            return []
+        settled = self._settled(now)
+        if not settled.any():
+            return []
+        commands: list[KeeperCommand] = []
+        for pod in self._candidates(now):
+            if room <= 0:
+                break
+            ordered = self._consider(pod, settled, allowances, now)
+            commands += ordered
+            room -= bool(ordered)
+        return commands
+
+    def _settled(self, now: float) -> Mask:
+        """Rows of spot nodes that are back for good, bool[capacity]."""
+        state = self._proofs.state
+        mask: Mask = np.zeros(state.capacity, dtype=np.bool_)
+        for name, since_s in self._good_since_s.items():
+            row = state.row_of(name)
+            if row is not None and now - since_s >= self._settings.return_after_s:
+                mask[row] = True
+        return mask
+
+    def _candidates(self, now: float) -> list[Pod]:
+        records = (self._proofs.state.record(uid) for uid in self._away)
+        pods = [record.pod for record in records if record is not None and not record.assumed]
+        return sorted((pod for pod in pods if self._is_due(pod, now)), key=importance)
+
+    def _is_due(self, pod: Pod, now: float) -> bool:
+        owner = pod.template.owner
+        if owner is None or not is_movable(pod) or not marks.may_be_disturbed(pod.template) or pod.phase != RUNNING:
+            return False
+        if pod.node is None or pod.node in self._departures or self._moves.of_owner(owner.uid):
+            return False
+        old_enough = now - pod.created_s >= self._settings.move_again_after_s
+        return old_enough and now >= self._not_before_s.get(pod.uid, 0.0)
+
+    def _consider(self, pod: Pod, settled: Mask, allowances: Allowances, now: float) -> list[KeeperCommand]:
+        node = pod.node or ""
+        if self._proofs.capacity(pod, node) is Capacity.SPOT:
+            self.put_off(pod.uid, now + AGAIN_S)
+            return []
+        if self._moves.of_owner(pod.template.owner.uid if pod.template.owner else "") or not allowances.permit(
+            pod, hurry=False
+        ):
+            return []
+        place = self._proofs.home(pod, now, settled)
+        if place is None:
+            self.put_off(pod.uid, now + AGAIN_S)
+            return []
+        allowances.take(pod)
+        self._moves.order(Move(pod, Cause.RETURN, node, place, now))
+        note = f"Spot capacity is back: there is room on node {place}"
+        event = RecordEvent(ref_of(pod), "Normal", "SpotReturn", "Evicting", note, REPORTER)
+        return [EvictPod(ref_of(pod), node, Cause.RETURN.value, place), event]

@@ -1,0 +1,201 @@
+"""The keeper: events in, commands out. `handle` is the only way to change its state.
+
+It keeps a world of its own, an engine that is told everything and never decides, so that places are judged with the
+very plugins and columns that a scheduler would use. A plan is made at most every `PLAN_S`, and its steps read in order:
+write on nodes, give up on moves that lead nowhere, empty nodes that go, let pods return, help successors along. Whoever
+adds a concern (something else that moves pods) gives it the same book of moves and the same allowances.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from moorage.core.capacity import Capacity
+from moorage.core.commands import KeeperCommand, PatchObject
+from moorage.core.events import (
+    DeleteDone,
+    EvictDone,
+    EvictOutcome,
+    KeeperEvent,
+    NodeGone,
+    NodePatched,
+    NodeSeen,
+    PatchDone,
+    PodGone,
+    PodSeen,
+)
+from moorage.core.frozen import FrozenDict
+from moorage.core.pods import Pod
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.evictor import ref_of
+from moorage.engine.keeping import marks
+from moorage.engine.keeping.allowances import Allowances, BudgetTable
+from moorage.engine.keeping.assistance import Assistance
+from moorage.engine.keeping.departures import Departures
+from moorage.engine.keeping.fallback import AGAIN_S, Fallback
+from moorage.engine.keeping.homecoming import Homecoming
+from moorage.engine.keeping.moves import Cause, Move, Moves
+from moorage.engine.keeping.proofs import Proofs
+from moorage.engine.keeping.resumption import Resumption
+from moorage.engine.keeping.signals import Signals
+from moorage.framework.keeping import KeeperConfiguration
+from moorage.framework.profiles import Profile
+
+PLAN_S = 0.2
+"""Plans are at least so far apart, however much happens."""
+LOOK_S = 1.0
+"""While there is something to do, a plan is made so often even if nothing happens."""
+FAILURE_S = 5.0
+"""So long after an eviction failed for another reason than a budget, it is tried again."""
+
+
+class Keeper:
+    """Looks after the pods of one cluster."""
+
+    def __init__(self, profiles: Sequence[Profile], settings: KeeperConfiguration, *, seed: int = 0) -> None:
+        ordered = sorted(profiles, key=lambda profile: profile.scheduler_name != settings.profile)
+        self.world = Engine(ordered, EngineSettings(seed=seed), answers_to_all=True)
+        self.departures = Departures(Signals(settings.signals, settings.notice_s))
+        self.moves = Moves()
+        self.proofs = Proofs(self.world)
+        self.fallback = Fallback(settings, self.departures, self.proofs, self.moves)
+        self.homecoming = Homecoming(settings, self.departures, self.proofs, self.moves)
+        self.evictions: Counter[tuple[str, str]] = Counter()
+        """(cause, outcome) -> how many evictions ended so."""
+        self._assistance = Assistance(self.world, self.departures, self.proofs, self.moves)
+        self._budgets = BudgetTable(self.world.state)
+        self._unbound: set[str] = set()
+        """Uids of pods that are known and stand on no node."""
+        self._resumption = Resumption(self.departures, self.proofs, self.moves)
+        self._unmarked: dict[str, tuple[Pod, str]] = {}
+        """Uid of a successor -> itself, and the node to be named in its mark."""
+        self._planned_s = float("-inf")
+        self._dirty = True
+        self._observers: dict[type, Callable[[Any, float], None]] = {
+            PodSeen: self._pod_seen,
+            PodGone: self._pod_gone,
+            NodeSeen: self._node_seen,
+            NodeGone: self._node_gone,
+            EvictDone: self._evict_done,
+            DeleteDone: self._delete_done,
+            NodePatched: self._ignore,
+            PatchDone: self._ignore,
+        }
+
+    def handle(
+        self, events: Iterable[KeeperEvent], now: float, *, acting: bool = True
+    ) -> tuple[list[KeeperCommand], float | None]:
+        """Take events over and, if `acting`, decide what to do.
+
+        Returns the commands and the time at which to call again if nothing happens before, None if never.
+        """
+        for event in events:
+            self._observers.get(type(event), self._world_only)(event, now)
+            self._dirty = True
+        if not acting:
+            return [], None
+        commands: list[KeeperCommand] = []
+        if now >= self._planned_s + PLAN_S:
+            commands = self._plan(now)
+        return commands, self._next_wakeup(now)
+
+    def _next_wakeup(self, now: float) -> float | None:
+        if self._dirty:
+            return max(now, self._planned_s + PLAN_S)
+        busy = len(self.departures) or len(self.moves) or self.homecoming.away or self.departures.unwritten
+        return self._planned_s + LOOK_S if busy else None
+
+    # --- events in ---
+
+    def _pod_seen(self, event: PodSeen, now: float) -> None:
+        pod = event.pod
+        new = pod.uid not in self._unbound and self.world.state.record(pod.uid) is None
+        self.world.handle((event,), now, budget=0)
+        if pod.node is None and not pod.finished:
+            self._unbound.add(pod.uid)
+        else:
+            self._unbound.discard(pod.uid)
+        if new and pod.deleted_s is None and not pod.finished:
+            self.moves.newcomer(pod, now)
+        ended = self.moves.see(pod, now)
+        if ended is not None:
+            self._arrived(ended, pod)
+        self.homecoming.see_pod(pod)
+
+    def _arrived(self, move: Move, pod: Pod) -> None:
+        """A successor runs; one that would rather be on spot capacity is to carry that with it."""
+        was_away = marks.FALLBACK in move.pod.template.annotations
+        stands_on_spot = pod.node is not None and self.proofs.capacity(pod, pod.node) is Capacity.SPOT
+        if move.cause is Cause.FALLBACK and (move.from_spot or was_away) and not stands_on_spot:
+            self._unmarked[pod.uid] = (pod, move.origin)
+
+    def _pod_gone(self, event: PodGone, now: float) -> None:
+        self.world.handle((event,), now, budget=0)
+        self._unbound.discard(event.uid)
+        self._unmarked.pop(event.uid, None)
+        self.moves.gone(event.uid)
+        self.homecoming.pod_gone(event.uid)
+
+    def _node_seen(self, event: NodeSeen, now: float) -> None:
+        self.world.handle((event,), now, budget=0)
+        self.departures.see(event.node, now)
+        self.homecoming.see_node(event.node, now)
+
+    def _node_gone(self, event: NodeGone, now: float) -> None:
+        self.world.handle((event,), now, budget=0)
+        self.departures.gone(event.name)
+        self.homecoming.node_gone(event.name)
+
+    def _evict_done(self, event: EvictDone, now: float) -> None:
+        move = self.moves.get(event.uid)
+        if move is None:
+            return
+        self.evictions[move.cause.value, event.outcome.value] += 1
+        if event.outcome is EvictOutcome.EVICTED:
+            move.answered = True
+            return
+        self.moves.cancel(event.uid)
+        if event.outcome is not EvictOutcome.GONE:
+            pause_s = AGAIN_S if event.outcome is EvictOutcome.REFUSED else FAILURE_S
+            concern = self.fallback if move.cause is Cause.FALLBACK else self.homecoming
+            concern.put_off(event.uid, now + pause_s)
+
+    def _delete_done(self, event: DeleteDone, now: float) -> None:
+        outcome = EvictOutcome.EVICTED if event.ok else EvictOutcome.FAILED
+        self._evict_done(EvictDone(event.uid, outcome, event.message), now)
+
+    def _ignore(self, event: KeeperEvent, now: float) -> None:
+        """What came of a write is seen on the object."""
+
+    def _world_only(self, event: Any, now: float) -> None:
+        self.world.handle((event,), now, budget=0)
+
+    # --- planning ---
+
+    def _plan(self, now: float) -> list[KeeperCommand]:
+        """One plan, in numbered steps."""
+        self._planned_s, self._dirty = now, False
+        # 1. Nodes are cordoned and marked, or freed again.
+        commands: list[KeeperCommand] = [*self.departures.write(now)]
+        # 2. Moves that lead nowhere are given up; successors get their marks.
+        self.moves.expire(now)
+        self._unmarked |= {pod.uid: (pod, origin) for pod, origin in self._resumption.overdue_marks(now)}
+        commands += self._written_marks()
+        # 3. to 5. With every place that is promised taken: who leaves, who returns, who needs help.
+        if len(self.departures) or len(self.moves) or self.homecoming.away:
+            allowances = Allowances(self.world.state, self._budgets.now(), self.moves)
+            with self.proofs.session(self.moves.all()):
+                commands += self.fallback.plan(now, allowances)
+                commands += self.homecoming.plan(now, allowances)
+            commands += self._assistance.plan(now)
+        return commands
+
+    def _written_marks(self) -> list[PatchObject]:
+        made = []
+        for pod, origin in self._unmarked.values():
+            patch = FrozenDict({"metadata": FrozenDict({"annotations": FrozenDict({marks.FALLBACK: origin})})})
+            made.append(PatchObject(ref_of(pod), "Pod", pod.namespace, pod.name, patch, pod.uid))
+        self._unmarked.clear()
+        return made

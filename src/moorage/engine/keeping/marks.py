@@ -1,0 +1,60 @@
+"""What the keeper writes on objects, so that it knows after a restart what it has begun.
+
+On a node: since when and until when it is leaving, and whether it was the keeper who cordoned it. On a pod: that it
+stands where it stands because its node went, and would rather be on spot capacity.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from moorage.core.frozen import FrozenDict
+from moorage.core.nodes import Node
+from moorage.core.pods import PodTemplate
+
+CORDONED = "moorage.dev/keeper-cordoned"
+NOTICE = "moorage.dev/keeper-notice"
+SINCE = "moorage.dev/keeper-since"
+UNTIL = "moorage.dev/keeper-until"
+FALLBACK = "moorage.dev/fallback-from"
+"""On a pod: the node that its predecessor had to leave."""
+
+MIRROR = "kubernetes.io/config.mirror"
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+
+
+def leaving(words: str, since_s: float, until_s: float, *, cordon: bool) -> FrozenDict[str, str | None]:
+    """Annotations of a node that is about to go."""
+    marks: dict[str, str | None] = {NOTICE: words, SINCE: _text(since_s), UNTIL: _text(until_s)}
+    if cordon:
+        marks[CORDONED] = "true"
+    return FrozenDict(marks)
+
+
+STAYING: FrozenDict[str, str | None] = FrozenDict({CORDONED: None, NOTICE: None, SINCE: None, UNTIL: None})
+"""Annotations of a node that stays after all."""
+
+
+def is_marked(node: Node) -> bool:
+    """Whether the keeper has written anything on the node."""
+    return any(key in node.annotations for key in (CORDONED, NOTICE, UNTIL))
+
+
+def time_s(node: Node, mark: str) -> float | None:
+    """The time that was written on the node, None if there is none that can be read."""
+    text = node.annotations.get(mark)
+    try:
+        return None if text is None else datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        return None
+
+
+def may_be_disturbed(template: PodTemplate) -> bool:
+    """Whether a pod may be moved for a reason that is not pressing; autoscalers ask pods the same."""
+    annotations = template.annotations
+    return annotations.get(SAFE_TO_EVICT) != "false" and annotations.get(DO_NOT_DISRUPT) != "true"
+
+
+def _text(time_s: float) -> str:
+    return datetime.fromtimestamp(time_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

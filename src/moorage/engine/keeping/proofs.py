@@ -1,0 +1,149 @@
+"""Where pods could stand instead: asked of the whole profile, in a what-if that is undone.
+
+A session is one what-if. Every place that it grants is taken from then on, so ten pods that share one free place get
+one proof, not ten. Pods that were evicted before and whose successors do not stand yet keep their places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+
+from moorage.core.arrays import Mask, Rows
+from moorage.core.capacity import Capacity, CapacityTypes
+from moorage.core.hashing import pod_hash
+from moorage.core.pods import PENDING, Pod
+from moorage.core.state import NOWHERE, ClusterState
+from moorage.engine.engine import Engine
+from moorage.engine.faults import describe
+from moorage.engine.keeping.moves import Move
+from moorage.framework.cycle import Cycle
+from moorage.framework.runner import Runner
+from moorage.framework.ties import Ties
+
+_FALLBACK_ORDER = (Capacity.ON_DEMAND, Capacity.UNKNOWN, Capacity.SPOT)
+_PLUGIN = "SpotPlacement"
+
+
+class Proofs:
+    """Asks the profiles of one world."""
+
+    def __init__(self, world: Engine) -> None:
+        self._world = world
+        self._plain = CapacityTypes()
+        self._faults: dict[str, None] = {}
+
+    @property
+    def state(self) -> ClusterState:
+        """The state that is asked."""
+        return self._world.state
+
+    def take_faults(self) -> list[str]:
+        """What plugins did wrong since this was last asked; a pod at which a plugin fails has no place."""
+        found, self._faults = [*self._faults], {}
+        return found
+
+    def capacity(self, pod: Pod, node: str) -> Capacity:
+        """What kind of capacity a node is in the eyes of the pod's profile."""
+        row = self.state.row_of(node)
+        runner = self._world.runner_of(pod)
+        return self._plain.unlabelled if row is None else Capacity(self._types_of(runner).column(self.state)[row])
+
+    def is_spot(self, node: str) -> bool:
+        """Whether any profile takes the node for spot capacity."""
+        row = self.state.row_of(node)
+        if row is None:
+            return False
+        labels = self.state.node(row).labels
+        return any(self._types_of(runner).of(labels) is Capacity.SPOT for runner in self._world.runners.values())
+
+    @contextmanager
+    def session(self, moves: Iterable[Move]) -> Iterator[None]:
+        """A what-if in which the places of moves on their way are taken; `fallback` and `home` are asked inside."""
+        with self.state.statement():
+            for move in moves:
+                self._reserve(move)
+            yield
+
+    def _reserve(self, move: Move) -> None:
+        successor = move.successor
+        if move.place is None or (successor is not None and (successor.node or successor.nominated_node)):
+            return  # it stands, or what is promised to it is counted already
+        row = self.state.row_of(move.place)
+        if row is not None:
+            self.state.assume(_pending(move.pod, f"{move.pod.uid}/successor"), row)
+
+    def fallback(self, pod: Pod, now: float, leaving: Mask) -> str | None:
+        """The best node outside `leaving` (bool[capacity]) on which the pod passes every filter, on-demand first."""
+        return self._grant(pod, now, lambda runner, cycle: self._best(runner, cycle, leaving))
+
+    def home(self, pod: Pod, now: float, settled: Mask) -> str | None:
+        """The node that the profile itself would choose, if that is one of `settled` (bool[capacity])."""
+
+        def choose(runner: Runner, cycle: Cycle) -> int:
+            row = runner.decide(cycle)
+            return row if row != NOWHERE and settled[row] else NOWHERE
+
+        return self._grant(pod, now, choose)
+
+    def _grant(self, pod: Pod, now: float, choose: Callable[[Runner, Cycle], int]) -> str | None:
+        """Choose a row for a pod as if it stood nowhere; if there is one the pod stands there from now on."""
+        runner = self._world.runner_of(pod)
+        if runner is None:
+            return None
+        ghost = _pending(pod, pod.uid)
+        with self.state.statement() as attempt:
+            self.state.remove_pod(pod.uid)
+            try:
+                row = choose(runner, Cycle(ghost, self.state, now))
+            except Exception as error:  # noqa: BLE001 - a plugin's fault must not keep the others' pods from moving
+                self._faults[describe(error)] = None
+                return None
+            if row == NOWHERE:
+                return None
+            node = self.state.assume(ghost, row).node
+            attempt.commit()
+        return node
+
+    def _best(self, runner: Runner, cycle: Cycle, leaving: Mask) -> int:
+        rows = runner.judge(cycle, self.state.rows()).passed
+        rows = rows[~leaving[rows]]
+        kinds = self._types_of(runner).column(self.state)[rows]
+        for kind in _FALLBACK_ORDER:
+            of_kind = rows[kinds == kind]
+            if len(of_kind):
+                return self._highest(runner, cycle, of_kind)
+        return NOWHERE
+
+    def _highest(self, runner: Runner, cycle: Cycle, rows: Rows) -> int:
+        totals = np.zeros(len(rows), dtype=np.int64)
+        for scores in runner.score_table(cycle, rows).values():
+            totals += scores
+        hashes = self.state.pick(self.state.node_hashes, rows)
+        return int(rows[Ties().pick(pod_hash(self.state.seed, cycle.pod.key), totals, hashes)])
+
+    def _types_of(self, runner: Runner | None) -> CapacityTypes:
+        """The labels that the profile's own rule about spot capacity reads, so that both mean the same."""
+        plugin = None if runner is None else runner.plugin(_PLUGIN)
+        found = getattr(plugin, "types", None)
+        return found if isinstance(found, CapacityTypes) else self._plain
+
+
+def _pending(pod: Pod, uid: str) -> Pod:
+    """The pod as its controller would make it again."""
+    return replace(
+        pod,
+        uid=uid,
+        node=None,
+        nominated_node=None,
+        phase=PENDING,
+        gates=(),
+        requests=pod.template.requests,
+        started_s=None,
+        deleted_s=None,
+        scheduled_condition=None,
+        preempted=False,
+    )

@@ -1,0 +1,84 @@
+"""How nodes say that they are about to go: the words of clouds and autoscalers, and those of a configuration.
+
+Where a cloud gives less than the usual two minutes, the signal says so. Signals of a configuration come first: for the
+same kind and key they replace the built-in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from moorage.core.nodes import Node
+from moorage.framework.keeping import NodeSignal, SignalKind
+
+_TAINT, _CONDITION, _CORDON = SignalKind.TAINT, SignalKind.CONDITION, SignalKind.CORDON
+_AWS = "aws-node-termination-handler"
+_SHORT_S = 30.0
+"""What Azure and Google give a spot machine."""
+
+BUILT_IN: tuple[NodeSignal, ...] = (
+    NodeSignal(_TAINT, f"{_AWS}/spot-itn"),
+    NodeSignal(_TAINT, f"{_AWS}/scheduled-maintenance"),
+    NodeSignal(_TAINT, f"{_AWS}/asg-lifecycle-termination"),
+    NodeSignal(_TAINT, f"{_AWS}/rebalance-recommendation"),
+    NodeSignal(_CORDON, f"{_AWS}/event-id"),
+    NodeSignal(_TAINT, "karpenter.sh/disrupted"),
+    NodeSignal(_TAINT, "karpenter.sh/disruption"),
+    NodeSignal(_TAINT, "ToBeDeletedByClusterAutoscaler"),
+    NodeSignal(_TAINT, "cloud.google.com/impending-node-termination", notice_s=_SHORT_S),
+    NodeSignal(_TAINT, "remediator.kubernetes.azure.com/unschedulable", notice_s=_SHORT_S),
+    NodeSignal(_TAINT, "remediator.aks.microsoft.com/unschedulable", notice_s=_SHORT_S),
+    NodeSignal(_CONDITION, "PreemptScheduled", notice_s=_SHORT_S),
+    NodeSignal(_CONDITION, "TerminateScheduled", notice_s=_SHORT_S),
+    NodeSignal(_CONDITION, "RedeployScheduled", notice_s=_SHORT_S),
+    # Azure says the same with one condition for all events; freezes and reboots leave the pods where they are.
+    NodeSignal(_CONDITION, "VMEventScheduled", "Preempt", _SHORT_S),
+    NodeSignal(_CONDITION, "VMEventScheduled", "Terminate", _SHORT_S),
+    NodeSignal(_CONDITION, "VMEventScheduled", "Redeploy", _SHORT_S),
+    NodeSignal(_CORDON, "moorage.dev/leaving"),
+)
+"""What is understood without a configuration. Deletion of the node object is a notice, too."""
+
+DELETION = "deletion of the node"
+
+
+class Heard(NamedTuple):
+    """A notice that a node gives."""
+
+    words: str
+    """What it says, for people."""
+    notice_s: float
+
+
+class Signals:
+    """Understands nodes."""
+
+    def __init__(self, configured: Iterable[NodeSignal], notice_s: float) -> None:
+        own = tuple(configured)
+        replaced = {(signal.kind, signal.key) for signal in own}
+        built_in = (signal for signal in BUILT_IN if (signal.kind, signal.key) not in replaced)
+        self._signals = (*(signal for signal in own if not signal.ignored), *built_in)
+        self._notice_s = notice_s
+
+    def heard(self, node: Node) -> list[Heard]:
+        """Every notice that the node gives, empty if it stays."""
+        found = [
+            Heard(f"{signal.kind} {signal.key}", self._notice_s if signal.notice_s is None else signal.notice_s)
+            for signal in self._signals
+            if _gives(node, signal)
+        ]
+        if node.deleting:
+            found.append(Heard(DELETION, self._notice_s))
+        return found
+
+
+def _gives(node: Node, signal: NodeSignal) -> bool:
+    key, text = signal.key, signal.text
+    if signal.kind is _TAINT:
+        return any(taint.key == key and text in taint.value for taint in node.taints)
+    if signal.kind is _CONDITION:
+        return any(c.type == key and (text in c.reason or text in c.message) for c in node.conditions)
+    if not node.unschedulable:
+        return False
+    return any(key in table and text in table[key] for table in (node.labels, node.annotations))

@@ -1,0 +1,61 @@
+"""Why a pod may not even be tried: told to its users once that has lasted for a moment.
+
+Members of a gang that are being created one after another, or units that a plan lets in a moment later, are not worth a
+condition and an event each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moorage.engine.failures import Failure
+from moorage.engine.queue import Place, QueuedGang, QueuedPod
+
+if TYPE_CHECKING:
+    from moorage.engine.board import Board, Commands
+    from moorage.engine.failing import Failing
+
+_TELL_AFTER_S = 2.0
+
+
+class Notices:
+    """Gated entries whose users are to be told."""
+
+    def __init__(self, board: Board, failing: Failing) -> None:
+        self._board = board
+        self._failing = failing
+        self._due: dict[str, float] = {}
+
+    def later(self, entry: QueuedPod, message: str, now: float) -> None:
+        """The entry waits for this; its users are told if that lasts."""
+        entry.message = message
+        for member in members_of(entry):
+            member.message = message
+        if any(_says_otherwise(member, message) for member in members_of(entry)):
+            self._due.setdefault(entry.uid, now + _TELL_AFTER_S)
+
+    def next_s(self) -> float | None:
+        """When `tell` has something to do."""
+        return min(self._due.values(), default=None)
+
+    def tell(self, now: float, commands: Commands) -> None:
+        """Tell what has lasted long enough."""
+        for uid in [uid for uid, due_s in self._due.items() if due_s <= now]:
+            del self._due[uid]
+            entry = self._board.queue.find(uid)
+            if entry is None or entry.place is not Place.GATED:
+                continue
+            for member in members_of(entry):
+                runner = self._board.runner_of(member.pod)
+                if runner is not None and not member.pod.gates and _says_otherwise(member, entry.message):
+                    self._failing.tell(member.pod, runner, Failure(entry.message, frozenset()), commands)
+
+
+def members_of(entry: QueuedPod) -> list[QueuedPod]:
+    """The pods of an entry."""
+    return list(entry.members.values()) if isinstance(entry, QueuedGang) else [entry]
+
+
+def _says_otherwise(entry: QueuedPod, message: str) -> bool:
+    condition = entry.pod.scheduled_condition
+    return condition is None or condition.message != message

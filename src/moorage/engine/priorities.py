@@ -1,0 +1,65 @@
+"""The priority that counts for a pod: what its profile's plugin says, else `spec.priority`.
+
+The engine works on pods whose template has that priority, so that queue, promises and evictions all see the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from moorage.core.commands import Command, RecordEvent
+from moorage.core.pods import Pod, PodTemplate
+from moorage.engine.evictor import ref_of
+from moorage.engine.faults import Faults
+from moorage.framework.runner import Runner
+from moorage.framework.status import Status
+
+INVALID = "InvalidPriority"
+_KEPT = 50_000
+
+
+class Priorities:
+    """Asks the plugins that have a say in the priority of pods."""
+
+    def __init__(self, runner_of: Callable[[Pod], Runner | None], faults: Faults) -> None:
+        self._runner_of = runner_of
+        self._faults = faults
+        self._known: dict[PodTemplate, tuple[PodTemplate, str | None]] = {}
+
+    def read(self, pod: Pod, commands: list[Command], *, is_new: bool) -> Pod:
+        """The pod with the priority that counts; a pod that is new is told of an annotation that cannot be read."""
+        plugin = self._plugin(pod)
+        if plugin is None:
+            return pod
+        found = self._known.get(pod.template)
+        if found is None:
+            if len(self._known) >= _KEPT:
+                self._known.clear()
+            found = self._known[pod.template] = self._template(pod.template, plugin)
+        template, warning = found
+        if warning is not None and is_new:
+            reporter = pod.template.scheduler_name
+            commands.append(RecordEvent(ref_of(pod), "Warning", INVALID, "Scheduling", warning, reporter))
+        return pod if template is pod.template else replace(pod, template=template)
+
+    def may_evict(self, preemptor: Pod, victim: Pod) -> bool:
+        """Whether the preemptor outranks the victim by what it is allowed now."""
+        plugin = self._plugin(preemptor)
+        allowed = preemptor.template.priority
+        if plugin is not None:
+            allowed = min(allowed, self._ask(plugin, preemptor.template)[0])
+        return allowed > victim.template.priority
+
+    def _plugin(self, pod: Pod) -> Any | None:
+        runner = self._runner_of(pod)
+        return None if runner is None else runner.priorities
+
+    def _template(self, template: PodTemplate, plugin: Any) -> tuple[PodTemplate, str | None]:
+        priority, warning = self._ask(plugin, template)
+        return (template if priority == template.priority else replace(template, priority=priority)), warning
+
+    def _ask(self, plugin: Any, template: PodTemplate) -> tuple[int, str | None]:
+        answer = self._faults.ask(plugin, "priority_of", template)
+        return (template.priority, None) if isinstance(answer, Status) else answer

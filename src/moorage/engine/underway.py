@@ -1,0 +1,95 @@
+"""Pods that an extender has answered for and whose place it does not know yet.
+
+kube-scheduler never says which node it chose: a pod is on its way until the watch shows it bound or gone, until it is
+asked about again, or until it counts as given up. It belongs to groups; who asks for a pod of the same group waits.
+
+Invariants:
+- All calls together wait no longer than `patience_s` for one pod, however many ask.
+- A pod is on its way for `_LONGEST_S` at most. One that is held up behind a promised node (a volume is being made for
+  it, say) gets `_LONGEST_PROMISED_S`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+from moorage.core.pods import Pod
+
+_DOUBT_S = 2.0
+"""PodScheduled=False that is seen so soon after an answer may still be about the attempt before it: schedulers write
+it in the background."""
+_LONGEST_S = 60.0
+_LONGEST_PROMISED_S = 600.0
+
+
+@dataclass(slots=True)
+class Traveller:
+    """One pod on its way."""
+
+    pod: Pod
+    """As it was when it was asked about."""
+    groups: tuple[Hashable, ...]
+    answered_s: float
+    patience_s: float
+    """How long calls may still wait for it."""
+    given_up_s: float
+    """From then on it is not on its way any more."""
+
+
+@dataclass(slots=True)
+class Underway:
+    """All pods on their way."""
+
+    patience_s: float = 1.0
+    _pods: dict[str, Traveller] = field(default_factory=dict)
+    _groups: dict[Hashable, dict[str, Traveller]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def get(self, uid: str) -> Pod | None:
+        """The pod of this uid, if it is on its way."""
+        found = self._pods.get(uid)
+        return None if found is None else found.pod
+
+    def left(self, pod: Pod, groups: Iterable[Hashable], now: float) -> None:
+        """The pod was given nodes to choose from."""
+        self.arrived(pod.uid)
+        traveller = Traveller(pod, tuple(groups), now, self.patience_s, now + _LONGEST_S)
+        self._pods[pod.uid] = traveller
+        for group in traveller.groups:
+            self._groups.setdefault(group, {})[pod.uid] = traveller
+
+    def arrived(self, uid: str) -> None:
+        """The pod is bound, gone, or asked about again."""
+        traveller = self._pods.pop(uid, None)
+        for group in () if traveller is None else traveller.groups:
+            members = self._groups[group]
+            del members[uid]
+            if not members:
+                del self._groups[group]
+
+    def still_waits(self, pod: Pod) -> None:
+        """The pod was seen without a node."""
+        traveller = self._pods.get(pod.uid)
+        if traveller is None or pod.resource_version == traveller.pod.resource_version:
+            return
+        condition = pod.scheduled_condition
+        longest_s = _LONGEST_S
+        if pod.nominated_node:
+            longest_s = _LONGEST_PROMISED_S
+        elif condition is not None and condition.status == "False":
+            longest_s = _DOUBT_S
+        traveller.given_up_s = traveller.answered_s + longest_s
+
+    def awaited(self, pod: Pod, groups: Iterable[Hashable], now: float) -> list[Traveller]:
+        """The other pods of these groups that are on their way."""
+        found: dict[str, Traveller] = {}
+        for group in groups:
+            found |= self._groups.get(group, {})
+        for uid in [uid for uid, traveller in found.items() if traveller.given_up_s <= now]:
+            self.arrived(uid)
+            del found[uid]
+        found.pop(pod.uid, None)
+        return list(found.values())

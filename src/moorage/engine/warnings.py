@@ -1,0 +1,26 @@
+"""What plugins find wrong beside their decisions becomes Kubernetes events, each of them once."""
+
+from __future__ import annotations
+
+from moorage.core.commands import Command, RecordEvent
+from moorage.engine.evictor import ref_of
+from moorage.framework.cycle import Cycle
+
+_REMEMBERED = 4096
+
+
+class Warnings:
+    """Remembers what was told; with too much to remember it starts over."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str, str]] = set()
+
+    def tell(self, cycle: Cycle, reporter: str, commands: list[Command]) -> None:
+        """Add events about the cycle's pod for warnings that the reporter, a scheduler name, has not told yet."""
+        for reason, note in cycle.warnings:
+            if (reporter, reason, note) in self._told:
+                continue
+            if len(self._told) >= _REMEMBERED:
+                self._told.clear()
+            self._told.add((reporter, reason, note))
+            commands.append(RecordEvent(ref_of(cycle.pod), "Warning", reason, "Scheduling", note, reporter))

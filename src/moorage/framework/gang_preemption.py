@@ -1,0 +1,154 @@
+"""Room for a whole gang at once: who has to go from which nodes so that its members fit, all of them if possible.
+
+Inside a statement the members are put where they fit, one after the other. Where one fits nowhere, the search for
+single pods (`preemption`) finds it a node and victims on the state as it is then; these go, with whom they take along.
+In the end everybody who went is let back in as far as every member still fits (`reprieve`). If not all members find
+room, it is tried with as many of the first ones as are needed, and if that fails too, nobody goes at all.
+
+A member is put where it does least harm at its turn, which may leave no room for a later one. Where members ask for
+different amounts, a second try therefore begins with the largest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from moorage.core.arrays import Ints
+from moorage.core.objects import PodDisruptionBudget
+from moorage.core.state import NOWHERE, ClusterState, PodRecord
+from moorage.core.victims import VictimTable, breaking
+from moorage.framework.cycle import Cycle
+from moorage.framework.preemption import Rules, VictimSearch, no_candidate, potential_rows
+from moorage.framework.reprieve import Away, Guest, Reprieve
+from moorage.framework.runner import Runner
+
+_APART = "the pods fit one by one but not together"
+
+
+@dataclass(slots=True)
+class GangFound:
+    """What a search found: a node for each member, or why there is none."""
+
+    nodes: dict[str, str] = field(default_factory=dict)
+    """Member's uid -> node; empty if there is no room."""
+    victims: list[PodRecord] = field(default_factory=list)
+    """Most important first."""
+    placed: int = 0
+    """How many members found room before one did not."""
+    why: str = ""
+    """Why that one did not."""
+
+
+class GangSearch:
+    """One search for the members of one gang, in their order. `enough` is for the search node by node."""
+
+    def __init__(
+        self,
+        cycles: Sequence[Cycle],
+        runner: Runner,
+        table: VictimTable,
+        budgets: Mapping[str, PodDisruptionBudget],
+        rules: Rules,
+        enough: int,
+    ) -> None:
+        self._cycles = cycles
+        self._state = cycles[0].state
+        self._runner = runner
+        self._table = table
+        self._budgets = budgets
+        self._rules = rules
+        self._enough = enough
+
+    def search(self, needed: int) -> GangFound:
+        """Room for all, else for the first `needed`; the state is the same afterwards."""
+        needed = min(max(needed, 1), len(self._cycles))
+        best = GangFound(placed=-1)
+        with _promises_set_aside(self._state, self._cycles):
+            for members in self._aims(needed):
+                if len(members) == needed and members == self._cycles[:needed] and 0 <= best.placed < needed:
+                    continue  # the way to all of them ended before
+                found = self._attempt(members)
+                if found.nodes:
+                    return found
+                if found.placed > best.placed:
+                    best = found
+        return best
+
+    def _aims(self, needed: int) -> Iterator[Sequence[Cycle]]:
+        """What to try, in this order."""
+        for count in dict.fromkeys((len(self._cycles), needed)):
+            members = self._cycles[:count]
+            yield members
+            if len({cycle.pod.requests for cycle in members}) > 1:
+                yield sorted(members, key=self._size, reverse=True)
+
+    def _size(self, cycle: Cycle) -> float:
+        """The largest share that a pod takes of what the largest node has."""
+        allocatable = self._state.resources.allocatable
+        pairs = self._state.resources.vector(cycle.pod.requests).pairs
+        return max((amount / max(int(allocatable[column].max()), 1) for column, amount in pairs), default=0.0)
+
+    def _attempt(self, members: Sequence[Cycle]) -> GangFound:
+        state = self._state
+        guests: list[Guest] = []
+        with state.statement():
+            away = Away(state)
+            for cycle in members:
+                row, why = self._room(cycle, away)
+                if row == NOWHERE:
+                    return GangFound(placed=len(guests), why=why)
+                state.assume(cycle.pod, row)
+                guests.append(Guest(cycle, row))
+            broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
+            victims = Reprieve(self._runner, away, guests).victims(broken)
+        if victims is None:
+            return GangFound(placed=len(guests) - 1, why=_APART)
+        return GangFound({g.cycle.pod.uid: state.node(g.row).name for g in guests}, victims, len(guests))
+
+    def _room(self, cycle: Cycle, away: Away) -> tuple[int, str]:
+        """A row for one member, with its victims thought away; or why there is none."""
+        state = self._state
+        row = self._runner.decide(cycle)
+        if row != NOWHERE:
+            return row, ""
+        judgement = self._runner.judge(cycle, state.rows())
+        rows = potential_rows(state, judgement)
+        self._table.refresh(self._budgets)
+        rules = self._rules._replace(spent=self._spent(away))
+        skipped = None if judgement.refusal is not None else judgement.skipped
+        found = VictimSearch(cycle, self._runner, self._table, self._enough, rules).search(rows, skipped)
+        if found.best is None:
+            return NOWHERE, no_candidate(state, len(rows), found.reasons)
+        away.remove((*found.best.victims, *found.best.companions))
+        return found.best.row, ""
+
+    def _spent(self, away: Away) -> Ints | None:
+        """What the budgets have lost to the members so far."""
+        budgets = self._table.budgets
+        if not len(budgets) or not away.records:
+            return self._rules.spent
+        known = self._rules.spent
+        spent: Ints = np.zeros(len(budgets), dtype=np.int64) if known is None else known.copy()
+        for record in away.records.values():
+            for number in budgets.covering(record.pod):
+                spent[number] += 1
+        return spent
+
+
+@contextmanager
+def _promises_set_aside(state: ClusterState, cycles: Sequence[Cycle]) -> Iterator[None]:
+    """Within the block no node is promised to a member: what one was promised must not be in another's way."""
+    promised = [(cycle.pod.uid, state.nominations.node_of(cycle.pod.uid)) for cycle in cycles]
+    kept = [(state.nominations.pod(uid), node) for uid, node in promised if node is not None]
+    for uid, _ in promised:
+        state.nominations.clear(uid)
+    try:
+        yield
+    finally:
+        for pod, node in kept:
+            if pod is not None:
+                state.nominations.set(pod, node)

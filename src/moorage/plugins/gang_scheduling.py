@@ -1,0 +1,67 @@
+"""GangScheduling: the members of a gang are placed together or not at all.
+
+The engine places gangs (`engine.gangs`) for every profile that has this plugin, which says how patient it is. PreFilter
+keeps the members of a gang with a topology constraint in the domain that the engine tries.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from moorage.core.gangs import CONTROLLER_KINDS, GANG_KINDS, group_object
+from moorage.core.pods import PodTemplate
+from moorage.core.state import ClusterState
+from moorage.framework.arguments import PluginArgs
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.status import SKIP, OnlyNodes, Status
+
+_LONGEST_S = 86_400
+
+
+class GangSchedulingArgs(PluginArgs):
+    """How long the engine waits before it does something about a gang."""
+
+    reserve_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 60.0
+    """After so long without room, what becomes free is kept for the gang."""
+    settle_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 1.0
+    """A gang whose size nobody gives is complete when no member has come for so long."""
+    recover_seconds: Annotated[float, Field(ge=0, le=25)] = 10.0
+    """So long the engine tries to complete a gang that was started in part before it releases the members."""
+
+
+class GangScheduling(Plugin):
+    """Marks a profile whose gangs are placed as a whole."""
+
+    name: ClassVar[str] = GANG_SCHEDULING
+    Args: ClassVar[type[PluginArgs]] = GangSchedulingArgs
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wakes: ClassVar[What] = What.OBJECT | What.POD_ADDED | What.POD_REMOVED
+    kinds: ClassVar[frozenset[str]] = GANG_KINDS
+
+    def __init__(self, args: GangSchedulingArgs | None = None) -> None:
+        self.args: GangSchedulingArgs = args or GangSchedulingArgs()
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
+        """Only the members of gangs that have to stay in one domain."""
+        if template.gang is None:
+            return False
+        group = group_object(state, template.gang)
+        return group is not None and group.topology_key is not None
+
+    def pre_filter(self, cycle: Cycle) -> Status | OnlyNodes | None:
+        """The nodes of the domain that is tried."""
+        names = cycle.memo.get(GANG_SCHEDULING)
+        return SKIP if names is None else OnlyNodes(names)
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:
+        """The gang's own objects, and whatever becomes of its members."""
+        if template.gang is None:
+            return False
+        if change.what == What.OBJECT:
+            return change.kind in CONTROLLER_KINDS or change.key == template.gang.object_key
+        return change.pod is not None and change.pod.template.gang == template.gang

@@ -1,0 +1,262 @@
+"""SpotPlacement: what can lose a replica runs on spot capacity, what cannot runs on on-demand nodes.
+
+Pods of a workload with one desired replica, bare pods, pods of owners that Moorage does not know and pods that opt out
+(`moorage.dev/spot: "never"`, annotation or label) prefer on-demand nodes; with `singleReplica: Require` they demand
+them. Pods of a workload with several replicas prefer spot nodes, except for the first n: n is `keepOnDemand`, or the
+annotation `moorage.dev/on-demand-base` on the controller or else on the pod.
+
+- As long as fewer than n live pods of the controller stand on on-demand nodes, on-demand nodes score highest; from then
+  on spot nodes do. Nodes of unknown capacity score in between.
+- At most desired - n live pods of the controller stand on spot nodes: where one more would break that, spot nodes are
+  rejected. So the last n pods wait for room that is not spot rather than break the promise, whatever the scores were.
+
+Live pods are counted as ControllerSpread counts them: by ReplicaSet or Job, without terminating ones, with assumed
+ones. Pods of a DaemonSet belong to their node and are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from enum import StrEnum
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from moorage.core.annotations import ON_DEMAND_BASE, SPOT, Count, annotated_count
+from moorage.core.arrays import Ints, Rows
+from moorage.core.capacity import Capacity, CapacityLabel, CapacityTypes
+from moorage.core.controllers import CONTROLLER_KINDS, Controller, controller_of
+from moorage.core.labelnames import is_qualified_name
+from moorage.core.objects import DAEMON_SET
+from moorage.core.ownercounts import may_count_together, owner_key
+from moorage.core.pods import PodTemplate
+from moorage.core.state import ClusterState
+from moorage.framework.arguments import PluginArgs
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.status import SKIP, Reason, Rejections, Status
+
+MALFORMED = "MalformedAnnotation"
+NEVER = "never"
+SINGLE, MULTIPLE = "single", "multiple"
+_NOT_ON_DEMAND = (Reason("node(s) were not on-demand, which pods without replicas need", resolvable=False),)
+_BEST, _NEUTRAL = 100, 50
+_TO_SPOT: Ints = np.array([_NEUTRAL, _BEST, 0], dtype=np.int64)
+_TO_ON_DEMAND: Ints = np.array([_NEUTRAL, 0, _BEST], dtype=np.int64)
+"""Scores by `Capacity`."""
+_SPOT, _ON_DEMAND = int(Capacity.SPOT), int(Capacity.ON_DEMAND)
+_LEAVING = What.POD_UPDATED | What.POD_REMOVED
+
+
+class SingleReplica(StrEnum):
+    """How much workloads without replicas want on-demand nodes."""
+
+    PREFER = "Prefer"
+    REQUIRE = "Require"
+
+
+class Unlabelled(StrEnum):
+    """What nodes count as that have none of the labels."""
+
+    UNKNOWN = "Unknown"
+    SPOT = "Spot"
+    ON_DEMAND = "OnDemand"
+
+
+_CAPACITIES = {
+    Unlabelled.UNKNOWN: Capacity.UNKNOWN,
+    Unlabelled.SPOT: Capacity.SPOT,
+    Unlabelled.ON_DEMAND: Capacity.ON_DEMAND,
+}
+
+
+def _label_key(key: str) -> str:
+    if not is_qualified_name(key):
+        raise ValueError(f"{key!r} is no label key; write one such as example.com/pool")
+    return key
+
+
+class CapacityLabelArgs(PluginArgs):
+    """A node label that tells the capacity, and the values that mean spot and on-demand, in any case."""
+
+    key: str
+    spot: Annotated[tuple[str, ...], Field(strict=False)] = ("spot",)
+    on_demand: Annotated[tuple[str, ...], Field(strict=False)] = ("on-demand",)
+
+    _checked = field_validator("key")(_label_key)
+
+    def label(self) -> CapacityLabel:
+        """What the state reads."""
+        words = (frozenset(map(str.lower, values)) for values in (self.spot, self.on_demand))
+        return CapacityLabel(self.key, *words)
+
+
+class SpotPlacementArgs(PluginArgs):
+    """Who goes where, and which labels tell; `unlabelled` is for clouds that label their spot nodes only."""
+
+    single_replica: Annotated[SingleReplica, Field(strict=False)] = SingleReplica.PREFER
+    keep_on_demand: Annotated[int, Field(ge=0)] = 0
+    replica_class_label: str | None = None
+    capacity_labels: Annotated[tuple[CapacityLabelArgs, ...], Field(strict=False)] = ()
+    unlabelled: Annotated[Unlabelled, Field(strict=False)] = Unlabelled.UNKNOWN
+
+    @field_validator("replica_class_label")
+    @classmethod
+    def _is_label_key(cls, key: str | None) -> str | None:
+        return key if key is None else _label_key(key)
+
+
+class _Policy(NamedTuple):
+    """What holds for a pod."""
+
+    several: bool
+    """Whether it can be lost, because others like it remain."""
+    controller: Controller | None = None
+    keep: int = 0
+    """How many pods of the controller stay on on-demand nodes; 0 unless there are several."""
+    said: Count | None = None
+    """What the annotation said about that."""
+
+
+class _Standing(NamedTuple):
+    """Live pods of a controller."""
+
+    all: int
+    spot: int
+    on_demand: int
+
+
+_NOBODY = _Standing(0, 0, 0)
+
+
+class SpotPlacement(Plugin):
+    """Sends pods to spot or on-demand nodes."""
+
+    name: ClassVar[str] = "SpotPlacement"
+    Args: ClassVar[type[PluginArgs]] = SpotPlacementArgs
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | _LEAVING | What.OBJECT | What.SELF
+    kinds: ClassVar[frozenset[str]] = CONTROLLER_KINDS
+
+    def __init__(self, args: SpotPlacementArgs | None = None) -> None:
+        self.args: SpotPlacementArgs = args or SpotPlacementArgs()
+        more = (each.label() for each in self.args.capacity_labels)
+        self._types = CapacityTypes(more, _CAPACITIES[self.args.unlabelled])
+
+    @property
+    def types(self) -> CapacityTypes:
+        """How it tells spot nodes from others; the keeper asks, so that both mean the same."""
+        return self._types
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
+        """All but pods of a DaemonSet."""
+        return _is_movable(template)
+
+    def awaits(self, template: PodTemplate, state: ClusterState) -> Hashable | None:
+        """The controller, if some of its pods must stay on on-demand nodes."""
+        policy = self._policy(state, template) if _is_movable(template) else None
+        return owner_key(template) if policy is not None and policy.keep and policy.controller is not None else None
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:
+        """A node helps unless it is spot, a pod if it had the same owner, an object if it may be the controller."""
+        if change.node is not None:
+            return self._types.of(change.node.labels) is not Capacity.SPOT
+        owner = template.owner
+        if change.what & _LEAVING:
+            return change.pod is None or may_count_together(template, change.pod.template)
+        if change.what & What.OBJECT:
+            namespace, _, name = change.key.rpartition("/")
+            same = owner is not None and (change.kind != owner.kind or name == owner.name)
+            return same and namespace == template.namespace
+        return True
+
+    # --- Filter ---
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        """Skip pods that may go anywhere; say what is wrong with an annotation."""
+        if not _is_movable(cycle.template):
+            return SKIP
+        policy = self._policy_in(cycle)
+        if policy.said is not None and policy.said.value is None and policy.controller is not None:
+            title = f"{policy.controller.kind} {cycle.template.namespace}/{policy.controller.name}"
+            wrong = f'{title}: annotation {policy.said.key} is "{policy.said.text}"'
+            cycle.warn(MALFORMED, f"{wrong}; write a whole number from 0 on. {policy.keep} is used instead")
+        if policy.several:
+            return None if policy.keep and policy.controller is not None else SKIP
+        return None if self.args.single_replica is SingleReplica.REQUIRE else SKIP
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        """Reject all but on-demand rows, or spot rows where the controller's pods there are enough."""
+        state, policy = cycle.state, self._policy_in(cycle)
+        if not _is_movable(cycle.template):
+            return None
+        if not policy.several:
+            if self.args.single_replica is not SingleReplica.REQUIRE:
+                return None
+            capacities = state.pick(self._types.column(state), rows)
+            return Rejections((capacities != _ON_DEMAND).astype(np.int64), _NOT_ON_DEMAND)
+        if not policy.keep or policy.controller is None:
+            return None
+        standing = self._standing(state, cycle.template)
+        desired = policy.controller.desired
+        wanted = standing.all + 1 if desired is None else desired
+        if standing.spot < wanted - policy.keep:
+            return None
+        text = f"node(s) were spot, and controller {policy.controller.title} keeps {policy.keep} pod(s) on on-demand"
+        capacities = state.pick(self._types.column(state), rows)
+        return Rejections((capacities == _SPOT).astype(np.int64), (Reason(text, resolvable=False),))
+
+    # --- Score ---
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
+        """Skip pods that belong to their node."""
+        return None if _is_movable(cycle.template) else SKIP
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        """100 for what the pod prefers, 50 for unknown capacity, 0 for the other, int64[len(rows)]."""
+        state, policy = cycle.state, self._policy_in(cycle)
+        to_spot = policy.several
+        if policy.keep and policy.controller is not None:
+            to_spot = self._standing(state, cycle.template).on_demand >= policy.keep
+        return (_TO_SPOT if to_spot else _TO_ON_DEMAND).take(state.pick(self._types.column(state), rows))
+
+    # --- what holds for a pod ---
+
+    def _policy_in(self, cycle: Cycle) -> _Policy:
+        found: _Policy | None = cycle.memo.get(self.name)
+        if found is None:
+            found = cycle.memo[self.name] = self._policy(cycle.state, cycle.template)
+        return found
+
+    def _policy(self, state: ClusterState, template: PodTemplate) -> _Policy:
+        controller = controller_of(state, template)
+        if not self._is_several(template, controller):
+            return _Policy(several=False, controller=controller)
+        said = None
+        if controller is not None:
+            said = annotated_count(controller.annotations, ON_DEMAND_BASE, 0)
+            said = said or annotated_count(template.annotations, ON_DEMAND_BASE, 0)
+        keep = self.args.keep_on_demand if said is None or said.value is None else said.value
+        return _Policy(True, controller, keep, said)
+
+    def _is_several(self, template: PodTemplate, controller: Controller | None) -> bool:
+        if NEVER in (template.annotations.get(SPOT), template.labels.get(SPOT)):
+            return False
+        said = template.labels.get(self.args.replica_class_label) if self.args.replica_class_label else None
+        if said in (SINGLE, MULTIPLE):
+            return said == MULTIPLE
+        return controller is not None and controller.size is not None and controller.size > 1
+
+    def _standing(self, state: ClusterState, template: PodTemplate) -> _Standing:
+        counts = state.owner_rows(template)
+        if not counts.total:
+            return _NOBODY
+        rows, numbers = counts.above_zero()
+        found = np.bincount(self._types.column(state).take(rows), numbers, minlength=len(Capacity)).tolist()
+        return _Standing(counts.total, int(found[_SPOT]), int(found[_ON_DEMAND]))
+
+
+def _is_movable(template: PodTemplate) -> bool:
+    return template.owner is None or template.owner.kind != DAEMON_SET

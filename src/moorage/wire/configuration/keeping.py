@@ -1,0 +1,109 @@
+"""`KeeperConfiguration` of `moorage.dev/v1alpha1`: shape and sense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from moorage.framework.configuration import LEASE_NAME, LeaderElection
+from moorage.framework.keeping import AtDeadline, KeeperConfiguration, NodeSignal, SignalKind
+from moorage.wire.configuration.connections import read_leader_election
+from moorage.wire.configuration.findings import Findings
+from moorage.wire.configuration.schema import Int32, LeaderElectionShape, Seconds, Shape, WayInShape
+
+_POLICIES = tuple(policy.value for policy in AtDeadline)
+_KINDS = tuple(kind.value for kind in SignalKind)
+
+
+class SignalShape(Shape):
+    """How a node says that it goes: exactly one of taint, condition and cordon names the key."""
+
+    taint: str = ""
+    condition: str = ""
+    cordon: str = ""
+    text: str = ""
+    notice_time: Seconds | None = None
+    ignore: bool = False
+
+
+class KeeperShape(WayInShape):
+    """Everything has a default."""
+
+    notice_time: Seconds | None = None
+    deadline_margin: Seconds | None = None
+    at_deadline: str | None = None
+    moves_at_once: Int32 | None = None
+    return_after: Seconds | None = None
+    returns_at_once: Int32 | None = None
+    move_again_after: Seconds | None = None
+    leader_election: LeaderElectionShape | None = None
+    signals: Annotated[list[SignalShape], Field(default_factory=list)]
+
+
+def read_keeper(shape: KeeperShape, profile: str, findings: Findings) -> KeeperConfiguration:
+    """The configuration with its defaults; what makes no sense is reported."""
+    given: dict[str, Any] = {
+        "notice_s": _positive(shape.notice_time, "noticeTime", findings),
+        "margin_s": _not_negative(shape.deadline_margin, "deadlineMargin", findings),
+        "at_deadline": _policy(shape.at_deadline, findings),
+        "moves_at_once": _at_least(shape.moves_at_once, 1, "movesAtOnce", findings),
+        "return_after_s": _not_negative(shape.return_after, "returnAfter", findings),
+        "returns_at_once": _at_least(shape.returns_at_once, 0, "returnsAtOnce", findings),
+        "move_again_after_s": _not_negative(shape.move_again_after, "moveAgainAfter", findings),
+        "leader_election": _election(shape.leader_election, findings),
+    }
+    settings = {name: value for name, value in given.items() if value is not None}
+    signals = [_signal(signal, f"signals[{index}]", findings) for index, signal in enumerate(shape.signals)]
+    found = KeeperConfiguration(profile=profile, signals=tuple(s for s in signals if s is not None), **settings)
+    if found.margin_s >= found.notice_s and not findings.problems:
+        message = f"must be shorter than noticeTime, which is {found.notice_s:g}s"
+        findings.problem("deadlineMargin", f"{found.margin_s:g}s", message)
+    return found
+
+
+def _election(shape: LeaderElectionShape | None, findings: Findings) -> LeaderElection | None:
+    if shape is None:
+        return None
+    election = read_leader_election(shape, findings)
+    return election if shape.resource_name else replace(election, resource_name=f"{LEASE_NAME}-keeper")
+
+
+def _positive(seconds: float | None, path: str, findings: Findings) -> float | None:
+    if seconds is not None and seconds <= 0:
+        findings.problem(path, f"{seconds:g}s", "must be longer than 0s")
+    return seconds
+
+
+def _not_negative(seconds: float | None, path: str, findings: Findings) -> float | None:
+    if seconds is not None and seconds < 0:
+        findings.problem(path, f"{seconds:g}s", "must not be negative")
+    return seconds
+
+
+def _at_least(number: int | None, least: int, path: str, findings: Findings) -> int | None:
+    if number is not None and number < least:
+        findings.problem(path, number, f"must be {least} or more")
+    return number
+
+
+def _policy(text: str | None, findings: Findings) -> AtDeadline | None:
+    if text is None:
+        return None
+    if text not in _POLICIES:
+        findings.problem("atDeadline", text, f"write {' or '.join(_POLICIES)}")
+        return None
+    return AtDeadline(text)
+
+
+def _signal(shape: SignalShape, path: str, findings: Findings) -> NodeSignal | None:
+    keys = (shape.taint, shape.condition, shape.cordon)
+    named = {kind: key for kind, key in zip(_KINDS, keys, strict=True) if key}
+    if len(named) != 1:
+        if not findings.touches(path):
+            findings.problem(path, sorted(named), f"must name exactly one of {', '.join(_KINDS)}")
+        return None
+    _positive(shape.notice_time, f"{path}.noticeTime", findings)
+    ((kind, key),) = named.items()
+    return NodeSignal(SignalKind(kind), key, shape.text, shape.notice_time, shape.ignore)

@@ -1,0 +1,316 @@
+"""The extender's HTTP server, asked as kube-scheduler asks, without a cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import aiohttp
+import aiohttp.web
+import numpy as np
+import pytest
+import trustme
+
+from moorage.adapters.extender.desk import Desk
+from moorage.adapters.extender.metrics import ExtenderMetrics
+from moorage.adapters.extender.server import Limits, ListenError, Sources, application, listening
+from moorage.adapters.metrics.registry import MetricsPage
+from moorage.core.arrays import Ints, Rows
+from moorage.core.commands import Bind
+from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
+from moorage.core.pods import PodTemplate
+from moorage.core.state import ClusterState
+from moorage.engine.extending import Extending
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin
+from moorage.framework.status import Reason, Rejections
+from moorage.testing import make_node, make_pod
+from tests.framework.readers import make_profile
+
+NODES = ["n1", "n2", "n3"]
+WHOLE = [{"metadata": {"name": name, "labels": {"kept": "as it is"}}, "status": {"x": 1}} for name in NODES]
+
+
+class OnePerNode(Plugin):
+    """One pod per node, and as good as the node's number; a pod named `bad` makes it fail."""
+
+    name: ClassVar[str] = "OnePerNode"
+
+    def awaits(self, template: PodTemplate, state: ClusterState) -> Hashable | None:  # noqa: ARG002
+        """All pods are one group."""
+        return "all"
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        """Rows with pods are taken; n3 is nobody's."""
+        if cycle.pod.name == "bad":
+            raise ValueError("bad pod")
+        names = [cycle.state.node(int(row)).name for row in rows]
+        taken = [bool(cycle.state.records_on(int(row))) for row in rows]
+        bits = [2 if name == "n3" else int(full) for name, full in zip(names, taken, strict=True)]
+        return Rejections(np.array(bits, dtype=np.int64), (Reason("taken"), Reason("reserved", resolvable=False)))
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        """29 for n2, else 0."""
+        if cycle.pod.name == "bad":
+            raise ValueError("bad pod")
+        return np.array([29 * (cycle.state.node(int(row)).name == "n2") for row in rows], dtype=np.int64)
+
+
+@dataclass
+class Served:
+    """A running server, and what happened."""
+
+    url: str
+    desk: Desk
+    session: aiohttp.ClientSession
+    binds: list[Bind] = field(default_factory=list)
+    reason: str = ""
+
+    async def post(self, verb: str, content: Any) -> tuple[int, Any]:
+        """Status and decoded answer, or text."""
+        body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        async with self.session.post(f"{self.url}/{verb}", data=io.BytesIO(body)) as answer:
+            text = await answer.text()
+            return answer.status, json.loads(text) if answer.content_type == "application/json" else text
+
+    async def get(self, path: str) -> tuple[int, str]:
+        async with self.session.get(f"{self.url}{path}") as answer:
+            return answer.status, await answer.text()
+
+
+@asynccontextmanager
+async def served(limits: Limits | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Served]:
+    extending = Extending(make_profile([OnePerNode()]), longest_wait_s=0.3)
+
+    async def bind(command: Bind) -> BindDone:
+        found.binds.append(command)
+        if command.node == "n3":
+            return BindDone(command.pod.uid, BindOutcome.FAILED, message="node is full")
+        return BindDone(command.pod.uid, BindOutcome.BOUND, command.node)
+
+    metrics = ExtenderMetrics(extending, lambda: not found.reason)
+    desk = Desk(extending, bind, metrics)
+    for name in NODES:
+        desk.put(NodeSeen(make_node(name)))
+    app = application(desk, Sources(lambda: found.reason, MetricsPage(metrics).render), metrics, limits or Limits())
+    async with listening(app, "127.0.0.1", 0, tls) as url, aiohttp.ClientSession() as session:
+        found = Served(url, desk, session)
+        yield found
+
+
+def pod(name: str = "a") -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default", "uid": f"default/{name}"}
+    return {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
+def by_name(name: str = "a", nodes: list[str] = NODES) -> dict[str, Any]:
+    return {"Pod": pod(name), "Nodes": None, "NodeNames": nodes}
+
+
+def run(test: Callable[[Served], Any], **options: Any) -> None:
+    """Run a test against a server of its own."""
+
+    async def body() -> None:
+        async with served(**options) as server:
+            await test(server)
+
+    asyncio.run(body())
+
+
+def test_filter_by_name() -> None:
+    """Exact field names; rejections by whether evictions could help."""
+
+    async def test(server: Served) -> None:
+        server.desk.put(PodSeen(make_pod("old", node="n1")))
+        assert await server.post("filter", by_name()) == (
+            200,
+            {
+                "Nodes": None,
+                "NodeNames": ["n2"],
+                "FailedNodes": {"n1": "taken"},
+                "FailedAndUnresolvableNodes": {"n3": "reserved"},
+                "Error": "",
+            },
+        )
+
+    run(test)
+
+
+def test_filter_whole_nodes() -> None:
+    """What was sent comes back."""
+
+    async def test(server: Served) -> None:
+        question = {"Pod": pod(), "Nodes": {"metadata": {}, "items": WHOLE}, "NodeNames": None}
+        status, answer = await server.post("filter", question)
+        assert (status, answer["NodeNames"]) == (200, None)
+        assert answer["Nodes"] == {"metadata": {}, "items": WHOLE[:2]}
+
+    run(test)
+
+
+def test_prioritize_preempt_bind() -> None:
+    """Scores of 0 to 10, the candidates that help, and binds that are carried out or say why not."""
+
+    async def test(server: Served) -> None:
+        assert await server.post("prioritize", by_name()) == (
+            200,
+            [{"Host": "n1", "Score": 0}, {"Host": "n2", "Score": 2}, {"Host": "n3", "Score": 0}],
+        )
+        server.desk.put(PodSeen(make_pod("old", node="n1")))
+        victims = {"Pods": [{"UID": "default/old"}], "NumPDBViolations": 1}
+        question = {"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": {"n1": victims, "n3": victims}}
+        assert await server.post("preempt", question) == (200, {"NodeNameToMetaVictims": {"n1": victims}})
+        order = {"PodName": "a", "PodNamespace": "default", "PodUID": "default/a", "Node": "n2"}
+        assert await server.post("bind", order) == (200, {"Error": ""})
+        assert await server.post("bind", {**order, "Node": "n3"}) == (200, {"Error": "node is full"})
+        assert [command.node for command in server.binds] == ["n2", "n3"]
+
+    run(test)
+
+
+def test_a_question_waits_and_others_do_not() -> None:
+    """The second filter call is answered when the first pod is seen bound; health is answered meanwhile."""
+
+    async def test(server: Served) -> None:
+        await server.post("filter", by_name("a"))
+        waiting = asyncio.create_task(server.post("filter", by_name("b")))
+        assert (await server.get("/healthz"))[0] == 200
+        assert not waiting.done()
+        server.desk.put(PodSeen(make_pod("a", node="n1")))
+        assert (await waiting)[1]["NodeNames"] == ["n2"]
+
+    run(test)
+
+
+def test_waiting_ends_with_a_no_that_can_be_helped() -> None:
+    """Every node is in FailedNodes; a bind that we carry out ends the waiting at once."""
+
+    async def test(server: Served) -> None:
+        await server.post("filter", by_name("a"))
+        _, answer = await server.post("filter", by_name("b"))
+        reason = "node(s) cannot be judged until pod default/a is bound"
+        assert (answer["NodeNames"], answer["FailedNodes"]) == ([], dict.fromkeys(NODES, reason))
+        order = {"PodName": "a", "PodNamespace": "default", "PodUID": "default/a", "Node": "n2"}
+        await server.post("bind", order)
+        assert (await server.post("filter", by_name("b")))[1]["NodeNames"] == ["n1"]
+        _, page = await server.get("/metrics")
+        assert 'moorage_extender_wait_duration_seconds_count{outcome="held_back"} 1.0' in page
+        assert 'moorage_extender_requests_total{code="200",verb="filter"} 3.0' in page
+        assert "moorage_extender_nodes 3.0" in page
+
+    run(test)
+
+
+def test_a_plugin_that_fails() -> None:
+    """Filter has a field for it, prioritize has none."""
+
+    async def test(server: Served) -> None:
+        _, answer = await server.post("filter", by_name("bad"))
+        assert answer["Error"] == "running plugins failed: ValueError: bad pod"
+        assert await server.post("prioritize", by_name("bad")) == (
+            500,
+            "POST /prioritize: running plugins failed: ValueError: bad pod\n",
+        )
+
+    run(test)
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
+@pytest.mark.parametrize("body", [b"", b"{", b"[1", b"null", b'{"Pod": 1}'], ids=repr)
+def test_malformed_questions_get_400(verb: str, body: bytes) -> None:
+    """And one line that says what is wrong."""
+
+    async def test(server: Served) -> None:
+        status, text = await server.post(verb, body)
+        assert status == 400
+        assert text.startswith(f"POST /{verb}: ")
+        assert len(text.splitlines()) == 1
+
+    run(test)
+
+
+def test_limits() -> None:
+    """Bodies that are too large or too slow are refused; other paths and methods do not exist."""
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b"{"
+        await asyncio.Event().wait()
+
+    async def test(server: Served) -> None:
+        status, text = await server.post("filter", b" " * 2000)
+        assert (status, text) == (413, "POST /filter: the body is larger than 1000 bytes (maxBodyBytes)\n")
+        async with server.session.post(f"{server.url}/filter", data=slow()) as answer:
+            assert answer.status == 408
+        assert (await server.get("/filter"))[0] == 405
+        assert (await server.post("filters", b""))[0] == 404
+
+    run(test, limits=Limits(body_bytes=1000, read_s=0.2))
+
+
+def test_who_is_not_ready_refuses() -> None:
+    """Questions and /readyz get 503 with the reason, and the connection is closed; alive it is all the same."""
+
+    async def test(server: Served) -> None:
+        assert await server.get("/readyz") == (200, "ok")
+        server.reason = "another replica is active"
+        assert await server.get("/readyz") == (503, "another replica is active\n")
+        assert await server.get("/healthz") == (200, "ok")
+        async with server.session.post(f"{server.url}/filter", json=by_name()) as answer:
+            assert (answer.status, answer.headers["Connection"]) == (503, "close")
+        assert "moorage_extender_active 0.0" in (await server.get("/metrics"))[1]
+
+    run(test)
+
+
+def test_large_questions() -> None:
+    """Many megabytes of nodes go in and out."""
+
+    async def test(server: Served) -> None:
+        padding = {"image": "x" * 6000}
+        items = [{"metadata": {"name": f"other-{number}"}, "status": padding} for number in range(1000)]
+        question = {"Pod": pod(), "Nodes": {"items": [*items, *WHOLE]}, "NodeNames": None}
+        status, answer = await server.post("filter", question)
+        assert status == 200
+        assert answer["Nodes"]["items"] == WHOLE[:2]
+        assert len(answer["FailedNodes"]) == 1000
+
+    run(test)
+
+
+def test_https() -> None:
+    """With a certificate the URL says so."""
+    authority = trustme.CA()
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    trust = ssl.create_default_context()
+    authority.configure_trust(trust)
+
+    async def test(server: Served) -> None:
+        assert server.url.startswith("https://127.0.0.1:")
+        async with server.session.post(f"{server.url}/filter", json=by_name(), ssl=trust) as answer:
+            assert (await answer.json())["NodeNames"] == ["n1", "n2"]
+
+    run(test, tls=tls)
+
+
+def test_a_port_that_is_taken() -> None:
+    """One line that says what to do."""
+
+    async def test(server: Served) -> None:
+        port = int(server.url.rpartition(":")[2])
+        with pytest.raises(ListenError, match=f"^--listen 127.0.0.1:{port}: .*the port is taken; choose another one$"):
+            async with served_at(port):
+                pass
+
+    @asynccontextmanager
+    async def served_at(port: int) -> AsyncIterator[str]:
+        async with listening(aiohttp.web.Application(), "127.0.0.1", port) as url:
+            yield url
+
+    run(test)

@@ -1,0 +1,336 @@
+"""Gangs in the engine: together or not at all, through crashes and failed binds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from moorage.core.commands import Bind, DeletePod, PatchObject, PatchPodStatus
+from moorage.core.events import BindOutcome, ObjectSeen, PodSeen, StatusDone
+from moorage.core.objects import PodGroup
+from moorage.core.pods import GANG_RECORD, Condition, Pod
+from moorage.engine.queue import Place
+from moorage.plugins.default_preemption import DefaultPreemption
+from moorage.plugins.gang_scheduling import GangScheduling, GangSchedulingArgs
+from moorage.testing.builders import make_node, make_pod
+from tests.engine.play import Play
+
+MIN = "moorage.dev/pod-group-min-available"
+
+
+def member(name: str, size: int | None = 3, gang: str = "g", cpu: str = "1", **fields: object) -> Pod:
+    annotations = {"pod-group": gang} | ({MIN: str(size)} if size else {})
+    return make_pod(name, cpu=cpu, annotations=annotations, **fields)  # type: ignore[arg-type]
+
+
+def group(name: str = "g", **fields: object) -> ObjectSeen:
+    value = PodGroup("default", name, uid=f"uid-{name}", **fields)  # type: ignore[arg-type]
+    return ObjectSeen("PodGroup", f"default/{name}", value)
+
+
+@pytest.fixture
+def play() -> Play:
+    """Two nodes with room for two members each."""
+    play = Play(GangScheduling(), DefaultPreemption())
+    play.see(make_node("n1", cpu="2"), make_node("n2", cpu="2"))
+    return play
+
+
+def recorder(play: Play) -> str:
+    """The pod on which the start is being recorded."""
+    [patch] = [patch for patch in play.patches if patch.answered]
+    assert patch.condition is not None
+    assert (patch.condition.type, patch.condition.status) == (GANG_RECORD, "False")
+    return patch.pod.uid
+
+
+def start(play: Play) -> None:
+    """The record was written."""
+    play.handle(StatusDone(recorder(play), ok=True))
+
+
+def test_members_wait_for_each_other_and_start_together(play: Play) -> None:
+    """Nothing is bound before the last member is there, and nothing before the start is on record."""
+    play.see(member("a"), member("b"))
+    assert (play.binds, play.place("a"), play.place("b")) == ({}, Place.GATED, Place.GATED)
+    play.see(member("c"))
+    assert play.binds == {}
+    start(play)
+    assert set(play.binds) == {"a", "b", "c"}
+
+
+def test_the_record_names_members_and_nodes(play: Play) -> None:
+    play.engine.gangs.term = "7"
+    play.see(member("a"), member("b"), member("c"))
+    [patch] = [patch for patch in play.patches if patch.answered]
+    assert patch.condition is not None
+    assert patch.condition.message.startswith('{"term":"7","members":{"a":"n')
+    start(play)
+
+
+def test_a_gang_that_does_not_fit_holds_nothing(play: Play) -> None:
+    """Four fit, five do not: the others' pods get all of the room."""
+    play.see(*(member(name, 5) for name in "abcde"))
+    assert play.binds == {}
+    assert [play.place(name) for name in "abcde"] == [Place.UNSCHEDULABLE] * 5
+    assert play.note("a").startswith("pod group default/g: 4 of 5 members fit; 0/2 nodes are available")
+    assert play.used_cpu("n1") == play.used_cpu("n2") == 0
+    play.see(make_pod("other", cpu="2"))
+    assert set(play.binds) == {"other"}
+
+
+def test_room_that_appears_lets_the_whole_gang_in(play: Play) -> None:
+    play.see(*(member(name, 5) for name in "abcde"))
+    play.see(make_node("n3", cpu="1"))
+    start(play)
+    assert set(play.binds) == set("abcde")
+
+
+def test_two_gangs_with_room_for_one_never_share_it(play: Play) -> None:
+    names = [("a", "g"), ("x", "h"), ("b", "g"), ("y", "h"), ("c", "g"), ("z", "h")]
+    play.see(*(member(name, 3, gang) for name, gang in names))
+    start(play)
+    assert set(play.binds) in ({"a", "b", "c"}, {"x", "y", "z"})
+
+
+@pytest.mark.parametrize("by", ["spec", "label"])
+def test_members_named_by_spec_or_label_wait_for_their_group(play: Play, by: str) -> None:
+    """The group's object says how many there must be."""
+    fields = {"group": "g"} if by == "spec" else {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
+    pods = [make_pod(name, cpu="1", **fields) for name in "ab"]
+    play.see(*pods)
+    assert play.place("a") is Place.GATED
+    play.wait(2)
+    assert play.note("a") == "waiting for PodGroup default/g"
+    play.handle(group(min_count=2))
+    start(play)
+    assert set(play.binds) == {"a", "b"}
+
+
+def test_a_gang_without_a_size_starts_when_no_member_has_come_for_a_second(play: Play) -> None:
+    play.see(member("a", None))
+    play.handle(PodSeen(member("b", None)), at=play.now + 0.9)
+    play.wait(0.5)
+    assert play.binds == {}
+    play.wait(0.5)
+    start(play)
+    assert set(play.binds) == {"a", "b"}
+
+
+def test_more_members_than_needed_get_what_is_there(play: Play) -> None:
+    """Three of five are needed; four fit."""
+    play.see(*(member(name, 3) for name in "abcde"))
+    start(play)
+    assert len(play.binds) == 4
+
+
+def test_a_start_that_cannot_be_recorded_binds_nothing(play: Play) -> None:
+    play.see(member("a"), member("b"), member("c"))
+    play.handle(StatusDone(recorder(play), ok=False, message="forbidden"))
+    assert play.binds == {}
+    assert play.used_cpu("n1") == play.used_cpu("n2") == 0
+    assert play.note("a").endswith("could not be recorded: forbidden")
+
+
+def test_a_member_that_vanishes_before_the_start_stops_it(play: Play) -> None:
+    play.see(member("a"), member("b"), member("c"))
+    who = recorder(play)
+    play.pod_gone("b")
+    play.handle(StatusDone(who, ok=True))
+    assert play.binds == {}
+    assert play.place("a") is Place.GATED
+    play.see(member("d"))
+    start(play)
+    assert set(play.binds) == {"a", "c", "d"}
+
+
+def test_a_node_that_vanishes_before_the_start_stops_it(play: Play) -> None:
+    play.see(member("a"), member("b"), member("c"))
+    who = recorder(play)
+    play.node_gone(play.node_of("a") or "")
+    play.handle(StatusDone(who, ok=True))
+    assert play.binds == {}
+
+
+def run(play: Play, *names: str) -> None:
+    """Start the gang and let every bind succeed."""
+    start(play)
+    for name in names:
+        play.bound(name)
+        play.confirm(name)
+
+
+def test_a_complete_start_is_marked_on_the_record() -> None:
+    play = Play(GangScheduling())
+    play.see(make_node("n1", cpu="4"))
+    play.see(member("a"), member("b"), member("c"))
+    who = recorder(play)
+    start(play)
+    record = Condition(GANG_RECORD, "False", "Binding", "{}")
+    for name in "abc":
+        pod = play.pods[f"default/{name}"]
+        if pod.uid == who:
+            play.pods[pod.uid] = replace(pod, gang_record=record)
+        play.confirm(name)
+        play.bound(name)
+    marks = [patch for patch in play.patches if patch.condition is not None and patch.condition.type == GANG_RECORD]
+    assert [(mark.pod.uid, mark.condition and mark.condition.status) for mark in marks] == [(who, "True")]
+
+
+def test_the_group_is_scheduled_only_after_the_last_bind() -> None:
+    """Unlike kube-scheduler, which says so before binding."""
+    play = Play(GangScheduling())
+    play.see(make_node("n1", cpu="4"))
+    play.handle(group(min_count=2))
+    play.see(make_pod("a", cpu="1", group="g"), make_pod("b", cpu="1", group="g"))
+    start(play)
+    play.bound("a")
+    assert play.of(PatchObject) == []
+    play.bound("b")
+    [patch] = play.of(PatchObject)
+    [condition] = patch.patch["status"]["conditions"]
+    assert (condition["type"], condition["status"]) == ("PodGroupInitiallyScheduled", "True")
+
+
+def test_a_failed_bind_is_tried_again_and_completes_the_gang(play: Play) -> None:
+    play.see(member("a"), member("b"), member("c"))
+    start(play)
+    play.bound("a")
+    play.bound("b")
+    play.answer("c", BindOutcome.FAILED, message="no")
+    play.wait(2)
+    assert set(play.binds) == {"c"}
+    play.bound("c")
+    assert play.wait(60) == []
+
+
+def test_members_are_released_when_the_rest_cannot_be_bound(play: Play) -> None:
+    """The last one's room is gone: after a while the others are deleted."""
+    play.see(member("a"), member("b"), member("c"))
+    start(play)
+    for name in "ab":
+        play.bound(name)
+        play.confirm(name)
+    free = [node for node in ("n1", "n2") for _ in range(2 - play.used_cpu(node) // 1000)]
+    thieves = [make_pod(f"thief{i}", cpu="1", node=node) for i, node in enumerate(free)]
+    thieves.append(make_pod("thief", cpu="1", node=play.node_of("c")))
+    play.see(*thieves)
+    play.answer("c", BindOutcome.FAILED, message="no")
+    play.wait(5)
+    assert play.deletions == []
+    play.wait(6)
+    assert set(play.deletions) == {"a", "b"}
+    assert all(command.reason == "GangReleased" for command in play.of(DeletePod))
+
+
+def half_started(play: Play, *, record: bool, taken: bool) -> None:
+    """What the next leader sees after a crash: two of four members are bound."""
+    text = '{"term":"1","members":{"a":"n1","b":"n1","c":"n2","d":"n2"}}'
+    said = Condition(GANG_RECORD, "False", "Binding", text) if record else None
+    bound = [
+        replace(member("a", 4, created_s=500.0), node="n1", phase="Running", scheduled_s=600.0, gang_record=said),
+        replace(member("b", 4, created_s=500.0), node="n1", phase="Running", scheduled_s=600.0),
+    ]
+    waiting = [member(name, 4, created_s=500.0) for name in "cd"]
+    others = [make_pod("thief", cpu="1", node="n2")] if taken else []
+    play.see(*bound, *waiting, *others, budget=0)
+
+
+@pytest.mark.parametrize("record", [True, False], ids=["with record", "without record"])
+def test_the_next_leader_completes_a_start_that_broke_off(play: Play, record: bool) -> None:
+    half_started(play, record=record, taken=False)
+    play.handle()
+    if not record:
+        start(play)
+    assert play.binds == {"c": "n2", "d": "n2"}
+
+
+@pytest.mark.parametrize("record", [True, False], ids=["with record", "without record"])
+def test_the_next_leader_releases_what_it_cannot_complete(play: Play, record: bool) -> None:
+    half_started(play, record=record, taken=True)
+    play.handle()
+    assert play.binds == {}
+    play.wait(10)
+    assert set(play.deletions) == {"a", "b"}
+
+
+def test_a_standby_releases_nothing(play: Play) -> None:
+    half_started(play, record=True, taken=True)
+    play.handle(at=play.now + 100, budget=0)
+    assert play.deletions == []
+
+
+def test_lost_members_of_a_running_gang_are_replaced_one_by_one_and_first(play: Play) -> None:
+    """Two of three are gone; their replacements come before older work of equal priority."""
+    play.see(make_node("n3", cpu="2"), member("a"), member("b"), member("c"))
+    run(play, "a", "b", "c")
+    play.pod_gone("b")
+    play.pod_gone("c")
+    play.handle(PodSeen(make_pod("older", cpu="1")), PodSeen(member("d", created_s=play.now)), budget=1)
+    assert set(play.binds) == {"d"}
+    play.wait(100)
+    assert play.deletions == []
+
+
+def test_a_running_gang_that_lost_members_is_recognised_after_a_restart(play: Play) -> None:
+    """The replacement is younger than the placement of the others: nothing is half-started here."""
+    bound = [
+        replace(member(name, created_s=500.0), node="n1", phase="Running", scheduled_s=600.0) for name in ("a", "b")
+    ]
+    play.see(make_pod("full", cpu="2", node="n2"), *bound, member("d", created_s=700.0), budget=0)
+    play.handle()
+    play.wait(100)
+    assert play.deletions == []
+
+
+def test_freed_room_is_kept_for_a_gang_that_has_waited_long() -> None:
+    """Without that, smaller work of equal priority would take every place that becomes free."""
+    play = Play(GangScheduling(GangSchedulingArgs(reserve_after_seconds=30)))
+    play.see(make_node("n1", cpu="2"), make_pod("x", cpu="1", node="n1"), make_pod("y", cpu="1", node="n1"))
+    play.see(member("a", 2), member("b", 2))
+    play.pod_gone("x")
+    play.see(make_pod("small1", cpu="1"))
+    assert set(play.binds) == {"small1"}
+    play.wait(31)
+    play.pod_gone("small1")
+    play.see(make_pod("small2", cpu="1"))
+    assert play.binds == {}
+    play.pod_gone("y")
+    start(play)
+    assert set(play.binds) == {"a", "b"}
+
+
+def test_a_gang_lands_in_one_domain() -> None:
+    """The one that it fills best."""
+    play = Play(GangScheduling())
+    play.see(*(make_node(f"{zone}{i}", cpu=cpu, zone=zone) for zone, cpu in (("a", "4"), ("b", "1")) for i in range(3)))
+    play.handle(group(min_count=3, topology_key="topology.kubernetes.io/zone"))
+    play.see(*(make_pod(name, cpu="1", group="g") for name in "xyz"))
+    start(play)
+    assert set(play.binds.values()) == {"b0", "b1", "b2"}
+
+
+def test_a_gang_that_no_domain_can_hold_waits() -> None:
+    play = Play(GangScheduling())
+    play.see(*(make_node(f"{zone}{i}", cpu="1", zone=zone) for zone in "ab" for i in range(2)))
+    play.handle(group(min_count=3, topology_key="topology.kubernetes.io/zone"))
+    play.see(*(make_pod(name, cpu="1", group="g") for name in "xyz"))
+    assert play.binds == {}
+    assert play.place("x") is Place.UNSCHEDULABLE
+
+
+def test_a_profile_without_the_plugin_places_members_one_by_one() -> None:
+    play = Play()
+    play.see(make_node("n1", cpu="2"), member("a"))
+    assert play.of(Bind) != []
+
+
+def test_a_gang_preempts_as_a_whole(play: Play) -> None:
+    """Its victims go, its nodes are promised, and it starts when they are gone."""
+    low = [make_pod(f"low{i}", cpu="1", node=node) for i, node in enumerate(("n1", "n1", "n2", "n2"))]
+    play.see(*low)
+    play.see(*(member(name, 3, priority=10) for name in "abc"))
+    assert len(play.deletions) == 3
+    nominated = {patch.pod.name: patch.nominated_node for patch in play.of(PatchPodStatus) if patch.nominated_node}
+    assert set(nominated) == {"a", "b", "c"}

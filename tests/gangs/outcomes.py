@@ -1,0 +1,86 @@
+"""The runs of the crash drill, what each of them showed, and the figures of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from tests.gangs.declarations import WAYS, Way
+from tests.gangs.proxy import Moment, When
+
+SIZE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One run of the drill."""
+
+    moment: Moment
+    taken: bool
+    way: Way
+    owned: bool
+    size: int = SIZE
+
+    @property
+    def name(self) -> str:
+        """Name of its namespace, scheduler and nodes."""
+        return f"{self.way}-{self.moment.when}-{self.moment.k:02}"
+
+    def __str__(self) -> str:
+        room = "taken" if self.taken else "free"
+        owner = "owned" if self.owned else "bare"
+        return f"k={self.moment.k:02} {self.moment.when:6} {self.way:11} {owner:5} room {room:5}"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one run showed; no breaches means that all promises were kept."""
+
+    case: Case
+    bound_at_crash: int = 0
+    bound_at_judgement: int = 0
+    settled_s: float | None = None
+    """Seconds from the restart until the gang was last seen to become whole or free of nodes, or None."""
+    partial: list[str] = field(default_factory=list)
+    twice: list[str] = field(default_factory=list)
+    overcommitted: list[str] = field(default_factory=list)
+    other: list[str] = field(default_factory=list)
+    refusals: Counter[tuple[int, str, str]] = field(default_factory=Counter)
+
+    @property
+    def breaches(self) -> list[str]:
+        """All of them, the gravest first."""
+        return [*self.partial, *self.twice, *self.overcommitted, *self.other]
+
+    def __str__(self) -> str:
+        settled = "never settled" if self.settled_s is None else f"settled after {self.settled_s:4.1f} s"
+        figures = f"bound at crash {self.bound_at_crash:2}, judged {self.bound_at_judgement:2}, {settled}"
+        return f"{self.case}: {figures}: {'; '.join(self.breaches) or 'ok'}"
+
+
+def all_cases(ways: Sequence[Way] = WAYS) -> list[Case]:
+    """Return the 40 cases: every bind, both moments, half of them with a node taken, ways and owners mixed."""
+    cases = []
+    for k in range(1, SIZE + 1):
+        for when in get_args(When):
+            after = when == "after"
+            # The last bind that was answered leaves no member without room, so that case must not be a taken one.
+            taken = (k + after) % 2 == 0
+            cases.append(Case(Moment(k, when), taken, ways[(k // 2 + after) % len(ways)], (k // 2) % 2 == 0))
+    return cases
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """Return the figures of all runs, in one line and one more for writes that were refused."""
+    refusals: Counter[tuple[int, str, str]] = sum((outcome.refusals for outcome in outcomes), Counter())
+    line = (
+        f"{len(outcomes)} runs, {sum(outcome.case.taken for outcome in outcomes)} with room taken: "
+        f"{sum(bool(outcome.partial) for outcome in outcomes)} gangs left partial, "
+        f"{sum(len(outcome.twice) for outcome in outcomes)} pods bound twice, "
+        f"{sum(len(outcome.overcommitted) for outcome in outcomes)} nodes overcommitted, "
+        f"{sum(len(outcome.other) for outcome in outcomes)} other breaches"
+    )
+    refused = ", ".join(f"{n} x {status} {method} {path}" for (status, method, path), n in refusals.most_common())
+    return f"{line}\nrefused writes of the scheduler: {refused or 'none'}"
