@@ -42,7 +42,7 @@ class Outcome:
     bound_at_crash: int = 0
     bound_at_judgement: int = 0
     settled_s: float | None = None
-    """Seconds from the restart until the gang was last seen to become whole or free of nodes, or None."""
+    """Seconds from the first request of the second scheduler until the gang was whole or released, or None."""
     partial: list[str] = field(default_factory=list)
     twice: list[str] = field(default_factory=list)
     overcommitted: list[str] = field(default_factory=list)

@@ -53,7 +53,10 @@ class BindProxy:
     """One listening proxy; an async context manager. Without a moment it only counts."""
 
     def __init__(self, plane: ControlPlane, moment: Moment | None = None) -> None:
+        self.contacted = asyncio.Event()
+        """Somebody asked for something."""
         self.reached = asyncio.Event()
+        """The moment has come."""
         self.binds = 0
         """POSTs to a pod's binding, refused ones and that of the moment included."""
         self.bound: Counter[str] = Counter()
@@ -114,6 +117,7 @@ class BindProxy:
         return {pod for pod in self._written if not pod.startswith(f"{namespace}/")}
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self.contacted.set()
         if request.method == "POST" and (match := _BINDING.match(request.path)):
             return await self._bind(request, f"{match[1]}/{match[2]}")
         if self.reached.is_set() and request.method in _WRITES:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import pytest
 
-from moorage.adapters.memory.objects import is_live, status_of
+from moorage.adapters.memory.objects import is_live, is_ready, status_of
 from moorage.app.plugins import find_plugins
 from moorage.core.invariants import check_invariants
 from moorage.sim.demo.happenings import Happening, What
@@ -16,7 +17,7 @@ from moorage.sim.demo.scenario import NAMESPACE
 from moorage.sim.demo.scenarios import SCENARIOS
 from moorage.sim.demo.stage import Stage
 from moorage.sim.rules import rules_of
-from moorage.wire.configuration import default_reading
+from moorage.wire.configuration import default_reading, read_configuration
 
 ALL = sorted(SCENARIOS)
 
@@ -272,3 +273,42 @@ def test_a_long_pause_is_not_made_up_for(stage: Stage) -> None:
     clock.pauses[3] = 3600.0
     play(stage, view, clock.pace(), stopped=lambda: len(view.times_s) >= 5)
     assert view.times_s[3] == pytest.approx(2 * TICK_S + LONGEST_STEP_S)
+
+
+# spot
+
+
+def test_spot_moves_everybody_in_time_and_brings_them_back() -> None:
+    """Ten notices at once: no Deployment ever lacks more than one pod, nobody is left, each moves once and returns."""
+    scenario = SCENARIOS["spot"]
+    reading = read_configuration(scenario.configuration.encode(), "spot", find_plugins().registry)
+    stage = Stage(scenario, rules_of(reading, seed=0, answers_to_all=True), stopwatch_s=lambda: 0.0)
+    keeper = stage.keeper
+    assert keeper is not None
+    stage.advance(scenario.opening_s)
+    assert ready_pods(stage) == {"spot": 100}
+    begin_s = cycle_start("spot", 1)
+    for tenth in range(int(10 * scenario.cycle_s) - 10):
+        stage.advance(begin_s + tenth / 10)
+        missing = {app: 5 - number for app, number in ready_per_app(stage).items()}
+        assert max(missing.values()) <= 1
+        if tenth == 150:
+            assert ready_pods(stage) == {"od": 100}, "long before the two minutes are over"
+            assert len(keeper.departures) == 10
+        elif tenth == 170:
+            assert len(keeper.departures) == 8, "two notices were withdrawn"
+            assert {node.name for node in take_picture(stage).nodes if node.state is NodeState.READY} >= {"spot-09"}
+    assert ready_pods(stage) == {"spot": 100}
+    assert keeper.evictions == {("fallback", "evicted"): 100, ("return", "evicted"): 100}
+
+
+def ready_pods(stage: Stage) -> dict[str, int]:
+    """Kind of node -> ready pods there."""
+    names = (str(pod["spec"]["nodeName"]) for pod in stage.cluster.store.list("Pod") if is_live(pod) and is_ready(pod))
+    return dict(Counter(name.partition("-")[0] for name in names))
+
+
+def ready_per_app(stage: Stage) -> dict[str, int]:
+    """App -> ready pods."""
+    pods = (pod for pod in stage.cluster.store.list("Pod") if is_live(pod) and is_ready(pod))
+    return dict(Counter(str(pod["metadata"]["labels"]["app"]) for pod in pods))

@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from moorage.core.pods import Pod
@@ -44,41 +44,41 @@ class EvictionRate:
         self._times: deque[float] = deque()
         self._owners: deque[str] = deque()
         """Aligned, oldest first."""
-        self._of: dict[str, deque[float]] = {}
+        self._count: dict[str, int] = {}
+        """Owner -> its evictions among them."""
 
     def refusal(self, owners: Sequence[str], now: float) -> Refusal | None:
         """Why one eviction for each of these (repeated for several pods of one owner) would be too many just now."""
         self._forget(now)
-        found = _excess(self._per_minute, None, len(owners), self._times)
-        refusals = [] if found is None else [found]
-        for owner, count in Counter(owners).items():
-            found = _excess(self._per_owner, owner, count, self._of.get(owner, ()))
-            if found is not None:
-                refusals.append(found)
-        return max(refusals, key=_wait, default=None)
+        refusals = [_excess(self._per_minute, None, len(owners), self._times)]
+        if self._per_owner and len(self._times) + len(owners) > self._per_owner:
+            for owner, count in Counter(owners).items():
+                if self._count.get(owner, 0) + count > self._per_owner:
+                    times = [at_s for at_s, whose in zip(self._times, self._owners, strict=True) if whose == owner]
+                    refusals.append(_excess(self._per_owner, owner, count, times))
+        return max(filter(None, refusals), key=_wait, default=None)
 
-    def note(self, owners: Sequence[str], now: float) -> None:
+    def note(self, owners: Iterable[str], now: float) -> None:
         """One eviction for each of these was ordered."""
         self._forget(now)
         for owner in owners:
             self._times.append(now)
             self._owners.append(owner)
-            self._of.setdefault(owner, deque()).append(now)
+            self._count[owner] = self._count.get(owner, 0) + 1
 
     def _forget(self, now: float) -> None:
         """Drop what is a minute old, and what a clock that was set back has left in the future."""
         while self._times and self._times[0] + WINDOW_S <= now:
             self._times.popleft()
-            self._drop(self._owners.popleft(), oldest=True)
+            self._drop(self._owners.popleft())
         while self._times and self._times[-1] > now:
             self._times.pop()
-            self._drop(self._owners.pop(), oldest=False)
+            self._drop(self._owners.pop())
 
-    def _drop(self, owner: str, *, oldest: bool) -> None:
-        times = self._of[owner]
-        times.popleft() if oldest else times.pop()
-        if not times:
-            del self._of[owner]
+    def _drop(self, owner: str) -> None:
+        self._count[owner] -= 1
+        if not self._count[owner]:
+            del self._count[owner]
 
 
 def _excess(limit: int, owner: str | None, count: int, times: Sequence[float]) -> Refusal | None:

@@ -38,7 +38,8 @@ class Board:
         self.faults = Faults()
         self.evictor = Evictor(state, queue)
         self.warnings = Warnings()
-        self.priorities = Priorities(self.runner_of, self.faults)
+        asked = any(runner.priorities is not None for runner in self.runners.values())
+        self.priorities = Priorities(self.runner_of, self.faults, asked=asked)
         self.changes: list[Change] = []
         """What has happened and waiting pods were not told of yet."""
         self.observer: Observer | None = None

@@ -91,6 +91,8 @@ class Engine:
             self.planning = self._failing.planning = self.gangs.recovery.planning = Planning(board, self._sort)
             self.planning.instruct(profiles)
         self._wakers = wakers_of(profiles)
+        self._woken_by: dict[int, list[str]] = {}
+        """Kind of change -> the plugins whose rejections it can help, kept as it is asked for."""
         self._observers: dict[type, Callable[[Any, float, list[Command]], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
@@ -134,7 +136,7 @@ class Engine:
                 break
             budget -= self._attempt(entry, now, commands)
             if self.planning is not None:
-                self.planning.settle(now)
+                self.planning.settle(now, commands)
             if self._board.changes:
                 self._tell_waiting(now, commands)
         return commands, self._next_wakeup(now)
@@ -142,7 +144,7 @@ class Engine:
     def _take_stock(self, now: float, commands: list[Command]) -> None:
         """What the events mean for gangs and for the plan."""
         if self.planning is not None:
-            self.planning.settle(now)
+            self.planning.settle(now, commands)
         if self.gangs.busy:
             self.gangs.review(now, commands)
         if self._notices.next_s() is not None:
@@ -166,28 +168,28 @@ class Engine:
     # --- events in ---
 
     def _pod_seen(self, event: PodSeen, now: float, commands: list[Command]) -> None:
-        pod = event.pod
-        if pod.template.gang is not None:
-            self.gangs.concern(pod.template.gang)
+        pod, board = event.pod, self._board
         record = self.state.record(pod.uid)
-        is_new = record is None and self.queue.get(pod.uid) is None
-        pod = self._board.priorities.read(pod, commands, is_new=is_new)
-        if self.planning is not None:
-            self.planning.note(pod, self.gangs.unit_of(pod))
+        if board.priorities.asked:
+            is_new = record is None and self.queue.get(pod.uid) is None
+            pod = board.priorities.read(pod, commands, is_new=is_new)
+        if pod.template.gang is not None or self.planning is not None:
+            self._concern(pod)
         before = None if record is None else record.pod
         move = self.state.observe_pod(pod)
         what = MOVES.get(move)
         if what is not None:
-            self._board.changes.append(Change(what, pod=pod, before=before))
+            board.changes.append(Change(what, pod=pod, before=before))
             if move is PodMove.MOVED:
-                self._board.changes.append(Change(What.POD_REMOVED, pod=before))
-        if pod.finished or (pod.deleted_s is not None and pod.node is None):
-            self._board.evictor.gone(pod.uid, now)
+                board.changes.append(Change(What.POD_REMOVED, pod=before))
+        finished = pod.finished
+        if finished or (pod.deleted_s is not None and pod.node is None):
+            board.evictor.gone(pod.uid, now)
         elif pod.deleted_s is not None:
-            self._board.evictor.leaving(pod.uid, now)
-        if pod.node is not None or pod.finished or pod.deleted_s is not None:
+            board.evictor.leaving(pod.uid, now)
+        if pod.node is not None or finished or pod.deleted_s is not None:
             self._settled(pod, now, commands)
-        elif self.runner_of(pod) is not None:
+        elif board.runner_of(pod) is not None:
             self._waits(pod, now)
 
     def _waits(self, pod: Pod, now: float) -> None:
@@ -196,7 +198,7 @@ class Engine:
         if known is None and self.state.record(pod.uid) is not None:
             return  # its bind succeeded, and this is an older version of it
         before = None if known is None else known.pod.nominated_node
-        entry = self.queue.upsert(pod, now, self.gangs.unit_of(pod))
+        entry = self.queue.upsert(pod, now, None if pod.template.gang is None else self.gangs.unit_of(pod))
         if (before or pod.nominated_node) and (entry.place is not Place.IN_FLIGHT or self._is_asked_about(entry)):
             self._follow_nomination(pod, before)
 
@@ -271,10 +273,11 @@ class Engine:
 
     def _concern(self, pod: Pod) -> None:
         """Something happened to a pod that may matter to its gang or to the plan."""
-        if pod.template.gang is not None:
-            self.gangs.concern(pod.template.gang)
+        unit = None if pod.template.gang is None else self.gangs.unit_of(pod)
+        if unit is not None:
+            self.gangs.concern(unit)
         if self.planning is not None:
-            self.planning.note(pod, self.gangs.unit_of(pod))
+            self.planning.note(pod, unit)
 
     def _bind_done(self, event: BindDone, now: float, commands: list[Command]) -> None:
         flight = self.flights.get(event.uid)
@@ -290,6 +293,7 @@ class Engine:
         else:
             self.queue.remove(event.uid)
             self._placing.abandon(event.uid, now, commands)
+            self._concern(flight.entry.pod)
             if event.outcome is BindOutcome.ELSEWHERE and event.node is not None and seen_on is None:
                 self._take_over(flight.entry.pod, event.node)
 
@@ -309,7 +313,7 @@ class Engine:
             changes, self._board.changes = self._board.changes, []
             if self.asking is not None:
                 self.asking.changed(changes)
-            if not self.queue.quiet:
+            if changes and not self.queue.quiet:
                 for change in changes:
                     self.queue.changed(change, now, self._wakers_of(change.what))
             for flight in self.flights.concerned(changes, now):
@@ -319,7 +323,10 @@ class Engine:
                 return
 
     def _wakers_of(self, what: What) -> list[str]:
-        return [name for name, wakes in self._wakers.items() if wakes & what]
+        found = self._woken_by.get(what)
+        if found is None:
+            found = self._woken_by[what] = [name for name, wakes in self._wakers.items() if wakes & what]
+        return found
 
     def _helps(self, name: str, entry: QueuedPod, change: Change) -> bool:
         if isinstance(entry, QueuedGang):
@@ -360,7 +367,7 @@ class Engine:
                 answer = self.faults.note(plugin, "pre_enqueue", error)
             if answer is not None and answer.code is not Code.SUCCESS:
                 return str(plugin.name)
-        return self._plan_gate(entry, now)
+        return None if self.planning is None else self._plan_gate(entry, now)
 
     def _plan_gate(self, entry: QueuedPod, now: float) -> str | None:
         if self.planning is None or self.planning.admits(entry):
@@ -387,7 +394,7 @@ class Engine:
         if runner is None:
             self.queue.remove(pod.uid)
             return 1
-        if self._plan_gate(entry, now) is not None:
+        if self.planning is not None and self._plan_gate(entry, now) is not None:
             self.queue.hold(entry, PLANNED)
             return 1
         if isinstance(entry, QueuedGang):

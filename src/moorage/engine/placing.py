@@ -59,6 +59,7 @@ class Placing:
         if nominations and nominations.clear(pod.uid) not in (None, flight.node):
             self._board.changes.append(Change(What.POD_REMOVED, pod=pod))
         self._board.flights.add(flight)
+        self._note(flight)
 
     def tell(self, flight: Flight) -> None:
         """Waiting pods hear that this one stands on its node."""
@@ -156,7 +157,13 @@ class Placing:
         if flight.party is not None and self.gangs is not None:
             self.gangs.lost(flight, now, commands)
 
+    def _note(self, flight: Flight) -> None:
+        """For the plan a unit runs from here on, or waits again."""
+        if self._failing.planning is not None:
+            self._failing.planning.note(flight.entry.pod, flight.entry.unit)
+
     def _forget(self, flight: Flight) -> None:
+        self._note(flight)
         self.unreserve(flight)
         if self._state.forget(flight.entry.pod.uid) is not None and flight.told:
             self._board.changes.append(Change(What.POD_REMOVED, pod=flight.entry.pod))

@@ -14,13 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from moorage.core.commands import PatchPodStatus
 from moorage.core.gangs import lasting, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.plan import Plan
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.victims import own_rank
-from moorage.engine.board import Board
+from moorage.engine.board import Board, Commands
+from moorage.engine.evictor import ref_of
+from moorage.engine.notices import members_of
 from moorage.engine.queue import Place, QueuedPod, gang_uid
 from moorage.framework.profiles import Profile
 
@@ -89,8 +92,8 @@ class Planning:
             uid = pod.uid if unit is None else gang_uid(unit)
             self._dirty[uid] = (pod.template.scheduler_name, unit, pod)
 
-    def settle(self, now: float) -> None:
-        """Take over what happened, and wake the units that came into the plan."""
+    def settle(self, now: float, commands: Commands) -> None:
+        """Take over what happened, and wake the units that came into the plan; the others are promised nothing."""
         dirty, self._dirty = self._dirty, {}
         for uid, (scheduler, unit, pod) in dirty.items():
             plan = self._plans.setdefault(scheduler, Plan())
@@ -100,15 +103,26 @@ class Planning:
             self._nodes_at = position
             for scheduler, plan in self._plans.items():
                 plan.resize(count_usable(self._state, scheduler))
-        for plan in self._plans.values():
-            entered, _ = plan.changes()
+        for scheduler, plan in self._plans.items():
+            entered, left = plan.changes()
             self._wake(entered, now)
+            noted = (uid for uid, (name, _, _) in dirty.items() if name == scheduler)
+            self._disappoint((uid for uid in (*left, *noted) if not plan.has(uid)), commands)
 
     def _wake(self, units: Iterable[str], now: float) -> None:
         for uid in units:
             entry = self._board.queue.find(uid)
             if entry is not None and entry.place in (Place.GATED, Place.UNSCHEDULABLE):
                 self._board.queue.wake(entry, now)
+
+    def _disappoint(self, units: Iterable[str], commands: Commands) -> None:
+        """What was promised to units that are not in the plan is for those that are, also after a restart."""
+        for uid in units:
+            entry = self._board.queue.find(uid)
+            for pod in () if entry is None else (member.pod for member in members_of(entry)):
+                if self._state.nominations.node_of(pod.uid) is not None:
+                    self._board.end_promise(pod.uid)
+                    commands.append(PatchPodStatus(ref_of(pod), nominated_node=""))
 
     def _put(self, plan: Plan, uid: str, unit: GangKey | None, pod: Pod) -> None:
         """A unit as it is now, out of the plan's sight if it is gone or not complete."""

@@ -23,7 +23,9 @@ _KEPT = 50_000
 class Priorities:
     """Asks the plugins that have a say in the priority of pods."""
 
-    def __init__(self, runner_of: Callable[[Pod], Runner | None], faults: Faults) -> None:
+    def __init__(self, runner_of: Callable[[Pod], Runner | None], faults: Faults, *, asked: bool) -> None:
+        self.asked = asked
+        """Whether any profile has such a plugin."""
         self._runner_of = runner_of
         self._faults = faults
         self._known: dict[PodTemplate, tuple[PodTemplate, str | None]] = {}

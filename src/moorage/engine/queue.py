@@ -82,11 +82,15 @@ class QueuedGang(QueuedPod):
     """By uid, in order of arrival; those on their way to a node are not among them."""
     arrived_s: float = 0.0
     """When the latest member came."""
+    _uid: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        self._uid = gang_uid(self.key)
 
     @property
     def uid(self) -> str:
         """What the entry is known by; no pod has such a uid."""
-        return gang_uid(self.key)
+        return self._uid
 
     @property
     def key(self) -> GangKey:
@@ -133,6 +137,7 @@ class SchedulingQueue:
     _pods: dict[str, QueuedPod] = field(default_factory=dict)
     _gangs: dict[str, QueuedGang] = field(default_factory=dict)
     """By `gang_uid`."""
+    _by_unit: dict[GangKey, QueuedGang] = field(default_factory=dict)
     _active: list[tuple[tuple[Any, ...], int, QueuedPod]] = field(default_factory=list)
     _backing_off: list[Timed] = field(default_factory=list)
     _after_error: list[Timed] = field(default_factory=list)
@@ -156,7 +161,7 @@ class SchedulingQueue:
 
     def gang(self, key: GangKey) -> QueuedGang | None:
         """The entry of a gang that has waiting members."""
-        return self._gangs.get(gang_uid(key))
+        return self._by_unit.get(key)
 
     def find(self, uid: str) -> QueuedPod | None:
         """The entry of a pod, or of a gang by its `gang_uid`."""
@@ -250,10 +255,11 @@ class SchedulingQueue:
         self.tick(now)
         entry = self._pop_active() or self._pop_backing_off()
         if entry is not None:
-            self._move(entry, Place.IN_FLIGHT)
+            entry.place = Place.IN_FLIGHT
             entry.attempts += 1
             if isinstance(entry, QueuedGang):
                 for member in entry.members.values():
+                    member.place = Place.IN_FLIGHT
                     member.attempts += 1
         return entry
 
@@ -320,7 +326,7 @@ class SchedulingQueue:
         gang = self.gang(cast("GangKey", entry.unit))
         if gang is None:
             gang = QueuedGang(entry.pod, now, now, unit=entry.unit)
-            self._gangs[gang.uid] = gang
+            self._gangs[gang.uid] = self._by_unit[gang.key] = gang
             gang.members[entry.pod.uid] = entry
             gang.arrived_s = now
             self._enter(gang, now)
@@ -348,7 +354,7 @@ class SchedulingQueue:
         if not gang.members:
             self._unlist(gang)
             gang.ticket = -1
-            del self._gangs[gang.uid]
+            del self._gangs[gang.uid], self._by_unit[gang.key]
         elif gang.pod.uid == entry.pod.uid:
             gang.pod = next(iter(gang.members.values())).pod
 
@@ -395,7 +401,9 @@ class SchedulingQueue:
         return entry.ticket
 
     def _push_active(self, entry: QueuedPod) -> None:
-        self._move(entry, Place.ACTIVE)
+        entry.place = Place.ACTIVE
+        if entry.unit is not None:
+            self._move(entry, Place.ACTIVE)
         heapq.heappush(self._active, (self.key(entry), self._ticket(entry), entry))
 
     def _back_off(self, entry: QueuedPod) -> None:
@@ -419,6 +427,8 @@ class SchedulingQueue:
         self._enter(entry, now)
 
     def _unlist(self, entry: QueuedPod) -> None:
+        if entry.place not in (Place.UNSCHEDULABLE, Place.GATED):
+            return
         uid = entry.uid
         listed = self._gated.pop(uid, None) or self._unschedulable.pop(uid, None)
         if listed is not None:

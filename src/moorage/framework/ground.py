@@ -109,3 +109,13 @@ def ranks_of(ground: Ground, victims: Mask) -> Ranks:
         violations = (victims & ground.violating).sum(axis=0, dtype=np.int64)
     total = (ground.priority * victims).sum(axis=0) + count * LIFT
     return violations, ground.rank[first, columns], total, count, -ground.start[first, columns]
+
+
+def best_columns(ranks: Ranks, columns: Rows) -> Rows:
+    """Those of the columns that nothing tells apart but a hash: the best by these ranks."""
+    for rank in ranks:
+        if len(columns) <= 1:
+            break
+        values = rank[columns]
+        columns = columns[values == values.min()]
+    return columns

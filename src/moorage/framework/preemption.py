@@ -29,7 +29,7 @@ from moorage.core.hashing import pod_hash, tie_hashes
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.victims import RankOf, VictimTable, breaking, importance
 from moorage.framework.cycle import Cycle
-from moorage.framework.ground import LIFT, Account, Ground, Ranks, possible_columns, ranks_of, who_goes
+from moorage.framework.ground import LIFT, Account, Ground, Ranks, best_columns, possible_columns, ranks_of, who_goes
 from moorage.framework.reasons import available, node_reasons
 from moorage.framework.reprieve import Away, Guest, Reprieve, companions_of
 from moorage.framework.runner import Judgement, Runner
@@ -175,43 +175,38 @@ class VictimSearch:
 
     def _choose(self, ground: Ground, victims: Mask) -> None:
         ranks = ranks_of(ground, victims)
-        has_some: Mask = np.any(victims, axis=0)
-        if not has_some.all():
-            self._found.needless.extend(map(int, ground.rows[~has_some]))
-        best = np.flatnonzero(has_some)
+        columns = np.flatnonzero(ranks[3])
+        if len(columns) < len(ground.rows):
+            self._found.needless.extend(map(int, ground.rows[ranks[3] == 0]))
         if self._cycle.state.gangs:
-            self._settle(self._offers(ground, victims, ranks, best))
+            self._settle(self._offers(ground, victims, ranks, columns))
             return
         if ALL_CANDIDATES in self._cycle.memo:
-            order = best[
-                np.lexsort((self._cycle.state.node_hashes[ground.rows[best]], *(r[best] for r in ranks[::-1])))
-            ]
-            self._found.candidates = [
-                self._candidate(ground, victims, ranks[0], int(column)) for column in order[: self._enough]
-            ]
-        for rank in ranks:
-            if len(best) <= 1:
-                break
-            values = rank[best]
-            best = best[values == values.min()]
-        if not len(best):
-            return
-        column = int(best[_hashes(self._cycle, ground.rows[best]).argmin()])
-        self._found.best = self._candidate(ground, victims, ranks[0], column)
+            hashes = self._cycle.state.node_hashes[ground.rows]
+            order = self._in_order(columns, ranks, hashes)
+            self._found.candidates = [self._candidate(ground, victims, int(c)) for c in order[: self._enough]]
+        best = best_columns(ranks, columns)
+        if len(best):
+            column = int(best[_hashes(self._cycle, ground.rows[best]).argmin()])
+            self._found.best = self._candidate(ground, victims, column)
+
+    def _in_order(self, columns: Rows, ranks: Ranks, hashes: Hashes) -> Rows:
+        """These columns, best first; `ranks` and `hashes` are of all columns."""
+        return columns[np.lexsort((hashes[columns], *(rank[columns] for rank in reversed(ranks))))]
 
     def _offers(self, ground: Ground, victims: Mask, ranks: Ranks, columns: Rows) -> Iterator[tuple[Key, Candidate]]:
         """These columns as candidates without companions, best first, each with its key."""
-        hashes = _hashes(self._cycle, ground.rows[columns])
-        for column in map(int, columns[np.lexsort((hashes, *(rank[columns] for rank in ranks[::-1])))]):
+        for column in map(int, self._in_order(columns, ranks, _hashes(self._cycle, ground.rows))):
             broken, top, total, count, start = (rank[column] for rank in ranks)
             key = (int(broken), int(top), int(total), int(count), float(start))
-            yield key, self._candidate(ground, victims, ranks[0], column)
+            yield key, self._candidate(ground, victims, column)
 
-    def _candidate(self, ground: Ground, victims: Mask, violations: Ints, column: int) -> Candidate:
+    def _candidate(self, ground: Ground, victims: Mask, column: int) -> Candidate:
         row = int(ground.rows[column])
         records = self._table.records[row]
-        gone = tuple(records[slot] for slot in np.flatnonzero(victims[:, column]))
-        return Candidate(row, gone, int(violations[column]))
+        slots = np.flatnonzero(victims[:, column])
+        violations = 0 if ground.violating is None else int(ground.violating[slots, column].sum())
+        return Candidate(row, tuple(records[slot] for slot in slots), violations)
 
     # --- companions ---
 
@@ -359,7 +354,8 @@ def no_candidate(state: ClusterState, looked_at: int, reasons: Counter[str]) -> 
 def nomination_of(state: ClusterState, best: Candidate, candidates: Sequence[Candidate] = ()) -> Nomination:
     """What it means to take a candidate; the others are named for whoever is to choose among them."""
     node = state.node(best.row).name
-    best = _in_company(state, best)
+    if state.gangs:
+        best = _in_company(state, best)
     gone = sorted((*best.victims, *best.companions), key=importance) if best.companions else best.victims
     uids = tuple(record.pod.uid for record in reversed(gone))
     message = f"preemption: found a potential placement for pod on node {node}, preempting {len(uids)} victims"

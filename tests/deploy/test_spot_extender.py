@@ -1,0 +1,210 @@
+"""The example spot-extender: its files fit together, the server accepts them, and its account has the rights it needs.
+
+That the rule acts through a real kube-scheduler is in tests/app/test_extender_cluster.py.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from moorage.app.plugins import find_plugins
+from moorage.app.scheduler import watched_kinds
+from moorage.bench.controlplane import ControlPlane
+from moorage.engine.extending import extender_profile
+from moorage.framework.extending import extender_configuration
+from moorage.wire.configuration import Reading, read_configuration
+
+FOLDER = Path(__file__).parents[2] / "deploy/examples/spot-extender"
+NAME = "spot-scheduler-extender"
+ACCOUNT = f"system:serviceaccount:kube-system:{NAME}"
+SAMPLES = ("sample-single.yaml", "sample-several.yaml")
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all((FOLDER / name).read_text()) if document]
+
+
+def manifest(kind: str) -> dict[str, Any]:
+    (found,) = (document for document in documents("manifests.yaml") if document["kind"] == kind)
+    return found
+
+
+def reading() -> Reading:
+    return read_configuration((FOLDER / "config.yaml").read_bytes(), "config.yaml", find_plugins().registry)
+
+
+def moorage(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "moorage", *arguments]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+
+
+def kubectl(plane: ControlPlane, *arguments: str) -> str:
+    command = [str(plane.binary("kubectl")), "--kubeconfig", str(plane.admin_kubeconfig), *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# --- files ---
+
+
+def test_the_files_are_clean() -> None:
+    """`moorage validate` has nothing to say about configuration and workloads, and the ConfigMap is the same file."""
+    words = [word for file in ("config.yaml", *SAMPLES) for word in ("-f", str(FOLDER / file))]
+    done = moorage("validate", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert manifest("ConfigMap")["data"]["config.yaml"] == (FOLDER / "config.yaml").read_text()
+
+
+def test_the_configuration_is_that_of_the_rule() -> None:
+    """Both scheduler names have the rule, and nothing but it is left for the extender."""
+    found = reading()
+    assert found.configuration is not None
+    assert [profile.scheduler_name for profile in found.profiles] == ["default-scheduler", "moorage"]
+    for profile in found.profiles:
+        assert [plugin.name for plugin in extender_profile(profile).plugins] == ["SpotPlacement"]
+    settings = extender_configuration(found.configuration)
+    assert settings.profile == "default-scheduler"
+    assert settings.leader_election is not None
+    assert settings.leader_election.resource_name == NAME
+
+
+def test_the_service_leads_to_the_extender() -> None:
+    """Port 80 of the Service is the port that the extender listens on; everything is in kube-system."""
+    deployment, service = manifest("Deployment"), manifest("Service")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    (port,) = service["spec"]["ports"]
+    assert (service["metadata"]["name"], deployment["metadata"]["name"]) == (NAME, NAME)
+    assert (port["port"], port["targetPort"]) == (80, container["ports"][0]["name"])
+    configuration = reading().configuration
+    assert configuration is not None
+    listen = extender_configuration(configuration).listen
+    assert listen.rpartition(":")[2] == str(container["ports"][0]["containerPort"])
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    namespaces = {document["metadata"].get("namespace") for document in documents("manifests.yaml")}
+    assert namespaces == {"kube-system", None}
+
+
+def test_kube_scheduler_is_told_to_ask() -> None:
+    """The extender as its users know it, and a static pod that can resolve its name."""
+    (config,) = documents("kube-scheduler-config.yaml")
+    assert config["clientConnection"]["kubeconfig"] == "/etc/kubernetes/scheduler.conf"
+    assert config["extenders"] == [
+        {
+            "urlPrefix": f"http://{NAME}.kube-system.svc.cluster.local",
+            "filterVerb": "filter",
+            "prioritizeVerb": "prioritize",
+            "weight": 1,
+            "enableHTTPS": False,
+            "nodeCacheCapable": False,
+            "ignorable": True,
+            "httpTimeout": "5s",
+        }
+    ]
+    (pod,) = documents("kube-scheduler.yaml")
+    spec = pod["spec"]
+    assert (spec["hostNetwork"], spec["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    (container,) = spec["containers"]
+    file = "/etc/kubernetes/kube-scheduler-config.yaml"
+    assert f"--config={file}" in container["command"]
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    on_host = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"]}
+    assert mounted == on_host
+    assert set(mounted.values()) == {file, "/etc/kubernetes/scheduler.conf"}
+
+
+def test_the_simulator_agrees(tmp_path: Path) -> None:
+    """The same file and the sample workloads, on three spot and three on-demand nodes."""
+    amounts = {"cpu": "8", "memory": "16Gi", "pods": "110"}
+    pools = {"spot": "spot", "steady": "on-demand"}
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"{pool}-{number}", "labels": {"node.kubernetes.io/capacity": capacity}},
+            "status": {"allocatable": amounts},
+        }
+        for pool, capacity in pools.items()
+        for number in range(3)
+    ]
+    (tmp_path / "nodes.yaml").write_text(yaml.safe_dump_all(nodes))
+    files = [str(tmp_path / "nodes.yaml"), *(str(FOLDER / sample) for sample in SAMPLES)]
+    words = [word for file in files for word in ("-f", file)]
+    done = moorage("simulate", *words, "--config", str(FOLDER / "config.yaml"), "-o", "json")
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[str]] = {}
+    for pod in json.loads(done.stdout)["pods"]:
+        found.setdefault(pod["name"].rpartition("-")[0], []).append(pod["node"].rpartition("-")[0])
+    assert {name: sorted(where) for name, where in found.items()} == {
+        "single-replica": ["steady"],
+        "several-replicas": ["spot"] * 4,
+        "several-with-base": ["spot", "spot", "steady"],
+    }
+
+
+# --- on the real API server ---
+
+
+@pytest.fixture
+def installed(empty_control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """An API server on which the manifests were applied, and nothing else."""
+    kubectl(empty_control_plane, "apply", "-f", str(FOLDER / "manifests.yaml"))
+    yield empty_control_plane
+    kubectl(empty_control_plane, "delete", "-f", str(FOLDER / "manifests.yaml"), "--wait=false")
+
+
+@pytest.mark.parametrize("file", ["manifests.yaml", "kube-scheduler.yaml", *SAMPLES])
+def test_the_server_accepts_the_file(control_plane: ControlPlane, file: str) -> None:
+    """Every field is known, every value valid."""
+    kubectl(control_plane, "apply", "--dry-run=server", "--validate=strict", "-f", str(FOLDER / file))
+
+
+def allowed(plane: ControlPlane, verb: str, group: str, resource: str, namespace: str = "", name: str = "") -> bool:
+    """Whether the extender's service account may do it."""
+    resource, _, subresource = resource.partition("/")
+    attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
+    spec = {"user": ACCOUNT, "resourceAttributes": {**attributes, "namespace": namespace, "name": name}}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    answer = plane.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    assert answer.status == 201, answer.content
+    return bool(answer.json()["status"]["allowed"])
+
+
+def test_the_account_may_do_what_the_extender_does_and_nothing_else(installed: ControlPlane) -> None:
+    """Read what the rule reads, hold its lease, write events; no pod is touched."""
+    kinds = watched_kinds([extender_profile(reading().profiles[0])])
+    needs = [(verb, kind.group, kind.plural) for kind in kinds for verb in ("list", "watch")]
+    needs += [("create", "events.k8s.io", "events"), ("patch", "events.k8s.io", "events")]
+    assert [right for right in needs if not allowed(installed, *right)] == []
+    leases = ("coordination.k8s.io", "leases", "kube-system")
+    assert allowed(installed, "create", *leases)
+    assert all(allowed(installed, verb, *leases, NAME) for verb in ("get", "update", "watch"))
+    forbidden = [
+        ("update", *leases, "kube-scheduler"),
+        ("create", "", "pods/binding"),
+        ("delete", "", "pods"),
+        ("patch", "", "nodes"),
+        ("list", "", "secrets"),
+    ]
+    assert [right for right in forbidden if allowed(installed, *right)] == []
+
+
+def test_the_pod_is_as_restricted_as_pods_can_be(installed: ControlPlane) -> None:
+    """A namespace that enforces the Pod Security level `restricted` lets the extender's pod in."""
+    label = {"pod-security.kubernetes.io/enforce": "restricted"}
+    metadata = {"name": NAME, "namespace": "locked-extender"}
+    installed.request("POST", "/api/v1/namespaces", {"metadata": {"name": "locked-extender", "labels": label}})
+    installed.request("POST", "/api/v1/namespaces/locked-extender/serviceaccounts", {"metadata": metadata})
+    spec = manifest("Deployment")["spec"]["template"]["spec"]
+    body = {"metadata": metadata, "spec": spec}
+    answer = installed.request("POST", "/api/v1/namespaces/locked-extender/pods?dryRun=All", body)
+    assert answer.status == 201, answer.content
