@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from moorage.plugins.builtin import BUILTIN
 from tests.conformance.run import CASES, PLANE, run_cases
 from tests.controlplane_fixtures import PlaneFactory
 
@@ -15,9 +14,6 @@ CHOSEN = ("GNG-01", "GNG-02", "GNG-06")
 
 
 @pytest.mark.skipif(not (CASES / "run.py").is_file(), reason=f"no conformance cases in {CASES}")
-@pytest.mark.skipif(
-    "GangScheduling" not in {plugin.name for plugin in BUILTIN}, reason="the plugin GangScheduling is not built yet"
-)
 def test_gang_cases_pass(fresh_control_plane: PlaneFactory, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """None fails and none is skipped."""
     plane = fresh_control_plane(feature_gates=PLANE.feature_gates, runtime_config=PLANE.runtime_config)

@@ -22,7 +22,9 @@ from random import Random
 import pytest
 
 from moorage.core.commands import Bind, Command
-from moorage.core.objects import REPLICA_SET, Workload
+from moorage.core.gangs import NATIVE_KIND
+from moorage.core.membership import GROUP_LABEL
+from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.framework.configuration import Configuration
@@ -72,17 +74,18 @@ def planned(world: World) -> list[str]:
 
 
 def candidates(world: World) -> list[str]:
-    """Units of which enough pods exist, or that run."""
+    """Units of which enough pods exist, as far as anybody says how many that are; and units that run."""
     return [
         unit.name
         for unit in world.units.values()
-        if len(world.pods_of(unit.name)) >= (unit.least or 1) or world.standing(unit.name)
+        if world.standing(unit.name) or (unit.least is not None and len(world.pods_of(unit.name)) >= unit.least)
     ]
 
 
 def place(world: World, unit: str) -> tuple[int, bool, int, float, str]:
     pods = world.pods_of(unit)
-    priority = min(said_priority(pod) for pod in pods)
+    own = world.units[unit].priority
+    priority = min(said_priority(pod) for pod in pods) if own is None else own
     name = f"default/{unit}" if unit.startswith("gang") else pods[0].key
     return -priority, not world.standing(unit), len(pods), min(pod.created_s for pod in pods), name
 
@@ -97,7 +100,14 @@ def on_closed_node(world: World, pod: Pod) -> bool:
 
 
 def running(world: World) -> list[str]:
-    return sorted(unit for unit in world.units if world.standing(unit))
+    """Units of which something stands; those left out that have as many pods as they need but not all, see below."""
+    return sorted(unit for unit in world.units if world.standing(unit) and not is_left_alone(world, unit))
+
+
+def is_left_alone(world: World, unit: str) -> bool:
+    """Whether a gang that does not fit with all of its pods runs with enough of them: nobody needs its nodes."""
+    least, standing = world.units[unit].least or 1, len(world.standing(unit))
+    return least <= standing < len(world.pods_of(unit)) and unit not in planned(world)
 
 
 # --- histories ---
@@ -148,6 +158,9 @@ class History:
             *[self._unit_comes] * 8,
             *[self._unit_ends] * 3,
             self._pod_lost,
+            self._member_finishes,
+            self._gang_is_scaled,
+            *[self._group_comes] * 2,
             self._restart,
             *[self._cordon] * (2 if self.closes else 0),
         ]
@@ -186,7 +199,7 @@ class History:
         said = {"annotations": {"priority": str(priority)}} if self.rng.random() < 0.8 else {"priority": priority}
 
         def make(pod: str, owner: str, created_s: float) -> Pod:
-            return make_pod(pod, owner=owner, created_s=created_s, scheduler_name=SCHEDULER, **said)  # type: ignore[arg-type]
+            return make_pod(pod, owner=owner, created_s=created_s, scheduler_name=SCHEDULER, **said)
 
         return Unit(name, {name: 1}, make)
 
@@ -195,22 +208,64 @@ class History:
         owners = {name: size}
         if self.rng.random() < 0.4:
             owners = {f"{name}-{letter}": 1 for letter in "abcd"[:size]}
-        annotations = {"priority": str(priority), self.rng.choice(["pod-group", "moorage.dev/pod-group"]): name}
-        least = size
-        if self.rng.random() < 0.5:
+        annotations, labels, least = {"priority": str(priority)}, {}, None
+        by = self.rng.choice(["annotation", "annotation", "replicas", "replicas", "group"])
+        if by == "group":
+            labels = {GROUP_LABEL: name}
+        else:
+            annotations[self.rng.choice(["pod-group", "moorage.dev/pod-group"])] = name
+            least = size
+        if by == "annotation":
             least = self.rng.choice([size, size, max(2, size - 1)])
             annotations[MIN] = str(least)
-        else:
+        elif by == "replicas":
             for owner, replicas in owners.items():
-                workload = Workload(REPLICA_SET, "default", owner, replicas=replicas)
-                self.world.put_object(REPLICA_SET, f"default/{owner}", workload)
+                self._put_controller(owner, replicas)
 
         def make(pod: str, owner: str, created_s: float) -> Pod:
-            return make_pod(
-                pod, owner=owner, created_s=created_s, scheduler_name=SCHEDULER, annotations=annotations
-            )
+            about = {"annotations": annotations, "labels": labels}
+            return make_pod(pod, owner=owner, created_s=created_s, scheduler_name=SCHEDULER, **about)  # type: ignore[arg-type]
 
-        return Unit(name, owners, make, least)
+        unit = Unit(name, owners, make, least)
+        if by == "group" and self.rng.random() < 0.5:
+            self._put_group(unit)
+        return unit
+
+    def _put_controller(self, owner: str, replicas: int) -> None:
+        workload = Workload(REPLICA_SET, "default", owner, replicas=replicas)
+        self.world.put_object(REPLICA_SET, f"default/{owner}", workload)
+
+    def _put_group(self, unit: Unit) -> None:
+        unit.least, unit.priority = unit.size, self.rng.choice([None, 0, 10])
+        group = PodGroup("default", unit.name, min_count=unit.size, priority=unit.priority)
+        self.world.put_object(NATIVE_KIND, f"default/{unit.name}", group)
+
+    def _group_comes(self) -> None:
+        """The object that members have been waiting for."""
+        for unit in [unit for unit in self.world.units.values() if unit.least is None][:1]:
+            self.story.append(f"group {unit.name}")
+            self._put_group(unit)
+
+    def _member_finishes(self) -> None:
+        """One pod has done its work, and the others go on."""
+        pods = [pod for unit in self.world.units for pod in self.world.standing(unit)]
+        pods = [pod for pod in pods if MIN in pod.template.annotations]
+        if pods:
+            pod = self.rng.choice(pods)
+            self.story.append(f"done {pod.name}")
+            self.world.leave_unit(pod)
+            self.world.finish_pod(pod.uid)
+
+    def _gang_is_scaled(self) -> None:
+        """A controller that gives the size of a gang wants more or fewer pods."""
+        owners = [key.partition("/")[2] for kind, key in self.world.objects if kind == REPLICA_SET]
+        for unit in [unit for unit in self.world.units.values() if owners and owners[-1] in unit.owners]:
+            wanted = unit.owners[owners[-1]] + self.rng.choice([1, 1, -1])
+            if wanted > 0:
+                self.story.append(f"{owners[-1]}={wanted}")
+                self._put_controller(owners[-1], wanted)
+                self.world.scale(unit, owners[-1], wanted)
+                unit.least = unit.size
 
     def _unit_ends(self) -> None:
         """It is deleted, or has done its work."""
@@ -222,6 +277,7 @@ class History:
         self.story.append(f"{'done' if finishes else '-'} {name}")
         for pod in self.world.end_unit(name):
             (self.world.finish_pod if finishes else self.world.delete_pod)(pod.uid)
+        self.world.drop_object(NATIVE_KIND, f"default/{name}")
         for owner in unit.owners:
             self.world.drop_object(REPLICA_SET, f"default/{owner}")
 
@@ -258,7 +314,7 @@ class History:
         world = self.world
         want = planned(world)
         assert running(world) == want, f"in the end {running(world)} run, and {want} should"
-        for unit in running(world):
+        for unit in want:
             assert len(world.standing(unit)) == len(world.pods_of(unit)) == world.units[unit].size, f"{unit} in part"
 
     def _check_binds(self, commands: list[Command]) -> None:

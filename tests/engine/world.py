@@ -63,7 +63,9 @@ class Unit:
     make: Callable[[str, str, float], Pod]
     """(pod, controller, time of creation)"""
     least: int | None = 1
-    """How many of them must stand together, None where nobody says."""
+    """How many of them must stand together, None where nobody says so far."""
+    priority: int | None = None
+    """Its own, where its object says one."""
 
     @property
     def size(self) -> int:
@@ -160,6 +162,17 @@ class World:
             self._leaving.pop(uid, None)
             self.put_pod(replace(pod, phase="Succeeded"))
 
+    def scale(self, unit: Unit, owner: str, wanted: int) -> None:
+        """A controller wants more or fewer pods; the youngest go."""
+        unit.owners[owner] = wanted
+        there = [pod for pod in self.pods_of(unit.name) if self._owner_of[pod.uid] == owner]
+        for pod in there[wanted:]:
+            self.delete_pod(pod.uid)
+
+    def leave_unit(self, pod: Pod) -> None:
+        """Nobody will make a new one when the pod goes."""
+        self.units[self.unit_of[pod.uid]].owners[self._owner_of[pod.uid]] -= 1
+
     def end_unit(self, name: str) -> list[Pod]:
         """Its controllers are gone; returns the pods that are left for the caller to end."""
         del self.units[name]
@@ -244,9 +257,10 @@ class World:
         """Whether something is on its way that needs no time to pass."""
         return bool(self._watch or self._orders or self._answers)
 
-    def settle(self, quiet_s: float) -> None:
+    def settle(self, quiet_s: float, after_turn: Callable[[], None] = lambda: None) -> None:
         """Go on until nothing will happen for so long."""
         self.turn()
+        after_turn()
         last_s = self.now
         for _ in range(_MOST_TURNS):
             self.reconcile()
@@ -256,15 +270,17 @@ class World:
                     return
                 self.now = max(self.now, min(next_s, *self._leaving.values(), math.inf))
             self.turn()
+            after_turn()
             if self.pending:
                 last_s = self.now
         raise AssertionError(f"never quiet: {self.history[-20:]}")
 
-    def restart(self) -> None:
-        """The engine is killed: some of its orders were carried out, its successor sees what is true."""
+    def restart(self, meanwhile: Callable[[], None] = lambda: None) -> None:
+        """The engine is killed: some of its orders were carried out, its successor sees what is true by then."""
         for order in self._orders:
             if self.rng.random() < 0.5:
                 self._carry_out(order)
+        meanwhile()
         self._orders, self._answers, self._watch = [], [], []
         self._seen.clear()
         self.engine = self.make_engine()

@@ -293,12 +293,15 @@ def test_what_is_said(scene: Scene, want_code: Code, want: str) -> None:
 
 def test_promises_to_members_are_in_nobodys_way() -> None:
     """What one member was promised in an earlier round does not make another one evict more."""
-    scene = Scene([node(cpu="2"), node("n2", "2")], [low("l1", "n1", "2"), low("l2", "n2", "2", 200)], members(2))
+    nodes = [node("n1", "2"), node("n2", "2"), node("n3", "1")]
+    pods = [low("l1", "n1", "2"), low("l2", "n2", "2", 200)]
+    large, small = (make_pod(name, cpu=cpu, priority=300) for name, cpu in (("large", "2"), ("small", "1")))
+    scene = Scene(nodes, pods, [large, small])
     state = scene.state()
-    state.nominations.set(scene.members[1], "n1")
+    state.nominations.set(small, "n1")
     found = preempt_gang_on(state, scene, DefaultPreemption())
-    assert (set(found.nodes.values()), found.victims) == ({"n1"}, ("l1",))
-    assert state.nominations.node_of(scene.members[1].uid) == "n1"
+    assert (found.nodes, found.victims) == ({"large": "n1", "small": "n3"}, ("l1",))
+    assert state.nominations.node_of(small.uid) == "n1"
 
 
 def test_members_that_run_are_no_victims_of_their_own_gang() -> None:

@@ -40,6 +40,10 @@ def node(name: str = "n1") -> Node:
     return make_node(name, cpu="4")
 
 
+def small(name: str, on: str, cpu: str, priority: int, started_s: float = 0.0) -> Pod:
+    return replace(make_pod(name, cpu=cpu, node=on, priority=priority), started_s=started_s)
+
+
 def big(name: str, on: str, priority: int, **fields: Any) -> Pod:
     return replace(make_pod(name, cpu="4", node=on, priority=priority, **fields), started_s=0.0)
 
@@ -79,6 +83,42 @@ GANGS = [
         [*trio(WHOLE_GANG)[:2], replace(WHOLE_GANG.member("g3", "4", "n3", priority=500))],
         set(),
         id="a more important companion protects the others",
+    ),
+    pytest.param(
+        WHOLE_GANG,
+        [
+            *(WHOLE_GANG.member("g1", "2", "n1", priority=0), WHOLE_GANG.member("g2", "4", "n2", priority=500)),
+            *(small("alone", "n1", "2", 50), big("peer", "n3", 100)),
+        ],
+        {"alone"},
+        id="so that somebody else has to go, even if more important than the one protected",
+    ),
+    pytest.param(
+        SMALL_GANG,
+        [
+            *(SMALL_GANG.member("g1", "2", "n1", priority=0), SMALL_GANG.member("g2", "1", "n1", priority=0)),
+            *(SMALL_GANG.member("g3", "4", "n2", priority=500), small("top", "n1", "1", 100), big("peer", "n3", 100)),
+        ],
+        {"g1"},
+        id="one of a gang may go as long as that takes nobody more important along",
+    ),
+    pytest.param(
+        SMALL_GANG,
+        [
+            *(SMALL_GANG.member("g1", "1", "n1", priority=0), SMALL_GANG.member("g2", "1", "n1", priority=0)),
+            *(SMALL_GANG.member("g3", "4", "n2", priority=500), small("top", "n1", "2", 100), big("peer", "n3", 100)),
+        ],
+        set(),
+        id="but not two",
+    ),
+    pytest.param(
+        WHOLE_GANG,
+        [
+            *(WHOLE_GANG.member("g1", "2", "n1", started_s=1.0), WHOLE_GANG.member("g2", "1", "n1", started_s=3.0)),
+            *(small("alone", "n1", "1", 0, started_s=2.0), big("peer", "n2", 100), big("peer3", "n3", 100)),
+        ],
+        {"g1", "g2"},
+        id="a companion on the same node makes room, so that another pod may stay",
     ),
 ]
 

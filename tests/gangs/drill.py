@@ -126,8 +126,10 @@ class Drill:
         if act.outcome.case.taken:
             await act.take_room()
         async with BindProxy(self._plane) as proxy, self._scheduler(act, proxy, "second") as scheduler:
+            restarted_s = time.monotonic()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(proxy.contacted.wait(), START_S)
+            act.outcome.start_s = time.monotonic() - restarted_s
             await act.judge(patient=self._patient)
             if not act.outcome.partial:
                 await act.see_it_run()

@@ -41,6 +41,8 @@ class Outcome:
     case: Case
     bound_at_crash: int = 0
     bound_at_judgement: int = 0
+    start_s: float = 0.0
+    """Seconds from the start of the second scheduler's process to its first request."""
     settled_s: float | None = None
     """Seconds from the first request of the second scheduler until the gang was whole or released, or None."""
     partial: list[str] = field(default_factory=list)
@@ -56,7 +58,8 @@ class Outcome:
 
     def __str__(self) -> str:
         settled = "never settled" if self.settled_s is None else f"settled after {self.settled_s:4.1f} s"
-        figures = f"bound at crash {self.bound_at_crash:2}, judged {self.bound_at_judgement:2}, {settled}"
+        bound = f"bound at crash {self.bound_at_crash:2}, judged {self.bound_at_judgement:2}"
+        figures = f"{bound}, started in {self.start_s:.1f} s, {settled}"
         return f"{self.case}: {figures}: {'; '.join(self.breaches) or 'ok'}"
 
 
@@ -75,12 +78,14 @@ def all_cases(ways: Sequence[Way] = WAYS) -> list[Case]:
 def summary(outcomes: Sequence[Outcome]) -> str:
     """Return the figures of all runs, in one line and one more for writes that were refused."""
     refusals: Counter[tuple[int, str, str]] = sum((outcome.refusals for outcome in outcomes), Counter())
+    slowest_s = max((outcome.start_s + (outcome.settled_s or 0.0) for outcome in outcomes), default=0.0)
     line = (
         f"{len(outcomes)} runs, {sum(outcome.case.taken for outcome in outcomes)} with room taken: "
         f"{sum(bool(outcome.partial) for outcome in outcomes)} gangs left partial, "
         f"{sum(len(outcome.twice) for outcome in outcomes)} pods bound twice, "
         f"{sum(len(outcome.overcommitted) for outcome in outcomes)} nodes overcommitted, "
-        f"{sum(len(outcome.other) for outcome in outcomes)} other breaches"
+        f"{sum(len(outcome.other) for outcome in outcomes)} other breaches; "
+        f"the slowest settled {slowest_s:.1f} s after the restart"
     )
     refused = ", ".join(f"{n} x {status} {method} {path}" for (status, method, path), n in refusals.most_common())
     return f"{line}\nrefused writes of the scheduler: {refused or 'none'}"

@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
-from moorage.plugins.builtin import BUILTIN
 from tests.controlplane_fixtures import PlaneFactory
 from tests.gangs.drill import PLANE, Drill
 from tests.gangs.outcomes import Case, Outcome
@@ -21,9 +18,6 @@ CASES = (
 )
 
 
-@pytest.mark.skipif(
-    "GangScheduling" not in {plugin.name for plugin in BUILTIN}, reason="the plugin GangScheduling is not built yet"
-)
 def test_a_scheduler_that_is_killed_leaves_no_partial_gang(fresh_control_plane: PlaneFactory, tmp_path: Path) -> None:
     """The next scheduler completes the gang or releases it; nothing is bound twice, no node holds too much."""
     plane = fresh_control_plane(feature_gates=PLANE.feature_gates, runtime_config=PLANE.runtime_config)

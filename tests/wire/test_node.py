@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.core.nodes import Node, NodeImage
+from moorage.core.pods import Condition
 from moorage.core.taints import Taint
 from moorage.wire.errors import WireError
 from moorage.wire.node import decode_node, node_from_builtin
@@ -135,3 +136,14 @@ def test_malformed_objects(data: bytes) -> None:
     with pytest.raises(WireError) as caught:
         decode_node(data)
     assert len(str(caught.value)) < 200
+
+
+def test_conditions_that_are_true_are_kept() -> None:
+    """What is about to happen to a node. That it is ready, and what is not the case, is not among them."""
+    conditions = [
+        {"type": "Ready", "status": "True"},
+        {"type": "MemoryPressure", "status": "False"},
+        {"type": "VMEventScheduled", "status": "True", "reason": "VMEventScheduled", "message": "Preempt Scheduled"},
+    ]
+    node = node_from_builtin({"metadata": {"name": "n"}, "status": {"conditions": conditions}})
+    assert node.conditions == (Condition("VMEventScheduled", "True", "VMEventScheduled", "Preempt Scheduled"),)

@@ -24,7 +24,7 @@ from moorage.core.objects import (
     Workload,
     object_key,
 )
-from moorage.core.pods import Pod
+from moorage.core.pods import Pod, PodTemplate
 
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState, PodRecord
@@ -101,19 +101,19 @@ class GangIndex:
 
 def lasting(state: ClusterState, key: GangKey) -> list[PodRecord]:
     """The members that stand on nodes and are going to stay."""
+    standing = state.gangs.standing(key)
+    if not standing:
+        return []
     evicting = state.evictions.evicting
-    return [
-        record
-        for uid, record in state.gangs.standing(key).items()
-        if record.pod.deleted_s is None and not evicting(uid)
-    ]
+    return [record for uid, record in standing.items() if record.pod.deleted_s is None and not evicting(uid)]
 
 
 def group_object(state: ClusterState, key: GangKey) -> PodGroup | None:
     """The PodGroup of a gang: Kubernetes' own for the spec, else the coscheduling one before Kubernetes' own."""
     kinds = (NATIVE_KIND,) if key.by is Declared.SPEC else (COSCHEDULING_KIND, NATIVE_KIND)
     for kind in kinds:
-        found = state.object(kind, key.object_key)
+        known = state.objects.get(kind)
+        found = known.get(key.object_key) if known else None
         if isinstance(found, PodGroup):
             return found
     return None
@@ -126,21 +126,31 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
         return _by_object(state, group)
     if key.by is not Declared.ANNOTATION:
         return None
-    pods = [*waiting, *(record.pod for record in state.gangs.standing(key).values())]
-    said = [count for pod in pods if (count := _min_available(pod)) is not None]
-    return GangTerms(max(said) if said else _desired(state, pods))
+    templates = {pod.template for pod in waiting}
+    templates.update([record.pod.template for record in state.gangs.standing(key).values()])
+    said = [count for template in templates if (count := _min_available(template)) is not None]
+    return GangTerms(max(said) if said else _desired(state, templates))
+
+
+def own_priority(state: ClusterState, key: GangKey) -> int | None:
+    """The priority of the gang's PodGroup; None where there is none, or it leaves that to the members."""
+    group = group_object(state, key)
+    return None if group is None else _priority(state, group)
+
+
+def _priority(state: ClusterState, group: PodGroup) -> int | None:
+    if group.priority is not None or not group.priority_class:
+        return group.priority
+    found = state.object(PRIORITY_CLASS, group.priority_class)
+    return None if found is None else int(found.value)
 
 
 def _by_object(state: ClusterState, group: PodGroup) -> GangTerms:
-    priority = group.priority
-    if priority is None and group.priority_class:
-        found = state.object(PRIORITY_CLASS, group.priority_class)
-        priority = None if found is None else found.value
     native = Disruption.WHOLE if group.evict_whole else Disruption.SINGLE
     return GangTerms(
         max(group.min_count, 1),
         native if group.api_group == NATIVE_GROUPS else Disruption.MINIMUM,
-        priority,
+        _priority(state, group),
         group.topology_key,
         group.min_resources,
         group.schedule_timeout_s,
@@ -148,22 +158,22 @@ def _by_object(state: ClusterState, group: PodGroup) -> GangTerms:
     )
 
 
-def _min_available(pod: Pod) -> int | None:
+def _min_available(template: PodTemplate) -> int | None:
     """The size that a member's annotation gives, None if there is none or it is no number above 0."""
-    text = pod.template.annotations.get(MIN_AVAILABLE, "")
+    text = template.annotations.get(MIN_AVAILABLE, "")
     if not text.isascii() or not text.isdigit() or len(text) > len(str(_MOST_MEMBERS)):
         return None
     return min(int(text), _MOST_MEMBERS) or None
 
 
-def _desired(state: ClusterState, pods: Iterable[Pod]) -> int | None:
+def _desired(state: ClusterState, templates: Iterable[PodTemplate]) -> int | None:
     """The sum of the desired replicas of the members' controllers; None if one of them has none that is known."""
     counts: dict[tuple[str, str], int] = {}
-    for pod in pods:
-        owner = pod.template.owner
+    for template in templates:
+        owner = template.owner
         if owner is None or owner.kind not in CONTROLLER_KINDS:
             return None
-        place = (owner.kind, object_key(pod.namespace, owner.name))
+        place = (owner.kind, object_key(template.namespace, owner.name))
         if place not in counts:
             workload = state.object(*place)
             if not isinstance(workload, Workload):

@@ -9,10 +9,11 @@ import numpy as np
 from moorage.core.columns import PODS_COLUMN
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
-from moorage.core.ownercounts import owner_key
+from moorage.core.ownercounts import Stamp, owner_key
 from moorage.core.podterms import HeldTerm, held_terms
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import NOWHERE, ClusterState
+from moorage.core.strategy import RULE_STAMP
 from moorage.core.tally import Tally
 
 
@@ -108,6 +109,15 @@ def _check_owners(state: ClusterState) -> None:
             want.setdefault(owner_key(record.pod.template), Counter())[record.row] += 1
     found = {key: _counter(counts) for key, counts in state.owners.all()}
     _check(found == want, "live pods by owner differ from a recount")
+    marked: dict[tuple[str, Stamp], Counter[int]] = {}
+    for record in state.records():
+        template = record.pod.template
+        stamp = template.annotations.get(RULE_STAMP) or template.labels.get(RULE_STAMP)
+        if stamp and record.row != NOWHERE and record.pod.deleted_s is None and template.owner is not None:
+            marks = Stamp(stamp, template.node_selector)
+            marked.setdefault((owner_key(template), marks), Counter())[record.row] += 1
+    stamped = {(key, stamp): _counter(counts) for key, stamp, counts in state.owners.all_stamped()}
+    _check(stamped == marked, "live pods by stamp differ from a recount")
 
 
 def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: str) -> None:

@@ -1,5 +1,7 @@
 """How many live pods of an owner stand on which row, without ever scanning pods for it.
 
+Pods that carry the stamp of a placement strategy's rule are also counted by that stamp.
+
 The counts begin with the first question (`follow`) and from then on follow every pod event; whoever has no rule about
 owners pays nothing. Pods that are being deleted do not count, nor do finished ones, which stand nowhere.
 
@@ -12,9 +14,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from moorage.core.controllers import named_after
+from moorage.core.frozen import FrozenDict
 from moorage.core.objects import CRON_JOB, DEPLOYMENT
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.sparsecounts import SparseCounts
+from moorage.core.strategy import RULE_STAMP
 
 _NOBODY = SparseCounts()
 
@@ -27,6 +31,13 @@ class _Family(NamedTuple):
     name: str
 
 
+class Stamp(NamedTuple):
+    """The rule that pods were given, and what holds them to it."""
+
+    text: str
+    node_selector: FrozenDict[str, str]
+
+
 class OwnerCounts:
     """Live pods by owner and row."""
 
@@ -34,6 +45,7 @@ class OwnerCounts:
         self.followed = False
         """Whether anybody has asked yet; if not, pod events need not be told."""
         self._rows: dict[str, SparseCounts] = {}
+        self._stamped: dict[str, dict[Stamp, SparseCounts]] = {}
         self._family_of: dict[str, _Family] = {}
         self._families: dict[_Family, dict[str, None]] = {}
 
@@ -54,6 +66,9 @@ class OwnerCounts:
             counts = self._rows[key] = SparseCounts()
             self._join(template, key)
         counts.add(row, number)
+        stamp = template.annotations.get(RULE_STAMP) or template.labels.get(RULE_STAMP)
+        if stamp:
+            self._note_stamp(key, Stamp(stamp, template.node_selector), row, number)
         if not counts.total:
             del self._rows[key]
             self._part(key)
@@ -64,19 +79,44 @@ class OwnerCounts:
         A pod that names a Deployment or CronJob itself, as the simulator makes them, has the pods of the ReplicaSets or
         Jobs named after that one beside it.
         """
+        keys = self._keys(template)
+        if len(keys) <= 1:
+            return self._rows.get(keys[0], _NOBODY) if keys else _NOBODY
+        found = SparseCounts()
+        for key in keys:
+            found.add_all(self._rows.get(key, _NOBODY))
+        return found
+
+    def stamped(self, template: PodTemplate) -> list[tuple[Stamp, SparseCounts]]:
+        """Those of `rows` that carry a stamp, by stamp; the same one may come more than once. Do not change them."""
+        if not self._stamped:
+            return []
+        return [entry for key in self._keys(template) for entry in self._stamped.get(key, {}).items()]
+
+    def all_stamped(self) -> Iterator[tuple[str, Stamp, SparseCounts]]:
+        """Every owner that has live pods with a stamp, with their counts."""
+        return ((key, *entry) for key, stamps in self._stamped.items() for entry in stamps.items())
+
+    def _keys(self, template: PodTemplate) -> tuple[str, ...]:
+        """The owners whose pods count together with this one."""
         owner = template.owner
         if owner is None:
-            return _NOBODY
-        own = self._rows.get(owner_key(template), _NOBODY)
+            return ()
+        own = owner_key(template)
         if owner.kind not in (DEPLOYMENT, CRON_JOB):
-            return own
-        kin = self._families.get(_Family(template.namespace, owner.kind, owner.name))
-        if not kin:
-            return own
-        found = SparseCounts()
-        for counts in (own, *(self._rows[key] for key in kin)):
-            found.add_all(counts)
-        return found
+            return (own,)
+        return (own, *self._families.get(_Family(template.namespace, owner.kind, owner.name), ()))
+
+    def _note_stamp(self, key: str, stamp: Stamp, row: int, number: int) -> None:
+        stamps = self._stamped.setdefault(key, {})
+        counts = stamps.get(stamp)
+        if counts is None:
+            counts = stamps[stamp] = SparseCounts()
+        counts.add(row, number)
+        if not counts.total:
+            del stamps[stamp]
+            if not stamps:
+                del self._stamped[key]
 
     def all(self) -> Iterator[tuple[str, SparseCounts]]:
         """Every owner that has live pods, with their counts."""

@@ -89,6 +89,8 @@ class PodTemplate:
     host_network: bool = False
     features: tuple[str, ...] = ()
     """Node features that the pod needs (NodeDeclaredFeatures), sorted."""
+    limits: tuple[tuple[str, int], ...] = ()
+    """What the containers may use at most, by resource name, sorted; no rule reads it, metrics tell it."""
     gang: GangKey | None = field(default=None, init=False, compare=False, repr=False)
     """The gang that the pod names, whichever way."""
     _hash: int = field(default=0, compare=False, repr=False)
@@ -98,7 +100,7 @@ class PodTemplate:
             self.namespace, self.labels, self.annotations, self.owner, self.scheduler_name, self.priority,
             self.preemption_policy, self.requests, self.node_selector, self.node_affinity, self.pod_affinity,
             self.pod_anti_affinity, self.spread, self.tolerations, self.host_ports, self.images, self.container_count,
-            self.volumes, self.claims, self.group, self.host_network, self.features,
+            self.volumes, self.claims, self.group, self.host_network, self.features, self.limits,
         )  # fmt: skip
         object.__setattr__(self, "_hash", hash(fields))
         gang = gang_key(self.namespace, self.group, self.labels, self.annotations)

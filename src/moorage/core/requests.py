@@ -104,6 +104,13 @@ def effective_requests(pod: PodResources) -> Requests:
     )
 
 
+def effective_limits(pod: PodResources) -> tuple[tuple[str, int], ...]:
+    """What the pod may use at most, where `requests` are limits: summed alike, but overhead makes no limit by itself."""
+    limits = _total(replace(pod, overhead=NO_AMOUNTS), NO_AMOUNTS)
+    summed = {name: amount + pod.overhead.get(name, 0) for name, amount in limits.items() if amount}
+    return tuple(sorted((name, min(amount, INT64_MAX)) for name, amount in summed.items()))
+
+
 def _total(pod: PodResources, defaults: Amounts) -> dict[str, int]:
     total = _Sum(_containers_total(pod, defaults))
     for name, amount in _pod_level(pod).items():

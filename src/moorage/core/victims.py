@@ -87,14 +87,20 @@ class VictimTable:
         self._allocate()
 
     def rank_of(self, record: PodRecord) -> int:
-        """The priority that a preemptor must exceed to evict this pod."""
-        return own_rank(self.state, record) if self.opinion is None else self.opinion(record)
+        """The priority that a preemptor must exceed to evict this pod; cheap for gangs of equals."""
+        if self.opinion is not None:
+            return self.opinion(record)
+        if record.pod.template.gang not in self._uneven:
+            return record.pod.template.priority
+        return own_rank(self.state, record)
 
     def _allocate(self) -> None:
         shape = (self.depth, self.state.capacity)
         self.priority: Slots = np.full(shape, NOBODY, dtype=np.int64)
         self.rank: Slots = self.priority
         """The same array as `priority` as long as no rank differs from it."""
+        self.grouped: Mask | None = None
+        """Which pods are members of gangs; None as long as nobody is."""
         self.start: npt.NDArray[np.float64] = np.full(shape, inf, dtype=np.float64)
         self.amounts: npt.NDArray[np.int64] = np.zeros((len(self.state.resources.names), *shape), dtype=np.int64)
         self.budget: npt.NDArray[np.int32] = np.full(shape, _NO_BUDGET, dtype=np.int32)
@@ -149,7 +155,7 @@ class VictimTable:
             (self._uneven.add if len(priorities) > 1 else self._uneven.discard)(key)
         self._suspects.clear()
         for row in self._rows_in_doubt():
-            ranks = list(map(self._rank, self.records[row]))
+            ranks = list(map(self.rank_of, self.records[row]))
             known = self._lifted.get(row) or [record.pod.template.priority for record in self.records[row]]
             if ranks != known:
                 self._fill(row)
@@ -163,12 +169,6 @@ class VictimTable:
         rows.discard(NOWHERE)
         return sorted(rows)
 
-    def _rank(self, record: PodRecord) -> int:
-        """The same as `rank_of`, and cheap for gangs of equals."""
-        if self.opinion is None and record.pod.template.gang not in self._uneven:
-            return record.pod.template.priority
-        return self.rank_of(record)
-
     def _ranked(self, row: int) -> list[PodRecord]:
         """The pods of a row in order of importance; takes note of their ranks and gangs."""
         records = self.state.records_on(row)
@@ -176,7 +176,9 @@ class VictimTable:
             return sorted(records, key=importance)
         gangs = (record.pod.template.gang for record in (*records, *self.records[row]))
         self._suspects.update(key for key in gangs if key is not None)
-        rank = {record.pod.uid: self._rank(record) for record in records}
+        if self.grouped is None:
+            self.grouped = np.zeros(self.priority.shape, dtype=np.bool_)
+        rank = {record.pod.uid: self.rank_of(record) for record in records}
         records.sort(key=lambda record: (-rank[record.pod.uid], _start(record), record.pod.key))
         ranks = [rank[record.pod.uid] for record in records]
         if ranks == [record.pod.template.priority for record in records]:
@@ -203,6 +205,9 @@ class VictimTable:
         if self.rank is not self.priority:
             self.rank[:, row] = self.priority[:, row]
             self.rank[:count, row] = self._lifted.get(row) or self.priority[:count, row]
+        if self.grouped is not None:
+            self.grouped[:, row] = False
+            self.grouped[:count, row] = [record.pod.template.gang is not None for record in records]
         if not count:
             self.amounts[:, :, row] = 0
             return
@@ -229,6 +234,7 @@ class VictimTable:
         alike = self.rank is self.priority
         self.priority = np.pad(self.priority, ((0, more), (0, 0)), constant_values=NOBODY)
         self.rank = self.priority if alike else np.pad(self.rank, ((0, more), (0, 0)), constant_values=NOBODY)
+        self.grouped = None if self.grouped is None else np.pad(self.grouped, ((0, more), (0, 0)))
         self.start = np.pad(self.start, ((0, more), (0, 0)), constant_values=inf)
         self.amounts = np.pad(self.amounts, ((0, 0), (0, more), (0, 0)))
         self.budget = np.pad(self.budget, ((0, more), (0, 0)), constant_values=_NO_BUDGET)

@@ -211,6 +211,7 @@ class Asking:
             return
         decide = self._decide_promised if question.promised else self._decide
         cycle = Cycle(entry.pod, self._state, now)
+        cycle.misfit_s = entry.misfit_s
         self._guarded(lambda: decide(question, event, cycle, now, out), entry, runner, now, out)
         self._catch_up(entry, now)
 

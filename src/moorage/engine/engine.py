@@ -27,6 +27,8 @@ from moorage.core.events import (
     PreemptionAnswered,
     StatusDone,
 )
+from moorage.core.gangs import GANG_KINDS
+from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, ClusterState, PodMove
 from moorage.engine.asking import Asking, Endings
@@ -36,7 +38,7 @@ from moorage.engine.failing import Failing
 from moorage.engine.failures import EXTENDER, NO_NODES, Failure, failure_of
 from moorage.engine.faults import describe
 from moorage.engine.flights import Stage
-from moorage.engine.gangs import Gangs, one_of_each
+from moorage.engine.gangs import Gangs, one_of_each, size_of
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing, choose
 from moorage.engine.planning import PLANNED, Planning
@@ -90,10 +92,11 @@ class Engine:
         if getattr(self._sort, "plans", False):
             self.planning = self._failing.planning = self.gangs.recovery.planning = Planning(board, self._sort)
             self.planning.instruct(profiles)
+            self.planning.runs, self.planning.concern = self.gangs.recovery.runs, self.gangs.concern
         self._wakers = wakers_of(profiles)
         self._woken_by: dict[int, list[str]] = {}
         """Kind of change -> the plugins whose rejections it can help, kept as it is asked for."""
-        self._observers: dict[type, Callable[[Any, float, list[Command]], None]] = {
+        self.handlers: dict[type, Callable[[Any, float, list[Command]], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
             BindDone: self._bind_done,
@@ -105,13 +108,14 @@ class Engine:
             ObjectSeen: self._object_seen,
             ObjectGone: self._object_gone,
         }
+        """Who takes over which event. Public so that whoever runs the engine can look at single calls."""
         self.asking: Asking | None = None
         """Who asks extenders; None without any."""
         if settings.extenders:
             endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
             self.asking = asking = Asking(settings.extenders, self.state, self.queue, endings)
             self._placing.asking = self._failing.asking = asking
-            self._observers |= {ExtendersAnswered: asking.nodes_answered, PreemptionAnswered: asking.victims_answered}
+            self.handlers |= {ExtendersAnswered: asking.nodes_answered, PreemptionAnswered: asking.victims_answered}
 
     # --- the one door ---
 
@@ -125,7 +129,7 @@ class Engine:
         """
         commands: list[Command] = []
         for event in events:
-            self._observers[type(event)](event, now, commands)
+            self.handlers[type(event)](event, now, commands)
         if budget > 0:
             self._take_stock(now, commands)
         self._tell_waiting(now, commands)
@@ -173,8 +177,9 @@ class Engine:
         if board.priorities.asked:
             is_new = record is None and self.queue.get(pod.uid) is None
             pod = board.priorities.read(pod, commands, is_new=is_new)
-        if pod.template.gang is not None or self.planning is not None:
-            self._concern(pod)
+        unit = None if pod.template.gang is None else self.gangs.unit_of(pod)
+        if unit is not None or self.planning is not None:
+            self._note(pod, unit)
         before = None if record is None else record.pod
         move = self.state.observe_pod(pod)
         what = MOVES.get(move)
@@ -190,15 +195,15 @@ class Engine:
         if pod.node is not None or finished or pod.deleted_s is not None:
             self._settled(pod, now, commands)
         elif board.runner_of(pod) is not None:
-            self._waits(pod, now)
+            self._waits(pod, unit, now)
 
-    def _waits(self, pod: Pod, now: float) -> None:
-        """A pod that needs a node from us."""
+    def _waits(self, pod: Pod, unit: GangKey | None, now: float) -> None:
+        """A pod that needs a node from us; `unit` is the gang that it is placed with."""
         known = self.queue.get(pod.uid)
         if known is None and self.state.record(pod.uid) is not None:
             return  # its bind succeeded, and this is an older version of it
         before = None if known is None else known.pod.nominated_node
-        entry = self.queue.upsert(pod, now, None if pod.template.gang is None else self.gangs.unit_of(pod))
+        entry = self.queue.upsert(pod, now, unit)
         if (before or pod.nominated_node) and (entry.place is not Place.IN_FLIGHT or self._is_asked_about(entry)):
             self._follow_nomination(pod, before)
 
@@ -225,17 +230,26 @@ class Engine:
         for flight in self.flights.waiting_for(event.name):
             message = f"node {event.name} was deleted while the pod waited to be bound to it"
             self._placing.bring_back(flight, Failure(message, frozenset()), now, commands)
+        row = self.state.row_of(event.name)
+        for record in () if row is None or self.planning is None else self.state.records_on(row):
+            self._concern(record.pod)
         node = self.state.remove_node(event.name)
         if node is not None:
             self._board.changes.append(Change(What.NODE_REMOVED, node=node))
 
     def _object_seen(self, event: ObjectSeen, _now: float, _: list[Command]) -> None:
-        self.state.put_object(event.kind, event.key, event.value)
-        self._board.changes.append(Change(What.OBJECT, kind=event.kind, key=event.key))
+        before = self.state.put_object(event.kind, event.key, event.value)
+        self._object_changed(event.kind, event.key, before, event.value)
 
     def _object_gone(self, event: ObjectGone, _now: float, _: list[Command]) -> None:
-        self.state.remove_object(event.kind, event.key)
-        self._board.changes.append(Change(What.OBJECT, kind=event.kind, key=event.key))
+        before = self.state.remove_object(event.kind, event.key)
+        self._object_changed(event.kind, event.key, before, None)
+
+    def _object_changed(self, kind: str, key: str, before: Any, after: Any) -> None:
+        if kind in GANG_KINDS and size_of(before) != size_of(after):
+            for pod in self.gangs.ruled_by(kind, key):
+                self._concern(pod)
+        self._board.changes.append(Change(What.OBJECT, kind=kind, key=key))
 
     def _delete_done(self, event: DeleteDone, now: float, commands: list[Command]) -> None:
         """The preemptor is held no longer; the watch tells when the pod is gone."""
@@ -273,9 +287,11 @@ class Engine:
 
     def _concern(self, pod: Pod) -> None:
         """Something happened to a pod that may matter to its gang or to the plan."""
-        unit = None if pod.template.gang is None else self.gangs.unit_of(pod)
+        self._note(pod, None if pod.template.gang is None else self.gangs.unit_of(pod))
+
+    def _note(self, pod: Pod, unit: GangKey | None) -> None:
         if unit is not None:
-            self.gangs.concern(unit)
+            self.gangs.met(unit, pod)
         if self.planning is not None:
             self.planning.note(pod, unit)
 
@@ -316,6 +332,7 @@ class Engine:
             if changes and not self.queue.quiet:
                 for change in changes:
                     self.queue.changed(change, now, self._wakers_of(change.what))
+                    self.gangs.changed(change, now)
             for flight in self.flights.concerned(changes, now):
                 if self.flights.get(flight.entry.pod.uid) is flight:
                     self._placing.go_on(flight, now, commands)
@@ -330,7 +347,8 @@ class Engine:
 
     def _helps(self, name: str, entry: QueuedPod, change: Change) -> bool:
         if isinstance(entry, QueuedGang):
-            return any(self._helps(name, member, change) for member in one_of_each(entry.members.values()))
+            own = change.pod is not None and change.pod.uid in entry.members
+            return not own and any(self._helps(name, member, change) for member in one_of_each(entry.members.values()))
         if change.pod is not None and change.pod.uid == entry.pod.uid and change.what != What.SELF:
             return False  # what became of its own attempt is no news
         runner = self._board.runner_of(entry.pod)
@@ -400,6 +418,7 @@ class Engine:
         if isinstance(entry, QueuedGang):
             return self.gangs.attempt(entry, now, commands)
         cycle = Cycle(pod, self.state, now)
+        cycle.misfit_s = entry.misfit_s
         if board.observer is not None:
             board.observer(runner, cycle)
         if self.asking is not None and self.asking.takes(entry, runner, cycle, now, commands):

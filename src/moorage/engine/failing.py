@@ -39,21 +39,26 @@ class Failing:
     ) -> None:
         """No node: look for room that could be made, and conclude."""
         state = self._board.state
-        if cycle.warnings:
-            self._board.warnings.tell(cycle, runner.profile.scheduler_name, commands)
-        if cycle.expires_s is not None and cycle.expires_s > now:
-            self._board.set_alarm(cycle.expires_s, entry)
         failure = failure_of_judgement(judgement, state.node_count)
-        nomination: Nomination | None = None
+        nomination, tail = None, ""
         if failure.code is not Code.ERROR and state.node_count:
             if self.asking is not None:
                 self.asking.prepare(cycle)
             nomination, tail = self._make_room(runner, cycle, judgement)
+        self.heed(cycle, entry, runner, now, commands)
+        if nomination is not None or tail:
             if self.asking is not None and self.asking.consults(entry, runner, failure, nomination, commands):
                 return
             if tail:
                 failure = replace(failure, message=f"{failure.message} {tail}")
         self.conclude(entry, runner, failure, nomination, now, commands)
+
+    def heed(self, cycle: Cycle, entry: QueuedPod, runner: Runner, now: float, commands: Commands) -> None:
+        """What plugins said beside their answers: warnings, and when to ask again."""
+        if cycle.warnings:
+            self._board.warnings.tell(cycle, runner.profile.scheduler_name, commands)
+        if cycle.expires_s is not None and cycle.expires_s > now:
+            self._board.set_alarm(cycle.expires_s, entry)
 
     def conclude(
         self,
@@ -94,7 +99,7 @@ class Failing:
         if nomination.node is None:
             return "" if promised or pod.nominated_node else None
         for uid in nomination.victims:
-            self.evict(uid, pod, nomination.node, now, commands)
+            self.evict(uid, pod, now, commands)
         self.promise(pod, nomination.node, now, commands)
         return None if pod.nominated_node == nomination.node else nomination.node
 
@@ -106,9 +111,7 @@ class Failing:
                 self._break_promise(other, now, commands)
         promises.set(pod, node)
 
-    def evict(
-        self, uid: str, preemptor: Pod, node: str, now: float, commands: Commands, holds: str | None = None
-    ) -> None:
+    def evict(self, uid: str, preemptor: Pod, now: float, commands: Commands, holds: str | None = None) -> None:
         """Delete a victim; one that still waits in Permit or PreBind only goes back to the queue.
 
         `holds` is who has to wait for the deletion, if not the preemptor itself.
@@ -118,9 +121,9 @@ class Failing:
             return
         if flight is not None and flight.stage is not Stage.BINDING and self.bring_back is not None:
             self.bring_back(flight, Failure(f"preempted by pod {preemptor.key}", frozenset()), now, commands)
-            commands.append(preempted_event(flight.entry.pod, preemptor, node, deleted=False))
+            commands.append(preempted_event(flight.entry.pod, preemptor, record.node, deleted=False))
         else:
-            self._board.evictor.evict(record.pod, preemptor, node, commands, holds)
+            self._board.evictor.evict(record.pod, preemptor, record.node, commands, holds)
 
     def _outranks(self, preemptor: Pod, victim: PodRecord) -> bool:
         """Checked once more, right before the eviction: nobody goes for a pod that is not more important."""

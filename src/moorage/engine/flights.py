@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -20,6 +21,7 @@ from moorage.framework.status import Code, Hold, Status
 
 _LONGEST_WAIT_S = 900.0
 """How long a Permit plugin may keep a pod waiting that says Wait and names no deadline."""
+_KEPT_WAITS = 4096
 
 
 class Stage(StrEnum):
@@ -67,6 +69,8 @@ class Flight:
     """Whether status.nominatedNodeName was written for it."""
     party: Party | None = None
     """Whom it has to wait for."""
+    waits_since_s: float | None = None
+    """Since when it waits in Permit."""
 
     def advance(self, now: float) -> tuple[list[Command], Status | None]:
         """Ask Permit and PreBind on; returns their new commands, and a status if one of them refuses.
@@ -113,6 +117,8 @@ class Flight:
             reason = hold.reason or f"timed out in {self.stage.value}"
             return commands, Status(Code.UNSCHEDULABLE, (reason,), plugin.name)
         self.held_by, self.deadline_s = plugin, hold.deadline_s
+        if self.waits_since_s is None and self.stage is Stage.PERMIT:
+            self.waits_since_s = now
         commands.extend(command for command in hold.commands if command not in self.sent)
         self.sent.update(hold.commands)
         return commands, None
@@ -125,6 +131,8 @@ class Flights:
         self._flights: dict[str, Flight] = {}
         self._held: dict[str, Flight] = {}
         self._ready: dict[str, Flight] = {}
+        self.waited: deque[tuple[Code, float]] = deque(maxlen=_KEPT_WAITS)
+        """How the latest waits in Permit ended, and when they began; whoever wants to know takes them out."""
 
     def __len__(self) -> int:
         return len(self._flights)
@@ -155,11 +163,16 @@ class Flights:
         """A pod arrived, or came back."""
         self._held.pop(uid, None)
         self._ready.pop(uid, None)
-        return self._flights.pop(uid, None)
+        flight = self._flights.pop(uid, None)
+        if flight is not None and flight.waits_since_s is not None:
+            self._end_wait(flight, Code.UNSCHEDULABLE)
+        return flight
 
     def note(self, flight: Flight) -> None:
         """Remember whether the flight waits."""
         uid = flight.entry.pod.uid
+        if flight.waits_since_s is not None and flight.stage is not Stage.PERMIT:
+            self._end_wait(flight, Code.SUCCESS)
         if flight.held_by is None:
             self._held.pop(uid, None)
         else:
@@ -168,6 +181,11 @@ class Flights:
             self._ready[uid] = flight
         else:
             self._ready.pop(uid, None)
+
+    def _end_wait(self, flight: Flight, result: Code) -> None:
+        if flight.waits_since_s is not None:
+            self.waited.append((result, flight.waits_since_s))
+            flight.waits_since_s = None
 
     def concerned(self, changes: Iterable[Change], now: float) -> list[Flight]:
         """Waiting flights whose plugin a change may concern, or whose deadline has come."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from moorage.core.pods import GANG_RECORD, Condition, Pod
 from moorage.engine.flights import Party
 
+_to_json = json.JSONEncoder(separators=(",", ":")).encode
+
 
 @dataclass(frozen=True, slots=True)
 class GangRecord:
@@ -28,7 +30,7 @@ class GangRecord:
 def starting(party: Party, term: str) -> Condition:
     """The record of a start that is about to begin."""
     nodes = {flight.entry.pod.name: flight.node for flight in party.flights}
-    text = json.dumps({"term": term, "members": nodes}, separators=(",", ":"))
+    text = _to_json({"term": term, "members": nodes})
     return Condition(GANG_RECORD, "False", "Binding", text)
 
 

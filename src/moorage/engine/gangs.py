@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.events import StatusDone
-from moorage.core.gangs import GangTerms, lasting, terms_of
-from moorage.core.membership import GangKey
+from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, own_priority, terms_of
+from moorage.core.membership import Declared, GangKey
+from moorage.core.objects import PodGroup, Workload, object_key
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE
 from moorage.engine.board import Board, Commands
@@ -29,15 +30,15 @@ from moorage.engine.failures import Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import describe
 from moorage.engine.flights import Flight, Party, Stage
 from moorage.engine.gangrecords import starting
+from moorage.engine.gangroom import GangRoom, Made
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing, choose
 from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.engine.recovery import Recovery
+from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
-from moorage.framework.plugin import Point
-from moorage.framework.runner import Runner
-from moorage.framework.status import Code, GangNomination, Status
+from moorage.framework.status import Code
 
 _EVICTING = "DefaultPreemption"
 
@@ -47,6 +48,16 @@ class _Patience(Protocol):
 
     reserve_after_seconds: float
     settle_seconds: float
+
+
+class Muster(NamedTuple):
+    """A gang that may be tried."""
+
+    terms: GangTerms
+    ready: list[QueuedPod]
+    """The members to be placed."""
+    needed: int
+    """How many of them must find a node."""
 
 
 @dataclass(slots=True)
@@ -74,8 +85,9 @@ class Gangs:
         """The term of leadership, for the record."""
         self._recording: dict[str, Party] = {}
         """Member whose status is being written -> the party that waits for it."""
-        self._favoured: GangKey | None = None
-        """The gang that freed room is kept for."""
+        self._controlled: dict[tuple[str, str], dict[GangKey, None]] = {}
+        """Kind and key of controllers -> gangs of which they have made members."""
+        self._room = GangRoom(board, failing, self.priority)
 
     # --- who belongs together ---
 
@@ -91,6 +103,45 @@ class Gangs:
         """Something happened to a gang: look at it before the next decisions."""
         self.recovery.concern(key)
 
+    def met(self, key: GangKey, pod: Pod) -> None:
+        """Something happened to a member."""
+        owner = pod.template.owner
+        if owner is not None and key.by is Declared.ANNOTATION:
+            place = (owner.kind, object_key(pod.namespace, owner.name))
+            self._controlled.setdefault(place, {})[key] = None
+        self.recovery.concern(key)
+
+    def ruled_by(self, kind: str, key: str) -> list[Pod]:
+        """One member of each gang whose size or priority an object gives."""
+        gangs: Iterable[GangKey] = self._controlled.get((kind, key), ())
+        if kind in (NATIVE_KIND, COSCHEDULING_KIND):
+            namespace, _, name = key.partition("/")
+            gangs = [GangKey(namespace, name, by) for by in Declared]
+        found = (self._one_of(gang) for gang in gangs)
+        return [pod for pod in found if pod is not None]
+
+    def _one_of(self, key: GangKey) -> Pod | None:
+        gang = self._queue.gang(key)
+        if gang is not None:
+            return gang.pod
+        return next((record.pod for record in self._state.gangs.standing(key).values()), None)
+
+    def changed(self, change: Change, now: float) -> None:
+        """Wake waiting gangs that a change concerns by name: their object, or a member that came or went.
+
+        Whom it may give room is for the plugins to say; what became of the gang's own attempt is no news.
+        """
+        pod = change.pod
+        if pod is None:
+            keys = [each.template.gang for each in self.ruled_by(change.kind, change.key)] if change.kind else []
+        else:
+            keys = [] if change.what is What.POD_UPDATED else [pod.template.gang]
+        for key in keys:
+            gang = None if key is None else self._queue.gang(key)
+            if gang is None or GANG_SCHEDULING not in gang.rejected_by or (pod is not None and pod.uid in gang.members):
+                continue
+            self._queue.wake(gang, now)
+
     @property
     def busy(self) -> bool:
         """Whether `review` has something to look at now or later."""
@@ -102,9 +153,9 @@ class Gangs:
 
     def priority(self, gang: QueuedGang) -> int:
         """The group's own, else the lowest of the waiting members."""
-        terms = self._terms(gang)
-        if terms is not None and terms.priority is not None:
-            return terms.priority
+        own = own_priority(self._state, gang.key)
+        if own is not None:
+            return own
         return min(entry.pod.template.priority for entry in gang.members.values())
 
     def queue_key(self, gang: QueuedGang, sort: Any) -> tuple[Any, ...]:
@@ -112,7 +163,7 @@ class Gangs:
         priority, pod = self.priority(gang), gang.pod
         if priority != pod.template.priority:
             pod = replace(pod, template=replace(pod.template, priority=priority))
-        first = gang.key == self._favoured or lasting(self._state, gang.key)
+        first = gang.key == self._room.favoured or lasting(self._state, gang.key)
         since_s = 0.0 if first else gang.since_s
         key: tuple[Any, ...] = sort.queue_key(pod, since_s)
         return key
@@ -121,25 +172,30 @@ class Gangs:
         """The number of members, waiting or not."""
         return len(gang.members) + len(lasting(self._state, gang.key))
 
-    def _terms(self, gang: QueuedGang) -> GangTerms | None:
-        return terms_of(self._state, gang.key, (entry.pod for entry in gang.members.values()))
-
     # --- PreEnqueue ---
 
     def gate(self, gang: QueuedGang, now: float) -> str | None:
         """The plugin that keeps the gang from being tried, None if it may be; the message says what it waits for."""
+        found = self._muster(gang, now)
+        return found if isinstance(found, str) else None
+
+    def _muster(self, gang: QueuedGang, now: float) -> Muster | str:
+        """Who is to be placed; or the plugin that keeps the gang from being tried."""
         if self._state.evictions.holds(gang.uid):
             return _EVICTING
-        terms = self._terms(gang)
+        terms = terms_of(self._state, gang.key, [entry.pod for entry in gang.members.values()])
         if terms is None:
             return self._wait(gang, f"waiting for PodGroup {gang.key.object_key}", now)
-        args = self._args(gang)
-        if terms.min_count is None and now < gang.arrived_s + args.settle_seconds:
-            self._board.set_alarm(gang.arrived_s + args.settle_seconds, gang)
+        if terms.min_count is None and now < (settled_s := gang.arrived_s + self._args(gang).settle_seconds):
+            self._board.set_alarm(settled_s, gang)
             return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
-        there, needed = len(self._ready(gang)), self.needed(gang, terms)
+        needed = self.needed(gang, terms)
+        there, ready = len(gang.members), []
         if there >= needed:
-            return None
+            ready = self._ready(gang)
+            there = len(ready)
+        if there >= needed:
+            return Muster(terms, ready, needed)
         missing = f"{needed - there} more of its {terms.min_count or needed} members"
         return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
 
@@ -161,27 +217,30 @@ class Gangs:
         runner = self._board.runner_of(pod)
         if runner is None:
             return False
-        answers = (self._board.faults.ask(plugin, "pre_enqueue", pod) for plugin in runner.pre_enqueue_plugins)
-        return all(answer is None or answer.code is Code.SUCCESS for answer in answers)
+        for plugin in runner.pre_enqueue_plugins:
+            answer = self._board.faults.ask(plugin, "pre_enqueue", pod)
+            if answer is not None and answer.code is not Code.SUCCESS:
+                return False
+        return True
 
     def needed(self, gang: QueuedGang, terms: GangTerms) -> int:
         """How many of the waiting members have to find a node together; a gang that runs takes what it can get."""
-        if self.recovery.runs(gang.key, terms):
+        there = len(lasting(self._state, gang.key))
+        if there and self.recovery.runs(gang.key, terms):
             return 1
         minimum = len(gang.members) if terms.min_count is None else terms.min_count
-        return max(1, minimum - len(lasting(self._state, gang.key)))
+        return max(1, minimum - there)
 
     # --- one attempt ---
 
     def attempt(self, gang: QueuedGang, now: float, commands: Commands) -> int:
         """One scheduling cycle of a gang, in numbered steps; returns how many pods were decided on."""
         # 1. Who is to be placed, and how many of them must find a node.
-        gate = self.gate(gang, now)
-        terms = self._terms(gang)
-        if gate is not None or terms is None:
-            self._queue.hold(gang, gate or GANG_SCHEDULING)
+        found = self._muster(gang, now)
+        if isinstance(found, str):
+            self._queue.hold(gang, found)
             return 1
-        ready, needed = self._ready(gang), self.needed(gang, terms)
+        terms, ready, needed = found
         # 2. Where: together, in one domain if the group asks for that.
         domains = domains_of(self._state, gang.key, terms)
         trial = Trial(failure=self._lacks(terms))
@@ -235,6 +294,7 @@ class Gangs:
     def _try_one(self, trial: Trial, entry: QueuedPod, domain: frozenset[str] | None, now: float) -> None:
         runner = self._board.responsible(entry.pod)
         cycle = Cycle(entry.pod, self._state, now)
+        cycle.misfit_s = entry.misfit_s
         if domain is not None:
             cycle.memo[GANG_SCHEDULING] = domain
         if self._board.observer is not None:
@@ -260,8 +320,7 @@ class Gangs:
         """Take the members out of the queue; those for whom there was no node wait on."""
         party = Party(gang.key, trial.flights)
         self.recovery.set_out(party)
-        if self._favoured == gang.key:
-            self._favoured = None
+        self._room.found(gang.key)
         for flight in party.flights:
             self._queue.detach(flight.entry)
             flight.party = party
@@ -278,8 +337,10 @@ class Gangs:
     def ready(self, flight: Flight, now: float, commands: Commands) -> None:
         """A member may be bound: so are all, if it was the last one, once their start is on record."""
         party = flight.party
-        if party is None or party.recorder is not None or any(f.stage is not Stage.READY for f in party.flights):
+        if party is None or party.recorder is not None:
             return
+        if any(f.stage is not Stage.READY for f in reversed(party.flights)):
+            return  # the later ones get ready later, and so the first look tells mostly
         if not self.recovery.wants_record(party):
             self._begin(party, now, commands)
             return
@@ -342,84 +403,14 @@ class Gangs:
         failure = trial.failure or Failure("no room", frozenset({GANG_SCHEDULING}))
         prefix = f"pod group {gang.key.object_key}: {len(trial.flights)} of {needed} members fit; "
         failure = Failure(prefix + failure.message, failure.rejected_by | {GANG_SCHEDULING}, failure.code)
-        nodes: Mapping[str, str] = {}
+        made = Made()
         if failure.code is not Code.ERROR and self._state.node_count:
-            nodes, tail = self._make_room(gang, ready, needed, domains, now, commands)
-            if tail:
-                failure = Failure(f"{failure.message} {tail}", failure.rejected_by, failure.code)
-        if not nodes:
-            self._keep_room(gang, trial, now)
-        self._give_back(gang, failure, now, commands, nodes)
-
-    def _make_room(
-        self,
-        gang: QueuedGang,
-        ready: Sequence[QueuedPod],
-        needed: int,
-        domains: Sequence[frozenset[str] | None],
-        now: float,
-        commands: Commands,
-    ) -> tuple[Mapping[str, str], str]:
-        """PostFilter for the gang: evict and promise nodes; also the message's tail."""
-        runner = self._board.responsible(gang.pod)
-        said = ""
-        for domain in domains:
-            memo = {} if domain is None else {GANG_SCHEDULING: domain}
-            cycles = [Cycle(entry.pod, self._state, now) for entry in ready]
-            for cycle in cycles:
-                cycle.memo.update(memo)
-            answer, text = self._ask_for_room(runner, cycles, needed)
-            said = said or text
-            for cycle in cycles:
-                if cycle.expires_s is not None and cycle.expires_s > now:
-                    self._board.set_alarm(cycle.expires_s, gang)
-            if answer is not None:
-                self._apply(gang, ready, answer, now, commands)
-                return answer.nodes, answer.message
-        return {}, said
-
-    def _ask_for_room(self, runner: Runner, cycles: list[Cycle], needed: int) -> tuple[GangNomination | None, str]:
-        said: list[str] = []
-        for plugin in runner.profile.at(Point.POST_FILTER):
-            answer = self._board.faults.ask(plugin, "post_filter_gang", cycles, runner, needed)
-            if isinstance(answer, GangNomination):
-                return answer, answer.message
-            if isinstance(answer, Status) and answer.message:
-                said.append(answer.message)
-        return None, ", ".join(said)
-
-    def _apply(
-        self,
-        gang: QueuedGang,
-        ready: Sequence[QueuedPod],
-        nomination: GangNomination,
-        now: float,
-        commands: Commands,
-    ) -> None:
-        for uid in nomination.victims:
-            record = self._state.record(uid)
-            if record is not None:
-                self._failing.evict(uid, gang.pod, record.node, now, commands, holds=gang.uid)
-        for entry in ready:
-            node = nomination.nodes.get(entry.pod.uid)
-            if node is not None:
-                self._failing.promise(entry.pod, node, now, commands)
-
-    def _keep_room(self, gang: QueuedGang, trial: Trial, now: float) -> None:
-        """What fits of a gang that has waited for long is promised to it, if no better one has such promises."""
-        due_s = gang.first_s + self._args(gang).reserve_after_seconds
-        if now < due_s:
-            self._board.set_alarm(due_s, gang)
-            return
-        other = None if self._favoured is None else self._queue.gang(self._favoured)
-        if other is not None and other is not gang:
-            if (-self.priority(other), other.first_s) <= (-self.priority(gang), gang.first_s):
-                return
-            for uid in other.members:
-                self._board.end_promise(uid)
-        self._favoured = gang.key
-        for flight in trial.flights:
-            self._state.nominations.set(flight.entry.pod, flight.node)
+            made = self._room.make(gang, ready, needed, domains, now, commands)
+            if made.message:
+                failure = Failure(f"{failure.message} {made.message}", failure.rejected_by, failure.code)
+        if not made.promised:
+            self._room.keep(gang, trial.flights, self._args(gang).reserve_after_seconds, now)
+        self._give_back(gang, failure, now, commands, made.nominate)
 
     def _give_back(
         self,
@@ -436,7 +427,7 @@ class Gangs:
             now,
             rejected_by=failure.rejected_by,
             error=failure.code is Code.ERROR,
-            pending=failure.code is Code.PENDING or gang.key == self._favoured,
+            pending=failure.code is Code.PENDING or gang.key == self._room.favoured,
         )
         for entry in gang.members.values():
             entry.message = failure.message
@@ -449,6 +440,15 @@ class Gangs:
         self.recovery.unschedulable(gang, failure.message, commands, now)
 
 
+def size_of(thing: object) -> tuple[int | str | None, ...] | None:
+    """What an object says about the gangs that it rules; None if it is not there or says nothing."""
+    if isinstance(thing, Workload):
+        return (thing.desired,)
+    if isinstance(thing, PodGroup):
+        return thing.min_count, thing.priority, thing.priority_class
+    return None
+
+
 def one_of_each(entries: Iterable[QueuedPod]) -> Iterable[QueuedPod]:
-    """One entry of each template."""
-    return {entry.pod.template: entry for entry in entries}.values()
+    """One entry of each template; equal templates are mostly one object, and others do no harm."""
+    return {id(entry.pod.template): entry for entry in entries}.values()

@@ -6,6 +6,7 @@ condition and an event each.
 
 from __future__ import annotations
 
+import heapq
 from typing import TYPE_CHECKING
 
 from moorage.engine.failures import Failure
@@ -24,24 +25,29 @@ class Notices:
     def __init__(self, board: Board, failing: Failing) -> None:
         self._board = board
         self._failing = failing
-        self._due: dict[str, float] = {}
+        self._due: list[tuple[float, str]] = []
+        """A heap of when to tell the users of which entry."""
+        self._listed: set[str] = set()
 
     def later(self, entry: QueuedPod, message: str, now: float) -> None:
         """The entry waits for this; its users are told if that lasts."""
         entry.message = message
-        for member in members_of(entry):
+        members = members_of(entry)
+        for member in members:
             member.message = message
-        if any(_says_otherwise(member, message) for member in members_of(entry)):
-            self._due.setdefault(entry.uid, now + _TELL_AFTER_S)
+        if entry.uid not in self._listed and any(_says_otherwise(member, message) for member in members):
+            self._listed.add(entry.uid)
+            heapq.heappush(self._due, (now + _TELL_AFTER_S, entry.uid))
 
     def next_s(self) -> float | None:
         """When `tell` has something to do."""
-        return min(self._due.values(), default=None)
+        return self._due[0][0] if self._due else None
 
     def tell(self, now: float, commands: Commands) -> None:
         """Tell what has lasted long enough."""
-        for uid in [uid for uid, due_s in self._due.items() if due_s <= now]:
-            del self._due[uid]
+        while self._due and self._due[0][0] <= now:
+            _, uid = heapq.heappop(self._due)
+            self._listed.discard(uid)
             entry = self._board.queue.find(uid)
             if entry is None or entry.place is not Place.GATED:
                 continue

@@ -9,28 +9,31 @@ A profile is planned if its QueueSort plugin says so (`plans`) and it has the pl
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from moorage.core.commands import PatchPodStatus
-from moorage.core.gangs import lasting, terms_of
+from moorage.core.gangs import GangTerms, lasting, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.plan import Plan
 from moorage.core.pods import Pod
-from moorage.core.state import ClusterState, PodRecord
+from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.victims import own_rank
 from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of
 from moorage.engine.notices import members_of
-from moorage.engine.queue import Place, QueuedPod, gang_uid
+from moorage.engine.queue import Place, QueuedGang, QueuedPod, gang_uid
+from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.profiles import Profile
 
 ONE_POD_PER_NODE = "OnePodPerNode"
 PLANNED = "PlanSort"
 """Whom a unit waits for that is not in the plan."""
 _BLOCKING = ("NoSchedule", "NoExecute")
+_ALONE = GangTerms(1)
+"""What holds for a single pod."""
 _NEVER = 1 << 40
 """Beyond every priority."""
 
@@ -45,7 +48,14 @@ class Planning:
         self._plans: dict[str, Plan] = {}
         self._dirty: dict[str, tuple[str, GangKey | None, Pod]] = {}
         """Unit -> its scheduler, its gang and one of its pods."""
+        self._settled: set[str] = set()
+        """Units that stand on nodes which take no more pods: nobody else could have those."""
+        self._open = 0
         self._nodes_at = -1
+        self.runs: Callable[[GangKey, GangTerms], bool] = lambda _key, _terms: False
+        """Whether a gang that has lost members was complete before."""
+        self.concern: Callable[[GangKey], None] = lambda _key: None
+        """Told of gangs that are not in the plan and have waiting members."""
 
     def instruct(self, profiles: Iterable[Profile]) -> None:
         """Let the plugins that choose victims ask the plan."""
@@ -65,24 +75,31 @@ class Planning:
         """Whether a waiting unit may be tried."""
         if not self.plans(entry.pod):
             return True
-        plan = self._plans.get(entry.pod.template.scheduler_name)
-        return plan is not None and plan.has(entry.uid)
+        return self._has(entry.pod.template.scheduler_name, entry.uid)
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Scheduler name -> nodes that the plan gives away, and nodes that there are to give."""
+        return {scheduler: (plan.used, plan.capacity) for scheduler, plan in self._plans.items()}
 
     def drops(self, key: GangKey, pod: Pod) -> bool:
         """Whether a gang of which something stands is not in the plan."""
         if not self.plans(pod):
             return False
-        plan = self._plans.get(pod.template.scheduler_name)
-        return plan is not None and not plan.has(gang_uid(key))
+        scheduler = pod.template.scheduler_name
+        return scheduler in self._plans and not self._has(scheduler, gang_uid(key))
 
     def rank(self, record: PodRecord) -> int:
         """What a preemptor's priority must exceed to evict a pod: the plan protects whom it has, and nobody else."""
         if not self.plans(record.pod):
             return own_rank(self._state, record)
-        plan = self._plans.get(record.pod.template.scheduler_name)
-        unit = record.pod.template.gang
+        scheduler, unit = record.pod.template.scheduler_name, record.pod.template.gang
         uid = record.pod.uid if unit is None else gang_uid(unit)
-        return _NEVER if plan is None or plan.has(uid) else -_NEVER
+        return _NEVER if scheduler not in self._plans or self._has(scheduler, uid) else -_NEVER
+
+    def _has(self, scheduler: str, uid: str) -> bool:
+        """Whether a unit is in the plan, or needs nothing of what that shares out."""
+        plan = self._plans.get(scheduler)
+        return uid in self._settled or (plan is not None and plan.has(uid))
 
     # --- keeping it ---
 
@@ -94,20 +111,33 @@ class Planning:
 
     def settle(self, now: float, commands: Commands) -> None:
         """Take over what happened, and wake the units that came into the plan; the others are promised nothing."""
+        self._look_at_nodes()
         dirty, self._dirty = self._dirty, {}
         for uid, (scheduler, unit, pod) in dirty.items():
-            plan = self._plans.setdefault(scheduler, Plan())
-            self._put(plan, uid, unit, pod)
-        position = self._state.node_log.position
-        if dirty or position != self._nodes_at:
-            self._nodes_at = position
-            for scheduler, plan in self._plans.items():
-                plan.resize(count_usable(self._state, scheduler))
+            if scheduler not in self._plans:
+                self._plans[scheduler] = Plan(self._open)
+            self._put(self._plans[scheduler], uid, unit, pod)
         for scheduler, plan in self._plans.items():
             entered, left = plan.changes()
             self._wake(entered, now)
-            noted = (uid for uid, (name, _, _) in dirty.items() if name == scheduler)
-            self._disappoint((uid for uid in (*left, *noted) if not plan.has(uid)), commands)
+            noted = [uid for uid, (name, _, _) in dirty.items() if name == scheduler]
+            self._disappoint((uid for uid in (*left, *noted) if not self._has(scheduler, uid)), commands)
+
+    def _look_at_nodes(self) -> None:
+        """The nodes that take pods are shared out; who stands on another one needs none of them."""
+        log = self._state.node_log
+        if log.position == self._nodes_at:
+            return
+        rows = log.since(self._nodes_at) if self._nodes_at >= 0 else None
+        self._nodes_at = log.position
+        self._open = count_open(self._state)
+        for plan in self._plans.values():
+            plan.resize(self._open)
+        for row in range(self._state.capacity) if rows is None else dict.fromkeys(rows):
+            for record in self._state.records_on(row):
+                runner = self._board.runner_of(record.pod)
+                gangs = runner is not None and runner.plugin(GANG_SCHEDULING) is not None
+                self.note(record.pod, record.pod.template.gang if gangs else None)
 
     def _wake(self, units: Iterable[str], now: float) -> None:
         for uid in units:
@@ -119,6 +149,8 @@ class Planning:
         """What was promised to units that are not in the plan is for those that are, also after a restart."""
         for uid in units:
             entry = self._board.queue.find(uid)
+            if isinstance(entry, QueuedGang):
+                self.concern(entry.key)
             for pod in () if entry is None else (member.pod for member in members_of(entry)):
                 if self._state.nominations.node_of(pod.uid) is not None:
                     self._board.end_promise(pod.uid)
@@ -127,41 +159,52 @@ class Planning:
     def _put(self, plan: Plan, uid: str, unit: GangKey | None, pod: Pod) -> None:
         """A unit as it is now, out of the plan's sight if it is gone or not complete."""
         standing, waiting = self._pods(uid, unit)
-        everyone = [*standing, *waiting]
-        least = 1 if unit is None else self._least(unit, waiting)
-        if not everyone or least is None or len(everyone) < least:
+        everyone = [*(record.pod for record in standing), *waiting]
+        terms = _ALONE if unit is None else terms_of(self._state, unit, waiting)
+        self._settled.discard(uid)
+        if not everyone or terms is None or not self._is_whole(unit, terms, len(everyone)):
             plan.drop(uid)
             return
-        priority = min(each.template.priority for each in everyone)
+        priority = terms.priority
+        if priority is None:
+            priority = min(each.template.priority for each in everyone)
         created_s = min(each.created_s for each in everyone)
         name = pod.key if unit is None else unit.object_key
         key = self._sort.unit_key(priority, len(everyone), bool(standing), created_s, name)
-        plan.put(uid, key, len(everyone))
+        size = len(waiting) + sum(not is_closed(self._state, record.row) for record in standing)
+        if size:
+            plan.put(uid, key, size)
+        else:
+            plan.drop(uid)
+            self._settled.add(uid)
 
-    def _pods(self, uid: str, unit: GangKey | None) -> tuple[list[Pod], list[Pod]]:
+    def _is_whole(self, unit: GangKey | None, terms: GangTerms, count: int) -> bool:
+        """Whether there are enough members, or have been: a gang that runs stays though it has lost some."""
+        return count >= (terms.min_count or 1) or (unit is not None and self.runs(unit, terms))
+
+    def _pods(self, uid: str, unit: GangKey | None) -> tuple[list[PodRecord], list[Pod]]:
         """The unit's pods that stand and are going to stay, and those that wait."""
         if unit is not None:
             gang = self._board.queue.gang(unit)
             waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
-            return [record.pod for record in lasting(self._state, unit)], waiting
+            return lasting(self._state, unit), waiting
         record, entry = self._state.record(uid), self._board.queue.get(uid)
         if record is not None:
             stays = record.pod.deleted_s is None and not self._state.evictions.evicting(uid)
-            return ([record.pod] if stays else []), []
+            return ([record] if stays else []), []
         return [], [] if entry is None or entry.pod.gates else [entry.pod]
 
-    def _least(self, unit: GangKey, waiting: Iterable[Pod]) -> int | None:
-        terms = terms_of(self._state, unit, waiting)
-        return None if terms is None else terms.min_count or 1
+
+def is_closed(state: ClusterState, row: int) -> bool:
+    """Whether the node of a row takes no more pods."""
+    if row == NOWHERE:
+        return False
+    taints = state.taint_sets[state.taint_ids[row]]
+    return bool(state.unschedulable[row]) or any(taint.effect in _BLOCKING for taint in taints)
 
 
-def count_usable(state: ClusterState, scheduler: str) -> int:
-    """The number of nodes that take pods, and of those that take no more but hold one of this scheduler."""
+def count_open(state: ClusterState) -> int:
+    """The number of nodes that take pods."""
     rows = state.rows()
     blocked = np.array([any(taint.effect in _BLOCKING for taint in taints) for taints in state.taint_sets])
-    closed = state.unschedulable[rows] | blocked[state.taint_ids[rows]]
-    held = sum(
-        any(record.pod.template.scheduler_name == scheduler for record in state.records_on(int(row)))
-        for row in rows[closed]
-    )
-    return int(len(rows) - closed.sum()) + held
+    return int(len(rows) - (state.unschedulable[rows] | blocked[state.taint_ids[rows]]).sum())

@@ -53,6 +53,8 @@ class QueuedPod:
     attempts: int = 0
     misfits: int = 0
     """Failed attempts for lack of a node."""
+    misfit_s: float | None = None
+    """When the first of them was."""
     errors: int = 0
     """Consecutive failed attempts by error."""
     failed_by_error: bool = False
@@ -67,6 +69,8 @@ class QueuedPod:
     """The message of the last failed attempt, or why the pod may not be tried yet."""
     unit: GangKey | None = None
     """The gang that the pod is placed with."""
+    ready_s: float | None = None
+    """When it could first be tried; None while gates have kept it from that."""
 
     @property
     def uid(self) -> str:
@@ -82,20 +86,18 @@ class QueuedGang(QueuedPod):
     """By uid, in order of arrival; those on their way to a node are not among them."""
     arrived_s: float = 0.0
     """When the latest member came."""
-    _uid: str = field(default="", init=False)
+    key: GangKey = field(init=False)
+    """Which gang it is."""
+    _uid: str = field(init=False)
 
     def __post_init__(self) -> None:
+        self.key = cast("GangKey", self.unit)
         self._uid = gang_uid(self.key)
 
     @property
     def uid(self) -> str:
         """What the entry is known by; no pod has such a uid."""
         return self._uid
-
-    @property
-    def key(self) -> GangKey:
-        """Which gang it is."""
-        return cast("GangKey", self.unit)
 
 
 def gang_uid(key: GangKey) -> str:
@@ -125,6 +127,20 @@ Helps = Callable[[str, QueuedPod, Change], bool]
 Timed = tuple[float, tuple[Any, ...], int, QueuedPod]
 """(time, queue key, ticket, entry)"""
 
+NEW, FAILED, WAITED, FORCED, FLUSHED = (
+    "UnscheduledPodAdd", "ScheduleAttemptFailure", "BackoffComplete", "ForceActivate", "UnschedulableTimeout",
+)  # fmt: skip
+"""Why pods enter a place, beside what happens in the cluster; the label `event` of kube-scheduler's metrics."""
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """How many pods came to the places of the queue, by why; gated ones count as unschedulable, as kube-scheduler's."""
+
+    active: dict[str, int] = field(default_factory=dict)
+    backoff: dict[str, int] = field(default_factory=dict)
+    unschedulable: dict[str, int] = field(default_factory=dict)
+
 
 @dataclass(slots=True)
 class SchedulingQueue:
@@ -146,6 +162,7 @@ class SchedulingQueue:
     _gated: dict[str, QueuedPod] = field(default_factory=dict)
     _tickets: int = 0
     _flush_s: float | None = None
+    arrivals: Arrivals = field(default_factory=Arrivals)
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -177,6 +194,10 @@ class SchedulingQueue:
         """The entries of all pods, in order of first arrival; gangs by their members."""
         return self._pods.values()
 
+    def gangs(self) -> Iterable[QueuedGang]:
+        """The entries of all gangs that have waiting members."""
+        return self._gangs.values()
+
     # --- in ---
 
     def upsert(self, pod: Pod, now: float, unit: GangKey | None = None) -> QueuedPod:
@@ -188,19 +209,19 @@ class SchedulingQueue:
         if entry is None:
             entry = self._pods[pod.uid] = QueuedPod(pod, now, now, unit=unit)
             if unit is None:
-                self._enter(entry, now)
+                self._enter(entry, now, NEW)
             else:
-                self._join(entry, now)
+                self._join(entry, now, NEW)
             return entry
         before, entry.pod = entry.pod, pod
         if entry.unit is not None:
             self._member_changed(entry, before, now)
         elif entry.place is Place.GATED:
-            self._wake(entry, now)
+            self._wake(entry, now, What.SELF.label)
         elif entry.place is Place.UNSCHEDULABLE and _differs(before, pod):
             change = Change(What.SELF, pod=pod)
             if any(self.helps(name, entry, change) for name in sorted(entry.rejected_by)):
-                self._wake(entry, now)
+                self._wake(entry, now, change.label)
         elif entry.place is Place.ACTIVE and before.template is not pod.template:
             self._push_active(entry)
         return entry
@@ -222,9 +243,11 @@ class SchedulingQueue:
         else:
             entry.errors = 0
             entry.misfits += 1
+            for misfit in (entry, *entry.members.values()) if isinstance(entry, QueuedGang) else (entry,):
+                misfit.misfit_s = now if misfit.misfit_s is None else misfit.misfit_s
             entry.backoff_until_s = now + self.backoff.after(entry.misfits)
         if error or not rejected_by:
-            self._enter(entry, now)
+            self._enter(entry, now, FAILED)
         else:
             self._park(entry, now)
 
@@ -270,9 +293,10 @@ class SchedulingQueue:
                 _, _, ticket, entry = heapq.heappop(heap)
                 if entry.ticket == ticket:
                     self._push_active(entry)
+                    _count(self.arrivals.active, entry, WAITED)
         if self._flush_s is not None and now >= self._flush_s:
             for entry in [e for e in self._unschedulable.values() if now - e.since_s > FLUSH_AFTER_S]:
-                self._wake(entry, now)
+                self._wake(entry, now, FLUSHED)
             self._flush_s = now + FLUSH_EVERY_S if self._unschedulable else None
 
     def next_wakeup(self) -> float | None:
@@ -299,14 +323,14 @@ class SchedulingQueue:
             waiting = self._by_plugin.get(name)
             if waiting:
                 for entry in [e for e in waiting.values() if self.helps(name, e, change)]:
-                    self._wake(entry, now)
+                    self._wake(entry, now, change.label)
 
     def wake(self, entry: QueuedPod, now: float) -> None:
         """Wake one unschedulable or gated entry, or the gang of a member, whatever rejected it."""
         if entry.unit is not None:
             entry = self.gang(entry.unit) or entry
         if entry.place in (Place.UNSCHEDULABLE, Place.GATED):
-            self._wake(entry, now)
+            self._wake(entry, now, FORCED)
 
     def retry(self, entry: QueuedPod, now: float) -> None:
         """Something was done for a waiting entry in vain: it is tried again, but sits out the backoff of an error."""
@@ -317,27 +341,31 @@ class SchedulingQueue:
         entry.failed_by_error, entry.skip_backoff = True, False
         entry.errors += 1
         entry.backoff_until_s = now + self.backoff.after(entry.errors)
-        self._wake(entry, now)
+        self._wake(entry, now, FORCED)
 
     # --- gangs ---
 
-    def _join(self, entry: QueuedPod, now: float) -> QueuedGang:
-        """A member came: the gang may be complete now."""
+    def _join(self, entry: QueuedPod, now: float, why: str = "") -> QueuedGang:
+        """A member came: the gang may be complete now. Whoever counts it himself does not say why."""
         gang = self.gang(cast("GangKey", entry.unit))
         if gang is None:
             gang = QueuedGang(entry.pod, now, now, unit=entry.unit)
             self._gangs[gang.uid] = self._by_unit[gang.key] = gang
             gang.members[entry.pod.uid] = entry
             gang.arrived_s = now
-            self._enter(gang, now)
+            self._enter(gang, now, why)
             return gang
         gang.members[entry.pod.uid] = entry
         gang.arrived_s = now
         entry.place = gang.place
         if gang.place is Place.ACTIVE:
+            entry.ready_s = now if entry.ready_s is None else entry.ready_s
             self._push_active(gang)
+            _count(self.arrivals.active, entry, why)
         elif gang.place in (Place.UNSCHEDULABLE, Place.GATED):
-            self._wake(gang, now)
+            self._wake(gang, now, why)
+            if gang.place is Place.GATED:
+                _count(self.arrivals.unschedulable, entry, why)
         return gang
 
     def rejoin(self, entry: QueuedPod, now: float) -> QueuedGang:
@@ -366,7 +394,7 @@ class SchedulingQueue:
             gang.pod = entry.pod
         differs = _differs(before, entry.pod)
         if gang.place is Place.GATED or (gang.place is Place.UNSCHEDULABLE and differs):
-            self._wake(gang, now)
+            self._wake(gang, now, What.SELF.label)
         elif gang.place is Place.ACTIVE and differs:
             self._push_active(gang)
 
@@ -378,14 +406,20 @@ class SchedulingQueue:
             for member in entry.members.values():
                 member.place = place
 
-    def _enter(self, entry: QueuedPod, now: float) -> None:
+    def _enter(self, entry: QueuedPod, now: float, why: str) -> None:
         """To where a pod belongs that may be tried."""
         gate = self.gate(entry, now)
         if gate is not None:
+            if entry.place is not Place.GATED:
+                _count(self.arrivals.unschedulable, entry, why)
             self._hold(entry, gate)
-        elif entry.backoff_until_s > now and not entry.skip_backoff:
+            return
+        _mark_ready(entry, now)
+        if entry.backoff_until_s > now and not entry.skip_backoff:
+            _count(self.arrivals.backoff, entry, why)
             self._back_off(entry)
         else:
+            _count(self.arrivals.active, entry, why)
             self._push_active(entry)
 
     def _hold(self, entry: QueuedPod, gate: str) -> None:
@@ -414,6 +448,7 @@ class SchedulingQueue:
         heapq.heappush(heap, (entry.backoff_until_s, key, self._ticket(entry), entry))
 
     def _park(self, entry: QueuedPod, now: float) -> None:
+        _count(self.arrivals.unschedulable, entry, FAILED)
         self._move(entry, Place.UNSCHEDULABLE)
         entry.ticket = 0
         self._unschedulable[entry.uid] = entry
@@ -422,9 +457,9 @@ class SchedulingQueue:
         if self._flush_s is None:
             self._flush_s = now + FLUSH_EVERY_S
 
-    def _wake(self, entry: QueuedPod, now: float) -> None:
+    def _wake(self, entry: QueuedPod, now: float, why: str) -> None:
         self._unlist(entry)
-        self._enter(entry, now)
+        self._enter(entry, now, why)
 
     def _unlist(self, entry: QueuedPod) -> None:
         if entry.place not in (Place.UNSCHEDULABLE, Place.GATED):
@@ -452,6 +487,20 @@ class SchedulingQueue:
             if entry.ticket == ticket:
                 return entry
         return None
+
+
+def _count(arrivals: dict[str, int], entry: QueuedPod, why: str) -> None:
+    """Take note of a pod, or of all members of a gang, that came somewhere."""
+    if why:
+        arrivals[why] = arrivals.get(why, 0) + (len(entry.members) if isinstance(entry, QueuedGang) else 1)
+
+
+def _mark_ready(entry: QueuedPod, now: float) -> None:
+    if entry.ready_s is None:
+        entry.ready_s = now
+    for member in entry.members.values() if isinstance(entry, QueuedGang) else ():
+        if member.ready_s is None:
+            member.ready_s = now
 
 
 def _stale(item: Timed) -> bool:

@@ -100,6 +100,11 @@ class Recovery:
     def _is_flying(self, record: PodRecord) -> bool:
         return self._board.flights.get(record.pod.uid) is not None
 
+    def _is_ours(self, record: PodRecord) -> bool:
+        """Gangs of other schedulers, and of profiles without gangs, are none of our business."""
+        runner = self._board.runner_of(record.pod)
+        return runner is not None and runner.plugin(GANG_SCHEDULING) is not None
+
     # --- looking again ---
 
     def review(self, now: float, commands: Commands) -> None:
@@ -117,7 +122,7 @@ class Recovery:
         if not there:
             self._forget(key, gang)
             return
-        if self._under_way(key):
+        if self._under_way(key) or not all(self._is_ours(record) for record in there):
             return
         waiting = () if gang is None else (entry.pod for entry in gang.members.values())
         terms = terms_of(self._state, key, waiting)
@@ -128,7 +133,7 @@ class Recovery:
         elif self.planning is not None and self.planning.drops(key, there[0].pod):
             self._release(key, there, commands)
         elif not self.runs(key, terms):
-            self._half_started(key, there, now, commands)
+            self._half_started(key, terms, there, now, commands)
         else:
             self._deadlines.pop(key, None)
 
@@ -165,20 +170,24 @@ class Recovery:
         if terms.group is not None and not terms.group.scheduled:
             self._write(terms, ref_of(there[0].pod), ("True", "Scheduled", ""), now, commands)
 
-    def _half_started(self, key: GangKey, there: list[PodRecord], now: float, commands: Commands) -> None:
+    def _half_started(
+        self, key: GangKey, terms: GangTerms, there: list[PodRecord], now: float, commands: Commands
+    ) -> None:
         """A start that broke off: the recorded places are kept for a while, then what stands is released."""
         deadline_s = self._deadlines.get(key)
         if deadline_s is None:
-            self._deadlines[key] = now + self._patience_s(there[0])
+            self._deadlines[key] = now + self._patience_s(there[0], terms)
             self._keep_recorded(key, there)
         elif deadline_s <= now:
             del self._deadlines[key]
             self._release(key, there, commands)
 
-    def _patience_s(self, record: PodRecord) -> float:
+    def _patience_s(self, record: PodRecord, terms: GangTerms) -> float:
+        """How long a start may take to be completed: the group may say less than the plugin's argument."""
         runner = self._board.runner_of(record.pod)
         plugin: Any = None if runner is None else runner.plugin(GANG_SCHEDULING)
-        return 0.0 if plugin is None else float(plugin.args.recover_seconds)
+        patience_s = 0.0 if plugin is None else float(plugin.args.recover_seconds)
+        return patience_s if terms.timeout_s is None else min(patience_s, terms.timeout_s)
 
     def _keep_recorded(self, key: GangKey, there: list[PodRecord]) -> None:
         gang = self._board.queue.gang(key)

@@ -35,6 +35,23 @@ class What(IntFlag):
     NODE = NODE_ADDED | NODE_REMOVED | NODE_ALLOCATABLE | NODE_LABELS | NODE_TAINTS | NODE_OTHER
     ANY = NODE | POD_ADDED | POD_UPDATED | POD_REMOVED | OBJECT | SELF
 
+    @property
+    def label(self) -> str:
+        """What kube-scheduler's metrics call it."""
+        return _LABELS.get(self, "NodeUpdate" if self & What.NODE else "")
+
+
+_LABELS = {
+    What.NODE_ADDED: "NodeAdd",
+    What.NODE_REMOVED: "NodeDelete",
+    What.NODE_ALLOCATABLE: "NodeUpdateNodeAllocatable",
+    What.NODE_LABELS: "NodeUpdateNodeLabel",
+    What.NODE_TAINTS: "NodeUpdateNodeTaint",
+    What.POD_ADDED: "AssignedPodAdd",
+    What.POD_UPDATED: "AssignedPodUpdate",
+    What.POD_REMOVED: "AssignedPodDelete",
+    What.SELF: "UnscheduledPodUpdate",
+}
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -47,3 +64,8 @@ class Change:
     """For POD_UPDATED: the pod as it was."""
     kind: str = ""
     key: str = ""
+
+    @property
+    def label(self) -> str:
+        """What kube-scheduler's metrics call it."""
+        return self.what.label or f"{self.kind}Update"

@@ -6,7 +6,7 @@ Classes that differ only in the latter share the former's answers.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -90,6 +90,8 @@ class PodClass:
     """The templates that are known to belong here."""
     used: bool = False
     """Whether the class was found again since it was last about to be dropped."""
+    attempts: int = 0
+    """How many pods of the class were decided on."""
 
 
 class _Kept(NamedTuple):
@@ -153,6 +155,10 @@ class ClassTable:
         self._by_template: OrderedDict[PodTemplate, PodClass] = OrderedDict()
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
         self._node_parts: OrderedDict[tuple[Hashable, ...], tuple[NodeView, PreFiltered]] = OrderedDict()
+        self._evaluated: Counter[tuple[Point, str]] = Counter()
+        """Of classes that were dropped."""
+        self._open_attempts: dict[int, int] = {}
+        """By `id` of the points in `_open_points`, which are never dropped."""
 
     def find(self, cycle: Cycle) -> PodClass:
         """The class of the pod being decided."""
@@ -213,7 +219,35 @@ class ClassTable:
             signs, old = self._by_signs.popitem(last=False)
         for template in old.templates:
             del self._by_template[template]
+        self._count(old, self._evaluated)
         self._spare = old.view.rank
+
+    # --- counting ---
+
+    def note_open(self, asked: OpenPoints) -> None:
+        """Take note of a decision for which more than kept answers was asked."""
+        self._open_attempts[id(asked)] = self._open_attempts.get(id(asked), 0) + 1
+
+    def evaluations(self) -> Counter[tuple[Point, str]]:
+        """How many decisions each plugin had a say in, by extension point, kept answers included."""
+        found = self._evaluated.copy()
+        for each in self._by_signs.values():
+            self._count(each, found)
+        for points in self._open_points.values():
+            times = self._open_attempts.get(id(points), 0)
+            for point, plugins in (
+                (Point.PRE_FILTER, points.pre_filters),
+                (Point.FILTER, points.filters),
+                (Point.SCORE, [scorer.plugin for scorer in points.scorers]),
+            ):
+                found.update({(point, plugin.name): times for plugin in plugins})
+        return found
+
+    def _count(self, of: PodClass, into: Counter[tuple[Point, str]]) -> None:
+        for kept in (self._by_node, self._by_pods):
+            for point, plugins in ((Point.PRE_FILTER, kept.pre_filters), (Point.FILTER, kept.filters)):
+                into.update({(point, p.name): of.attempts for p in plugins if p.name not in of.kept.skipped})
+        into.update({(Point.SCORE, name): of.attempts for name in of.view.scorer_names()})
 
     def _make(self, cycle: Cycle, node_signs: tuple[Hashable, ...]) -> PodClass:
         nodes, said = self._node_part(cycle, node_signs)

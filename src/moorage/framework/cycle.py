@@ -11,7 +11,7 @@ from moorage.core.state import ClusterState
 class Cycle:
     """One pod, the state and the time. `memo` is for what a plugin prepares in one extension point for a later one."""
 
-    __slots__ = ("asked", "expires_s", "feasible", "memo", "now", "pod", "state", "template", "warnings")
+    __slots__ = ("asked", "expires_s", "feasible", "memo", "misfit_s", "now", "pod", "state", "template", "warnings")
 
     def __init__(self, pod: Pod, state: ClusterState, now: float) -> None:
         self.pod = pod
@@ -21,6 +21,8 @@ class Cycle:
         """Seconds since the epoch; the only clock a plugin may read."""
         self.memo: dict[str, Any] = {}
         """Keyed by plugin name; lives as long as the decision."""
+        self.misfit_s: float | None = None
+        """Since when the pod is known to fit nowhere; None in a first attempt, and where nobody knows."""
         self.expires_s: float | None = None
         self.asked: Any = None
         """The runner's: who was asked about the pod."""

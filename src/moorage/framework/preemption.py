@@ -16,7 +16,7 @@ taken in the order that amounts alone suggest, and the search ends when enough c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
@@ -178,9 +178,12 @@ class VictimSearch:
         columns = np.flatnonzero(ranks[3])
         if len(columns) < len(ground.rows):
             self._found.needless.extend(map(int, ground.rows[ranks[3] == 0]))
-        if self._cycle.state.gangs:
-            self._settle(self._offers(ground, victims, ranks, columns))
-            return
+        grouped = self._table.grouped
+        if grouped is not None:
+            in_gangs: Mask = np.any(victims & grouped[: len(victims), ground.rows], axis=0)
+            if in_gangs.any():
+                self._settle(ground, victims, ranks, columns, in_gangs)
+                return
         if ALL_CANDIDATES in self._cycle.memo:
             hashes = self._cycle.state.node_hashes[ground.rows]
             order = self._in_order(columns, ranks, hashes)
@@ -194,13 +197,6 @@ class VictimSearch:
         """These columns, best first; `ranks` and `hashes` are of all columns."""
         return columns[np.lexsort((hashes[columns], *(rank[columns] for rank in reversed(ranks))))]
 
-    def _offers(self, ground: Ground, victims: Mask, ranks: Ranks, columns: Rows) -> Iterator[tuple[Key, Candidate]]:
-        """These columns as candidates without companions, best first, each with its key."""
-        for column in map(int, self._in_order(columns, ranks, _hashes(self._cycle, ground.rows))):
-            broken, top, total, count, start = (rank[column] for rank in ranks)
-            key = (int(broken), int(top), int(total), int(count), float(start))
-            yield key, self._candidate(ground, victims, column)
-
     def _candidate(self, ground: Ground, victims: Mask, column: int) -> Candidate:
         row = int(ground.rows[column])
         records = self._table.records[row]
@@ -210,15 +206,20 @@ class VictimSearch:
 
     # --- companions ---
 
-    def _settle(self, offers: Iterable[tuple[Key, Candidate]]) -> None:
-        """Take the best candidate with companions counted.
+    def _settle(self, ground: Ground, victims: Mask, ranks: Ranks, columns: Rows, in_gangs: Mask) -> None:
+        """Take the best candidate with companions counted; `in_gangs` are the columns that may have some.
 
         Companions only make a candidate worse, so nothing that comes later is better than the next one's key.
         """
         waiting: list[tuple[Key, int, Candidate]] = []
         to_be_named = ALL_CANDIDATES in self._cycle.memo
-        for index, (key, alone) in enumerate(offers):
-            if not to_be_named and self._take_first(waiting, key):
+        first = next(self._offers(ground, victims, ranks, columns[~in_gangs[columns]]), None)
+        if first is not None and not to_be_named:
+            waiting.append((first[0], -1, first[1]))
+            columns = columns[in_gangs[columns]]
+        for index, (key, alone) in enumerate(self._offers(ground, victims, ranks, columns)):
+            enough = len(waiting) >= self._enough
+            if not to_be_named and self._take_first(waiting, None if enough else key):
                 return
             candidate = self._accompanied(alone)
             if candidate is None:
@@ -228,6 +229,13 @@ class VictimSearch:
         if to_be_named:
             self._found.candidates = [candidate for _, _, candidate in sorted(waiting)[: self._enough]]
         self._take_first(waiting)
+
+    def _offers(self, ground: Ground, victims: Mask, ranks: Ranks, columns: Rows) -> Iterator[tuple[Key, Candidate]]:
+        """These columns as candidates without companions, best first, each with its key."""
+        for column in map(int, self._in_order(columns, ranks, _hashes(self._cycle, ground.rows))):
+            broken, top, total, count, start = (rank[column] for rank in ranks)
+            key = (int(broken), int(top), int(total), int(count), float(start))
+            yield key, self._candidate(ground, victims, column)
 
     def _take_first(self, waiting: list[tuple[Key, int, Candidate]], least: Key | None = None) -> bool:
         """Take the best one that is proven; with `least` only of those that are at least as good as that."""

@@ -6,6 +6,7 @@ in profile order; diagnosis, explain and preemption use them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -97,11 +98,16 @@ class Runner:
         asked: OpenPoints = cycle.asked or self._classes.asked(cycle)
         return asked.late
 
+    def evaluations(self) -> Counter[tuple[Point, str]]:
+        """How many decisions each plugin had a say in, by extension point, kept answers included."""
+        return self._classes.evaluations()
+
     # --- the hot path ---
 
     def decide(self, cycle: Cycle) -> int:
         """The best row for the pod, NOWHERE if nothing fits (`judge` says why); sets `cycle.feasible`."""
         found = self._classes.find(cycle)
+        found.attempts += 1
         view = found.view
         view.refresh(cycle)
         asked = cycle.asked = self._classes.asked(cycle)
@@ -116,6 +122,7 @@ class Runner:
         return view.ties.pick(pod_hash(self._state.seed, cycle.pod.key), view.ranks, self._state.node_hashes)
 
     def _decide_open(self, cycle: Cycle, found: PodClass, asked: OpenPoints) -> int:
+        self._classes.note_open(asked)
         said = found.kept
         if said.refusal is None and asked.pre_filters:
             said = said.and_then(pre_filter(asked.pre_filters, cycle))

@@ -57,6 +57,7 @@ class NodeView:
         self._scorers = tuple(s for s in scorers if not s.normalizes)
         self.raws = [RawColumn(s, np.zeros(0, dtype=np.int64)) for s in scorers if s.normalizes]
         self._keyed = _with_epoch(filters, scorers)
+        self.scorer_names = [scorer.plugin.name for scorer in scorers]
         self.version = 0
         """Rises whenever all rows were judged anew."""
         self.mask: Mask = np.zeros(0, dtype=np.bool_)
@@ -202,6 +203,10 @@ class ClassView:
     def ranks(self) -> Ints:
         """`rank` without the rows above the highest living one."""
         return self.rank[: self._height]
+
+    def scorer_names(self) -> list[str]:
+        """The plugins whose scores are kept here."""
+        return [*self.nodes.scorer_names, *(scorer.plugin.name for scorer in self._plugins.scorers)]
 
     def feasible_rows(self) -> Rows:
         """Rows that all kept filters pass, ascending."""

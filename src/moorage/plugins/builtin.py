@@ -19,6 +19,7 @@ from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.node_unschedulable import NodeUnschedulable
 from moorage.plugins.node_volume_limits import NodeVolumeLimits
 from moorage.plugins.one_pod_per_node import OnePodPerNode
+from moorage.plugins.placement_strategy import PlacementStrategy
 from moorage.plugins.plan_sort import PlanSort
 from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.priority_annotation import PriorityAnnotation
@@ -57,4 +58,5 @@ BUILTIN: tuple[type[Plugin], ...] = (
     PriorityAnnotation,
     ControllerSpread,
     SpotPlacement,
+    PlacementStrategy,
 )

@@ -87,6 +87,8 @@ class DefaultPreemption(Plugin):
         self.args: DefaultPreemptionArgs = args or DefaultPreemptionArgs()
         self.rank_of: RankOf | None = None
         """Who may be evicted by whom, if not priorities decide; set by whoever knows better."""
+        self.attempts = 0
+        """How often room was looked for."""
         self.guarded = 0
         """How often the guard against too many evictions held somebody back."""
         self._table: VictimTable | None = None
@@ -103,6 +105,7 @@ class DefaultPreemption(Plugin):
 
     def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Nomination | Status:
         """Nominate the best node with its victims, or say why there is none."""
+        self.attempts += 1
         self._evictions = cycle.state.evictions
         refused = self._not_eligible(cycle, judgement)
         if refused is not None:
@@ -143,6 +146,7 @@ class DefaultPreemption(Plugin):
         A refusal with the code UNRESOLVABLE says that evictions cannot help at present, one with UNSCHEDULABLE that the
         gang must wait for something. None of the members may stand on a node.
         """
+        self.attempts += 1
         state = cycles[0].state
         self._evictions = state.evictions
         for cycle in cycles:

@@ -10,11 +10,11 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from moorage.core.gangs import CONTROLLER_KINDS, GANG_KINDS, group_object
+from moorage.core.gangs import GANG_KINDS, group_object
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
-from moorage.framework.changes import Change, What
+from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Plugin, Reads
@@ -40,7 +40,8 @@ class GangScheduling(Plugin):
     name: ClassVar[str] = GANG_SCHEDULING
     Args: ClassVar[type[PluginArgs]] = GangSchedulingArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
-    wakes: ClassVar[What] = What.OBJECT | What.POD_ADDED | What.POD_REMOVED
+    wakes: ClassVar[What] = What(0)
+    """The engine wakes waiting gangs by name, so that 10,000 of them do not have to be asked about every pod."""
     kinds: ClassVar[frozenset[str]] = GANG_KINDS
 
     def __init__(self, args: GangSchedulingArgs | None = None) -> None:
@@ -57,11 +58,3 @@ class GangScheduling(Plugin):
         """The nodes of the domain that is tried."""
         names = cycle.memo.get(GANG_SCHEDULING)
         return SKIP if names is None else OnlyNodes(names)
-
-    def helps(self, template: PodTemplate, change: Change) -> bool:
-        """The gang's own objects, and whatever becomes of its members."""
-        if template.gang is None:
-            return False
-        if change.what == What.OBJECT:
-            return change.kind in CONTROLLER_KINDS or change.key == template.gang.object_key
-        return change.pod is not None and change.pod.template.gang == template.gang

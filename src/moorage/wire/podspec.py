@@ -196,6 +196,7 @@ class ResourcesWire(msgspec.Struct, gc=False):
     """`resources` of a container, of a pod, or of a container's status."""
 
     requests: AmountsWire = None
+    limits: AmountsWire = None
 
 
 class PortWire(msgspec.Struct, gc=False, rename="camel"):

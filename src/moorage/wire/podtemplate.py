@@ -5,7 +5,7 @@ Nothing here is fast, and nothing needs to be: `templates.py` remembers the resu
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 
 from moorage.core.images import normalized_image
 from moorage.core.pods import DEFAULT_SCHEDULER, UNRESOLVED_CLAIM, HostPort, PodTemplate, PodVolume
-from moorage.core.requests import Amounts, ContainerResources, PodResources, effective_requests
+from moorage.core.requests import Amounts, ContainerResources, PodResources, effective_limits, effective_requests
 from moorage.wire.amounts import parse_amounts
 from moorage.wire.errors import FieldError, decode_part
 from moorage.wire.metadata import OwnerWire, controller_of, frozen_annotations, frozen_map
@@ -45,6 +45,9 @@ _PORTS = msgspec.json.Decoder(list[PortWire] | None)
 _RULES = msgspec.json.Decoder(list[RestartRuleWire] | None)
 _CLAIMS = msgspec.json.Decoder(list[PodClaimWire] | None)
 _GROUP = msgspec.json.Decoder(SchedulingGroupWire | None)
+
+_Read = Callable[[msgspec.Raw, str], dict[str, int] | None]
+"""Takes amounts from a `resources` part."""
 
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 (compared with, never bound to)
 
@@ -88,6 +91,7 @@ def parse_pod(wire: PodWire, volumes: tuple[PodVolume, ...], volume_images: tupl
         group=_group(spec),
         host_network=bool(spec.host_network),
         features=_features(spec),
+        limits=effective_limits(_resources(spec, _limits)),
     )
     return ParsedPod(template, resources)
 
@@ -104,25 +108,34 @@ def _requests(raw: msgspec.Raw, path: str) -> dict[str, int] | None:
     return None if wire is None or wire.requests is None else parse_amounts(wire.requests, f"{path}.requests")
 
 
+def _limits(raw: msgspec.Raw, path: str) -> dict[str, int] | None:
+    """`limits` of a `resources` part; None where there are none."""
+    wire: ResourcesWire | None = _part(_RESOURCES, raw, path)
+    return None if wire is None or wire.limits is None else parse_amounts(wire.limits, f"{path}.limits")
+
+
 def _amounts(raw: msgspec.Raw, path: str) -> dict[str, int] | None:
     quantities: AmountsWire = _part(_AMOUNTS, raw, path)
     return None if quantities is None else parse_amounts(quantities, path)
 
 
-def _resources(spec: PodSpecWire) -> PodResources:
+def _resources(spec: PodSpecWire, read: _Read = _requests) -> PodResources:
+    """What containers and pod request; or may use at most, if that is what is read."""
     return PodResources(
-        containers=_container_resources(spec.containers, "spec.containers"),
-        init_containers=_container_resources(spec.init_containers, "spec.initContainers"),
+        containers=_container_resources(spec.containers, "spec.containers", read),
+        init_containers=_container_resources(spec.init_containers, "spec.initContainers", read),
         overhead=_amounts(spec.overhead, "spec.overhead") or {},
-        pod_level=_requests(spec.resources, "spec.resources") or {},
+        pod_level=read(spec.resources, "spec.resources") or {},
     )
 
 
-def _container_resources(wires: Iterable[ContainerWire] | None, path: str) -> tuple[ContainerResources, ...]:
+def _container_resources(
+    wires: Iterable[ContainerWire] | None, path: str, read: _Read
+) -> tuple[ContainerResources, ...]:
     return tuple(
         ContainerResources(
             wire.name,
-            _requests(wire.resources, f"{path}[{index}].resources") or {},
+            read(wire.resources, f"{path}[{index}].resources") or {},
             restartable=is_restartable(wire),
         )
         for index, wire in enumerate(wires or ())

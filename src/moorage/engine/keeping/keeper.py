@@ -45,7 +45,7 @@ from moorage.framework.profiles import Profile
 
 PLAN_S = 0.2
 """Plans are at least so far apart, however much happens."""
-LOOK_S = 1.0
+LOOK_S = 0.5
 """While there is something to do, a plan is made so often even if nothing happens."""
 FAILURE_S = 5.0
 """So long after an eviction failed for another reason than a budget, it is tried again."""

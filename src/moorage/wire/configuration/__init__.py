@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from moorage.core.problems import ABSENT, Problem
+from moorage.framework.admitting import WEBHOOK_KIND
 from moorage.framework.configuration import Configuration, WayIn
 from moorage.framework.extending import EXTENDER_KIND
 from moorage.framework.keeping import KEEPER_KIND
 from moorage.framework.profiles import Profile, ProfileError, build_profile, build_profiles
 from moorage.framework.registry import Registry, closest
+from moorage.wire.configuration.admitting import WebhookShape, read_webhook
 from moorage.wire.configuration.extending import ExtenderDocumentShape, read_extender
 from moorage.wire.configuration.findings import Findings
 from moorage.wire.configuration.keeping import KeeperShape, read_keeper
@@ -34,8 +36,12 @@ SCHEDULER_API = f"{SCHEDULER_GROUP}/v1"
 SCHEDULER_KIND = "KubeSchedulerConfiguration"
 MOORAGE_GROUP = "moorage.dev"
 MOORAGE_API = f"{MOORAGE_GROUP}/v1alpha1"
-WAY_IN_KINDS = (EXTENDER_KIND, "WebhookConfiguration", KEEPER_KIND)
-_SHAPES: Mapping[str, type[WayInShape]] = {EXTENDER_KIND: ExtenderDocumentShape, KEEPER_KIND: KeeperShape}
+WAY_IN_KINDS = (EXTENDER_KIND, WEBHOOK_KIND, KEEPER_KIND)
+_SHAPES: Mapping[str, type[WayInShape]] = {
+    EXTENDER_KIND: ExtenderDocumentShape,
+    WEBHOOK_KIND: WebhookShape,
+    KEEPER_KIND: KeeperShape,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +158,8 @@ class _Reader:
             return read_keeper(shape, profile, findings)
         if isinstance(shape, ExtenderDocumentShape):
             return read_extender(shape, profile, findings)
+        if isinstance(shape, WebhookShape):
+            return read_webhook(shape, profile, findings)
         return WayIn(shape.kind, profile)
 
     def _profile_of(self, shape: WayInShape, configuration: Configuration, findings: Findings) -> str:

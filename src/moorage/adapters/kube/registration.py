@@ -1,0 +1,173 @@
+"""Keeps one MutatingWebhookConfiguration as it has to be.
+
+Whoever changes it, by hand or with a chart, finds it right again a moment later; what it is to look like may change as
+well. Every write names the version that it replaces, so replicas that write at once never undo each other. An object
+that does not exist is made only where that was asked for, and what was made here is removed again by `withdraw`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import structlog
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.errors import Conflict, KubeError, NotFound
+from moorage.adapters.kube.reflector import Phase, Reflector
+from moorage.adapters.kube.resources import Resource
+
+WEBHOOK_CONFIGURATIONS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "mutatingwebhookconfigurations",
+    namespaced=False,
+    kind="MutatingWebhookConfiguration",
+)
+LEAST_PAUSE_S = 0.2
+"""Between two writes: somebody who always undoes ours must not keep the server busy."""
+LONGEST_PAUSE_S = 30.0
+
+Document = dict[str, Any]
+
+log = structlog.get_logger()
+
+
+class Registration:
+    """One object: `true` gives what has to be for what is, `make` what to create where there is none, if anything."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        name: str,
+        true: Callable[[Document], Document],
+        *,
+        make: Callable[[], Document] | None = None,
+        jitter: Callable[[], float],
+    ) -> None:
+        self.current: Document | None = None
+        """As the server has it; None while there is none."""
+        self.problem = ""
+        """Why it could not be written; empty if it could."""
+        self._client = client
+        self._name = name
+        self._true = true
+        self._make = make
+        self._made = False
+        self._stirred = asyncio.Event()
+        self._rounds = 0
+        self._done = asyncio.Condition()
+        self._reflector: Reflector[Document] = Reflector(
+            client,
+            WEBHOOK_CONFIGURATIONS,
+            self,
+            parse=msgspec.json.decode,
+            jitter=jitter,
+            field_selector=f"metadata.name={name}",
+        )
+
+    async def run(self) -> None:
+        """Keep it true until cancelled."""
+        watch = asyncio.create_task(self._reflector.run())
+        try:
+            await self._keep()
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    async def looked(self) -> Document | None:
+        """Wait for the first look; the object, None where there is none or we may not look."""
+        state = await self._reflector.settled()
+        if state.phase is not Phase.SYNCED:
+            self.problem = f"cannot look at it: {state.error or state.phase}"
+        return self.current
+
+    async def ensured(self) -> None:
+        """Wait until it has been made true once more, or it is known (`problem`) why not."""
+        await self.looked()
+        async with self._done:
+            seen = self._rounds
+            self._stirred.set()
+            await self._done.wait_for(lambda: self._rounds > seen)
+
+    async def withdraw(self) -> None:
+        """Remove the object if it was made here."""
+        if self._made:
+            self._make, self._made = None, False
+            await self._client.delete(WEBHOOK_CONFIGURATIONS, self._name)
+
+    # --- what the reflector sees ---
+
+    def replaced(self, objects: list[Document]) -> None:
+        """Everything that exists now, which is one object or none."""
+        self._take(objects[0] if objects else None)
+
+    def upserted(self, obj: Document) -> None:
+        """It was made or changed."""
+        self._take(obj)
+
+    def deleted(self, obj: Document) -> None:  # noqa: ARG002 - part of the interface
+        """It was removed."""
+        self._take(None)
+
+    def _take(self, document: Document | None) -> None:
+        self.current = document
+        self._stirred.set()
+
+    # --- keeping it true ---
+
+    async def _keep(self) -> None:
+        await self._reflector.settled()
+        failures = 0
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            again = False
+            try:
+                again = await self._write()
+                failures, self.problem = 0, ""
+            except KubeError as error:
+                failures += 1
+                self._complain(str(error))
+            if not again:
+                async with self._done:
+                    self._rounds += 1
+                    self._done.notify_all()
+            await asyncio.sleep(min(LONGEST_PAUSE_S, LEAST_PAUSE_S * 2.0 ** min(failures, 10)))
+            if again or failures:
+                self._stirred.set()
+
+    async def _write(self) -> bool:
+        """Write what has to be; True if somebody else was quicker, and it has to be looked at again."""
+        current = self.current
+        if current is None:
+            return await self._create()
+        wanted = self._true(current)
+        if wanted == current:
+            return False
+        try:
+            answer = await self._client.replace(WEBHOOK_CONFIGURATIONS, self._name, wanted)
+        except (Conflict, NotFound):
+            return True
+        # The watch may show an older version still; what the server has taken is known already.
+        self.current = msgspec.json.decode(answer)
+        log.info("webhook configuration written", name=self._name)
+        return False
+
+    async def _create(self) -> bool:
+        if self._make is None:
+            return False
+        try:
+            answer = await self._client.create(WEBHOOK_CONFIGURATIONS, self._make())
+        except Conflict:
+            return True
+        self.current, self._made = msgspec.json.decode(answer), True
+        log.info("webhook configuration made", name=self._name)
+        return False
+
+    def _complain(self, problem: str) -> None:
+        if problem != self.problem:
+            log.warning("webhook configuration not written, it will be tried again", name=self._name, error=problem)
+        self.problem = problem

@@ -1,0 +1,187 @@
+"""Which placement strategy holds for a pod, and how many pods each of its rules has.
+
+Where a strategy is looked for; the first place that has one counts, even if it cannot be read:
+
+1. annotations (`STRATEGY_ANNOTATIONS`) of the controller that users know: the Deployment of a ReplicaSet, the CronJob
+   of a Job, else the StatefulSet, ReplicaSet or Job itself. What Kubernetes copied from a Deployment to its ReplicaSet
+   counts only until the Deployment has been seen, since it is never taken away again;
+2. annotations of the Job that a CronJob made;
+3. annotations of the pod;
+4. a PlacementPolicy in the pod's namespace whose selector matches the labels of the pod, as with a Service or a
+   PodDisruptionBudget. Of several the one whose name comes first counts.
+
+Pods of a DaemonSet belong to their node and have no strategy.
+
+Pods are counted by the owner that they name, so a rollout gives the new ReplicaSet its own split. Terminating and
+finished pods do not count, assumed ones do. A pod with a stamp counts for the rule of its stamp (`stamped_rule`), any
+other for the rule that its node belongs to (`matching_rule`); one on a node of no rule counts for none. A pod without
+an owner is the only one of its kind. The numbers come from counters (`OwnerCounts`); no pods are scanned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from moorage.core.arrays import Ids, Rows
+from moorage.core.controllers import CONTROLLER_KINDS, Controller, controller_of
+from moorage.core.objects import DAEMON_SET, JOB, PlacementPolicy, Workload, object_key
+from moorage.core.pods import PodTemplate
+from moorage.core.policy_rules import parse_rules
+from moorage.core.strategy import (
+    RULE_STAMP,
+    STRATEGY_ANNOTATIONS,
+    Strategy,
+    StrategyError,
+    parse_strategy,
+    ranking,
+    stamped_rule,
+    targets,
+)
+
+if TYPE_CHECKING:
+    from moorage.core.state import ClusterState
+
+PLACEMENT_POLICY = "PlacementPolicy"
+STRATEGY_KINDS = CONTROLLER_KINDS | {PLACEMENT_POLICY}
+"""Kinds of objects that the answers depend on."""
+NO_RULE = -1
+_KEPT_TEXTS = 1024
+
+
+class Holding(NamedTuple):
+    """What was found for a pod."""
+
+    source: str
+    """Where, for messages: `Deployment default/web: annotation ...`, or `PlacementPolicy default/web`."""
+    strategy: Strategy | None
+    """None where it cannot be read; `error` says why."""
+    error: StrategyError | None = None
+    desired: int | None = None
+    """How many pods the owner of the pod wants at present; None while that is not known."""
+
+
+def strategy_of(state: ClusterState, template: PodTemplate) -> Holding | None:
+    """The strategy that holds for such a pod, None if there is none; cheap enough for every decision."""
+    owner = template.owner
+    if owner is not None and owner.kind == DAEMON_SET:
+        return None
+    controller = controller_of(state, template)
+    desired = None if controller is None else controller.desired
+    for title, notes in _annotated(state, template, controller):
+        for key in STRATEGY_ANNOTATIONS:
+            text = notes.get(key)
+            if text is not None:
+                return _holding(f"{title}: annotation {key}", read_strategy(text), desired)
+    policy = policy_of(state, template)
+    if policy is None:
+        return None
+    return _holding(f"{PLACEMENT_POLICY} {policy.key}", read_rules(policy.rules), desired)
+
+
+def is_awaited(state: ClusterState, template: PodTemplate) -> bool:
+    """Whether the pod's controller has not been seen yet, so that what holds for the pod is not known."""
+    controller = controller_of(state, template)
+    return controller is not None and controller.desired is None
+
+
+def policy_of(state: ClusterState, template: PodTemplate) -> PlacementPolicy | None:
+    """The PlacementPolicy that selects such a pod, whether something else counts before it or not."""
+    found: PlacementPolicy | None = None
+    for policy in state.objects.get(PLACEMENT_POLICY, {}).values():
+        if policy.namespace != template.namespace or not policy.selector.matches(template.labels):
+            continue
+        if found is None or policy.name < found.name:
+            found = policy
+    return found
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def read_strategy(text: str) -> Strategy | StrategyError:
+    """`parse_strategy`, with what is wrong as a value."""
+    return _tried(lambda: parse_strategy(text))
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def read_rules(rules: tuple[str, ...]) -> Strategy | StrategyError:
+    """`parse_rules`, with what is wrong as a value."""
+    return _tried(lambda: parse_rules(rules))
+
+
+def rules_at(state: ClusterState, strategy: Strategy, rows: Rows) -> Ids:
+    """The rule that each of the rows belongs to, int32[len(rows)]; NO_RULE where none matches (see `matching_rule`)."""
+    found: Ids = np.full(len(rows), NO_RULE, dtype=np.int32)
+    # What is written last stays: rules with more labels, and of equally many the earlier one.
+    order = sorted(range(len(strategy.rules)), key=lambda i: (len(strategy.rules[i].selector), -i))
+    for rule in order:
+        matches = np.ones(len(rows), dtype=np.bool_)
+        for key, value in strategy.rules[rule].selector:
+            column = state.labels.known(key)
+            wanted = None if column is None else column.find(value)
+            if column is None or wanted is None:
+                break
+            matches &= state.pick(column.ids, rows) == wanted
+        else:
+            found[matches] = rule
+    return found
+
+
+def rule_counts(state: ClusterState, template: PodTemplate, strategy: Strategy) -> tuple[int, ...]:
+    """How many live pods with the owner of this one each rule has."""
+    counts = [0] * len(strategy.rules)
+    rows, numbers = state.owner_rows(template).above_zero()
+    if not len(rows):
+        return tuple(counts)
+    left = numbers.astype(np.int64)
+    for stamp, stamped in state.owners.stamped(template):
+        rule = stamped_rule(strategy, {RULE_STAMP: stamp.text}, {}, stamp.node_selector)
+        if rule is not None:
+            counts[rule] += stamped.total
+            left -= stamped.dense(state.capacity).take(rows)
+    ids = rules_at(state, strategy, rows)
+    by_node = np.bincount(ids[ids >= 0], left[ids >= 0], minlength=len(counts))
+    return tuple(has + int(more) for has, more in zip(counts, by_node.tolist(), strict=True))
+
+
+def open_rules(strategy: Strategy, counts: tuple[int, ...], desired: int | None) -> tuple[int, ...]:
+    """The rules that can have one more pod without ever being over their share; the one that is due comes first.
+
+    As long as fewer pods stand than are desired, any rule below its target for all of them may be filled: so pods of
+    one rule need not wait for those of another that has no room.
+    """
+    number = max(desired or 0, sum(counts) + 1)
+    wanted = targets(strategy, number)
+    return tuple(rule for rule in ranking(strategy, counts) if counts[rule] < wanted[rule])
+
+
+def _annotated(
+    state: ClusterState, template: PodTemplate, controller: Controller | None
+) -> list[tuple[str, Mapping[str, str]]]:
+    """The annotations that are looked at, in their order, each with whose they are."""
+    found: list[tuple[str, Mapping[str, str]]] = []
+    namespace, owner = template.namespace, template.owner
+    if controller is not None and owner is not None:
+        found.append((f"{controller.kind} {namespace}/{controller.name}", controller.annotations))
+        if controller.kind != owner.kind:
+            direct = state.object(owner.kind, object_key(namespace, owner.name))
+            unseen = state.object(controller.kind, object_key(namespace, controller.name)) is None
+            if isinstance(direct, Workload) and (unseen or direct.kind == JOB):
+                found.append((f"{direct.kind} {direct.key}", direct.annotations))
+    found.append((f"pod of {namespace}", template.annotations))
+    return found
+
+
+def _holding(source: str, said: Strategy | StrategyError, desired: int | None) -> Holding:
+    if isinstance(said, StrategyError):
+        return Holding(source, None, said, desired)
+    return Holding(source, said, None, desired)
+
+
+def _tried(parse: Callable[[], Strategy]) -> Strategy | StrategyError:
+    try:
+        return parse()
+    except StrategyError as error:
+        return error.with_traceback(None)

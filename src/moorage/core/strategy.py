@@ -1,0 +1,137 @@
+"""Placement strategies: "two replicas on on-demand, the rest one to three on spot", as one pure function.
+
+`targets(strategy, n)` says how many of n pods each rule gets. Bases come first, in the order of the rules. The pods
+beyond go one by one: pod k (from 1) to the rule with the largest
+
+    k * weight / sum of weights - what the rule has beyond its base,
+
+ties to the earlier rule. The target for n pods is what the first n give, so a scale-up never moves a pod. Everything is
+computed in whole numbers.
+
+Invariants: the targets sum up to n; no target shrinks when n grows; beyond its base no rule is ever a whole pod over
+its exact share. So after each full round (sum of weights / their greatest common divisor) every rule has its share
+exactly, and only the rest has to be counted out.
+
+What a strategy looks like as text is in `strategy_syntax`; which one holds for a pod is in `strategies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import gcd
+
+from moorage.core.strategy_syntax import Mistake, Rule, Strategy, StrategyError, parse_strategy
+
+__all__ = [
+    "RULE_STAMP",
+    "STRATEGY_ANNOTATIONS",
+    "Mistake",
+    "Rule",
+    "Strategy",
+    "StrategyError",
+    "matching_rule",
+    "next_rule",
+    "parse_stamp",
+    "parse_strategy",
+    "ranking",
+    "stamp",
+    "stamped_rule",
+    "targets",
+]
+
+STRATEGY_ANNOTATIONS = ("moorage.dev/schedule-strategy", "smart-scheduler.io/schedule-strategy")
+"""On a controller, or on a pod. The first key that is there counts."""
+RULE_STAMP = "moorage.dev/strategy-rule"
+"""On a pod, as annotation or label: the rule that it was given, see `stamp`."""
+
+
+def targets(strategy: Strategy, n: int) -> tuple[int, ...]:
+    """How many of n pods each rule gets, in the order of the rules; n below 0 counts as 0."""
+    left = max(n, 0)
+    found: list[int] = []
+    for rule in strategy.rules:
+        found.append(min(rule.base, left))
+        left -= found[-1]
+    weights = [rule.weight for rule in strategy.rules]
+    divisor = gcd(*weights) or 1
+    weights = [weight // divisor for weight in weights]
+    total = sum(weights)
+    if not left or not total:
+        return tuple(found)
+    rounds, rest = divmod(left, total)
+    beyond = _counted_out(weights, total, rest)
+    return tuple(has + rounds * weight + more for has, weight, more in zip(found, weights, beyond, strict=True))
+
+
+def _counted_out(weights: list[int], total: int, pods: int) -> list[int]:
+    """The first `pods` pods beyond the bases, by rule; less than one round of them."""
+    counts = [0] * len(weights)
+    deficits = [0] * len(weights)  # k * weight - count * total: the exact share's lead over the count, times total
+    for _ in range(pods):
+        best = 0
+        for i, weight in enumerate(weights):
+            deficits[i] += weight
+            if deficits[i] > deficits[best]:
+                best = i
+        deficits[best] -= total
+        counts[best] += 1
+    return counts
+
+
+def ranking(strategy: Strategy, counts: Sequence[int]) -> tuple[int, ...]:
+    """All rules, the one that the next pod should get first.
+
+    `counts` is how many pods each rule has now. The rule furthest below its target for one pod more comes first, ties
+    to the earlier rule; so pods that stand where they should not are made up for by the next ones.
+    """
+    wanted = targets(strategy, sum(counts) + 1)
+    return tuple(sorted(range(len(wanted)), key=lambda i: counts[i] - wanted[i]))
+
+
+def next_rule(strategy: Strategy, counts: Sequence[int]) -> int:
+    """The index of the rule that the next pod should get, see `ranking`."""
+    return ranking(strategy, counts)[0]
+
+
+def matching_rule(strategy: Strategy, labels: Mapping[str, str]) -> int | None:
+    """The index of the rule that a node with these labels belongs to, None if to none.
+
+    Where several match, the one with most labels has it, ties to the earlier: `zone:a,type:spot` before `zone:a`.
+    """
+    best: int | None = None
+    for i, rule in enumerate(strategy.rules):
+        if all(labels.get(key) == value for key, value in rule.selector) and (
+            best is None or len(rule.selector) > len(strategy.rules[best].selector)
+        ):
+            best = i
+    return best
+
+
+def stamp(rule: int) -> str:
+    """What is written on a pod that was given the rule with this index: its number, counted from 1 as messages do."""
+    return str(rule + 1)
+
+
+def parse_stamp(text: str | None) -> int | None:
+    """The index that a stamp means, None where there is none or it is no number."""
+    if not text or len(text) > len("10") or not (text.isascii() and text.isdigit()):
+        return None
+    return int(text) - 1 if int(text) else None
+
+
+def stamped_rule(
+    strategy: Strategy,
+    labels: Mapping[str, str],
+    annotations: Mapping[str, str],
+    node_selector: Mapping[str, str],
+) -> int | None:
+    """The index of the rule that a pod was given, None if it was given none of this strategy.
+
+    A stamp counts if the pod's nodeSelector holds it to the rule: so a stamp that is older than a change of the
+    strategy, or one that nothing enforces, is not believed.
+    """
+    rule = parse_stamp(annotations.get(RULE_STAMP) or labels.get(RULE_STAMP))
+    if rule is None or rule >= len(strategy.rules):
+        return None
+    held = all(node_selector.get(key) == value for key, value in strategy.rules[rule].selector)
+    return rule if held else None

@@ -1,0 +1,268 @@
+"""What the webhook decides about a pod that is being created: the rule of its placement strategy that it is given.
+
+The same functions as in the scheduler say which strategy holds for the pod and which rule is due; pods are counted as
+the watch shows them, plus those that were admitted and not seen yet (`roster`). No clock and no I/O: whoever serves
+hands in the time, and asks again when `decide` says `Wait`.
+
+A pod is never refused and never changed half: whatever stands against its rule, it goes through as it is, and default
+scheduling is the fallback. Its owner gets a warning at once and an event as soon as the pod exists.
+
+With `peers`, other replicas decide at the same time, and what they have admitted is known only when the watch shows it.
+So each replica has at most one unseen pod of a group: a decision then misses at most one pod per peer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from moorage.core.commands import Command, PodRef, RecordEvent
+from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.pods import Pod, PodTemplate
+from moorage.core.state import ClusterState
+from moorage.core.strategies import Holding, is_awaited, strategy_of
+from moorage.core.strategy import RULE_STAMP, Strategy, matching_rule, next_rule, stamp, stamped_rule
+from moorage.engine.roster import PLACED_BY, Group, Look, Roster, group_of
+
+REPORTER = "moorage-webhook"
+MALFORMED = "MalformedStrategy"
+NOT_APPLICABLE = "StrategyNotApplicable"
+OWNER_WAIT_S = 0.25
+"""How long to wait for a controller that our watch has not shown yet; mostly it is a few milliseconds behind."""
+_MOST_STRANGERS = 4096
+_MOST_FAILURES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """No answer yet: ask again when something has happened, or at this time."""
+
+    until_s: float
+
+
+class Outcome(StrEnum):
+    """What became of a pod."""
+
+    PLACED = "placed"
+    KEPT = "kept"
+    """It has its rule already, for instance from us."""
+    FAILED = "failed"
+    """There is a strategy, and it could not be applied."""
+    NONE = "none"
+    """No strategy holds for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer about one pod."""
+
+    outcome: Outcome
+    node_selector: FrozenDict[str, str] = EMPTY
+    annotations: FrozenDict[str, str] = EMPTY
+    """What the pod must have; whatever it has beyond that stays."""
+    warning: str = ""
+    rule: int | None = None
+    """Index of its rule."""
+    counts: tuple[int, ...] = ()
+    """How many pods each rule had before this one."""
+    source: str = ""
+    """Where the strategy was found."""
+
+
+NOTHING = Verdict(Outcome.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A pod that is being created, as far as it is asked about."""
+
+    template: PodTemplate
+    dry_run: bool = False
+    node: str = ""
+    """Set if it names its node itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """What is to be told about a pod when it exists."""
+
+    reason: str
+    note: str
+    failed_s: float
+
+
+class Admission:
+    """Decides for one cluster. `excluded` namespaces are none of our business; `me` names this replica on pods."""
+
+    def __init__(
+        self,
+        *,
+        excluded: Collection[str] = (),
+        ledger_s: float = 10.0,
+        longest_wait_s: float = 1.0,
+        me: str = "",
+    ) -> None:
+        self.state = ClusterState()
+        """Nodes and controllers; pods are in the roster, as most that matter stand on no node yet."""
+        self.roster = Roster(ledger_s=ledger_s, me=me)
+        self.peers = 0
+        """How many other replicas work at the same time."""
+        self._excluded = frozenset(excluded)
+        self._ledger_s = ledger_s
+        self._longest_wait_s = longest_wait_s
+        self._strangers: set[str] = set()
+        """uids of owners that were waited for in vain; nobody waits for them twice."""
+        self._failures: dict[Group, list[_Failure]] = {}
+        self._commands: list[Command] = []
+
+    # --- events in, commands out ---
+
+    def handle(self, event: Event) -> None:
+        """Take over what the API server says."""
+        match event:
+            case PodSeen(pod):
+                if self.roster.seen(pod):
+                    self._tell(pod)
+            case PodGone(uid):
+                self.roster.gone(uid)
+            case NodeSeen(node):
+                self.state.upsert_node(node)
+            case NodeGone(name):
+                self.state.remove_node(name)
+            case ObjectSeen(kind, key, value):
+                self.state.put_object(kind, key, value)
+            case ObjectGone(kind, key):
+                self.state.remove_object(kind, key)
+
+    def expire(self, now_s: float) -> None:
+        """Forget pods that were admitted long ago and never seen."""
+        self.roster.expire(now_s)
+        for group in list(self._failures):
+            left = [failure for failure in self._failures[group] if failure.failed_s + self._ledger_s > now_s]
+            if left:
+                self._failures[group] = left
+            else:
+                del self._failures[group]
+
+    def take_commands(self) -> list[Command]:
+        """What there is to tell users, since the last call."""
+        commands, self._commands = self._commands, []
+        return commands
+
+    # --- decisions ---
+
+    def decide(self, asked: Asked, now_s: float, waited_s: float = 0.0) -> Verdict | Wait:
+        """Decide about a pod; `waited_s` says how long this very question has waited already."""
+        template = asked.template
+        if asked.node or template.namespace in self._excluded:
+            return NOTHING
+        holding = strategy_of(self.state, template)
+        if holding is None:
+            due_s = self._owner_due_s(template, now_s, waited_s)
+            return NOTHING if due_s is None else Wait(due_s)
+        if holding.strategy is None:
+            return self._failed(asked, holding, MALFORMED, str(holding.error), now_s)
+        rule = stamped_rule(holding.strategy, template.labels, template.annotations, template.node_selector)
+        if rule is not None:
+            return Verdict(Outcome.KEPT, rule=rule, source=holding.source)
+        due_s = self._turn_due_s(template, now_s, waited_s)
+        if due_s is not None and not asked.dry_run:
+            return Wait(due_s)
+        return self._placed(asked, holding, holding.strategy, now_s)
+
+    def counts(self, template: PodTemplate, strategy: Strategy, now_s: float) -> tuple[int, ...]:
+        """How many pods of the group each rule has, pods in the ledger included."""
+        found = [0] * len(strategy.rules)
+        for look, number in self.roster.looks(group_of(template), now_s):
+            rule = self._rule_of(look, strategy)
+            if rule is not None:
+                found[rule] += number
+        return tuple(found)
+
+    def _rule_of(self, look: Look, strategy: Strategy) -> int | None:
+        """The rule of a pod: its stamp's; else its node's; while it has none, the one that its nodeSelector asks for."""
+        rule = stamped_rule(strategy, {}, {RULE_STAMP: look.stamp}, look.node_selector)
+        if rule is not None:
+            return rule
+        row = self.state.row_of(look.node) if look.node else None
+        labels = look.node_selector if row is None else self.state.node(row).labels
+        return matching_rule(strategy, labels)
+
+    def _placed(self, asked: Asked, holding: Holding, strategy: Strategy, now_s: float) -> Verdict:
+        template = asked.template
+        counts = self.counts(template, strategy, now_s)
+        rule = next_rule(strategy, counts)
+        selector = strategy.rules[rule].selector
+        own = template.node_selector
+        clash = next(((key, value) for key, value in selector if own.get(key, value) != value), None)
+        if clash is not None:
+            key, value = clash
+            problem = f"rule {rule + 1} wants {key}:{value}, but the pod's nodeSelector says {key}:{own[key]}"
+            remedy = f"remove {key} from the pod's nodeSelector or from the strategy"
+            return self._failed(asked, holding, NOT_APPLICABLE, f"{problem}; {remedy}", now_s)
+        notes = {RULE_STAMP: stamp(rule)}
+        if self.peers:
+            notes[PLACED_BY] = self.roster.me
+        if not asked.dry_run:
+            look = Look(stamp(rule), FrozenDict({**own, **dict(selector)}))
+            self.roster.admit(template, look, now_s)
+        return Verdict(
+            Outcome.PLACED,
+            node_selector=FrozenDict(selector),
+            annotations=FrozenDict(notes),
+            rule=rule,
+            counts=counts,
+            source=holding.source,
+        )
+
+    # --- waiting ---
+
+    def _owner_due_s(self, template: PodTemplate, now_s: float, waited_s: float) -> float | None:
+        """Until when to wait for a controller that has not been seen; None if there is none to wait for."""
+        owner = template.owner
+        if owner is None or owner.uid in self._strangers or not is_awaited(self.state, template):
+            return None
+        patience_s = min(OWNER_WAIT_S, self._longest_wait_s)
+        if waited_s < patience_s:
+            return now_s + patience_s - waited_s
+        if len(self._strangers) >= _MOST_STRANGERS:
+            self._strangers.clear()
+        self._strangers.add(owner.uid)
+        return None
+
+    def _turn_due_s(self, template: PodTemplate, now_s: float, waited_s: float) -> float | None:
+        """Until when to wait for the watch to show our last pod of the group; None if it is our turn."""
+        if not self.peers or waited_s >= self._longest_wait_s:
+            return None
+        fresh = [
+            entry.admitted_s + self._longest_wait_s
+            for entry in self.roster.unseen(group_of(template), now_s)
+            if entry.admitted_s + self._longest_wait_s > now_s
+        ]
+        return min(now_s + self._longest_wait_s - waited_s, max(fresh)) if fresh else None
+
+    # --- failures ---
+
+    def _failed(self, asked: Asked, holding: Holding, reason: str, problem: str, now_s: float) -> Verdict:
+        note = f"placement strategy ignored, {holding.source}: {problem}"
+        if not asked.dry_run:
+            told = self._failures.setdefault(group_of(asked.template), [])
+            if len(told) < _MOST_FAILURES:
+                told.append(_Failure(reason, note, now_s))
+        return Verdict(Outcome.FAILED, warning=note, source=holding.source)
+
+    def _tell(self, pod: Pod) -> None:
+        """A pod is there for the first time: publish what was held back until it can be named."""
+        group = group_of(pod.template)
+        failures = self._failures.get(group)
+        if not failures or RULE_STAMP in pod.template.annotations:
+            return
+        failure, *left = failures
+        if left:
+            self._failures[group] = left
+        else:
+            del self._failures[group]
+        subject = PodRef(pod.namespace, pod.name, pod.uid)
+        self._commands.append(RecordEvent(subject, "Warning", failure.reason, "Placing", failure.note, REPORTER))

@@ -1,0 +1,127 @@
+"""Room for a gang that does not fit: made by evictions, or kept as it becomes free.
+
+Only one gang at a time has freed room kept for it, so no two can wait for what the other one keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from moorage.core.membership import GangKey
+from moorage.engine.board import Board, Commands
+from moorage.engine.failing import Failing
+from moorage.engine.flights import Flight
+from moorage.engine.queue import QueuedGang, QueuedPod
+from moorage.framework.cycle import Cycle
+from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.plugin import Point
+from moorage.framework.runner import Runner
+from moorage.framework.status import Code, GangNomination, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What was done to make room."""
+
+    nominate: Mapping[str, str] = field(default_factory=dict)
+    """Member -> what status.nominatedNodeName should become, the empty string to clear it."""
+    message: str = ""
+    promised: bool = False
+    """Whether nodes were promised."""
+
+
+class GangRoom:
+    """Makes and keeps room; `priority` is a gang's."""
+
+    def __init__(self, board: Board, failing: Failing, priority: Callable[[QueuedGang], int]) -> None:
+        self._board = board
+        self._state = board.state
+        self._failing = failing
+        self._priority = priority
+        self.favoured: GangKey | None = None
+        """The gang that freed room is kept for."""
+
+    # --- evictions ---
+
+    def make(
+        self,
+        gang: QueuedGang,
+        ready: Sequence[QueuedPod],
+        needed: int,
+        domains: Iterable[frozenset[str] | None],
+        now: float,
+        commands: Commands,
+    ) -> Made:
+        """PostFilter for the gang, in one domain after the other: evict, and promise nodes to the members."""
+        runner = self._board.responsible(gang.pod)
+        said, hopeless = "", True
+        for domain in domains:
+            cycles = [Cycle(entry.pod, self._state, now) for entry in ready]
+            for cycle in cycles if domain is not None else ():
+                cycle.memo[GANG_SCHEDULING] = domain
+            answer = self._ask(runner, cycles, needed)
+            for cycle in cycles:
+                self._failing.heed(cycle, gang, runner, now, commands)
+            if isinstance(answer, GangNomination):
+                self._apply(gang, ready, answer, now, commands)
+                return Made(answer.nodes, answer.message, promised=True)
+            if answer is not None:
+                said = said or answer.message
+                hopeless = hopeless and answer.code is Code.UNRESOLVABLE
+        return Made(self._clear(ready) if hopeless else {}, said)
+
+    def _ask(self, runner: Runner, cycles: list[Cycle], needed: int) -> GangNomination | Status | None:
+        """The first plugin that nominates decides; else what the last one said that said anything."""
+        said: Status | None = None
+        for plugin in runner.profile.at(Point.POST_FILTER):
+            answer = self._board.faults.ask(plugin, "post_filter_gang", cycles, runner, needed)
+            if isinstance(answer, GangNomination):
+                return answer
+            if isinstance(answer, Status) and answer.message:
+                said = answer
+        return said
+
+    def _apply(
+        self,
+        gang: QueuedGang,
+        ready: Sequence[QueuedPod],
+        nomination: GangNomination,
+        now: float,
+        commands: Commands,
+    ) -> None:
+        for uid in nomination.victims:
+            self._failing.evict(uid, gang.pod, now, commands, holds=gang.uid)
+        for entry in ready:
+            node = nomination.nodes.get(entry.pod.uid)
+            if node is not None:
+                self._failing.promise(entry.pod, node, now, commands)
+
+    def _clear(self, ready: Iterable[QueuedPod]) -> Mapping[str, str]:
+        """Evictions cannot help: what was promised for their sake is worth nothing any more."""
+        for entry in ready:
+            self._board.end_promise(entry.pod.uid)
+        return {entry.pod.uid: "" for entry in ready if entry.pod.nominated_node}
+
+    # --- room that becomes free ---
+
+    def keep(self, gang: QueuedGang, flights: Iterable[Flight], reserve_after_s: float, now: float) -> None:
+        """What fits of a gang that has waited for long is promised to it, if no better one has such promises."""
+        due_s = gang.first_s + reserve_after_s
+        if now < due_s:
+            self._board.set_alarm(due_s, gang)
+            return
+        other = None if self.favoured is None else self._board.queue.gang(self.favoured)
+        if other is not None and other is not gang:
+            if (-self._priority(other), other.first_s) <= (-self._priority(gang), gang.first_s):
+                return
+            for uid in other.members:
+                self._board.end_promise(uid)
+        self.favoured = gang.key
+        for flight in flights:
+            self._state.nominations.set(flight.entry.pod, flight.node)
+
+    def found(self, key: GangKey) -> None:
+        """A gang has its room."""
+        if self.favoured == key:
+            self.favoured = None

@@ -1,0 +1,164 @@
+"""PlacementStrategy: the pods of a workload are split over groups of nodes by base and weights, exactly.
+
+Which strategy holds for a pod and how its pods are counted is in `core.strategies`; how many each rule gets, in
+`core.strategy`. A decision works like this:
+
+- The rule that is due is the one furthest below its target for one pod more. The pod goes to a node of that rule. A
+  rule that has no room holds up nobody: the pod takes the next rule that is below its target for all desired pods.
+- A pod that has found no room in any of those for `fallbackAfterSeconds` (long enough for an autoscaler to act) may go
+  to any rule's nodes, in the order of deficit. Since pods count where they stand, the next ones make up for it.
+- A pod that carries a stamp has been given its rule (by the webhook) and keeps it.
+- Nodes of no rule are never used.
+
+Whether there is room is what the filters before this one say: the plugin should be the last filter of the profile. A
+strategy that cannot be read is no rule at all, and one warning. A pod whose controller has not been seen yet waits for
+it, two seconds at most: objects and pods come by different watches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+from pydantic import Field
+
+from moorage.core.arrays import Ids, Rows
+from moorage.core.ownercounts import may_count_together, owner_key
+from moorage.core.pods import PodTemplate
+from moorage.core.state import ClusterState
+from moorage.core.strategies import (
+    NO_RULE,
+    PLACEMENT_POLICY,
+    STRATEGY_KINDS,
+    Holding,
+    is_awaited,
+    open_rules,
+    rule_counts,
+    rules_at,
+    strategy_of,
+)
+from moorage.core.strategy import Strategy, ranking, stamped_rule
+from moorage.framework.arguments import PluginArgs
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.status import SKIP, Code, Reason, Rejections, Status
+
+MALFORMED = "MalformedStrategy"
+_POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
+_LONGEST_S = 86_400
+_AWAIT_S = 2.0
+
+
+class PlacementStrategyArgs(PluginArgs):
+    """How long a pod waits for room where it belongs before it goes elsewhere."""
+
+    fallback_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 60.0
+
+
+class _Choice(NamedTuple):
+    """The rules that a pod may go to, the best first; and whether more of them will be added by waiting."""
+
+    strategy: Strategy
+    rules: tuple[int, ...]
+    final: bool
+
+
+class PlacementStrategy(Plugin):
+    """Keeps every pod on nodes of the rule that it is due for."""
+
+    name: ClassVar[str] = "PlacementStrategy"
+    Args: ClassVar[type[PluginArgs]] = PlacementStrategyArgs
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wakes: ClassVar[What] = (
+        What.NODE_ADDED | What.NODE_REMOVED | What.NODE_LABELS | _POD_CHANGES | What.OBJECT | What.SELF
+    )
+    kinds: ClassVar[frozenset[str]] = STRATEGY_KINDS
+
+    def __init__(self, args: PlacementStrategyArgs | None = None) -> None:
+        self.args: PlacementStrategyArgs = args or PlacementStrategyArgs()
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
+        """Whether there is a strategy for the pod, or may be one that has not been seen."""
+        return strategy_of(state, template) is not None or is_awaited(state, template)
+
+    def awaits(self, template: PodTemplate, state: ClusterState) -> Hashable | None:
+        """The owner, if its pods are split."""
+        holding = strategy_of(state, template)
+        return owner_key(template) or None if holding is not None and holding.strategy is not None else None
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:
+        """A pod helps if it has the same owner, an object if it may be the controller or a policy of the namespace."""
+        owner = template.owner
+        if change.what & What.OBJECT:
+            namespace, _, name = change.key.rpartition("/")
+            may_be = change.kind == PLACEMENT_POLICY or owner is None or change.kind != owner.kind or name == owner.name
+            return namespace == template.namespace and may_be
+        if change.what & _POD_CHANGES and change.pod is not None:
+            return may_count_together(template, change.pod.template)
+        return True
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        """Skip pods without a strategy; wait for a controller; say what is wrong with a strategy."""
+        holding = strategy_of(cycle.state, cycle.template)
+        if holding is None:
+            return self._awaited(cycle)
+        if holding.error is not None:
+            note = f"{holding.source} is ignored, and so the pod may go anywhere: {holding.error}"
+            cycle.warn(MALFORMED, note)
+            return SKIP
+        return None
+
+    def _awaited(self, cycle: Cycle) -> Status | None:
+        owner = cycle.template.owner
+        if owner is None or not is_awaited(cycle.state, cycle.template):
+            return SKIP
+        until_s = (cycle.now if cycle.misfit_s is None else cycle.misfit_s) + _AWAIT_S
+        if cycle.now >= until_s:
+            return SKIP
+        cycle.expires(until_s)
+        return Status(Code.PENDING, (f"waiting for {owner.kind} {owner.name}, which may have a placement strategy",))
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        """Reject rows that are not of the first rule that has any among these rows."""
+        holding = strategy_of(cycle.state, cycle.template)
+        if holding is None or holding.strategy is None:
+            return None
+        ids = rules_at(cycle.state, holding.strategy, rows)
+        choice = self._choice(cycle, holding, holding.strategy)
+        chosen = _first_present(choice.rules, ids)
+        if chosen == NO_RULE and not choice.final:
+            cycle.expires(self._fallback_s(cycle))
+        bad = ids != chosen if chosen != NO_RULE else np.ones(len(rows), dtype=np.bool_)
+        named = choice.rules if chosen == NO_RULE else (chosen,)
+        return Rejections(bad.astype(np.int64), (_reason(choice.strategy, named),))
+
+    # --- where the pod may go ---
+
+    def _choice(self, cycle: Cycle, holding: Holding, strategy: Strategy) -> _Choice:
+        template = cycle.template
+        stamped = stamped_rule(strategy, template.labels, template.annotations, template.node_selector)
+        if stamped is not None:
+            return _Choice(strategy, (stamped,), final=True)
+        counts = rule_counts(cycle.state, template, strategy)
+        if self._fallback_s(cycle) <= cycle.now:
+            return _Choice(strategy, ranking(strategy, counts), final=True)
+        rules = open_rules(strategy, counts, holding.desired)
+        return _Choice(strategy, rules, final=len(rules) == len(strategy.rules))
+
+    def _fallback_s(self, cycle: Cycle) -> float:
+        """When the pod has waited long enough: counted from its first attempt that found no room."""
+        since_s = cycle.now if cycle.misfit_s is None else cycle.misfit_s
+        return since_s + self.args.fallback_after_seconds
+
+
+def _first_present(rules: Sequence[int], ids: Ids) -> int:
+    """The first of these rules that a row belongs to, NO_RULE if none does."""
+    present = set(np.unique(ids).tolist())
+    return next((rule for rule in rules if rule in present), NO_RULE)
+
+
+def _reason(strategy: Strategy, rules: Sequence[int]) -> Reason:
+    names = " or ".join(f"rule {rule + 1} ({strategy.rules[rule].labels})" for rule in sorted(rules))
+    return Reason(f"node(s) not in {names} of the placement strategy", resolvable=False)
