@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
 
-.PHONY: help setup demo test lint format coverage bench docs lock controlplane parity drill conformance clean
+.PHONY: help setup demo test lint format coverage bench docs lock controlplane parity drill conformance helm-lint manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -58,6 +58,12 @@ drill: $(READY) controlplane ## Kill the scheduler at every bind of a gang and s
 
 conformance: $(READY) controlplane ## Run the black-box cases of ../shared/conformance on moorage scheduler (ARGS=PREFIX ...)
 	@$(BIN)/python -m tests.conformance.run $(ARGS)
+
+helm-lint: $(READY) controlplane ## Check the chart with helm itself
+	@"$$($(BIN)/python -c 'from moorage.bench.assets import find_assets; print(find_assets())')/helm" lint --strict deploy/helm/moorage
+
+manifests: $(READY) controlplane ## Render deploy/manifests from the chart
+	@$(BIN)/python deploy/helm/render.py
 
 docs: $(READY) ## Run every example in README and docs
 	@$(BIN)/python -m pytest tests/docs

@@ -139,6 +139,7 @@ class Site:
         log = self.folder / f"{name}.log"
         start = ["-c", TROUBLED, str(self.hang), str(self.busy)] if troubled else ["-m", "moorage"]
         serving = ["--bind-address=127.0.0.1", f"--secure-port={port}"]
+        serving += ["--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics"]
         kubeconfig = ["--kubeconfig", str(self.plane.scheduler_kubeconfig)]
         command = [sys.executable, *start, "scheduler", *kubeconfig, *serving, "--v=5", *arguments]
         with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:

@@ -21,15 +21,20 @@ from moorage.bench.processes import free_ports
 from tests.contract.manifests import a_node, a_pod
 
 SCHEDULER = [sys.executable, "-m", "moorage", "scheduler"]
+OPEN = "--authorization-always-allow-paths=/*"
+"""The documented way to read everything without saying who one is."""
 
 
-def ask(port: int, path: str) -> tuple[int, str]:
-    """Status and text; 0 while nobody listens."""
+def ask(at: int | str, path: str, token: str = "", accept: str = "") -> tuple[int, str]:
+    """Status and text of a port of ours, or of a URL; 0 while nobody listens."""
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    headers |= {"Accept": accept} if accept else {}
+    url = at if isinstance(at, str) else f"https://127.0.0.1:{at}"
     try:
-        with opener.open(f"https://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with opener.open(urllib.request.Request(url + path, headers=headers), timeout=10) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -64,7 +69,7 @@ def test_a_running_scheduler_serves_health_metrics_and_configuration(
     plane, log = empty_control_plane, tmp_path / "log"
     assert plane.request("POST", "/api/v1/nodes", a_node("n")).status == 201
     (port,) = free_ports(1)
-    arguments = [f"--secure-port={port}", "--bind-address", "127.0.0.1"]
+    arguments = [f"--secure-port={port}", "--bind-address", "127.0.0.1", OPEN]
     with running(plane, log, *arguments) as process:
         eventually(lambda: ask(port, "/readyz") == (200, "ok"), process, log, "the scheduler is ready")
         assert ask(port, "/healthz") == ask(port, "/livez") == (200, "ok")

@@ -78,3 +78,62 @@ def test_missing_files_are_wrong_input(tmp_path: Path, capsys: pytest.CaptureFix
     assert len(captured.err.splitlines()) == 2
     for file in missing:
         assert f"error: {file}: " in captured.err
+
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+  annotations:
+    smart-scheduler.io/schedule-strategy: %s
+spec:
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata:
+      labels: {app: web}
+    spec:
+      containers: [{name: web, image: "nginx:1.21"}]
+"""
+POLICY = """
+apiVersion: moorage.dev/v1alpha1
+kind: PlacementPolicy
+metadata: {name: web}
+spec:
+  selector: {matchLabels: {app: web}}
+  rules: %s
+"""
+STRATEGY = "base=1,weight=1,nodeSelector=node-type:ondemand;weight=2,nodeSelector=node-type:spot"
+
+
+def test_good_strategies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A strategy that can be kept is no problem, in an annotation and in a policy."""
+    rules = "[{base: 1, weight: 1, nodeSelector: {node-type: ondemand}}, {weight: 2, nodeSelector: {node-type: spot}}]"
+    text = f"{DEPLOYMENT % STRATEGY}\n---\n{POLICY % rules}"
+    assert check(text, tmp_path, capsys) == (0, ["ok: 2 objects"])
+
+
+def test_every_mistake_of_a_strategy_is_shown_with_its_column(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line each, with the file, the object, the annotation, the column and the remedy."""
+    code, lines = check(DEPLOYMENT % STRATEGY.replace("base=1", "base=x").replace("2,n", "2,N"), tmp_path, capsys)
+    where = "Deployment default/web: metadata.annotations[smart-scheduler.io/schedule-strategy]: column"
+    assert code == 1
+    assert [line.partition(f"f.yaml: {where} ")[2] for line in lines] == [
+        '6: base is "x"; write a whole number from 0 to 1000000, in the digits 0 to 9',
+        '58: "NodeSelector" is no field of a rule; write nodeSelector=',
+    ]
+
+
+def test_every_mistake_of_a_policy_is_shown_with_its_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the API server would refuse is refused here, with a remedy."""
+    rules = "[{base: 1.5, weight: 0, nodeSelector: {a: b}}, 'weight=1', {weight: 0, nodeSelector: {a: yes}}]"
+    code, lines = check((POLICY % rules).replace("  selector: {matchLabels: {app: web}}\n", ""), tmp_path, capsys)
+    assert code == 1
+    assert [line.partition("PlacementPolicy default/web: ")[2].split(": ")[0] for line in lines] == [
+        "spec.selector",
+        "spec.rules[0].base",
+        "spec.rules[1]",
+        "spec.rules[2].nodeSelector[a]",
+    ]

@@ -20,8 +20,8 @@ from moorage.bench.processes import free_ports
 
 HERE = Path(__file__).parent
 CASES = HERE.parents[2] / "shared" / "conformance"
-TIERS = ("core", "gang", "scoring", "extended", "contract", "fault")
-"""Those whose features Moorage has: no extender of its own, no authenticated serving."""
+TIERS = ("core", "gang", "scoring", "extended", "contract", "fault", "serving")
+"""Those whose features Moorage has: no extender of its own."""
 PLANE = Options(feature_gates={"GenericWorkload": True}, runtime_config={"scheduling.k8s.io/v1beta1": True})
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.core.strategies import read_strategy
 from moorage.core.strategy import (
     RULE_STAMP,
     Rule,
@@ -172,15 +173,14 @@ FRAGMENTS = ["base=", "weight=", "nodeSelector=", "a:b", "c.d/e:f", "node-type:s
 @given(st.one_of(st.text(), st.lists(st.sampled_from(FRAGMENTS), max_size=30).map("".join)))
 def test_any_text_is_a_strategy_or_a_strategy_error(text: str) -> None:
     """Nothing else is ever raised, columns lie in the text, and what was read can be written and split."""
-    try:
-        strategy = parse_strategy(text)
-    except StrategyError as error:
-        assert error.mistakes
-        assert all(1 <= mistake.column <= len(text) + 1 for mistake in error.mistakes)
-        assert str(error).isprintable()
+    said = read_strategy(text)
+    if isinstance(said, StrategyError):
+        assert said.mistakes
+        assert all(1 <= mistake.column <= len(text) + 1 for mistake in said.mistakes)
+        assert str(said).isprintable()
     else:
-        assert parse_strategy(str(strategy)) == strategy
-        assert sum(targets(strategy, 5)) == 5
+        assert parse_strategy(str(said)) == said
+        assert sum(targets(said, 5)) == 5
 
 
 KEYS = st.from_regex(r"\A([a-z]{1,5}\.io/)?[a-zA-Z0-9]([a-z._-]{0,3}[a-z])?\Z")

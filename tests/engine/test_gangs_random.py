@@ -68,7 +68,7 @@ class History:
         self.crashes = rng.random() < 0.7
         self.story: list[str] = []
         self.complete: set[str] = set()
-        """Gangs of which enough members stood together once, and some still do."""
+        """Gangs of which enough members stood together once, as far as the engine can know, and some still do."""
         self.grown_up: set[str] = set()
         """Those of them that were complete when the world was quiet."""
         self.serial = 0
@@ -97,7 +97,7 @@ class History:
     def _take_stock(self) -> None:
         for unit in self.world.units.values():
             count = len(self.world.standing(unit.name))
-            if unit.least is not None and count >= unit.least:
+            if unit.least is not None and max(count, self.world.told_standing(unit.name)) >= unit.least:
                 self.complete.add(unit.name)
             elif not count:
                 self.complete.discard(unit.name)
@@ -250,9 +250,17 @@ class History:
                 assert count == 0, f"{unit.name}: {count} of {unit.least} members stand"
             if unit.least is not None and count >= unit.least:
                 self.grown_up.add(unit.name)
+        self._check_nobody_starves()
+
+    def _check_nobody_starves(self) -> None:
+        """Whoever fits is placed, unless room is kept for one gang that has waited for long."""
+        promised = self.world.engine.state.nominations
+        kept_for = {self.world.unit_of[pod.uid] for node in promised.nodes() for pod in promised.on(node)}
+        assert len(kept_for) <= 1, f"room is kept for {kept_for}"
         waiting = [unit for unit in self.world.units if self._waits(unit)]
-        if len(waiting) == 1:
-            assert not self._fits(waiting[0]), f"{waiting[0]} waits alone although there is room"
+        for unit in waiting:
+            if not kept_for or unit in kept_for or len(waiting) == 1:
+                assert not self._fits(unit), f"{unit} waits although there is room"
 
     def _waits(self, unit: str) -> bool:
         return any(pod.node is None for pod in self.world.pods_of(unit))

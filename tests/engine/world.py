@@ -105,6 +105,9 @@ class World:
         """Bound pods that are being deleted -> when the kubelet is done with them."""
         self._seen: dict[str, Pod] = {}
         """Pods as the engine saw them last."""
+        self._told_nodes: set[str] = set()
+        self._told_bound: dict[str, str] = {}
+        """Pods that the engine was told to stand on a node and to stay, by watch or answer."""
         self._failed: dict[tuple[str, str], int] = {}
         self._serial = 0
 
@@ -117,6 +120,11 @@ class World:
     def standing(self, unit: str) -> list[Pod]:
         """Those of them that have a node."""
         return [pod for pod in self.pods_of(unit) if pod.node is not None]
+
+    def told_standing(self, unit: str) -> int:
+        """How many pods of a unit stood together as far as the engine was told, on nodes that were there."""
+        bound = self._told_bound.items()
+        return sum(self.unit_of.get(uid) == unit and node in self._told_nodes for uid, node in bound)
 
     # --- what happens ---
 
@@ -235,10 +243,7 @@ class World:
         """One call of the engine."""
         events = list(events)
         for event in events:
-            if isinstance(event, PodSeen):
-                self._seen[event.pod.uid] = event.pod
-            elif isinstance(event, PodGone) or (isinstance(event, BindDone) and event.outcome is BindOutcome.GONE):
-                self._seen.pop(event.uid, None)
+            self._note(event)
         commands, self.wakeup = self.engine.handle(events, self.now, budget)
         self._orders.extend(commands)
         for command in commands:
@@ -251,6 +256,24 @@ class World:
             self.on_orders(commands)
         if self.habits.checked:
             check_engine(self.engine, self._seen.values())
+
+    def _note(self, event: Event) -> None:
+        """What the engine knows from now on."""
+        if isinstance(event, PodSeen):
+            pod = self._seen[event.pod.uid] = event.pod
+            if pod.node is None or not stays(pod):
+                self._told_bound.pop(pod.uid, None)
+            else:
+                self._told_bound[pod.uid] = pod.node
+        elif isinstance(event, BindDone) and event.outcome is BindOutcome.BOUND and event.node is not None:
+            self._told_bound[event.uid] = event.node
+        elif isinstance(event, PodGone) or (isinstance(event, BindDone) and event.outcome is BindOutcome.GONE):
+            self._seen.pop(event.uid, None)
+            self._told_bound.pop(event.uid, None)
+        elif isinstance(event, NodeSeen):
+            self._told_nodes.add(event.node.name)
+        elif isinstance(event, NodeGone):
+            self._told_nodes.discard(event.name)
 
     @property
     def pending(self) -> bool:
@@ -283,6 +306,8 @@ class World:
         meanwhile()
         self._orders, self._answers, self._watch = [], [], []
         self._seen.clear()
+        self._told_nodes.clear()
+        self._told_bound.clear()
         self.engine = self.make_engine()
         objects = [ObjectSeen(kind, key, value) for (kind, key), value in self.objects.items()]
         pods = [PodSeen(pod) for pod in self.pods.values()]

@@ -1,4 +1,4 @@
-"""`moorage keeper`: looks after pods that were placed: away from nodes that go, and back to spot capacity."""
+"""`moorage keeper`: looks after pods that were placed: away from nodes that go, back to spot capacity, as rules say."""
 
 from __future__ import annotations
 
@@ -31,8 +31,9 @@ from moorage.app.caches import CacheError, Caches
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import cancel, first, stop_signal
 from moorage.app.scheduler import watched_kinds
-from moorage.core.commands import EvictPod, KeeperCommand, PatchNode, RecordEvent
-from moorage.core.events import EvictDone, EvictOutcome, KeeperEvent, NodePatched
+from moorage.core.commands import ClearNode, EvictPod, KeeperCommand, PatchNode, RecordEvent
+from moorage.core.events import EvictDone, EvictOutcome, KeeperEvent, NodePatched, PatchDone
+from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.keeping.keeper import Keeper
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import KeeperConfiguration, keeper_configuration
@@ -42,7 +43,7 @@ from moorage.wire.kinds import BY_ID, Kind
 _LONGEST_PAUSE_S = 1.0
 """The loop turns at least so often, as a sign of life for whoever renews our lease."""
 _DRAIN_S = 2.0
-_READ = ("Deployment", "ReplicaSet", "StatefulSet", "Job", "PodDisruptionBudget")
+_READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget")
 """What the keeper itself reads beside pods and nodes."""
 
 log = structlog.get_logger()
@@ -230,7 +231,7 @@ class KeeperProcess:
             log.info(words)
         if isinstance(command, RecordEvent):
             self._recorder.record(command)
-        elif isinstance(command, EvictPod | PatchNode):
+        elif isinstance(command, EvictPod | PatchNode | ClearNode):
             self._disruptions.submit(command)
         else:
             self._binder.submit(command)
@@ -241,6 +242,8 @@ def _complain(event: KeeperEvent) -> None:
         log.info("eviction not carried out", pod=event.uid, outcome=event.outcome.value, why=event.message)
     elif isinstance(event, NodePatched) and not event.ok:
         log.warning("node not written, it will be tried again", node=event.node, why=event.message)
+    elif isinstance(event, PatchDone) and not event.ok:
+        log.warning("not written", why=event.message)
 
 
 def _kinds(profiles: Sequence[Profile]) -> list[Kind]:

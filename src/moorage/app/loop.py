@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
-from moorage.core.commands import Bind, Command, RecordEvent
+from moorage.app.decisions import DecisionLog
+from moorage.core.commands import Command
 from moorage.core.events import Event
 from moorage.engine.engine import Engine
 
@@ -38,7 +39,7 @@ class DecisionLoop:
         *,
         metrics: SchedulerMetrics | None = None,
         now_s: Callable[[], float] = time.time,
-        log_binds: bool = False,
+        decision_log: DecisionLog | None = None,
         leading: Callable[[], bool] = lambda: True,
         tick_s: float = math.inf,
     ) -> None:
@@ -52,7 +53,7 @@ class DecisionLoop:
         self._carry_out = carry_out
         self._metrics = metrics
         self._now_s = now_s
-        self._log_binds = log_binds
+        self._decision_log = decision_log
         self._inbox: list[Event] = []
         self._wake = asyncio.Event()
 
@@ -89,30 +90,23 @@ class DecisionLoop:
         self.ticked_s = time.monotonic()
         events, self._inbox = self._inbox, []
         now_s, began_s = self._now_s(), time.perf_counter()
-        commands, next_s = self.engine.handle(events, now_s, min(self._budget(), _STEP))
+        sampled = self._metrics is not None and self._metrics.sampling.begin(began_s)
+        try:
+            commands, next_s = self.engine.handle(events, now_s, min(self._budget(), _STEP))
+        finally:
+            ended_s = time.perf_counter()
+            if self._metrics is not None and sampled:
+                self._metrics.sampling.end(ended_s)
         if self._metrics is not None:
-            self._metrics.observe(Turn(events, commands, now_s, began_s, time.perf_counter()))
+            self._metrics.observe(Turn(events, commands, now_s, began_s, ended_s))
         for fault in self.engine.faults.take():
             log.error("a plugin failed", fault=fault)
+        if self._decision_log is not None:
+            self._decision_log.tell(events, commands)
         for command in commands:
-            if self._log_binds:
-                _log(command)
             self._carry_out(command)
         return next_s
 
     def _budget(self) -> int:
         """Pods that wait in Permit or PreBind do not count: they may be waiting for those yet to be decided."""
         return max(0, _IN_FLIGHT - self.engine.flights.binding) if self.deciding and self._leading() else 0
-
-
-def _log(command: Command) -> None:
-    if isinstance(command, Bind):
-        log.info(
-            "Attempting to bind pod to node",
-            pod=f"{command.pod.namespace}/{command.pod.name}",
-            node=command.node,
-            evaluated=command.evaluated,
-            feasible=command.feasible,
-        )
-    elif isinstance(command, RecordEvent) and command.reason == "FailedScheduling":
-        log.info("Unable to schedule pod", pod=f"{command.pod.namespace}/{command.pod.name}", reason=command.note)

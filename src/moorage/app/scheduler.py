@@ -7,7 +7,7 @@ import contextlib
 import math
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 from prometheus_client.registry import Collector
@@ -23,12 +23,19 @@ from moorage.adapters.kube.fence import FencedTransport
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
 from moorage.adapters.kube.leaserecord import TERM_ANNOTATION
 from moorage.adapters.kube.reflector import Phase, Reflector
+from moorage.adapters.kube.reviews import AccessReviews
 from moorage.adapters.metrics.leadership import LeadershipMetrics
+from moorage.adapters.metrics.podresources import snapshot
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.metrics.scheduler import SchedulerMetrics
 from moorage.adapters.process import tune_process
+from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.configz import configz
-from moorage.adapters.serving.server import ServingError, ServingOptions, Sources, serving
+from moorage.adapters.serving.endpoints import Render, Sources
+from moorage.adapters.serving.server import ServingError, ServingOptions, serving
+from moorage.adapters.serving.zpages import Component
+from moorage.app.decisions import DecisionLog
+from moorage.app.dump import dump_on_signal
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import cancel, first, stop_signal
 from moorage.app.loop import DecisionLoop
@@ -46,6 +53,8 @@ _LEADER_DRAIN_S = 1.5
 """A standby takes over within 3 s of our end. Binds that are not sent by then are left to it."""
 _FOLLOWED = frozenset({Phase.SYNCED, Phase.RETRYING})
 _ESSENTIAL = ("Pod", "Node")
+_REVIEWS_QPS, _REVIEWS_BURST = 20.0, 40
+"""Whoever asks for our metrics with made-up tokens must not keep the API server busy."""
 
 log = structlog.get_logger()
 
@@ -64,6 +73,12 @@ class SchedulerOptions:
     seed: int = 0
     serving: ServingOptions | None = None
     """Where health and metrics are served; None: nowhere."""
+    authentication_kubeconfig: str | None = None
+    """Credentials for asking who reads metrics; None: the scheduler's own."""
+    authorization_kubeconfig: str | None = None
+    """Credentials for asking who may read metrics; None: the scheduler's own."""
+    component: Component = field(default_factory=lambda: Component("moorage", ""))
+    """How we present ourselves."""
 
 
 def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
@@ -91,7 +106,7 @@ async def _run(configuration: Configuration, profiles: Sequence[Profile], option
         await stack.enter_async_context(client)
         events_client = await stack.enter_async_context(KubeClient(credentials))
         scheduler = Scheduler(configuration, profiles, options, client, events_client, leadership)
-        async with contextlib.aclosing(scheduler), _served(scheduler, configuration, profiles, options.serving):
+        async with contextlib.aclosing(scheduler), _served(scheduler, configuration, profiles, options):
             version = await server_version(client)
             log.info("connected", server=client.server, version=version.git_version)
             async with scheduler.running():
@@ -112,17 +127,42 @@ def _leadership(configuration: Configuration, options: SchedulerOptions) -> Lead
 
 @contextlib.asynccontextmanager
 async def _served(
-    scheduler: Scheduler, configuration: Configuration, profiles: Sequence[Profile], options: ServingOptions | None
+    scheduler: Scheduler, configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions
 ) -> AsyncIterator[None]:
     """Serve health, metrics and configuration, from before the first request to the API server until the very end."""
-    if options is None:
+    if options.serving is None:
         yield
         return
     page = MetricsPage(*scheduler.collectors())
     document = configz(configuration, profiles)
-    async with serving(options, Sources(scheduler.unready, page.render, lambda: document)) as url:
-        log.info("serving", url=url)
-        yield
+    async with _reviews(configuration, options) as reviews:
+        gate = Gate(reviews, options.serving.always_allowed)
+        sources = Sources(
+            options.component,
+            {"shutdown": scheduler.ending, "sched-handler-sync": scheduler.unready},
+            page.render,
+            lambda: document,
+            scheduler.pod_resources,
+            reviews.client_authority,
+        )
+        async with serving(options.serving, sources, gate) as url:
+            log.info("serving", url=url)
+            yield
+
+
+@contextlib.asynccontextmanager
+async def _reviews(configuration: Configuration, options: SchedulerOptions) -> AsyncIterator[AccessReviews]:
+    """Who is asked about the readers of our metrics; apart from the client of the binds, and limited."""
+    fallback = configuration.client_connection.kubeconfig
+    files = (options.authentication_kubeconfig, options.authorization_kubeconfig)
+    async with contextlib.AsyncExitStack() as stack:
+        clients = [
+            KubeClient(load_credentials(file or options.kubeconfig, fallback), qps=_REVIEWS_QPS, burst=_REVIEWS_BURST)
+            for file in files
+        ]
+        for client in clients:
+            await stack.enter_async_context(client)
+        yield AccessReviews(*clients)
 
 
 class Scheduler:
@@ -146,12 +186,11 @@ class Scheduler:
         self._client = client
         self._kinds = watched_kinds(profiles)
         carry_out = self._pretend if options.dry_run else self._carry_out
-        log_binds = options.verbosity >= 2 or options.dry_run
         self._loop = DecisionLoop(
             self.engine,
             carry_out,
             metrics=self.metrics,
-            log_binds=log_binds,
+            decision_log=DecisionLog.of(options.verbosity, dry_run=options.dry_run),
             leading=self._leading,
             tick_s=math.inf if leadership is None else leadership.election.renew_deadline_s / 2,
         )
@@ -174,10 +213,19 @@ class Scheduler:
         self._synced = False
         self._stopping = False
         """Whether we are on our way out in good order."""
+        self._ending = False
 
     def unready(self) -> str:
         """Why the scheduler is not ready, empty when it is: it knows the whole cluster, whether or not it decides."""
         return "" if self._synced else "not every kind has been listed yet"
+
+    def ending(self) -> str:
+        """That the scheduler is about to end; empty while it is not."""
+        return "the process is ending" if self._ending else ""
+
+    def pod_resources(self) -> Render | None:
+        """What pods request, for `/metrics/resources`; the leader tells it."""
+        return snapshot(self.engine).render if self._leading() else None
 
     def collectors(self) -> list[Collector]:
         """What there is to measure."""
@@ -208,6 +256,7 @@ class Scheduler:
         async with contextlib.AsyncExitStack() as stack:
             binding = asyncio.create_task(self._binder.run())
             tasks = [asyncio.create_task(self._loop.run()), binding, asyncio.create_task(self._recorder.run())]
+            tasks.append(asyncio.create_task(dump_on_signal(self.engine)))
             if self._extenders is not None:
                 tasks.append(asyncio.create_task(self._extenders.run()))
             stack.push_async_callback(cancel, tasks)
@@ -315,7 +364,7 @@ class Scheduler:
 
     async def _drain(self, binding: asyncio.Task[None]) -> None:
         """Finish what was begun. A standby waits for the lease, so it is given back before events are written."""
-        self._loop.deciding = False
+        self._loop.deciding, self._ending = False, True
         self._stopping = self._leading()
         if self._stopping:
             await self._binder.drained(_DRAIN_S if self._leadership is None else _LEADER_DRAIN_S)

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "demo": "Watch pods being placed on virtual nodes; no cluster needed.",
     "scheduler": "Place the pods of a live cluster.",
     "extender": "Answer a stock kube-scheduler that asks over HTTP.",
+    "webhook": "Give new pods the rule of their placement strategy, under any scheduler.",
     "keeper": "Move pods off nodes that are about to go, and back to spot capacity.",
     "simulate": "Place the pods of a cluster in a file, and say why.",
     "explain": "Say where a pod goes and why, node by node.",

@@ -33,6 +33,23 @@ def session_of(context: click.Context) -> Session:
     return context.find_root().ensure_object(Session)
 
 
+def flags_of(context: click.Context) -> dict[str, str]:
+    """Every flag of the running command and its value, given or not, as `/flagz` shows them."""
+    session = session_of(context)
+    values = {**context.params, "v": session.verbosity, "log_format": session.log_format}
+    flags: dict[str, str] = {}
+    for parameter in context.command.params:
+        name = max(parameter.opts, key=len).lstrip("-")
+        value = values.get(parameter.name or "")
+        if isinstance(value, tuple):
+            flags[name] = f"[{','.join(map(str, value))}]"
+        elif isinstance(value, bool):
+            flags[name] = str(value).lower()
+        else:
+            flags[name] = "" if value is None else str(value)
+    return flags
+
+
 class WholeNumber(click.IntRange):
     """A number in ASCII digits within bounds; the refusal says which."""
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import click
 
-from moorage.cli.options import boolean_option, common_options, config_option, kubeconfig_option, session_of
+from moorage.cli.options import boolean_option, common_options, config_option, flags_of, kubeconfig_option, session_of
 
 SECURE_PORT = 10259
+ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
 HIGHEST_PORT = 65535
 
 
@@ -24,6 +25,19 @@ class _Port(click.ParamType[int]):
         return int(text)
 
 
+class _Paths(click.ParamType[tuple[str, ...]]):
+    """Paths of URLs, with commas between them; a star at the end stands for everything below."""
+
+    name = "paths"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        paths = tuple(part.strip() for part in str(value).split(",") if part.strip())
+        for path in paths:
+            if not path.startswith("/") or "*" in path[:-1]:
+                self.fail(f"{path!r} is not a path; write /metrics, or /metrics/* for what is below it", param, ctx)
+        return paths
+
+
 @click.command()
 @config_option
 @kubeconfig_option
@@ -33,19 +47,48 @@ class _Port(click.ParamType[int]):
     metavar="PORT",
     default=SECURE_PORT,
     show_default=True,
-    help="HTTPS port of /healthz, /livez, /readyz, /metrics and /configz; 0 serves nothing.",
+    help="HTTPS port of health, /metrics, /configz, /statusz and /flagz; 0 serves nothing.",
 )
 @click.option(
     "--bind-address",
     metavar="ADDRESS",
-    default="0.0.0.0",  # noqa: S104 - as kube-scheduler; only health is open to others
+    default="0.0.0.0",  # noqa: S104 - as kube-scheduler; only health is open to everybody
     show_default=True,
-    help="IP address to serve on; /metrics and /configz are open only on a loopback address.",
+    help="IP address to serve on.",
 )
 @click.option(
-    "--tls-cert-file", metavar="FILE", default=None, help="Certificate to serve with; self-signed without it."
+    "--tls-cert-file",
+    metavar="FILE",
+    default=None,
+    help="Certificate to serve with, read again when it changes; self-signed without it.",
 )
 @click.option("--tls-private-key-file", metavar="FILE", default=None, help="The certificate's private key.")
+@click.option(
+    "--client-ca-file",
+    metavar="FILE",
+    default=None,
+    help="Authorities whose client certificates are accepted; those of the API server without it.",
+)
+@click.option(
+    "--authentication-kubeconfig",
+    metavar="FILE",
+    default=None,
+    help="Credentials for asking the API server who reads metrics; the scheduler's own without it.",
+)
+@click.option(
+    "--authorization-kubeconfig",
+    metavar="FILE",
+    default=None,
+    help="Credentials for asking the API server who may; the scheduler's own without it.",
+)
+@click.option(
+    "--authorization-always-allow-paths",
+    type=_Paths(),
+    metavar="PATH,PATH",
+    default=",".join(ALWAYS_ALLOWED),
+    show_default=True,
+    help="What everybody may read; add /metrics to open it without authentication.",
+)
 @boolean_option("--leader-elect", text="Take part in leader election; overrides the configuration.")
 @click.option("--dry-run", is_flag=True, help="Decide and log, but write nothing to the cluster.")
 @common_options
@@ -58,11 +101,18 @@ def command(
     bind_address: str,
     tls_cert_file: str | None,
     tls_private_key_file: str | None,
+    client_ca_file: str | None,
+    authentication_kubeconfig: str | None,
+    authorization_kubeconfig: str | None,
+    authorization_always_allow_paths: tuple[str, ...],
     leader_elect: bool | None,
     dry_run: bool,
 ) -> None:
     """Place the pods of a live cluster whose schedulerName is one of the profiles."""
-    from moorage.adapters.serving.server import ServingOptions  # noqa: PLC0415 - slow to import
+    from importlib.metadata import version  # noqa: PLC0415 - slow to import
+
+    from moorage.adapters.serving.server import ServingOptions  # noqa: PLC0415
+    from moorage.adapters.serving.zpages import Component  # noqa: PLC0415
     from moorage.app.leadership import LOST_EXIT_CODE, LeadershipLost  # noqa: PLC0415
     from moorage.app.scheduler import SchedulerOptions, StartError, run_scheduler  # noqa: PLC0415
     from moorage.cli.election import with_flag  # noqa: PLC0415
@@ -77,8 +127,23 @@ def command(
     if configuration is None:
         raise InputError(["the configuration could not be read"])
     configuration = with_flag(configuration, leader_elect, config_file)
-    endpoint = ServingOptions(bind_address, secure_port, tls_cert_file, tls_private_key_file)
-    options = SchedulerOptions(kubeconfig, dry_run, session.verbosity, serving=endpoint if secure_port else None)
+    endpoint = ServingOptions(
+        bind_address,
+        secure_port,
+        tls_cert_file,
+        tls_private_key_file,
+        client_ca_file,
+        authorization_always_allow_paths,
+    )
+    options = SchedulerOptions(
+        kubeconfig,
+        dry_run,
+        session.verbosity,
+        serving=endpoint if secure_port else None,
+        authentication_kubeconfig=authentication_kubeconfig,
+        authorization_kubeconfig=authorization_kubeconfig,
+        component=Component("moorage", version("moorage"), flags_of(context)),
+    )
     try:
         run_scheduler(configuration, reading.profiles, options)
     except StartError as error:

@@ -135,7 +135,7 @@ class EvictPod:
     node: str
     """Where it stands."""
     cause: str
-    """Why it has to move: `fallback`, `return`."""
+    """Why it has to move: `fallback`, `return`, `repair`."""
     place: str | None = None
     """The node on which a place for its successor was proven, if there is one."""
 
@@ -152,5 +152,16 @@ class PatchNode:
     """None removes an annotation."""
 
 
-KeeperCommand: TypeAlias = EvictPod | PatchNode | DeletePod | PatchPodStatus | PatchObject | RecordEvent
+@dataclass(frozen=True, slots=True)
+class ClearNode:
+    """Delete the pods of a node at once, with their uids as precondition, if a read says that the node is gone.
+
+    Not answered: the watch shows what is left.
+    """
+
+    node: str
+    pods: tuple[PodRef, ...]
+
+
+KeeperCommand: TypeAlias = EvictPod | PatchNode | ClearNode | DeletePod | PatchPodStatus | PatchObject | RecordEvent
 """What the keeper tells the outside to do."""

@@ -65,6 +65,8 @@ class GangTerms:
     min_resources: FrozenDict[str, int] = field(default_factory=FrozenDict)
     timeout_s: float | None = None
     group: PodGroup | None = None
+    estimated: bool = False
+    """Whether a member that is yet to come may change the number: it may have a controller of its own."""
 
 
 _NO_RECORDS: Mapping[str, PodRecord] = {}
@@ -129,7 +131,7 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
     templates = {pod.template for pod in waiting}
     templates.update([record.pod.template for record in state.gangs.standing(key).values()])
     said = [count for template in templates if (count := _min_available(template)) is not None]
-    return GangTerms(max(said) if said else _desired(state, templates))
+    return GangTerms(max(said)) if said else GangTerms(_desired(state, templates), estimated=True)
 
 
 def own_priority(state: ClusterState, key: GangKey) -> int | None:

@@ -105,7 +105,7 @@ def effective_requests(pod: PodResources) -> Requests:
 
 
 def effective_limits(pod: PodResources) -> tuple[tuple[str, int], ...]:
-    """What the pod may use at most, where `requests` are limits: summed alike, but overhead makes no limit by itself."""
+    """What the pod may use at most, where `requests` are limits. Summed alike, but overhead alone is no limit."""
     limits = _total(replace(pod, overhead=NO_AMOUNTS), NO_AMOUNTS)
     summed = {name: amount + pod.overhead.get(name, 0) for name, amount in limits.items() if amount}
     return tuple(sorted((name, min(amount, INT64_MAX)) for name, amount in summed.items()))

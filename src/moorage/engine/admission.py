@@ -175,20 +175,21 @@ class Admission:
     def counts(self, template: PodTemplate, strategy: Strategy, now_s: float) -> tuple[int, ...]:
         """How many pods of the group each rule has, pods in the ledger included."""
         found = [0] * len(strategy.rules)
-        for look, number in self.roster.looks(group_of(template), now_s):
-            rule = self._rule_of(look, strategy)
+        for look, crowd in self.roster.crowds(group_of(template), now_s):
+            rule = stamped_rule(strategy, {}, {RULE_STAMP: look.stamp}, look.node_selector)
             if rule is not None:
-                found[rule] += number
+                found[rule] += crowd.total()
+                continue
+            for node, number in crowd.items():
+                rule = self._rule_at(node, look, strategy)
+                if rule is not None:
+                    found[rule] += number
         return tuple(found)
 
-    def _rule_of(self, look: Look, strategy: Strategy) -> int | None:
-        """The rule of a pod: its stamp's; else its node's; while it has none, the one that its nodeSelector asks for."""
-        rule = stamped_rule(strategy, {}, {RULE_STAMP: look.stamp}, look.node_selector)
-        if rule is not None:
-            return rule
-        row = self.state.row_of(look.node) if look.node else None
-        labels = look.node_selector if row is None else self.state.node(row).labels
-        return matching_rule(strategy, labels)
+    def _rule_at(self, node: str, look: Look, strategy: Strategy) -> int | None:
+        """The rule of a pod without a stamp: that of its node; while it has none, what its nodeSelector asks for."""
+        row = self.state.row_of(node) if node else None
+        return matching_rule(strategy, look.node_selector if row is None else self.state.node(row).labels)
 
     def _placed(self, asked: Asked, holding: Holding, strategy: Strategy, now_s: float) -> Verdict:
         template = asked.template

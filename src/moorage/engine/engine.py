@@ -130,7 +130,8 @@ class Engine:
         commands: list[Command] = []
         for event in events:
             self.handlers[type(event)](event, now, commands)
-        if budget > 0:
+        looks = budget > 0
+        if looks:
             self._take_stock(now, commands)
         self._tell_waiting(now, commands)
         self._board.ring(now)
@@ -143,7 +144,7 @@ class Engine:
                 self.planning.settle(now, commands)
             if self._board.changes:
                 self._tell_waiting(now, commands)
-        return commands, self._next_wakeup(now)
+        return commands, now if not looks and self.gangs.busy else self._next_wakeup(now)
 
     def _take_stock(self, now: float, commands: list[Command]) -> None:
         """What the events mean for gangs and for the plan."""

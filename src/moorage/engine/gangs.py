@@ -186,9 +186,10 @@ class Gangs:
         terms = terms_of(self._state, gang.key, [entry.pod for entry in gang.members.values()])
         if terms is None:
             return self._wait(gang, f"waiting for PodGroup {gang.key.object_key}", now)
-        if terms.min_count is None and now < (settled_s := gang.arrived_s + self._args(gang).settle_seconds):
-            self._board.set_alarm(settled_s, gang)
-            return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
+        if terms.estimated and now < (settled_s := gang.arrived_s + self._args(gang).settle_seconds):
+            if terms.min_count is None or not lasting(self._state, gang.key):
+                self._board.set_alarm(settled_s, gang)
+                return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
         needed = self.needed(gang, terms)
         there, ready = len(gang.members), []
         if there >= needed:
@@ -209,9 +210,8 @@ class Gangs:
         return args
 
     def _ready(self, gang: QueuedGang) -> list[QueuedPod]:
-        """The waiting members that no PreEnqueue plugin holds back, the most important and oldest first."""
-        found = [entry for entry in gang.members.values() if self._may_enter(entry.pod)]
-        return sorted(found, key=lambda entry: (-entry.pod.template.priority, entry.pod.created_s, entry.pod.key))
+        """The waiting members that no PreEnqueue plugin holds back."""
+        return [entry for entry in gang.members.values() if self._may_enter(entry.pod)]
 
     def _may_enter(self, pod: Pod) -> bool:
         runner = self._board.runner_of(pod)
@@ -241,13 +241,12 @@ class Gangs:
             self._queue.hold(gang, found)
             return 1
         terms, ready, needed = found
+        ready.sort(key=_by_importance)
         # 2. Where: together, in one domain if the group asks for that.
         domains = domains_of(self._state, gang.key, terms)
         trial = Trial(failure=self._lacks(terms))
-        for domain in domains if trial.failure is None else ():
-            trial = self._try(ready, needed, domain, now)
-            if len(trial.flights) >= needed:
-                break
+        if trial.failure is None:
+            trial = self._try_domains(ready, needed, domains, now)
         # 3. Not enough: say why, perhaps make room, wait for help.
         if len(trial.flights) < needed:
             self._fail(gang, ready, needed, trial, domains, now, commands)
@@ -256,8 +255,36 @@ class Gangs:
         self._depart(gang, trial, now, commands)
         return len(ready)
 
+    def _try_domains(
+        self, ready: Sequence[QueuedPod], needed: int, domains: Sequence[frozenset[str] | None], now: float
+    ) -> Trial:
+        """Try one domain after the other; if none will do, once more as if nothing was promised to the members.
+
+        What they were promised was proven to hold all of them then. Since then it may have become too little, and what
+        one of them is promised would be in the way of another.
+        """
+        trial = Trial()
+        for domain in domains:
+            trial = self._try(ready, needed, domain, now)
+            if len(trial.flights) >= needed:
+                return trial
+        promises = self._state.nominations
+        aside = [(entry.pod, node) for entry in ready if (node := promises.node_of(entry.pod.uid)) is not None]
+        for pod, _ in aside:
+            promises.clear(pod.uid)
+        for domain in domains if aside else ():
+            trial = self._try(ready, needed, domain, now)
+            if len(trial.flights) >= needed:
+                self._board.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod, _ in aside)
+                return trial
+        for pod, node in aside:
+            promises.set(pod, node)
+        return trial
+
     def _lacks(self, terms: GangTerms) -> Failure | None:
         """What the cluster as a whole lacks of the group's minResources."""
+        if not terms.min_resources:
+            return None
         resources, rows = self._state.resources, self._state.rows()
         short = []
         for name, wanted in terms.min_resources.items():
@@ -447,6 +474,11 @@ def size_of(thing: object) -> tuple[int | str | None, ...] | None:
     if isinstance(thing, PodGroup):
         return thing.min_count, thing.priority, thing.priority_class
     return None
+
+
+def _by_importance(entry: QueuedPod) -> tuple[int, float, str]:
+    """The most important and oldest member first; the name is enough, as a gang has one namespace."""
+    return -entry.pod.template.priority, entry.pod.created_s, entry.pod.name
 
 
 def one_of_each(entries: Iterable[QueuedPod]) -> Iterable[QueuedPod]:

@@ -23,6 +23,7 @@ from typing import Any, cast
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.framework.changes import Change, What
+from moorage.framework.gangs import GANG_SCHEDULING
 
 FLUSH_AFTER_S = 300.0
 FLUSH_EVERY_S = 30.0
@@ -346,15 +347,16 @@ class SchedulingQueue:
     # --- gangs ---
 
     def _join(self, entry: QueuedPod, now: float, why: str = "") -> QueuedGang:
-        """A member came: the gang may be complete now. Whoever counts it himself does not say why."""
+        """A member came. Whoever counts it himself does not say why.
+
+        The gang may be complete now: whoever has added all members that he knows of wakes it, so that its gate is
+        asked once and not for each of them.
+        """
         gang = self.gang(cast("GangKey", entry.unit))
         if gang is None:
             gang = QueuedGang(entry.pod, now, now, unit=entry.unit)
             self._gangs[gang.uid] = self._by_unit[gang.key] = gang
-            gang.members[entry.pod.uid] = entry
-            gang.arrived_s = now
-            self._enter(gang, now, why)
-            return gang
+            self._hold(gang, GANG_SCHEDULING)
         gang.members[entry.pod.uid] = entry
         gang.arrived_s = now
         entry.place = gang.place
@@ -362,10 +364,10 @@ class SchedulingQueue:
             entry.ready_s = now if entry.ready_s is None else entry.ready_s
             self._push_active(gang)
             _count(self.arrivals.active, entry, why)
-        elif gang.place in (Place.UNSCHEDULABLE, Place.GATED):
+        elif gang.place is Place.UNSCHEDULABLE:
             self._wake(gang, now, why)
-            if gang.place is Place.GATED:
-                _count(self.arrivals.unschedulable, entry, why)
+        elif gang.place is Place.GATED:
+            _count(self.arrivals.unschedulable, entry, why)
         return gang
 
     def rejoin(self, entry: QueuedPod, now: float) -> QueuedGang:

@@ -85,13 +85,13 @@ class Recovery:
         """What can be told from what is observed alone."""
         if terms.min_count is not None and len(there) >= terms.min_count:
             return not any(self._is_flying(record) for record in there)
-        if terms.group is not None and terms.group.scheduled:
-            return True
         gang = self._board.queue.gang(key)
         waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
         records = records_of([*waiting, *(record.pod for record in there)])
-        if records:
+        if records:  # before the group's condition, which may tell of members that are gone
             return any(record.done for record in records)
+        if terms.group is not None and terms.group.scheduled:
+            return True
         if any(self._is_flying(record) for record in there):
             return False
         since = [record.pod.scheduled_s for record in there if record.pod.scheduled_s is not None]
@@ -118,11 +118,13 @@ class Recovery:
         gang = self._board.queue.gang(key)
         if gang is not None and gang.place is Place.GATED:
             self._board.queue.wake(gang, now)
+        if self._under_way(key):
+            return
         there = lasting(self._state, key)
         if not there:
             self._forget(key, gang)
             return
-        if self._under_way(key) or not all(self._is_ours(record) for record in there):
+        if not all(self._is_ours(record) for record in there):
             return
         waiting = () if gang is None else (entry.pod for entry in gang.members.values())
         terms = terms_of(self._state, key, waiting)

@@ -27,12 +27,14 @@ Group = Hashable
 
 
 class Look(NamedTuple):
-    """What says which rule a pod has."""
+    """What is written on a pod about its rule."""
 
     stamp: str
     node_selector: FrozenDict[str, str] = EMPTY
-    node: str = ""
-    """Where it stands; empty for a pod with a stamp, for which it does not matter."""
+
+
+Crowd = Counter[str]
+"""How many pods of one look stand on which node; the empty text stands for those without one."""
 
 
 class Entry(NamedTuple):
@@ -53,10 +55,16 @@ def group_of(template: PodTemplate) -> Group:
     return template.namespace, template.labels
 
 
-def look_of(template: PodTemplate, node: str | None = None) -> Look:
+def look_of(template: PodTemplate) -> Look:
     """How a pod looks."""
     stamp = template.annotations.get(RULE_STAMP) or template.labels.get(RULE_STAMP) or ""
-    return Look(stamp, template.node_selector, "" if stamp else node or "")
+    return Look(stamp, template.node_selector)
+
+
+class _Standing(NamedTuple):
+    group: Group
+    look: Look
+    node: str
 
 
 class Roster:
@@ -65,8 +73,8 @@ class Roster:
     def __init__(self, *, ledger_s: float = 10.0, me: str = "") -> None:
         self.me = me
         self._ledger_s = ledger_s
-        self._pods: dict[str, tuple[Group, Look]] = {}
-        self._seen: dict[Group, Counter[Look]] = {}
+        self._pods: dict[str, _Standing] = {}
+        self._seen: dict[Group, dict[Look, Crowd]] = {}
         self._ledger: dict[Group, list[Entry]] = {}
 
     @property
@@ -88,21 +96,22 @@ class Roster:
                 self._arrived(pod.template)
             self.gone(pod.uid)
             return False
-        look = look_of(pod.template, pod.node)
-        if known is not None:
-            if known[1] != look:
-                self._leave(*known)
-                self._stand(pod.uid, known[0], look)
+        group = known.group if known is not None else group_of(pod.template)
+        standing = _Standing(group, look_of(pod.template), pod.node or "")
+        if known == standing:
             return False
-        self._arrived(pod.template)
-        self._stand(pod.uid, group_of(pod.template), look)
-        return True
+        if known is not None:
+            self._leave(known)
+        else:
+            self._arrived(pod.template)
+        self._stand(pod.uid, standing)
+        return known is None
 
     def gone(self, uid: str) -> None:
         """A pod does not count any more."""
         known = self._pods.pop(uid, None)
         if known is not None:
-            self._leave(*known)
+            self._leave(known)
 
     def admit(self, template: PodTemplate, look: Look, now_s: float) -> None:
         """Write into the ledger that such a pod was admitted."""
@@ -118,11 +127,11 @@ class Roster:
             self._write(group, entries)
         return entries
 
-    def looks(self, group: Group, now_s: float) -> Iterator[tuple[Look, int]]:
-        """Every look that pods of the group have, and how many have it, the ledger's included."""
+    def crowds(self, group: Group, now_s: float) -> Iterator[tuple[Look, Crowd]]:
+        """Every look that pods of the group have, and who has it, the ledger's included. Do not change them."""
         yield from self._seen.get(group, {}).items()
-        for entry in self.unseen(group, now_s):
-            yield entry.look, 1
+        for look, number in Counter(entry.look for entry in self.unseen(group, now_s)).items():
+            yield look, Counter({"": number})
 
     def expire(self, now_s: float) -> None:
         """Forget what has expired, also of groups that nobody asks about."""
@@ -147,14 +156,18 @@ class Roster:
         else:
             del self._ledger[group]
 
-    def _stand(self, uid: str, group: Group, look: Look) -> None:
-        self._pods[uid] = group, look
-        self._seen.setdefault(group, Counter())[look] += 1
+    def _stand(self, uid: str, standing: _Standing) -> None:
+        self._pods[uid] = standing
+        looks = self._seen.setdefault(standing.group, {})
+        looks.setdefault(standing.look, Counter())[standing.node] += 1
 
-    def _leave(self, group: Group, look: Look) -> None:
-        counts = self._seen[group]
-        counts[look] -= 1
-        if not counts[look]:
-            del counts[look]
-            if not counts:
-                del self._seen[group]
+    def _leave(self, standing: _Standing) -> None:
+        looks = self._seen[standing.group]
+        crowd = looks[standing.look]
+        crowd[standing.node] -= 1
+        if not crowd[standing.node]:
+            del crowd[standing.node]
+        if not crowd:
+            del looks[standing.look]
+        if not looks:
+            del self._seen[standing.group]

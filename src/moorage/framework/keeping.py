@@ -64,8 +64,10 @@ class KeeperConfiguration(WayIn):
     return_after_s: float = 600.0
     """How long spot capacity must be back before pods return to it."""
     returns_at_once: int = 2
+    repairs_at_once: int = 2
+    """How many pods may be on their way at the same time because their workload does not stand as its rule says."""
     move_again_after_s: float = 600.0
-    """The loop guard: a pod that is younger than this is never moved, unless its node goes."""
+    """The loop guard: a pod that came by a move less than this ago is never moved, unless its node goes."""
     signals: tuple[NodeSignal, ...] = ()
     """Beside the built-in ones."""
     leader_election: LeaderElection | None = None

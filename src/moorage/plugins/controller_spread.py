@@ -65,6 +65,11 @@ class ControllerSpread(Plugin):
             return None
         return owner_key(template)
 
+    def hosts(self, template: PodTemplate, state: ClusterState) -> int:
+        """On how many nodes the pods of the controller must stand, 0 if it may stand anywhere; the keeper asks."""
+        rule = _rule_of(state, template)
+        return 0 if rule is None else rule.hosts
+
     def helps(self, template: PodTemplate, change: Change) -> bool:
         """A pod helps if it has the same owner, an object if it is the controller or may be the one above it."""
         owner = template.owner

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from moorage.core.problems import Problem
+from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_stamp
 from moorage.framework.registry import closest
 from moorage.sim.inputs import POD, TEMPLATE_PATHS
 from moorage.sim.specs import inside
+from moorage.sim.strategies import strategy_problems
 from moorage.wire.manifests import Manifest
 
 PREFIX = "moorage.dev/"
@@ -40,13 +42,15 @@ _NUMBER = _Rule(_is_integer, f"must be a whole number of at most {_LARGEST}, in 
 _NAME = _Rule(lambda text: bool(text.strip()), "must not be empty; name the group or remove it")
 _DURATION = _Rule(lambda text: bool(_SECONDS.fullmatch(text)), "must be a number of seconds such as 30 or 0.5")
 _NEVER = _Rule(lambda text: text == "never", "is without effect; write never, or remove it")
-_ANYTHING = _Rule(lambda _: True, "")
+_STAMP = _Rule(lambda text: parse_stamp(text) is not None, "must be the number of a rule, from 1 on")
+_STRATEGY = _Rule(lambda _: True, "")
+"""Looked at by the strategy's own parser, which says more than one thing."""
 
 _OF_OWNERS: Mapping[str, _Rule] = {
     f"{PREFIX}min-hosts": _COUNT,
     "controller-spread-scheduler/min-hosts": _COUNT,
     f"{PREFIX}on-demand-base": _AMOUNT,
-    f"{PREFIX}schedule-strategy": _ANYTHING,
+    **dict.fromkeys(STRATEGY_ANNOTATIONS, _STRATEGY),
 }
 _OF_PODS: Mapping[str, _Rule] = {
     f"{PREFIX}priority": _NUMBER,
@@ -57,7 +61,8 @@ _OF_PODS: Mapping[str, _Rule] = {
     f"{PREFIX}run-seconds": _DURATION,
     f"{PREFIX}on-demand-base": _AMOUNT,
     f"{PREFIX}spot": _NEVER,
-    f"{PREFIX}schedule-strategy": _ANYTHING,
+    RULE_STAMP: _STAMP,
+    **dict.fromkeys(STRATEGY_ANNOTATIONS, _STRATEGY),
 }
 _KNOWN = (*_OF_OWNERS, *_OF_PODS)
 
@@ -76,7 +81,9 @@ def _problems(manifest: Manifest, path: str, rules: Mapping[str, _Rule]) -> Iter
     for key, value in annotations.items():
         rule = rules.get(key)
         where = f"{path}.annotations[{key}]"
-        if rule is not None and isinstance(value, str) and not rule.accepts(value):
+        if rule is _STRATEGY and isinstance(value, str):
+            yield from strategy_problems(manifest, where, value)
+        elif rule is not None and isinstance(value, str) and not rule.accepts(value):
             yield manifest.problem(where, value, rule.wanted)
         elif key.startswith(PREFIX) and key not in _KNOWN:
             meant = closest(key, [known for known in rules if known.startswith(PREFIX)])

@@ -8,6 +8,7 @@ from moorage.core.problems import Problem
 from moorage.framework.registry import Registry
 from moorage.sim.annotations import annotation_problems
 from moorage.sim.inputs import ObjectCheck
+from moorage.sim.strategies import policy_problems
 from moorage.wire.configuration import MOORAGE_GROUP, is_configuration, read_configuration_documents
 from moorage.wire.manifests import Manifest, parse_manifests
 from moorage.wire.place import Document
@@ -40,6 +41,7 @@ def check_file(file: str, data: bytes, registry: Registry) -> Findings:
         else:
             found.problems += check.problems(manifest)
             found.problems += annotation_problems(manifest)
+            found.problems += policy_problems(manifest)
         found.checked += 1
     if configuration:
         reading = read_configuration_documents(configuration, file, registry)

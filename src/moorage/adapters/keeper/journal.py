@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from moorage.core.commands import DeletePod, EvictPod, KeeperCommand, PatchNode, PatchObject, PatchPodStatus, PodRef
+from moorage.core.commands import (
+    ClearNode,
+    DeletePod,
+    EvictPod,
+    KeeperCommand,
+    PatchNode,
+    PatchObject,
+    PatchPodStatus,
+    PodRef,
+)
 from moorage.engine.keeping import marks
+from moorage.engine.keeping.deletion_costs import COST
 
 
 def sentence(command: KeeperCommand) -> str:
@@ -19,8 +29,22 @@ def sentence(command: KeeperCommand) -> str:
         case PatchPodStatus():
             return f"promise node {command.nominated_node} to pod {_name(command.pod)}"
         case PatchObject():
-            return f"remember that pod {_name(command.pod)} fell back from spot capacity"
+            return _about_object(command)
+        case ClearNode():
+            names = ", ".join(map(_name, command.pods))
+            return f"delete what node {command.node} left if a read says that it is gone: {names}"
     return ""
+
+
+def _about_object(command: PatchObject) -> str:
+    name = _name(command.pod)
+    if command.kind != "Pod":
+        return f"write the status of {command.kind} {name}"
+    annotations = command.patch.get("metadata", {}).get("annotations", {})
+    if COST not in annotations:
+        return f"remember that pod {name} fell back from spot capacity"
+    cost = annotations[COST]
+    return f"give pod {name} no deletion cost" if cost is None else f"give pod {name} the deletion cost {cost}"
 
 
 def _about_node(command: PatchNode) -> str:

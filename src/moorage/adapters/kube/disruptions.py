@@ -1,7 +1,8 @@
-"""Carries out what only the keeper orders: evictions through the eviction API, and writes on nodes.
+"""Carries out what only the keeper orders: evictions through the eviction API, writes on nodes, and what nodes left.
 
 Invariants:
-- Every command is answered by one event, whatever happens.
+- Every eviction and every write is answered by one event, whatever happens.
+- Pods are deleted without grace only after the API server has said that their node does not exist.
 - Evictions name the pod's uid, and writes the node's, so that nothing of the same name is ever touched.
 - A budget's refusal is an answer like any other: whoever ordered the eviction knows until when it makes sense to ask
   again, so nothing is tried twice here.
@@ -13,16 +14,22 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
+import structlog
 
 from moorage.adapters.kube.client import MERGE_PATCH, KubeClient
 from moorage.adapters.kube.errors import Conflict, KubeError, NotFound, TooManyRequests
 from moorage.adapters.kube.resources import NODES, PODS
-from moorage.core.commands import EvictPod, PatchNode
+from moorage.core.commands import ClearNode, EvictPod, PatchNode, PodRef
 from moorage.core.events import EvictDone, EvictOutcome, NodePatched
 
 EVICTION_TIMEOUT_S = 10.0
+
+Disruption: TypeAlias = EvictPod | PatchNode | ClearNode
+
+log = structlog.get_logger()
 
 
 class Disruptions:
@@ -35,9 +42,9 @@ class Disruptions:
         self._report = report
         self._in_flight = in_flight
         self._order = itertools.count()
-        self._queue: asyncio.PriorityQueue[tuple[int, int, EvictPod | PatchNode]] = asyncio.PriorityQueue()
+        self._queue: asyncio.PriorityQueue[tuple[int, int, Disruption]] = asyncio.PriorityQueue()
 
-    def submit(self, command: EvictPod | PatchNode) -> None:
+    def submit(self, command: Disruption) -> None:
         """Queue a command; never blocks."""
         self._queue.put_nowait((isinstance(command, EvictPod), next(self._order), command))
 
@@ -61,8 +68,10 @@ class Disruptions:
             try:
                 if isinstance(command, EvictPod):
                     self._report(await self.evict(command))
-                else:
+                elif isinstance(command, PatchNode):
                     self._report(await self.patch(command))
+                else:
+                    await self.clear(command)
             finally:
                 self._queue.task_done()
 
@@ -99,3 +108,25 @@ class Disruptions:
         except KubeError as error:
             return NodePatched(command.node, ok=False, message=str(error))
         return NodePatched(command.node, ok=True)
+
+    async def clear(self, command: ClearNode) -> int:
+        """Delete what a node that is gone has left, now; how many pods that were."""
+        try:
+            await self._client.get(NODES, command.node)
+        except NotFound:
+            return sum(await asyncio.gather(*map(self._remove, command.pods)))
+        except KubeError as error:
+            log.warning("cannot tell whether a node is gone", node=command.node, why=str(error))
+        else:
+            log.info("a node is there, its pods stay", node=command.node)
+        return 0
+
+    async def _remove(self, pod: PodRef) -> bool:
+        try:
+            await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid, grace_period_s=0)
+        except (NotFound, Conflict):
+            return False
+        except KubeError as error:
+            log.warning("pod not deleted", pod=f"{pod.namespace}/{pod.name}", why=str(error))
+            return False
+        return True

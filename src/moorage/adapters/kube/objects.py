@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from moorage.adapters.kube.client import STRATEGIC_PATCH, KubeClient
+from moorage.adapters.kube.client import MERGE_PATCH, STRATEGIC_PATCH, KubeClient
 from moorage.adapters.kube.errors import BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
 from moorage.adapters.kube.intake import resource_of
 from moorage.core.commands import PatchObject
@@ -17,6 +17,8 @@ from moorage.core.events import PatchDone
 from moorage.wire.kinds import BY_ID
 
 ATTEMPTS = 4
+_CUSTOM = frozenset({"PlacementPolicy", "PodGroup.scheduling.x-k8s.io"})
+"""Kinds of custom resources, for which the API server knows no strategic merge patch."""
 
 
 async def patch_object(client: KubeClient, command: PatchObject, pause: Callable[[int], Awaitable[None]]) -> PatchDone:
@@ -30,7 +32,7 @@ async def patch_object(client: KubeClient, command: PatchObject, pause: Callable
                 command.name,
                 body,
                 command.namespace or None,
-                content_type=STRATEGIC_PATCH,
+                content_type=MERGE_PATCH if command.kind in _CUSTOM else STRATEGIC_PATCH,
                 subresource=command.subresource or None,
             )
         except (NotFound, Conflict, Forbidden, BadRequest, Invalid) as error:

@@ -1,8 +1,8 @@
 """The scheduler's metrics, fed by looking at what goes into the engine and what comes out of it.
 
-The engine is pure and knows nothing of metrics: the loop tells `SchedulerMetrics` of every call of `handle`, and sizes
-are read when somebody asks for them. An attempt counts when its outcome is known, a successful one when the pod is
-bound.
+The engine is pure and knows nothing of metrics: the loop tells `SchedulerMetrics` of every call of `handle`, and what
+the engine counts for itself is read when somebody asks for it (`sizes`). An attempt counts when its outcome is known, a
+successful one when the pod is bound. What takes a clock inside of calls is measured in some of them (`sampling`).
 
 What several attempts in one call cost each is not known, so they share its time evenly.
 """
@@ -13,28 +13,32 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from moorage.adapters.metrics.tally import Tally, exponential_bounds
-from moorage.core.commands import Bind, Command, RecordEvent
-from moorage.core.events import BindDone, Event, PodGone, PodSeen
+from moorage.adapters.metrics.sampling import Sampling
+from moorage.adapters.metrics.sizes import size_families
+from moorage.adapters.metrics.tally import Tallies, exponential_bounds
+from moorage.core.commands import Bind, Command, DeletePod, RecordEvent
+from moorage.core.events import BindDone, Event
 from moorage.engine.engine import Engine
-from moorage.engine.queue import Place
+from moorage.engine.queue import Place, QueuedPod
+from moorage.engine.recovery import RELEASED
+from moorage.framework.status import Code
 
 ATTEMPT_BOUNDS_S = exponential_bounds(0.001, 2, 15)
 SLI_BOUNDS_S = exponential_bounds(0.01, 2, 20)
 ATTEMPTS_BOUNDS = exponential_bounds(1, 2, 5)
+VICTIMS_BOUNDS = exponential_bounds(1, 2, 7)
 MANY_ATTEMPTS = 15
 """From so many attempts on, the label `attempts` does not tell them apart."""
-QUEUES = ("active", "backoff", "unschedulable", "gated", "incomplete", "pending")
 
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
-_ADDED, _FAILED = "UnscheduledPodAdd", "ScheduleAttemptFailure"
-"""kube-scheduler's names for why a pod enters a queue."""
 _SCHEDULED_EVENT, _FAILED_EVENT = "Scheduled", "FailedScheduling"
 """Reasons of the Kubernetes events with which the engine tells how an attempt ended."""
+_SUCCESS, _ERROR = Code.SUCCESS.value, Code.ERROR.value
+_ATTEMPT_LABELS = tuple(f"{MANY_ATTEMPTS}+" if n >= MANY_ATTEMPTS else str(n) for n in range(MANY_ATTEMPTS + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +52,9 @@ class Turn:
     ended_s: float
 
 
-_Binding = tuple[float, int, float]
-"""Of a pod on its way: when its decision began (monotonic), attempts, since when it could be tried (engine's time).
-
-A plain tuple, because one is made for every decision.
-"""
+_Binding = tuple[float, float, int, float]
+"""Of a pod on its way: when its decision began and ended (monotonic), attempts, since when it could be tried (engine's
+time). A plain tuple, because one is made for every decision."""
 
 
 class SchedulerMetrics(Collector):
@@ -60,34 +62,59 @@ class SchedulerMetrics(Collector):
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self.sampling = Sampling(engine)
+        self._binders = {
+            profile: runner.bind_plugins[0].name for profile, runner in engine.runners.items() if runner.bind_plugins
+        }
         self._bindings: dict[str, _Binding] = {}
-        self._attempt_s: dict[tuple[str, str], Tally] = {}
-        """By result and profile; how many there are is also the number of attempts."""
-        self._deciding_s = Tally(ATTEMPT_BOUNDS_S)
-        self._attempts = Tally(ATTEMPTS_BOUNDS)
-        self._sli_s: dict[int, Tally] = {}
-        self._incoming: Counter[tuple[str, str]] = Counter()
-        self._gated: dict[str, float | None] = {}
-        """Pods that came with gates -> when they were first tried, None while they have not been."""
+        self._attempt_s = Tallies(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "How long an attempt took, from the decision to the bound pod.",
+            ("result", "profile"),
+            ATTEMPT_BOUNDS_S,
+        )
+        self._deciding_s = Tallies(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "How long the decision alone took.",
+            (),
+            ATTEMPT_BOUNDS_S,
+        )
+        self._attempts = Tallies(
+            "scheduler_pod_scheduling_attempts", "Attempts until a pod was bound.", (), ATTEMPTS_BOUNDS
+        )
+        self._sli_s = Tallies(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "From the moment a pod could be tried until it was bound, over all attempts.",
+            ("attempts",),
+            SLI_BOUNDS_S,
+        )
+        self._victims = Tallies(
+            "scheduler_preemption_victims", "Pods that were evicted for one other.", (), VICTIMS_BOUNDS
+        )
+        self._permit_s = Tallies(
+            "scheduler_permit_wait_duration_seconds", "How long pods waited in Permit.", ("result",), ATTEMPT_BOUNDS_S
+        )
+        self._gangs_released = 0
 
     # --- feeding ---
 
     def observe(self, turn: Turn) -> None:
         """Take note of one call of the engine, before its commands are carried out."""
-        if turn.events:
-            self._count_newcomers(turn)
         if turn.commands:
             self._count_outcomes(turn)
         for event in turn.events:
             if type(event) is BindDone:
                 # Pods that vanished or were bound by somebody else on the way: their attempt has no outcome.
                 self._bindings.pop(event.uid, None)
-            elif type(event) is PodGone:
-                self._gated.pop(event.uid, None)
+        waited = self._engine.flights.waited
+        while waited:
+            result, since_s = waited.popleft()
+            self._permit_s.observe((result.value,), turn.now_s - since_s)
 
     def _count_outcomes(self, turn: Turn) -> None:
         binds: list[str] = []
         failures: list[RecordEvent] = []
+        evictions: list[DeletePod] = []
         for command in turn.commands:
             if type(command) is Bind:
                 binds.append(command.pod.uid)
@@ -96,143 +123,91 @@ class SchedulerMetrics(Collector):
                     self._scheduled(command, turn)
                 elif command.reason == _FAILED_EVENT:
                     failures.append(command)
+            elif type(command) is DeletePod:
+                evictions.append(command)
         if binds or failures:
             self._decided(binds, failures, turn)
+        if evictions:
+            self._evicted(evictions)
 
-    def _count_newcomers(self, turn: Turn) -> None:
-        find, new = self._engine.queue.get, set[str]()
-        for event in turn.events:
-            if type(event) is PodSeen and event.pod.node is None:
-                uid = event.pod.uid
-                entry = find(uid)
-                if entry is not None and entry.first_s == turn.now_s and uid not in new:
-                    new.add(uid)
-                    # kube-scheduler, too, counts gated newcomers among the unschedulable here.
-                    gated = entry.place is Place.GATED
-                    self._incoming[("unschedulable", _ADDED) if gated else ("active", _ADDED)] += 1
-                    if gated:
-                        self._gated[uid] = None
+    def _evicted(self, evictions: Iterable[DeletePod]) -> None:
+        """Victims by whom they are for; a gang is released in one turn, and says the same of all its members."""
+        victims = Counter(eviction.preemptor for eviction in evictions if eviction.preemptor is not None)
+        for number in victims.values():
+            self._victims.observe((), number)
+        self._gangs_released += len({eviction.message for eviction in evictions if eviction.reason == RELEASED})
 
     def _decided(self, binds: Sequence[str], failures: Iterable[RecordEvent], turn: Turn) -> None:
         """Decisions of this turn, and binds of earlier ones that failed."""
-        late = [failure for failure in failures if failure.pod.uid in self._bindings]
-        misfits = [failure for failure in failures if failure.pod.uid not in self._bindings]
-        for failure in late:
-            began_s, _, _ = self._bindings.pop(failure.pod.uid)
-            self._failed(failure, turn.began_s - began_s)
+        misfits: list[RecordEvent] = []
+        for failure in failures:
+            binding = self._bindings.pop(failure.pod.uid, None)
+            if binding is not None:
+                began_s, ordered_s, _, _ = binding
+                self._failed(failure, turn.began_s - began_s)
+                self._answered(failure.reporter, turn.began_s - ordered_s, _ERROR)
+            elif self._was_tried(failure.pod.uid):
+                misfits.append(failure)
         decisions = len(binds) + len(misfits)
         if not decisions:
             return
         each_s = (turn.ended_s - turn.began_s) / decisions
-        self._deciding_s.observe(each_s, decisions)
+        self._deciding_s.observe((), each_s, decisions)
         for failure in misfits:
             self._failed(failure, each_s)
-            self._tried(failure.pod.uid, turn.now_s)
         began_s, find = turn.ended_s - each_s, self._engine.queue.get
         for uid in binds:
             entry = find(uid)
             if entry is not None:
-                queued_s = entry.first_s if not self._gated else self._tried(uid, turn.now_s) or entry.first_s
-                self._bindings[uid] = (began_s, entry.attempts, queued_s)
+                queued_s = entry.first_s if entry.ready_s is None else entry.ready_s
+                self._bindings[uid] = (began_s, turn.ended_s, entry.attempts, queued_s)
 
-    def _tried(self, uid: str, now_s: float) -> float | None:
-        """When a pod that came with gates was first tried; None for others, whose time runs from their arrival."""
-        if uid not in self._gated:
-            return None
-        first_s = self._gated[uid]
-        if first_s is None:
-            first_s = self._gated[uid] = now_s
-        return first_s
+    def _was_tried(self, uid: str) -> bool:
+        """Whether a pod's failure tells of an attempt, and not merely of what keeps it from being tried."""
+        entry = self._engine.queue.get(uid)
+        return entry is None or (entry.attempts > 0 and entry.place is not Place.GATED)
 
     def _scheduled(self, command: RecordEvent, turn: Turn) -> None:
         binding = self._bindings.pop(command.pod.uid, None)
         if binding is None:
             return
-        self._gated.pop(command.pod.uid, None)
-        began_s, attempts, queued_s = binding
-        self._attempt(SCHEDULED, command.reporter, turn.began_s - began_s)
-        self._attempts.observe(attempts)
-        label = min(attempts, MANY_ATTEMPTS)
-        tally = self._sli_s.get(label)
-        if tally is None:
-            tally = self._sli_s[label] = Tally(SLI_BOUNDS_S)
-        tally.observe(turn.now_s - queued_s)
+        began_s, ordered_s, attempts, queued_s = binding
+        self._attempt_s.observe((SCHEDULED, command.reporter), turn.began_s - began_s)
+        self._answered(command.reporter, turn.began_s - ordered_s, _SUCCESS)
+        self._attempts.observe((), attempts)
+        self._sli_s.observe((_ATTEMPT_LABELS[min(attempts, MANY_ATTEMPTS)],), turn.now_s - queued_s)
+
+    def _answered(self, profile: str, took_s: float, status: str) -> None:
+        self.sampling.bound(profile, self._binders.get(profile, ""), took_s, status)
 
     def _failed(self, command: RecordEvent, took_s: float) -> None:
         entry = self._engine.queue.get(command.pod.uid)
-        error = entry is not None and entry.failed_by_error
-        self._attempt(ERROR if error else UNSCHEDULABLE, command.reporter, took_s)
-        backs_off = error or (entry is not None and not entry.rejected_by)
-        self._incoming["backoff" if backs_off else "unschedulable", _FAILED] += 1
+        error = entry is not None and self._whole(entry).failed_by_error
+        self._attempt_s.observe((ERROR if error else UNSCHEDULABLE, command.reporter), took_s)
 
-    def _attempt(self, result: str, profile: str, took_s: float) -> None:
-        tally = self._attempt_s.get((result, profile))
-        if tally is None:
-            tally = self._attempt_s[result, profile] = Tally(ATTEMPT_BOUNDS_S)
-        tally.observe(took_s)
+    def _whole(self, entry: QueuedPod) -> QueuedPod:
+        """The gang of a member that waits with it, which knows how the attempt ended."""
+        gang = None if entry.unit is None else self._engine.queue.gang(entry.unit)
+        return gang or entry
 
     # --- reading ---
 
     def collect(self) -> Iterable[Metric]:
         """Everything as it is now; called for every scrape."""
-        yield from self._attempt_families()
-        yield from self._pod_families()
-        yield from self._size_families()
-
-    def _attempt_families(self) -> Iterable[Metric]:
-        labels = ("result", "profile")
         attempts = CounterMetricFamily(
-            "scheduler_schedule_attempts", "Attempts to place a pod, by outcome.", labels=labels
+            "scheduler_schedule_attempts", "Attempts to place a pod, by outcome.", labels=("result", "profile")
         )
-        durations = HistogramMetricFamily(
-            "scheduler_scheduling_attempt_duration_seconds",
-            "How long an attempt took, from the decision to the bound pod.",
-            labels=labels,
-        )
-        for values, tally in self._attempt_s.items():
+        for values, tally in self._attempt_s.by_values.items():
             attempts.add_metric(values, tally.count)
-            durations.add_metric(values, tally.buckets(), tally.sum)
         yield attempts
-        yield durations
-        deciding = HistogramMetricFamily(
-            "scheduler_scheduling_algorithm_duration_seconds", "How long the decision alone took."
+        for tallies in (
+            self._attempt_s, self._deciding_s, self._attempts, self._sli_s, self._victims, self._permit_s,
+        ):  # fmt: skip
+            yield tallies.family()
+        yield from self.sampling.families()
+        yield from size_families(self._engine)
+        yield CounterMetricFamily(
+            "moorage_gangs_released",
+            "Gangs of which members were deleted because a start that broke off could not be completed.",
+            value=self._gangs_released,
         )
-        deciding.add_metric((), self._deciding_s.buckets(), self._deciding_s.sum)
-        yield deciding
-
-    def _pod_families(self) -> Iterable[Metric]:
-        attempts = HistogramMetricFamily("scheduler_pod_scheduling_attempts", "Attempts until a pod was bound.")
-        attempts.add_metric((), self._attempts.buckets(), self._attempts.sum)
-        yield attempts
-        sli = HistogramMetricFamily(
-            "scheduler_pod_scheduling_sli_duration_seconds",
-            "From the moment a pod could be tried until it was bound, over all attempts.",
-            labels=("attempts",),
-        )
-        for number, tally in sorted(self._sli_s.items()):
-            label = f"{MANY_ATTEMPTS}+" if number >= MANY_ATTEMPTS else str(number)
-            sli.add_metric((label,), tally.buckets(), tally.sum)
-        yield sli
-        incoming = CounterMetricFamily(
-            "scheduler_queue_incoming_pods",
-            "Pods that entered a queue, by queue and reason.",
-            labels=("queue", "event"),
-        )
-        for values, number in self._incoming.items():
-            incoming.add_metric(values, number)
-        yield incoming
-
-    def _size_families(self) -> Iterable[Metric]:
-        pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that wait, by queue.", labels=("queue",))
-        places = Counter(entry.place.value for entry in self._engine.queue.entries())
-        for queue in QUEUES:
-            pending.add_metric((queue,), places[queue])
-        yield pending
-        cache = GaugeMetricFamily(
-            "scheduler_cache_size", "Objects in the scheduler's cache, by type.", labels=("type",)
-        )
-        state = self._engine.state
-        sizes = {"assumed_pods": len(self._engine.flights), "pods": state.pod_count, "nodes": state.node_count}
-        for name, number in sizes.items():
-            cache.add_metric((name,), number)
-        yield cache

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
 
+from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
 
@@ -38,6 +39,36 @@ class Tally:
         """Upper bound and number of observations up to it, ending with `+Inf`."""
         labels = [*(_text(bound) for bound in self._bounds), "+Inf"]
         return list(zip(labels, map(float, accumulate(self._counts)), strict=True))
+
+
+class Tallies:
+    """One histogram per combination of label values."""
+
+    __slots__ = ("_bounds", "_help", "_labels", "_name", "by_values")
+
+    def __init__(self, name: str, text: str, labels: tuple[str, ...], bounds: Sequence[float]) -> None:
+        self._name = name
+        self._help = text
+        self._labels = labels
+        self._bounds = bounds
+        self.by_values: dict[tuple[str, ...], Tally] = {}
+        """By label values, in the order of the labels."""
+        if not labels:
+            self.by_values[()] = Tally(bounds)
+
+    def observe(self, values: tuple[str, ...], value: float, times: int = 1) -> None:
+        """Count one observation, or several equal ones."""
+        tally = self.by_values.get(values)
+        if tally is None:
+            tally = self.by_values[values] = Tally(self._bounds)
+        tally.observe(value, times)
+
+    def family(self) -> HistogramMetricFamily:
+        """What Prometheus is told."""
+        family = HistogramMetricFamily(self._name, self._help, labels=self._labels)
+        for values, tally in self.by_values.items():
+            family.add_metric(values, tally.buckets(), tally.sum)
+        return family
 
 
 def _text(bound: float) -> str:

@@ -1,6 +1,10 @@
-"""The server's certificate: the operator's own, or one that it signs itself.
+"""The server's certificate: the operator's own, or one that it signs itself; and whose client certificates count.
 
 A self-signed one lives in memory only. Nothing is written to disk, so a read-only root file system is fine.
+
+Files are read again when their content changes (`Freshness`); connections that exist keep what they began with. A pair
+that does not go together, as in the middle of a rotation, is left alone until it does. Authorities are only ever
+added: one that clients are no longer to come with is trusted until the process starts anew.
 """
 
 from __future__ import annotations
@@ -50,6 +54,63 @@ def file_context(
             f"key ({reason}); give a pair of PEM files that belong together"
         ) from None
     return context
+
+
+class Freshness:
+    """Keeps a context up to date with files; whoever owns it calls `look` from time to time."""
+
+    def __init__(
+        self, context: ssl.SSLContext, cert_file: str | None, key_file: str | None, ca_file: str | None
+    ) -> None:
+        self._context = context
+        self._pair = (cert_file, key_file) if cert_file and key_file else None
+        self._ca_file = ca_file
+        self._seen = self._contents()
+        self._authorities = ""
+        if ca_file:
+            self.trust(_text_of(ca_file), f"--client-ca-file {ca_file}")
+
+    def look(self) -> bool:
+        """Take over what has changed; whether something has. `CertificateError` if it cannot be used."""
+        found = self._contents()
+        if found == self._seen:
+            return False
+        self._seen = found
+        if self._pair is not None:
+            file_context(*self._pair)  # finds faults before the context that is in use could be harmed
+            self._context.load_cert_chain(*self._pair, password="")
+        if self._ca_file:
+            self.trust(_text_of(self._ca_file), f"--client-ca-file {self._ca_file}")
+        return True
+
+    def trust(self, authorities: str, source: str) -> None:
+        """Accept client certificates of these authorities (PEM) from now on; nobody has to have one."""
+        if not authorities.strip() or authorities == self._authorities:
+            return
+        try:
+            self._context.load_verify_locations(cadata=authorities)
+        except (ssl.SSLError, ValueError):
+            raise CertificateError(f"{source}: not certificates; give a bundle of PEM certificates") from None
+        self._authorities = authorities
+        self._context.verify_mode = ssl.CERT_OPTIONAL
+
+    def _contents(self) -> list[bytes | None]:
+        return [_bytes_of(file) for file in (*(self._pair or ()), self._ca_file) if file]
+
+
+def _bytes_of(file: str) -> bytes | None:
+    try:
+        return Path(file).read_bytes()
+    except OSError:
+        return None
+
+
+def _text_of(ca_file: str) -> str:
+    try:
+        return Path(ca_file).read_text("ascii", errors="replace")
+    except OSError as error:
+        text = f"--client-ca-file {ca_file}: cannot be read ({error.strerror}); name a PEM file"
+        raise CertificateError(text) from None
 
 
 def self_signed_context(bind_address: str) -> ssl.SSLContext:

@@ -1,30 +1,33 @@
-"""The HTTPS server of a component: health, readiness, metrics, configuration.
+"""The HTTPS server of a component: where it listens, and with which certificate.
 
-It shares the event loop with what it reports on, on purpose: a loop that hangs does not answer `/livez`.
-
-`/metrics` and `/configz` say more than a stranger should know, and nobody is asked for credentials here. So they are
-open only where just this machine can reach them, on a loopback address; the health endpoints are always open.
+It shares the event loop with what it reports on, on purpose: a loop that hangs does not answer `/livez`. What is served
+is in `endpoints`, who may read it in `access`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+import structlog
 from aiohttp import web
 
-from moorage.adapters.serving.certificate import CertificateError, file_context, self_signed_context
+from moorage.adapters.serving.access import ALWAYS_ALLOWED, Gate
+from moorage.adapters.serving.certificate import CertificateError, Freshness, file_context, self_signed_context
+from moorage.adapters.serving.endpoints import Sources, application
 
 DEFAULT_PORT = 10259
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - probes come from the kubelet, and kube-scheduler listens there too
 STOP_S = 1.0
 """How long requests may take to finish when the server stops."""
+AUTHORITY_EVERY_S = 60.0
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+log = structlog.get_logger()
 
 
 class ServingError(Exception):
@@ -39,29 +42,28 @@ class ServingOptions:
     port: int = DEFAULT_PORT
     cert_file: str | None = None
     key_file: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """Where the answers come from. Each is called once per request, in the event loop, and must not block."""
-
-    unready: Callable[[], str]
-    """Why the component is not ready, in one line; empty when it is."""
-    metrics: Callable[[str], tuple[bytes, str]]
-    """Accept header -> text and content type."""
-    configuration: Callable[[], bytes]
-    """The effective configuration as a JSON document."""
+    client_ca_file: str | None = None
+    """Whose client certificates count; without it, those that the API server accepts."""
+    always_allowed: tuple[str, ...] = ALWAYS_ALLOWED
+    """Paths that everybody may read; a star at the end stands for everything below."""
+    reload_every_s: float = 5.0
+    """How often files are looked at."""
 
 
 @asynccontextmanager
-async def serving(options: ServingOptions, sources: Sources) -> AsyncIterator[str]:
+async def serving(options: ServingOptions, sources: Sources, gate: Gate) -> AsyncIterator[str]:
     """Serve until the end of the block, which gets the server's URL. `ServingError` when that cannot be done."""
     address = _address(options.bind_address)
     tls = _tls(options)
-    runner = web.AppRunner(
-        application(sources, open_to_all=address.is_loopback), access_log=None, shutdown_timeout=STOP_S
-    )
+    try:
+        freshness = Freshness(tls, options.cert_file, options.key_file, options.client_ca_file)
+    except CertificateError as error:
+        raise ServingError(str(error)) from None
+    runner = web.AppRunner(application(sources, gate), access_log=None, shutdown_timeout=STOP_S)
     await runner.setup()
+    chores = [asyncio.create_task(_look_at_files(freshness, options.reload_every_s))]
+    if options.client_ca_file is None and sources.client_authority is not None:
+        chores.append(asyncio.create_task(_follow_authority(freshness, sources, options.reload_every_s)))
     try:
         site = web.TCPSite(runner, str(address), options.port, ssl_context=tls)
         try:
@@ -71,40 +73,34 @@ async def serving(options: ServingOptions, sources: Sources) -> AsyncIterator[st
         host, port = runner.addresses[0][:2]
         yield f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     finally:
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
         await runner.cleanup()
 
 
-def application(sources: Sources, *, open_to_all: bool) -> web.Application:
-    """The endpoints; `open_to_all` says whether everybody who can reach them may read the telling ones."""
-    app = web.Application()
-
-    async def alive(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    async def ready(_: web.Request) -> web.Response:
-        reason = sources.unready()
-        if reason:
-            return web.Response(status=500, text=f"[-]caches failed: {reason}\nreadyz check failed\n")
-        return web.Response(text="ok")
-
-    async def metrics(request: web.Request) -> web.Response:
-        content, content_type = sources.metrics(request.headers.get("Accept", ""))
-        return web.Response(body=content, headers={"Content-Type": content_type})
-
-    async def configuration(_: web.Request) -> web.Response:
-        return web.Response(body=sources.configuration(), content_type="application/json")
-
-    app.router.add_get("/healthz", alive)
-    app.router.add_get("/livez", alive)
-    app.router.add_get("/readyz", ready)
-    app.router.add_get("/metrics", metrics if open_to_all else _closed)
-    app.router.add_get("/configz", configuration if open_to_all else _closed)
-    return app
+async def _look_at_files(freshness: Freshness, every_s: float) -> None:
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            if freshness.look():
+                log.info("certificate was read again")
+        except CertificateError as error:
+            log.warning("certificate cannot be used, the one before stays in use", why=str(error))
 
 
-async def _closed(request: web.Request) -> web.Response:
-    text = f"{request.path} is served on a loopback address only; start with --bind-address 127.0.0.1 to read it\n"
-    return web.Response(status=403, text=text)
+async def _follow_authority(freshness: Freshness, sources: Sources, retry_s: float) -> None:
+    """Ask for the authority of clients until there is an answer, and every minute from then on."""
+    refused = False
+    while sources.client_authority is not None:
+        pause_s = AUTHORITY_EVERY_S
+        try:
+            freshness.trust(await sources.client_authority(), "extension-apiserver-authentication")
+        except (LookupError, CertificateError) as error:
+            if not refused:
+                log.info("client certificates are not accepted for now, tokens are", why=str(error))
+                refused, pause_s = True, retry_s
+        await asyncio.sleep(pause_s)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

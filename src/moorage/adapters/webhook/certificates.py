@@ -139,9 +139,8 @@ def merged_bundle(bundle: bytes, own: Iterable[bytes], now: datetime) -> bytes:
     alive.sort(key=lambda pem: others[pem].not_valid_before_utc)
     kept = set(alive[max(0, len(alive) + len(ours) - BUNDLE_LIMIT) :])
     # The order in which they stand does not matter to anybody, so it is left as it is.
-    return b"".join(
-        [*(pem for pem in others if pem in kept or pem in ours), *(pem for pem in ours if pem not in others)]
-    )
+    stay = [pem for pem in others if pem in kept or pem in ours]
+    return b"".join([*stay, *(pem for pem in ours if pem not in others)])
 
 
 def _server_context() -> ssl.SSLContext:

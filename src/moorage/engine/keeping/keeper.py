@@ -2,8 +2,9 @@
 
 It keeps a world of its own, an engine that is told everything and never decides, so that places are judged with the
 very plugins and columns that a scheduler would use. A plan is made at most every `PLAN_S`, and its steps read in order:
-write on nodes, give up on moves that lead nowhere, empty nodes that go, let pods return, help successors along. Whoever
-adds a concern (something else that moves pods) gives it the same book of moves and the same allowances.
+write on nodes and pods, give up on moves that lead nowhere, empty nodes that go, let pods return, move pods to where
+their rules want them, help successors along. Whoever adds a concern (something else that moves pods) gives it the same
+book of moves and the same allowances.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from moorage.core.events import (
     NodeGone,
     NodePatched,
     NodeSeen,
+    ObjectGone,
+    ObjectSeen,
     PatchDone,
     PodGone,
     PodSeen,
@@ -38,8 +41,10 @@ from moorage.engine.keeping.fallback import AGAIN_S, Fallback
 from moorage.engine.keeping.homecoming import Homecoming
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.keeping.proofs import Proofs
+from moorage.engine.keeping.repairs import Repairs
 from moorage.engine.keeping.resumption import Resumption
 from moorage.engine.keeping.signals import Signals
+from moorage.engine.keeping.upkeep import Upkeep
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
 
@@ -62,8 +67,14 @@ class Keeper:
         self.proofs = Proofs(self.world)
         self.fallback = Fallback(settings, self.departures, self.proofs, self.moves)
         self.homecoming = Homecoming(settings, self.departures, self.proofs, self.moves)
+        self.upkeep = Upkeep(settings, self.world, self.departures, self.proofs, self.moves)
         self.evictions: Counter[tuple[str, str]] = Counter()
         """(cause, outcome) -> how many evictions ended so."""
+        self._concerns: dict[Cause, Fallback | Homecoming | Repairs] = {
+            Cause.FALLBACK: self.fallback,
+            Cause.RETURN: self.homecoming,
+            Cause.REPAIR: self.upkeep.repairs,
+        }
         self._assistance = Assistance(self.world, self.departures, self.proofs, self.moves)
         self._budgets = BudgetTable(self.world.state)
         self._unbound: set[str] = set()
@@ -80,8 +91,10 @@ class Keeper:
             NodeGone: self._node_gone,
             EvictDone: self._evict_done,
             DeleteDone: self._delete_done,
+            ObjectSeen: self._object_changed,
+            ObjectGone: self._object_changed,
             NodePatched: self._ignore,
-            PatchDone: self._ignore,
+            PatchDone: self._patch_done,
         }
 
     def handle(
@@ -104,8 +117,13 @@ class Keeper:
     def _next_wakeup(self, now: float) -> float | None:
         if self._dirty:
             return max(now, self._planned_s + PLAN_S)
-        busy = len(self.departures) or len(self.moves) or self.homecoming.away or self.departures.unwritten
+        busy = self._moving or self.departures.unwritten or self.upkeep.busy
         return self._planned_s + LOOK_S if busy else None
+
+    @property
+    def _moving(self) -> bool:
+        """Whether there is anybody who moves, or should."""
+        return bool(len(self.departures) or len(self.moves) or self.homecoming.away or self.upkeep.repairs.off)
 
     # --- events in ---
 
@@ -122,7 +140,9 @@ class Keeper:
         ended = self.moves.see(pod, now)
         if ended is not None:
             self._arrived(ended, pod)
+            self.upkeep.arrived(ended, pod, now)
         self.homecoming.see_pod(pod)
+        self.upkeep.pod_seen(pod)
 
     def _arrived(self, move: Move, pod: Pod) -> None:
         """A successor runs; one that would rather be on spot capacity is to carry that with it."""
@@ -137,8 +157,11 @@ class Keeper:
         self._unmarked.pop(event.uid, None)
         self.moves.gone(event.uid)
         self.homecoming.pod_gone(event.uid)
+        self.upkeep.pod_gone(event.uid)
 
     def _node_seen(self, event: NodeSeen, now: float) -> None:
+        row = self.world.state.row_of(event.node.name)
+        self.upkeep.node_seen(None if row is None else self.world.state.node(row), event.node)
         self.world.handle((event,), now, budget=0)
         self.departures.see(event.node, now)
         self.homecoming.see_node(event.node, now)
@@ -147,6 +170,12 @@ class Keeper:
         self.world.handle((event,), now, budget=0)
         self.departures.gone(event.name)
         self.homecoming.node_gone(event.name)
+        self.upkeep.node_gone(event.name, now)
+
+    def _object_changed(self, event: ObjectSeen | ObjectGone, now: float) -> None:
+        before = self.world.state.object(event.kind, event.key)
+        self.world.handle((event,), now, budget=0)
+        self.upkeep.object_changed(event, before)
 
     def _evict_done(self, event: EvictDone, now: float) -> None:
         move = self.moves.get(event.uid)
@@ -159,12 +188,14 @@ class Keeper:
         self.moves.cancel(event.uid)
         if event.outcome is not EvictOutcome.GONE:
             pause_s = AGAIN_S if event.outcome is EvictOutcome.REFUSED else FAILURE_S
-            concern = self.fallback if move.cause is Cause.FALLBACK else self.homecoming
-            concern.put_off(event.uid, now + pause_s)
+            self._concerns[move.cause].put_off(event.uid, now + pause_s)
 
     def _delete_done(self, event: DeleteDone, now: float) -> None:
         outcome = EvictOutcome.EVICTED if event.ok else EvictOutcome.FAILED
         self._evict_done(EvictDone(event.uid, outcome, event.message), now)
+
+    def _patch_done(self, event: PatchDone, _now: float) -> None:
+        self.upkeep.patched(event)
 
     def _ignore(self, event: KeeperEvent, now: float) -> None:
         """What came of a write is seen on the object."""
@@ -183,12 +214,15 @@ class Keeper:
         self.moves.expire(now)
         self._unmarked |= {pod.uid: (pod, origin) for pod, origin in self._resumption.overdue_marks(now)}
         commands += self._written_marks()
-        # 3. to 5. With every place that is promised taken: who leaves, who returns, who needs help.
-        if len(self.departures) or len(self.moves) or self.homecoming.away:
+        # 3. The order of removal, statuses, and what nodes that are gone have left.
+        commands += self.upkeep.writes(now)
+        # 4. to 7. With every place that is promised taken: who leaves, who returns, who stands wrong, who needs help.
+        if self._moving:
             allowances = Allowances(self.world.state, self._budgets.now(), self.moves)
             with self.proofs.session(self.moves.all()):
                 commands += self.fallback.plan(now, allowances)
                 commands += self.homecoming.plan(now, allowances)
+                commands += self.upkeep.plan(now, allowances)
             commands += self._assistance.plan(now)
         return commands
 

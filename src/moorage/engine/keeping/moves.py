@@ -24,6 +24,8 @@ class Cause(StrEnum):
     """Its node goes."""
     RETURN = "return"
     """What made it fall back is over."""
+    REPAIR = "repair"
+    """The pods of its workload do not stand as their rule says."""
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import numpy as np
 from moorage.core.arrays import Mask, Rows
 from moorage.core.capacity import Capacity, CapacityTypes
 from moorage.core.hashing import pod_hash
-from moorage.core.pods import PENDING, Pod
+from moorage.core.pods import PENDING, Pod, PodTemplate
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.engine import Engine
 from moorage.engine.faults import describe
@@ -80,21 +80,26 @@ class Proofs:
         """The best node outside `leaving` (bool[capacity]) on which the pod passes every filter, on-demand first."""
         return self._grant(pod, now, lambda runner, cycle: self._best(runner, cycle, leaving))
 
-    def home(self, pod: Pod, now: float, settled: Mask) -> str | None:
-        """The node that the profile itself would choose, if that is one of `settled` (bool[capacity])."""
+    def home(self, pod: Pod, now: float, settled: Mask, template: PodTemplate | None = None) -> str | None:
+        """The node that the profile itself would choose, if that is one of `settled` (bool[capacity]).
+
+        `template` is what the pod's successor will look like, if not like the pod.
+        """
 
         def choose(runner: Runner, cycle: Cycle) -> int:
             row = runner.decide(cycle)
             return row if row != NOWHERE and settled[row] else NOWHERE
 
-        return self._grant(pod, now, choose)
+        return self._grant(pod, now, choose, template)
 
-    def _grant(self, pod: Pod, now: float, choose: Callable[[Runner, Cycle], int]) -> str | None:
+    def _grant(
+        self, pod: Pod, now: float, choose: Callable[[Runner, Cycle], int], template: PodTemplate | None = None
+    ) -> str | None:
         """Choose a row for a pod as if it stood nowhere; if there is one the pod stands there from now on."""
         runner = self._world.runner_of(pod)
         if runner is None:
             return None
-        ghost = _pending(pod, pod.uid)
+        ghost = _pending(pod if template is None else replace(pod, template=template), pod.uid)
         with self.state.statement() as attempt:
             self.state.remove_pod(pod.uid)
             try:

@@ -37,6 +37,7 @@ class KeeperShape(WayInShape):
     moves_at_once: Int32 | None = None
     return_after: Seconds | None = None
     returns_at_once: Int32 | None = None
+    repairs_at_once: Int32 | None = None
     move_again_after: Seconds | None = None
     leader_election: LeaderElectionShape | None = None
     signals: Annotated[list[SignalShape], Field(default_factory=list)]
@@ -51,6 +52,7 @@ def read_keeper(shape: KeeperShape, profile: str, findings: Findings) -> KeeperC
         "moves_at_once": _at_least(shape.moves_at_once, 1, "movesAtOnce", findings),
         "return_after_s": _not_negative(shape.return_after, "returnAfter", findings),
         "returns_at_once": _at_least(shape.returns_at_once, 0, "returnsAtOnce", findings),
+        "repairs_at_once": _at_least(shape.repairs_at_once, 0, "repairsAtOnce", findings),
         "move_again_after_s": _not_negative(shape.move_again_after, "moveAgainAfter", findings),
         "leader_election": _election(shape.leader_election, findings),
     }

@@ -1,0 +1,149 @@
+{{/* Whether a plugin of this pattern is named in a profile; .plugins is a regular expression. */}}
+{{- define "moorage.uses" -}}
+{{- if regexMatch (printf "\"name\":\"(%s)" .plugins) (toJson (.root.Values.config.scheduler.profiles | default list)) -}}
+true
+{{- end }}
+{{- end }}
+
+{{/* The controllers of pods, which the plugins about workloads read. */}}
+{{- define "moorage.rules.workloads" -}}
+- apiGroups: [""]
+  resources: [replicationcontrollers]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [deployments, replicasets, statefulsets]
+  verbs: [list, watch]
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [list, watch]
+{{- if include "moorage.uses" (dict "root" . "plugins" "ControllerSpread|SpotPlacement|PlacementStrategy") }}
+- apiGroups: [batch]
+  resources: [cronjobs]
+  verbs: [list, watch]
+{{- end }}
+{{- if include "moorage.uses" (dict "root" . "plugins" "PlacementStrategy") }}
+- apiGroups: [moorage.dev]
+  resources: [placementpolicies]
+  verbs: [list, watch]
+{{- end }}
+{{- end }}
+
+{{/* What a whole profile reads, beside pods, nodes, workloads, and what system:volume-scheduler lets it read. */}}
+{{- define "moorage.rules.profile" -}}
+- apiGroups: [""]
+  resources: [namespaces, services]
+  verbs: [list, watch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [list, watch]
+- apiGroups: [storage.k8s.io]
+  resources: [csidrivers, csinodes, csistoragecapacities, volumeattachments]
+  verbs: [list, watch]
+- apiGroups: [scheduling.k8s.io]
+  resources: [podgroups, priorityclasses]
+  verbs: [list, watch]
+- apiGroups: [scheduling.x-k8s.io]
+  resources: [podgroups]
+  verbs: [list, watch]
+- apiGroups: [resource.k8s.io]
+  resources: [deviceclasses, resourceclaims]
+  verbs: [list, watch]
+{{- end }}
+
+{{/* The part of system:volume-scheduler that only reads, for those who place nothing. */}}
+{{- define "moorage.rules.volumes" -}}
+- apiGroups: [""]
+  resources: [persistentvolumeclaims, persistentvolumes]
+  verbs: [list, watch]
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs: [list, watch]
+{{- end }}
+
+{{- define "moorage.rules.events" -}}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- end }}
+
+{{/* ClusterRole and its binding; .rules is YAML. */}}
+{{- define "moorage.clusterRole" -}}
+{{- $name := include "moorage.componentName" . }}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata:
+  name: {{ $name }}
+  labels:
+    {{- include "moorage.componentLabels" . | nindent 4 }}
+rules:
+  {{- .rules | trim | nindent 2 }}
+  {{- with .root.Values.rbac.extraRules }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+---
+{{ include "moorage.clusterRoleBinding" (merge (dict "name" $name "role" $name) .) }}
+{{- end }}
+
+{{- define "moorage.clusterRoleBinding" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "moorage.componentLabels" . | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: ClusterRole
+  name: {{ .role | quote }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "moorage.serviceAccountName" . }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}
+
+{{/* Role and its binding in one namespace; .rules is YAML. */}}
+{{- define "moorage.role" -}}
+{{- $name := include "moorage.componentName" . }}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata:
+  name: {{ $name }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "moorage.componentLabels" . | nindent 4 }}
+rules:
+  {{- .rules | trim | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata:
+  name: {{ $name }}
+  namespace: {{ .namespace }}
+  labels:
+    {{- include "moorage.componentLabels" . | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: Role
+  name: {{ $name }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "moorage.serviceAccountName" . }}
+    namespace: {{ .root.Release.Namespace }}
+{{- end }}
+
+{{/* The rights to take part in an election; .election is the leaderElection. */}}
+{{- define "moorage.leaseRole" -}}
+{{- $rules := include "moorage.rules.lease" .election.resourceName }}
+{{- include "moorage.role" (merge (dict "namespace" .election.resourceNamespace "rules" $rules) .) }}
+{{- end }}
+
+{{- define "moorage.rules.lease" -}}
+# A lease that does not exist yet has no name that could be given here.
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  verbs: [create]
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ . }}]
+  verbs: [get, list, watch, update]
+{{- end }}

@@ -1,0 +1,156 @@
+"""How many replicas of a component work at the same time: each one keeps a Lease of its own, as API servers do.
+
+Nobody is elected. A replica counts as long as its Lease changes at least every `DURATION_S`, by our own clock: clocks
+of machines are never compared. Leases that were left behind are removed after a while. Without the right to write or to
+watch leases everybody believes to be alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import structlog
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.errors import AlreadyExists, KubeError, NotFound
+from moorage.adapters.kube.reflector import Reflector
+from moorage.adapters.kube.resources import LEASES
+
+LABEL = "moorage.dev/replica-of"
+RENEW_S = 5.0
+DURATION_S = 20.0
+ABANDONED_S = 300.0
+
+log = structlog.get_logger()
+
+
+class _Other:
+    __slots__ = ("changed_s", "version")
+
+    def __init__(self, version: str, changed_s: float) -> None:
+        self.version = version
+        self.changed_s = changed_s
+
+
+class Presence:
+    """One replica among those of the same `component` in the same namespace; `counted` gets the number of others."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        namespace: str,
+        component: str,
+        me: str,
+        counted: Callable[[int], None],
+        *,
+        jitter: Callable[[], float],
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._component = component
+        self._me = me
+        self._counted = counted
+        self._monotonic_s = monotonic_s
+        self._others: dict[str, _Other] = {}
+        self._written = False
+        self._tried = asyncio.Event()
+        self._complained = False
+        self._reflector: Reflector[dict[str, Any]] = Reflector(
+            client,
+            LEASES,
+            self,
+            parse=msgspec.json.decode,
+            jitter=jitter,
+            namespace=namespace,
+            label_selector=f"{LABEL}={component}",
+        )
+
+    async def run(self) -> None:
+        """Be present until cancelled."""
+        watch = asyncio.create_task(self._reflector.run())
+        try:
+            while True:
+                await self._renew()
+                self._tried.set()
+                await self._sweep()
+                await asyncio.sleep(RENEW_S)
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    async def settled(self) -> None:
+        """Wait until others can know of us, and we know of them; or it is known that this cannot be."""
+        await self._tried.wait()
+        await self._reflector.settled()
+
+    async def leave(self) -> None:
+        """Remove our Lease."""
+        if self._written:
+            with contextlib.suppress(KubeError):
+                await self._client.delete(LEASES, self._me, self._namespace)
+
+    # --- what the reflector sees ---
+
+    def replaced(self, objects: list[dict[str, Any]]) -> None:
+        """All Leases that exist now."""
+        names = {lease["metadata"]["name"] for lease in objects}
+        self._others = {name: other for name, other in self._others.items() if name in names}
+        for lease in objects:
+            self.upserted(lease)
+        self._count()
+
+    def upserted(self, obj: dict[str, Any]) -> None:
+        """A Lease was made or renewed."""
+        name, version = obj["metadata"]["name"], str(obj.get("spec", {}).get("renewTime"))
+        known = self._others.get(name)
+        if name == self._me or (known is not None and known.version == version):
+            return
+        self._others[name] = _Other(version, self._monotonic_s())
+        self._count()
+
+    def deleted(self, obj: dict[str, Any]) -> None:
+        """A Lease was removed."""
+        self._others.pop(obj["metadata"]["name"], None)
+        self._count()
+
+    def _count(self) -> None:
+        now_s = self._monotonic_s()
+        self._counted(sum(now_s - other.changed_s <= DURATION_S for other in self._others.values()))
+
+    # --- our own ---
+
+    async def _renew(self) -> None:
+        spec = {
+            "holderIdentity": self._me,
+            "leaseDurationSeconds": int(DURATION_S),
+            "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        }
+        try:
+            if self._written:
+                with contextlib.suppress(NotFound):
+                    await self._client.patch(LEASES, self._me, {"spec": spec}, self._namespace)
+                    return
+            metadata = {"name": self._me, "namespace": self._namespace, "labels": {LABEL: self._component}}
+            lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
+            with contextlib.suppress(AlreadyExists):
+                await self._client.create(LEASES, lease, self._namespace)
+            self._written, self._complained = True, False
+        except KubeError as error:
+            if not self._complained:
+                log.warning("other replicas do not hear of this one", error=str(error))
+            self._complained = True
+
+    async def _sweep(self) -> None:
+        """Count anew, since silence is no event; and remove what was left behind."""
+        self._count()
+        now_s = self._monotonic_s()
+        for name in [name for name, other in self._others.items() if now_s - other.changed_s > ABANDONED_S]:
+            with contextlib.suppress(KubeError):
+                await self._client.delete(LEASES, name, self._namespace)

@@ -1,0 +1,223 @@
+"""What single calls of plugins and single events cost, measured in a few turns of the loop.
+
+The engine is pure and has no clock, and a clock around every call would cost more than some of the calls. So in a turn
+that is sampled, the plugins' methods and the engine's event handlers are replaced by ones that look at the clock, and
+put back at its end; all other turns run as if there were no metrics. Turns are sampled at most every `EVERY_S`: every
+one of a quiet cluster, one in dozens of a busy one. Counts of these histograms are therefore no counts of attempts.
+
+Differences from kube-scheduler that follow from arrays: one call of Filter or Score judges many nodes, and where kept
+answers decide, there is no call to measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from time import perf_counter
+from typing import Any
+
+from prometheus_client.metrics_core import Metric
+
+from moorage.adapters.metrics.tally import Tallies, exponential_bounds
+from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.engine.engine import Engine
+from moorage.framework.changes import Change
+from moorage.framework.status import Code, Hold, Nomination, Rejections, Status
+
+EVERY_S = 0.1
+POINT_BOUNDS_S = exponential_bounds(0.0001, 2, 12)
+PLUGIN_BOUNDS_S = exponential_bounds(0.00001, 1.5, 20)
+HINT_BOUNDS_S = exponential_bounds(0.00001, 2, 12)
+EVENT_BOUNDS_S = exponential_bounds(0.0001, 2, 12)
+
+POST_FILTER = "PostFilter"
+POINTS = {
+    "pre_enqueue": "PreEnqueue",
+    "pre_filter": "PreFilter",
+    "filter": "Filter",
+    "post_filter": POST_FILTER,
+    "pre_score": "PreScore",
+    "score": "Score",
+    "normalize": "ScoreExtensionNormalize",
+    "reserve": "Reserve",
+    "unreserve": "Unreserve",
+    "permit": "Permit",
+    "pre_bind": "PreBind",
+    "post_bind": "PostBind",
+}
+"""Method -> kube-scheduler's name of the extension point. Bind is not here: it ends with the API server's answer."""
+
+_Patch = tuple[Any, str, Callable[..., Any]]
+
+
+class Sampling:
+    """Looks at the calls of one engine in some of its turns; not for several threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._points = Tallies(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Latency of all plugins of an extension point together, for one pod; sampled.",
+            ("extension_point", "status", "profile"),
+            POINT_BOUNDS_S,
+        )
+        self._plugins = Tallies(
+            "scheduler_plugin_execution_duration_seconds",
+            "How long a plugin ran at an extension point; sampled.",
+            ("plugin", "extension_point", "status"),
+            PLUGIN_BOUNDS_S,
+        )
+        self._hints = Tallies(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "How long a plugin took to say whether an event may help a pod; sampled.",
+            ("plugin", "event", "hint"),
+            HINT_BOUNDS_S,
+        )
+        self._events = Tallies(
+            "scheduler_event_handling_duration_seconds",
+            "How long it took to take an event over; sampled.",
+            ("event",),
+            EVENT_BOUNDS_S,
+        )
+        self._due_s = 0.0
+        self._patches = self._make_patches()
+        self._handlers = dict(engine.handlers)
+        self._timed_handlers = {kind: self._timed_handler(call) for kind, call in engine.handlers.items()}
+        self._subject: object = None
+        self._open: dict[tuple[str, str], tuple[float, str]] = {}
+        """(extension point, profile) -> seconds and status so far, of the pod that is being looked at."""
+        self._making_room = 0
+        """Filters that preemption tries are not the pod's own."""
+
+    # --- turns ---
+
+    def begin(self, now_s: float) -> bool:
+        """Whether this turn is sampled; then `end` must follow. `now_s` is monotonic."""
+        if now_s < self._due_s:
+            return False
+        for plugin, method, timed in self._patches:
+            setattr(plugin, method, timed)
+        self._engine.handlers.update(self._timed_handlers)
+        return True
+
+    def end(self, now_s: float) -> None:
+        """Put everything back; a turn in which nothing was measured does not count."""
+        for plugin, method, _ in self._patches:
+            delattr(plugin, method)
+        self._engine.handlers.update(self._handlers)
+        if self._subject is not None:
+            self._due_s = now_s + EVERY_S
+            self._close()
+
+    def bound(self, profile: str, plugin: str, took_s: float, status: str) -> None:
+        """A bind was answered; told of every one."""
+        self._points.observe(("Bind", status, profile), took_s)
+        self._plugins.observe((plugin, "Bind", status), took_s)
+
+    def families(self) -> Iterable[Metric]:
+        """What was measured so far."""
+        return (tallies.family() for tallies in (self._points, self._plugins, self._hints, self._events))
+
+    # --- measuring ---
+
+    def _make_patches(self) -> list[_Patch]:
+        """What is put in front of which method of which plugin."""
+        patches: dict[tuple[int, str], _Patch] = {}
+        for profile, runner in self._engine.runners.items():
+            for plugin in runner.profile.plugins:
+                if not hasattr(plugin, "__dict__"):
+                    continue  # there is no room for it
+                for method, point in POINTS.items():
+                    call = getattr(plugin, method, None)
+                    if call is not None and method not in vars(plugin):
+                        timed = self._timed(call, plugin.name, point, profile)
+                        patches[id(plugin), method] = (plugin, method, timed)
+                hint = self._timed_hint(plugin.helps, plugin.name)
+                patches[id(plugin), "helps"] = (plugin, "helps", hint)
+        return list(patches.values())
+
+    def _timed(self, call: Callable[..., Any], plugin: str, point: str, profile: str) -> Callable[..., Any]:
+        makes_room = point == POST_FILTER
+
+        def timed(subject: Any, *args: Any) -> Any:
+            self._making_room += makes_room
+            began_s = perf_counter()
+            status = Code.ERROR.value
+            try:
+                answer = call(subject, *args)
+                status = _status_of(answer)
+            finally:
+                took_s = perf_counter() - began_s
+                self._making_room -= makes_room
+                self._note(subject, plugin, point, profile, status, took_s)
+            return answer
+
+        return timed
+
+    def _note(self, subject: object, plugin: str, point: str, profile: str, status: str, took_s: float) -> None:
+        self._plugins.observe((plugin, point, status), took_s)
+        if self._making_room:
+            return
+        if subject is not self._subject:
+            self._close()
+            self._subject = subject
+        before_s, worst = self._open.get((point, profile), (0.0, Code.SUCCESS.value))
+        if worst == Code.SUCCESS and status != Code.SKIP and point != "Filter":
+            worst = status
+        self._open[point, profile] = (before_s + took_s, worst)
+
+    def _close(self) -> None:
+        for (point, profile), (took_s, status) in self._open.items():
+            self._points.observe((point, status, profile), took_s)
+        self._open.clear()
+        self._subject = None
+
+    def _timed_hint(self, call: Callable[..., Any], plugin: str) -> Callable[..., Any]:
+        def timed(template: Any, change: Change) -> Any:
+            began_s = perf_counter()
+            answer = call(template, change)
+            hint = "Queue" if answer else "QueueSkip"
+            self._hints.observe((plugin, change.label, hint), perf_counter() - began_s)
+            return answer
+
+        return timed
+
+    def _timed_handler(self, call: Callable[..., None]) -> Callable[..., None]:
+        def timed(event: Event, now: float, commands: list[Any]) -> None:
+            name = self._name_of(event)
+            began_s = perf_counter()
+            call(event, now, commands)
+            if name:
+                self._events.observe((name,), perf_counter() - began_s)
+                self._subject = self._subject or event
+
+        return timed
+
+    def _name_of(self, event: Event) -> str:
+        """What kube-scheduler calls the event; empty for answers to our own requests."""
+        state = self._engine.state
+        if isinstance(event, PodSeen):
+            known = state.record(event.pod.uid) is not None or self._engine.queue.get(event.pod.uid) is not None
+            place = "Unscheduled" if event.pod.node is None else "Assigned"
+            return f"{place}Pod{'Update' if known else 'Add'}"
+        if isinstance(event, PodGone):
+            return f"{'Unscheduled' if state.record(event.uid) is None else 'Assigned'}PodDelete"
+        if isinstance(event, NodeSeen):
+            return "NodeAdd" if state.row_of(event.node.name) is None else "NodeUpdate"
+        if isinstance(event, NodeGone):
+            return "NodeDelete"
+        if isinstance(event, ObjectSeen):
+            return f"{event.kind}{'Update' if event.key in state.objects.get(event.kind, {}) else 'Add'}"
+        return f"{event.kind}Delete" if isinstance(event, ObjectGone) else ""
+
+
+def _status_of(answer: object) -> str:
+    """The code that an answer amounts to, by kube-scheduler's name."""
+    if isinstance(answer, Status):
+        return answer.code.value
+    if isinstance(answer, Hold):
+        return Code.WAIT.value
+    if isinstance(answer, Nomination) and answer.node is None:
+        return Code.UNSCHEDULABLE.value
+    if isinstance(answer, Rejections) and len(answer.bits) and (answer.bits != 0).all():
+        return Code.UNSCHEDULABLE.value
+    return Code.SUCCESS.value

@@ -1,0 +1,120 @@
+"""What is counted when somebody asks: what waits where and for whom, what the cache holds, gangs and the plan."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from moorage.engine.engine import Engine
+from moorage.engine.queue import Place, QueuedGang, QueuedPod
+from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.plugin import Point
+
+QUEUES = ("active", "backoff", "unschedulable", "gated", "incomplete", "pending")
+_INCOMPLETE = "incomplete"
+_POINT_NAMES = {Point.PRE_FILTER: "PreFilter", Point.FILTER: "Filter", Point.SCORE: "Score"}
+
+
+def size_families(engine: Engine) -> Iterable[Metric]:
+    """Everything as it is now."""
+    yield from _waiting(engine)
+    yield from _cache(engine)
+    yield from _plugins(engine)
+    yield from _gangs(engine)
+
+
+def queue_of(entry: QueuedPod, gang: QueuedGang | None) -> str:
+    """The label `queue` of a waiting pod: members of a gang that waits for more of them are incomplete."""
+    if gang is not None and entry.place is Place.GATED and GANG_SCHEDULING in gang.rejected_by:
+        return _INCOMPLETE
+    return entry.place.value
+
+
+def _waiting(engine: Engine) -> Iterable[Metric]:
+    pending = GaugeMetricFamily("scheduler_pending_pods", "Pods that wait, by queue.", labels=("queue",))
+    rejecting = GaugeMetricFamily(
+        "scheduler_unschedulable_pods",
+        "Pods that wait, by the plugins that rejected them; a pod counts for each of these.",
+        labels=("plugin", "profile"),
+    )
+    places: Counter[str] = Counter()
+    rejections: Counter[tuple[str, str]] = Counter()
+    for entry in engine.queue.entries():
+        gang = None if entry.unit is None else engine.queue.gang(entry.unit)
+        places[queue_of(entry, gang)] += 1
+        if entry.place is not Place.IN_FLIGHT:
+            profile = entry.pod.template.scheduler_name
+            rejections.update((name, profile) for name in (gang or entry).rejected_by)
+    for queue in QUEUES:
+        pending.add_metric((queue,), places[queue])
+    for values, number in rejections.items():
+        rejecting.add_metric(values, number)
+    yield pending
+    yield rejecting
+    incoming = CounterMetricFamily(
+        "scheduler_queue_incoming_pods", "Pods that entered a queue, by queue and reason.", labels=("queue", "event")
+    )
+    arrivals = engine.queue.arrivals
+    for queue, counts in (
+        ("active", arrivals.active), ("backoff", arrivals.backoff), ("unschedulable", arrivals.unschedulable),
+    ):  # fmt: skip
+        for why, number in counts.items():
+            incoming.add_metric((queue, why), number)
+    yield incoming
+
+
+def _cache(engine: Engine) -> Iterable[Metric]:
+    cache = GaugeMetricFamily("scheduler_cache_size", "Objects in the scheduler's cache, by type.", labels=("type",))
+    state = engine.state
+    sizes = {"assumed_pods": len(engine.flights), "pods": state.pod_count, "nodes": state.node_count}
+    for name, number in sizes.items():
+        cache.add_metric((name,), number)
+    yield cache
+    underway = GaugeMetricFamily(
+        "scheduler_goroutines", "Operations that are under way, by what they do.", labels=("operation",)
+    )
+    underway.add_metric(("binding",), engine.flights.binding)
+    yield underway
+
+
+def _plugins(engine: Engine) -> Iterable[Metric]:
+    evaluated = CounterMetricFamily(
+        "scheduler_plugin_evaluation",
+        "Decisions that a plugin had a say in, by extension point; also where its answer had been kept.",
+        labels=("plugin", "extension_point", "profile"),
+    )
+    for profile, runner in engine.runners.items():
+        for (point, plugin), number in runner.evaluations().items():
+            evaluated.add_metric((plugin, _POINT_NAMES[point], profile), number)
+    yield evaluated
+    everyone = [plugin for runner in engine.runners.values() for plugin in runner.profile.plugins]
+    yield CounterMetricFamily(
+        "scheduler_preemption_attempts",
+        "How often room was looked for by evicting pods.",
+        value=sum(getattr(plugin, "attempts", 0) for plugin in everyone if hasattr(plugin, "guarded")),
+    )
+    yield CounterMetricFamily(
+        "moorage_evictions_guarded",
+        "How often the guard against too many evictions held a preemption back.",
+        value=sum(getattr(plugin, "guarded", 0) for plugin in everyone),
+    )
+
+
+def _gangs(engine: Engine) -> Iterable[Metric]:
+    waiting = GaugeMetricFamily("moorage_gangs_waiting", "Gangs with members that wait, by queue.", labels=("queue",))
+    places = Counter(queue_of(gang, gang) for gang in engine.queue.gangs())
+    for queue in ("active", "backoff", "unschedulable", "gated", _INCOMPLETE):
+        waiting.add_metric((queue,), places[queue])
+    yield waiting
+    if engine.planning is None:
+        return
+    given = GaugeMetricFamily("moorage_plan_nodes", "Nodes that the plan gives away.", labels=("profile",))
+    usable = GaugeMetricFamily("moorage_plan_capacity", "Nodes that the plan can give away.", labels=("profile",))
+    for profile, (used, capacity) in engine.planning.sizes().items():
+        given.add_metric((profile,), used)
+        usable.add_metric((profile,), capacity)
+    yield given
+    yield usable

@@ -1,0 +1,105 @@
+"""What is served under which path. Every answer passes the gate first; paths that do not exist do so too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from moorage.adapters.serving.access import Gate
+from moorage.adapters.serving.health import Check, Health, ping
+from moorage.adapters.serving.zpages import Component, flagz, statusz
+
+Render = Callable[[str], tuple[bytes, str]]
+"""Accept header -> text and content type."""
+_STATUSZ_PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where the answers come from. Each is called once per request, in the event loop, and must not block."""
+
+    component: Component
+    ready: Mapping[str, Check]
+    """What has to be right before the component is ready, by name."""
+    metrics: Render
+    configuration: Callable[[], bytes]
+    """The effective configuration as a JSON document."""
+    resources: Callable[[], Render | None] = field(default=lambda: None)
+    """Notes what `/metrics/resources` tells; the text is made in another thread. None: not ours to tell."""
+    client_authority: Callable[[], Awaitable[str]] | None = None
+    """Certificates (PEM) of those whose client certificates count; raises LookupError when they cannot be found."""
+
+
+def application(sources: Sources, gate: Gate) -> web.Application:
+    """The endpoints behind the gate."""
+    app = web.Application(middlewares=[_guard(gate)])
+    app.add_routes(_Endpoints(sources).routes())
+    return app
+
+
+def _guard(gate: Gate) -> Middleware:
+    @web.middleware
+    async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        response: web.StreamResponse | None = await gate.refusal(request)
+        if response is None:
+            try:
+                response = await handler(request)
+            except web.HTTPNotFound:
+                response = web.Response(status=404, text="404 page not found\n")
+        response.headers["Cache-Control"] = "no-cache, private"
+        return response
+
+    return guarded
+
+
+class _Endpoints:
+    """Everything but the gate."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._health = Health({"healthz": {"ping": ping}, "livez": {"ping": ping}, "readyz": sources.ready})
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            *self._health.routes(),
+            web.get("/metrics", self._metrics),
+            web.get("/metrics/resources", self._resources),
+            web.get("/metrics/slis", self._slis),
+            web.get("/configz", self._configuration),
+            web.get("/statusz", self._status),
+            web.get("/flagz", self._flags),
+        ]
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        return _rendered(self._sources.metrics(_accept(request)))
+
+    async def _resources(self, request: web.Request) -> web.Response:
+        render = self._sources.resources()
+        if render is None:
+            return web.Response()
+        return _rendered(await asyncio.to_thread(render, _accept(request)))
+
+    async def _slis(self, request: web.Request) -> web.Response:
+        return _rendered(self._health.render(_accept(request)))
+
+    async def _configuration(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._sources.configuration(), content_type="application/json")
+
+    async def _status(self, request: web.Request) -> web.Response:
+        return statusz(request, self._sources.component, _STATUSZ_PATHS)
+
+    async def _flags(self, request: web.Request) -> web.Response:
+        return flagz(request, self._sources.component)
+
+
+def _accept(request: web.Request) -> str:
+    return request.headers.get("Accept", "")
+
+
+def _rendered(page: tuple[bytes, str]) -> web.Response:
+    content, content_type = page
+    return web.Response(body=content, headers={"Content-Type": content_type})

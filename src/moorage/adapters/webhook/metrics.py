@@ -1,0 +1,90 @@
+"""What the webhook says about itself: controller-runtime's names for requests, and how placements went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from moorage.engine.admission import Admission, Outcome
+
+PATH = "/mutate"
+_BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
+class WebhookMetrics(Collector):
+    """The metrics of one webhook; sizes are read when somebody asks for them."""
+
+    def __init__(self, admission: Admission, certificate_expires_s: Callable[[], float]) -> None:
+        self._admission = admission
+        self._expires_s = certificate_expires_s
+        self._requests = Counter(
+            "controller_runtime_webhook_requests_total",
+            "Total number of admission requests by HTTP status code.",
+            ("webhook", "code"),
+            registry=None,
+        )
+        self._latency = Histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Histogram of the latency of processing admission requests.",
+            ("webhook",),
+            buckets=_BOUNDS_S,
+            registry=None,
+        )
+        self._in_flight = Gauge(
+            "controller_runtime_webhook_requests_in_flight",
+            "Current number of admission requests being served.",
+            ("webhook",),
+            registry=None,
+        )
+        self._placed = Counter(
+            "smart_scheduler_pods_placed_total", "Pods that were given a rule of their strategy.", registry=None
+        )
+        self._errors = Counter(
+            "smart_scheduler_placement_errors_total",
+            "Pods that went through unchanged because their strategy could not be read or applied.",
+            registry=None,
+        )
+        self._codes = {code: self._requests.labels(PATH, str(code)) for code in (200, 400, 500)}
+        self._served = self._latency.labels(PATH)
+        self._open = self._in_flight.labels(PATH)
+
+    def began(self) -> None:
+        """A request has come."""
+        self._open.inc()
+
+    def answered(self, status: int, took_s: float) -> None:
+        """A request is over."""
+        self._open.dec()
+        self._served.observe(took_s)
+        child = self._codes.get(status)
+        if child is None:
+            child = self._codes[status] = self._requests.labels(PATH, str(status))
+        child.inc()
+
+    def decided(self, outcome: Outcome) -> None:
+        """A pod that is really to be created was decided about."""
+        if outcome is Outcome.PLACED:
+            self._placed.inc()
+        elif outcome is Outcome.FAILED:
+            self._errors.inc()
+
+    def collect(self) -> Iterable[Metric]:
+        """Everything as it is now; called for every scrape."""
+        for source in (self._requests, self._latency, self._in_flight, self._placed, self._errors):
+            for family in source.collect():
+                # When a series began is nobody's question, and doubles their number.
+                family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
+                yield family
+        roster = self._admission.roster
+        sizes = {
+            "pods": ("Live pods in the webhook's picture of the cluster.", roster.pod_count),
+            "ledger_pods": ("Pods that were admitted and not seen yet.", roster.ledger_count),
+            "peers": ("Other replicas that work at the same time.", self._admission.peers),
+            "certificate_expiry_timestamp_seconds": ("When the serving certificate ends.", self._expires_s()),
+        }
+        for name, (text, value) in sizes.items():
+            yield GaugeMetricFamily(f"moorage_webhook_{name}", text, value=value)

@@ -1,0 +1,103 @@
+"""What the scheduler knows, written to the log on SIGUSR2, as kube-scheduler does: cached nodes, then the queue.
+
+One line per node and per waiting pod, some at a time, so that a large cluster does not stop the decisions: what happens
+while the lines are written may show in the later ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import structlog
+
+from moorage.adapters.metrics.sizes import queue_of
+from moorage.core.quantity import format_amount
+from moorage.engine.engine import Engine
+from moorage.engine.queue import Place, QueuedPod
+
+_AT_ONCE = 50
+"""Lines between two looks at what else there is to do."""
+
+log = structlog.get_logger()
+
+
+async def dump_on_signal(engine: Engine) -> None:
+    """Write a dump whenever the process is asked for one; runs until cancelled."""
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR2, asked.set)
+    try:
+        while True:
+            await asked.wait()
+            asked.clear()
+            await dump(engine)
+    finally:
+        loop.remove_signal_handler(signal.SIGUSR2)
+
+
+async def dump(engine: Engine) -> None:
+    """Write everything once."""
+    await _spread("Dump of cached NodeInfo", (_node(engine, name) for name in sorted(engine.state.node_names())))
+    entries = list(engine.queue.entries())
+    log.info("Dump of scheduling queue", pods=len(entries), **Counter(_queue(engine, entry) for entry in entries))
+    await _spread("Dump of queued pod", (_queued(engine, entry) for entry in entries))
+
+
+async def _spread(text: str, lines: Iterable[dict[str, Any]]) -> None:
+    for number, line in enumerate(lines):
+        if line:
+            log.info(text, **line)
+        if number % _AT_ONCE == _AT_ONCE - 1:
+            await asyncio.sleep(0)
+
+
+def _node(engine: Engine, name: str) -> dict[str, Any]:
+    """What is known about a node; nothing if it is gone by now."""
+    state = engine.state
+    row = state.row_of(name)
+    if row is None:
+        return {}
+    resources = state.resources
+    requested, allocatable = {}, {}
+    for column, resource in enumerate(resources.names):
+        asked, offered = int(resources.requested[column, row]), int(resources.allocatable[column, row])
+        if asked or offered:
+            requested[resource] = format_amount(resource, asked)
+            allocatable[resource] = format_amount(resource, offered)
+    return {
+        "node": name,
+        "requested": requested,
+        "allocatable": allocatable,
+        "pods": sorted(f"{record.pod.key}{' (assumed)' if record.assumed else ''}" for record in state.records_on(row)),
+        "nominated": sorted(pod.key for pod in state.nominations.on(name)),
+    }
+
+
+def _queue(engine: Engine, entry: QueuedPod) -> str:
+    return queue_of(entry, None if entry.unit is None else engine.queue.gang(entry.unit))
+
+
+def _queued(engine: Engine, entry: QueuedPod) -> dict[str, Any]:
+    """A waiting pod; nothing if it waits no longer."""
+    if not engine.queue.holds(entry):
+        return {}
+    gang = None if entry.unit is None else engine.queue.gang(entry.unit)
+    line = {
+        "pod": entry.pod.key,
+        "queue": _queue(engine, entry),
+        "attempts": entry.attempts,
+        "rejectedBy": sorted((gang or entry).rejected_by),
+        "message": entry.message or (gang.message if gang is not None else ""),
+    }
+    if entry.unit is not None:
+        line["gang"] = entry.unit.object_key
+    if entry.pod.nominated_node:
+        line["nominatedNode"] = entry.pod.nominated_node
+    flight = engine.flights.get(entry.pod.uid)
+    if entry.place is Place.IN_FLIGHT and flight is not None:
+        line |= {"node": flight.node, "stage": flight.stage.value}
+    return line

@@ -1,0 +1,305 @@
+"""`moorage webhook`: gives pods the rule of their placement strategy while they are being created."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import secrets
+import signal
+import socket
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.kube.discovery import server_version
+from moorage.adapters.kube.errors import KubeError
+from moorage.adapters.kube.events import EventRecorder
+from moorage.adapters.kube.presence import Presence
+from moorage.adapters.kube.registration import Registration
+from moorage.adapters.metrics.registry import MetricsPage
+from moorage.adapters.process import tune_process
+from moorage.adapters.serving.probes import Address, ProbeError, Probes, probed
+from moorage.adapters.webhook.certificates import CertificateError, merged_bundle
+from moorage.adapters.webhook.desk import Desk
+from moorage.adapters.webhook.metrics import WebhookMetrics
+from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
+from moorage.adapters.webhook.server import ListenError, application, listening
+from moorage.app.caches import CacheError, Caches
+from moorage.app.lifetime import cancel, first
+from moorage.core.commands import Command, RecordEvent
+from moorage.core.strategies import STRATEGY_KINDS
+from moorage.engine.admission import Admission
+from moorage.framework.admitting import WebhookConfiguration, webhook_configuration
+from moorage.framework.configuration import Configuration
+from moorage.wire.configuration.extending import split_address
+from moorage.wire.kinds import BY_ID
+from moorage.wire.webhooks import Service, Terms, host_names, new_configuration, trued_configuration
+
+_TICK_S = 1.0
+_FLUSH_S = 2.0
+_HEARD_S = 1.0
+"""API servers hear of a change of their webhook configurations within this time, if all is well."""
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_ELSEWHERE = "default"
+"""Namespace of a webhook that runs outside of the cluster."""
+_LABEL_LIMIT = 63
+
+log = structlog.get_logger()
+
+
+class StartError(Exception):
+    """The webhook cannot start; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """What the command line says."""
+
+    kubeconfig: str | None = None
+    listen: str | None = None
+    """HOST:PORT; None: as configured."""
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    """Files; None: certificates are made here."""
+    metrics_at: Address | None = None
+    health_at: Address | None = None
+
+
+def run_webhook(configuration: Configuration, options: WebhookOptions) -> None:
+    """Answer until SIGINT or SIGTERM."""
+    try:
+        asyncio.run(_until_stopped(configuration, options))
+    except (KubeError, ListenError, CacheError, ProbeError, CertificateError) as error:
+        raise StartError(str(error)) from None
+
+
+async def _until_stopped(configuration: Configuration, options: WebhookOptions) -> None:
+    settings = webhook_configuration(configuration)
+    address = options.listen or settings.listen
+    where = split_address(address)
+    if where is None:
+        raise StartError(f"--listen {address}: not an address; write HOST:PORT, such as 0.0.0.0:9443")
+    connection = configuration.client_connection
+    credentials = load_credentials(options.kubeconfig, connection.kubeconfig)
+    async with contextlib.AsyncExitStack() as stack:
+        client = await stack.enter_async_context(KubeClient(credentials, qps=connection.qps, burst=connection.burst))
+        events_client = await stack.enter_async_context(KubeClient(credentials))
+        process = WebhookProcess(settings, client, events_client, where[0], options)
+        probes = Probes(options.metrics_at, options.health_at, process.unready, process.metrics_page().render)
+        await first(_stopped(process, settings.shutdown_delay_s), _serve(process, probes, where))
+
+
+async def _serve(process: WebhookProcess, probes: Probes, where: Address) -> None:
+    tls = process.renewal.serving.context
+    async with probed(probes) as urls, process.running(), listening(process.application(), *where, tls) as url:
+        log.info("listening", url=url, **urls)
+        await process.work()
+
+
+async def _stopped(process: WebhookProcess, delay_s: float) -> None:
+    """Wait for a signal; SIGTERM lets questions be answered until everybody knows that we go, SIGINT is in a hurry."""
+    asked: asyncio.Queue[int] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, asked.put_nowait, number)
+    received = await asked.get()
+    process.stopping()
+    log.info("stopping")
+    if received == signal.SIGTERM:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(asked.get(), delay_s)
+
+
+class WebhookProcess:
+    """One webhook on one API server; it answers from the start, and is ready when it knows the whole cluster."""
+
+    def __init__(
+        self,
+        settings: WebhookConfiguration,
+        client: KubeClient,
+        events_client: KubeClient,
+        host: str,
+        options: WebhookOptions,
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._host = host
+        self._namespace = own_namespace()
+        self._service = Service(settings.service_namespace or self._namespace or _ELSEWHERE, settings.service_name)
+        me = f"moorage-webhook-{socket.gethostname().lower()[:40].strip('.-')}-{secrets.token_hex(3)}"
+        self.admission = Admission(
+            excluded=self._excluded(),
+            ledger_s=settings.ledger_s,
+            longest_wait_s=settings.longest_wait_s,
+            me=me,
+        )
+        jitter = random.Random().random
+        make = self._new_registration if settings.url else None
+        self._registration = Registration(
+            client, settings.webhook_name, self._true_registration, make=make, jitter=jitter
+        )
+        self.renewal = self._renewal(options)
+        self._recorder = EventRecorder(events_client, jitter=jitter)
+        self.metrics = WebhookMetrics(self.admission, lambda: self.renewal.serving.expires_s)
+        self._desk = Desk(self.admission, self.metrics, carry_out=self._carry_out)
+        kinds = [BY_ID[name] for name in ("Pod", "Node", *sorted(STRATEGY_KINDS))]
+        self._caches = Caches(client, kinds, self._desk.put)
+        component = (settings.webhook_name or "moorage-webhook")[:_LABEL_LIMIT].strip(".-")
+        self._presence = Presence(client, self._service.namespace, component, me, self._peers_counted, jitter=jitter)
+        self._parts: list[asyncio.Task[None]] = []
+        self._unready = "not every kind has been listed yet"
+
+    # --- what others see ---
+
+    def unready(self) -> str:
+        """Why the webhook is not ready; empty when it is."""
+        return self._unready
+
+    def stopping(self) -> None:
+        """Be ready no more."""
+        self._unready = "stopping"
+
+    def application(self) -> web.Application:
+        """What is served over HTTPS."""
+        return application(self._desk.mutate, self.metrics)
+
+    def metrics_page(self) -> MetricsPage:
+        """What `/metrics` answers."""
+        return MetricsPage(self.metrics)
+
+    # --- its life ---
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Follow the cluster; stop cleanly at the end of the block."""
+        chores = [self._recorder.run(), self._tick(), self._presence.run()]
+        if self._settings.webhook_name:
+            chores.append(self._registration.run())
+        self._parts = [*map(asyncio.create_task, chores), *self._caches.start()]
+        try:
+            yield
+        finally:
+            self.stopping()
+            await self._recorder.flush(_FLUSH_S)
+            await cancel(self._parts)
+            await self._presence.leave()
+            with contextlib.suppress(KubeError):
+                await self._registration.withdraw()
+
+    async def work(self) -> None:
+        """Fill the caches, tell the API server how to find us, and answer until a part of us dies; ends by raising."""
+        life = asyncio.create_task(self._live())
+        try:
+            done, _ = await asyncio.wait([life, *self._parts], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel([life])
+        for part in done:
+            part.result()
+        raise RuntimeError("a part of the webhook ended by itself")
+
+    async def _live(self) -> None:
+        version = await server_version(self._client)
+        log.info("connected", server=self._client.server, version=version.git_version)
+        await self._caches.settle()
+        await self._presence.settled()
+        if self._settings.webhook_name:
+            await self._register()
+        tune_process()
+        self._unready = ""
+        log.info("ready for placement", nodes=self.admission.state.node_count, pods=self.admission.roster.pod_count)
+        await self.renewal.run()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self._desk.tick()
+
+    def _carry_out(self, command: Command) -> None:
+        if isinstance(command, RecordEvent):
+            self._recorder.record(command)
+
+    def _peers_counted(self, number: int) -> None:
+        if number != self.admission.peers:
+            log.info("other replicas", number=number)
+        self.admission.peers = number
+
+    # --- how the API server finds us ---
+
+    async def _register(self) -> None:
+        name = self._settings.webhook_name
+        found = await self._registration.looked()
+        if isinstance(self.renewal, SelfRenewal):
+            self.renewal.reissue()
+        await self._registration.ensured()
+        if self._registration.problem:
+            log.warning("webhook configuration cannot be kept", name=name, why=self._registration.problem)
+        elif self._registration.current is None:
+            log.warning("there is no such MutatingWebhookConfiguration yet, so nobody asks", name=name)
+        elif found != self._registration.current:
+            await asyncio.sleep(_HEARD_S)
+
+    async def _announce(self) -> bool:
+        if not self._settings.webhook_name:
+            return True
+        await self._registration.ensured()
+        return not self._registration.problem
+
+    def _renewal(self, options: WebhookOptions) -> Renewal:
+        if bool(options.tls_cert) != bool(options.tls_key):
+            given, missing = ("--tls-cert", "--tls-key") if options.tls_cert else ("--tls-key", "--tls-cert")
+            raise StartError(f"{given} needs {missing}: a certificate and its key go together; give both or none")
+        if options.tls_cert and options.tls_key:
+            return FileRenewal(options.tls_cert, options.tls_key, self._announce)
+        settings = self._settings
+        return SelfRenewal(
+            self._names,
+            self._announce,
+            lifetime_s=settings.certificate_lifetime_s,
+            spread_s=settings.certificate_spread_s,
+        )
+
+    def _names(self) -> list[str]:
+        """Under which names somebody may look for us."""
+        local = ["localhost", "127.0.0.1", "::1", socket.gethostname()]
+        if self._host not in ("0.0.0.0", "::"):  # noqa: S104 - compared with, never bound to
+            local.append(self._host)
+        found = () if self._registration.current is None else host_names(self._registration.current)
+        return list(dict.fromkeys([*self._service.host_names, *found, *local]))
+
+    def _excluded(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(filter(None, [*self._settings.excluded_namespaces, self._namespace])))
+
+    def _terms(self) -> Terms:
+        settings = self._settings
+        return Terms(settings.webhook_name, self._excluded(), self._service, settings.url)
+
+    def _bundle(self, present: bytes) -> bytes:
+        authorities: Iterable[bytes] = self.renewal.authorities
+        if not authorities:
+            return present  # somebody else tells whom to trust, cert-manager for instance
+        return merged_bundle(present, authorities, datetime.now(UTC))
+
+    def _true_registration(self, found: dict[str, object]) -> dict[str, object]:
+        return trued_configuration(found, self._terms(), self._bundle)
+
+    def _new_registration(self) -> dict[str, object]:
+        return new_configuration(self._terms(), self._bundle)
+
+
+def own_namespace() -> str:
+    """The namespace of the pod that this process runs in; empty outside of a cluster."""
+    named = os.environ.get("POD_NAMESPACE", "")
+    if named:
+        return named
+    try:
+        return _OWN_NAMESPACE.read_text().strip()
+    except OSError:
+        return ""

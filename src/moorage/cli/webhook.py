@@ -1,0 +1,93 @@
+"""`moorage webhook`: place pods while they are being created."""
+
+from __future__ import annotations
+
+import click
+
+from moorage.cli.options import Session, common_options, config_option, kubeconfig_option, session_of
+
+
+@click.command()
+@config_option
+@kubeconfig_option
+@click.option(
+    "--listen",
+    metavar="HOST:PORT",
+    default=None,
+    help="Where the API server finds us; otherwise listen of the WebhookConfiguration, 0.0.0.0:9443 without it.",
+)
+@click.option("--tls-cert", metavar="FILE", default=None, help="Certificate to serve with; read again when it changes.")
+@click.option("--tls-key", metavar="FILE", default=None, help="The certificate's private key.")
+@click.option(
+    "--self-signed",
+    is_flag=True,
+    help="Make certificates, renew them, and write their authority into the webhook configuration; the default.",
+)
+@click.option(
+    "--metrics-listen",
+    metavar="HOST:PORT",
+    default=":8080",
+    show_default=True,
+    help="Where /metrics is served; empty: nowhere.",
+)
+@click.option(
+    "--health-listen",
+    metavar="HOST:PORT",
+    default=":8081",
+    show_default=True,
+    help="Where /healthz and /readyz are served; empty: nowhere.",
+)
+@common_options
+@click.pass_context
+def command(
+    context: click.Context,
+    config_file: str | None,
+    kubeconfig: str | None,
+    listen: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    self_signed: bool,
+    metrics_listen: str,
+    health_listen: str,
+) -> None:
+    """Give new pods the rule of their placement strategy, whichever scheduler places them.
+
+    LOG_LEVEL=debug in the environment is as good as -v 4.
+    """
+    from moorage.app.webhook import StartError, WebhookOptions, run_webhook  # noqa: PLC0415 - slow to import
+    from moorage.cli.logs import configure_logs  # noqa: PLC0415
+    from moorage.cli.output import InputError  # noqa: PLC0415
+    from moorage.cli.probes import probe_address  # noqa: PLC0415
+    from moorage.cli.profiles import load_reading  # noqa: PLC0415
+
+    configure_logs(_session(context))
+    if self_signed and (tls_cert or tls_key):
+        raise InputError(
+            ["--self-signed: certificates are made, so --tls-cert and --tls-key mean nothing; remove them"]
+        )
+    reading = load_reading(config_file)
+    if reading.configuration is None:
+        raise InputError(["the configuration could not be read"])
+    options = WebhookOptions(
+        kubeconfig,
+        listen,
+        tls_cert,
+        tls_key,
+        probe_address("--metrics-listen", metrics_listen),
+        probe_address("--health-listen", health_listen),
+    )
+    try:
+        run_webhook(reading.configuration, options)
+    except StartError as error:
+        raise InputError([error]) from None
+
+
+def _session(context: click.Context) -> Session:
+    import os  # noqa: PLC0415
+
+    from moorage.cli.logs import DEBUG_VERBOSITY  # noqa: PLC0415
+
+    session = session_of(context)
+    if os.environ.get("LOG_LEVEL", "").lower() == "debug":
+        session.verbosity = max(session.verbosity, DEBUG_VERBOSITY)
+    return session

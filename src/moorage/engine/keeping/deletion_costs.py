@@ -1,0 +1,99 @@
+"""Keeps `controller.kubernetes.io/pod-deletion-cost` current on the pods of ReplicaSets that have a rule.
+
+Only ReplicaSets read it. It is written when the order of removal changes, and on as few pods as that takes. A workload
+whose own pod template carries the annotation decides for itself, and is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from moorage.core.commands import PatchObject
+from moorage.core.frozen import FrozenDict
+from moorage.core.objects import REPLICA_SET, Workload, object_key
+from moorage.core.pods import Pod
+from moorage.core.state import ClusterState
+from moorage.engine.evictor import ref_of
+from moorage.engine.keeping.removal import TOP, host_keepers, numbered
+
+COST = "controller.kubernetes.io/pod-deletion-cost"
+REPEAT_S = 10.0
+"""After so long without effect a pod is written again."""
+_NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
+
+
+class DeletionCosts:
+    """Orders writes, and remembers those on their way."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._sent: dict[str, tuple[int | None, float]] = {}
+        """Pod -> what it will cost once the write is seen, and when it was ordered."""
+        self.written = 0
+        """How many writes were ordered."""
+
+    def overdue(self, now: float) -> list[str]:
+        """Uids of pods whose write has had no effect for too long; they are forgotten here."""
+        late = [uid for uid, (_, sent_s) in self._sent.items() if now - sent_s >= REPEAT_S]
+        for uid in late:
+            del self._sent[uid]
+        return late
+
+    @property
+    def unseen(self) -> bool:
+        """Whether writes are on their way."""
+        return bool(self._sent)
+
+    def gone(self, uid: str) -> None:
+        """A pod is no more."""
+        self._sent.pop(uid, None)
+
+    def for_order(self, pods: Sequence[Pod], now: float) -> list[PatchObject]:
+        """What to write so that the last of these pods of one owner goes first, and so on."""
+        if not pods or not self._may_be_written(pods[0]):
+            return []
+        have = [self._cost(pod) for pod in pods]
+        return self._writes(zip(pods, have, numbered(have), strict=True), now)
+
+    def for_hosts(self, pods: Sequence[Pod], hosts: int, now: float) -> list[PatchObject]:
+        """What to write so that some of these pods of one owner stay on so many hosts; the oldest come first."""
+        if not pods or not self._may_be_written(pods[0]):
+            return []
+        have = [self._cost(pod) for pod in pods]
+        marks = host_keepers([(pod.node, (cost or 0) > 0) for pod, cost in zip(pods, have, strict=True)], hosts)
+        wanted = [(cost or TOP) if marked else None for cost, marked in zip(have, marks, strict=True)]
+        return self._writes(zip(pods, have, wanted, strict=True), now)
+
+    def _writes(self, pods: Iterable[tuple[Pod, int | None, int | None]], now: float) -> list[PatchObject]:
+        made = []
+        for pod, has, wanted in pods:
+            if has != wanted:
+                self._sent[pod.uid] = wanted, now
+                made.append(_patch(pod, wanted))
+        self.written += len(made)
+        return made
+
+    def _may_be_written(self, pod: Pod) -> bool:
+        owner = pod.template.owner
+        if owner is None or owner.kind != REPLICA_SET:
+            return False
+        workload = self._state.object(REPLICA_SET, object_key(pod.namespace, owner.name))
+        return isinstance(workload, Workload) and COST not in workload.template_annotations
+
+    def _cost(self, pod: Pod) -> int | None:
+        """What the pod costs, or will cost."""
+        text = pod.template.annotations.get(COST)
+        cost = int(text) if text is not None and _NUMBER.fullmatch(text) else None
+        sent = self._sent.get(pod.uid)
+        if sent is None:
+            return cost
+        if sent[0] == cost:
+            del self._sent[pod.uid]
+        return sent[0]
+
+
+def _patch(pod: Pod, cost: int | None) -> PatchObject:
+    annotations = FrozenDict({COST: None if cost is None else str(cost)})
+    patch = FrozenDict({"metadata": FrozenDict({"annotations": annotations})})
+    return PatchObject(ref_of(pod), "Pod", pod.namespace, pod.name, patch, pod.uid)

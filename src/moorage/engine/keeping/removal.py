@@ -1,0 +1,141 @@
+"""In which order a workload's pods should go when it shrinks, and the numbers that say so.
+
+The ReplicaSet controller removes pods with a lower deletion cost first (among pods that are ready). `keep_order` puts
+the pods of a strategy in the order in which they should be kept: for every smaller number the ones that are left are
+the strategy's targets for that number, as nearly as the pods that stand allow. `numbered` gives them costs that fall
+along this order and leaves as many of the numbers that are there as it can, so that little has to be written.
+`host_keepers` does the same for a rule about hosts, where it is enough that one pod on each of so many hosts stays.
+
+Invariants: whatever is kept of a rule is never below the smaller of its pods and its target; costs fall strictly along
+the order and are above 0, which is what pods count that have no cost yet: newcomers go first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
+
+from moorage.core.strategy import Strategy, targets
+
+TOP = 1_000_000
+STEP = 10
+"""Room between two costs, so that a pod can come between them without the others being written again."""
+_MOST_STRATEGIES = 1000
+
+T = TypeVar("T")
+
+
+class Sequences:
+    """Which rule the first, second, third pod of a strategy goes to; worked out once for each strategy."""
+
+    def __init__(self) -> None:
+        self._known: dict[Strategy, list[int]] = {}
+
+    def of(self, strategy: Strategy, pods: int) -> list[int]:
+        """The rules of at least so many pods. Do not change the list."""
+        found = self._known.get(strategy)
+        if found is None:
+            if len(self._known) >= _MOST_STRATEGIES:
+                self._known.clear()
+            found = self._known[strategy] = []
+        before = targets(strategy, len(found))
+        while len(found) < pods:
+            after = targets(strategy, len(found) + 1)
+            found.append(next(rule for rule, number in enumerate(after) if number > before[rule]))
+            before = after
+        return found
+
+
+def keep_order(sequence: Sequence[int], by_rule: Sequence[Sequence[T]], strays: Sequence[T] = ()) -> list[T]:
+    """All pods, the one to be kept longest first.
+
+    `sequence` is the strategy's (`Sequences.of`), `by_rule` the pods of each rule in the order in which they are to be
+    kept among themselves, `strays` those that stand where no rule wants them.
+    """
+    counts = [len(pods) for pods in by_rule]
+    number = sum(counts)
+    wanted = [0] * len(counts)
+    for rule in sequence[:number]:
+        wanted[rule] += 1
+    removed: list[T] = []
+    for size in range(number, 0, -1):
+        wanted[sequence[size - 1]] -= 1
+        most = max(range(len(counts)), key=lambda rule: (counts[rule] - wanted[rule], rule))
+        counts[most] -= 1
+        removed.append(by_rule[most][counts[most]])
+    return [*reversed(removed), *strays]
+
+
+def numbered(costs: Sequence[int | None]) -> list[int]:
+    """The costs that pods should have, in keep order, given those that they have."""
+    kept = _longest_fall(costs)
+    found = _filled(costs, kept)
+    return found if found is not None else [TOP - STEP * place for place in range(1, len(costs) + 1)]
+
+
+def host_keepers(pods: Sequence[tuple[Hashable, bool]], hosts: int) -> list[bool]:
+    """Which pods should be marked as those that stay, so that they stand on `hosts` hosts.
+
+    `pods` are the host of each and whether it is marked now, the ones to be preferred first. Marks that do no harm
+    stay; nobody is marked where every host has one pod, as then any of them may go.
+    """
+    per_host = [host for host, _ in pods]
+    if len(set(per_host)) == len(per_host):
+        return [marked for _, marked in pods]
+    covered: set[Hashable] = set()
+    found = []
+    for host, marked in pods:
+        found.append(marked and host not in covered)
+        if marked:
+            covered.add(host)
+    for index, host in enumerate(per_host):
+        if len(covered) >= hosts:
+            break
+        if host not in covered:
+            covered.add(host)
+            found[index] = True
+    return found
+
+
+def _longest_fall(costs: Sequence[int | None]) -> list[int]:
+    """Places of the longest run (with gaps) of usable costs that falls strictly."""
+    ends: list[int] = []
+    """The negated cost at the end of the best run of each length."""
+    last: list[int] = []
+    """The place of that cost."""
+    before: dict[int, int | None] = {}
+    for place, cost in enumerate(costs):
+        if cost is None or not 0 < cost < 2 * TOP:
+            continue
+        length = bisect_left(ends, -cost)
+        before[place] = last[length - 1] if length else None
+        if length == len(ends):
+            ends.append(-cost)
+            last.append(place)
+        else:
+            ends[length], last[length] = -cost, place
+    found: list[int] = []
+    current: int | None = last[-1] if last else None
+    while current is not None:
+        found.append(current)
+        current = before[current]
+    return found[::-1]
+
+
+def _filled(costs: Sequence[int | None], kept: Sequence[int]) -> list[int] | None:
+    """All costs with these places kept and the others put in between; None where there is no room."""
+    found: list[int] = []
+    high: int | None = None
+    for place in kept:
+        low = costs[place] or 0
+        missing = place - len(found)
+        step = STEP if high is None else min(STEP, (high - low) // (missing + 1))
+        if step == 0:
+            return None
+        found += [low + step * (missing - index) for index in range(missing)]
+        found.append(low)
+        high = low
+    high = TOP if high is None else high
+    found += [high - STEP * index for index in range(1, len(costs) - len(found) + 1)]
+    return found if not found or found[-1] > 0 else None

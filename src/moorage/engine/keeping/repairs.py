@@ -1,0 +1,291 @@
+"""Pods move, one at a time, until the pods of a workload stand as its rule says.
+
+Two rules are kept: the placement strategy of a workload, and ControllerSpread's number of hosts. A pod is evicted only
+if whoever places its successor is known to follow the rule (a webhook that has given the workload's pods their stamps,
+or the plugin in the profile of the pod's own scheduler), if the successor would be given a rule that lacks a pod, and
+if the whole profile finds a place for it there. Budgets are asked as for every move.
+
+Nothing is moved that is on the way anyway: pods of a rollout, of a workload that waits for pods, of a node that goes.
+
+Loop guards: the successor of a move is not moved again for `move_again_after_s`; a pod that was made before this keeper
+began may be one, and has to be that old. A workload whose successor did not come to stand where it should is left alone
+for as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from moorage.core.arrays import Mask
+from moorage.core.commands import EvictPod, KeeperCommand, RecordEvent
+from moorage.core.frozen import FrozenDict
+from moorage.core.objects import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
+from moorage.core.pods import RUNNING, Pod, PodTemplate
+from moorage.core.strategies import rules_at
+from moorage.core.strategy import RULE_STAMP, Strategy, matching_rule, next_rule, stamp, stamped_rule
+from moorage.engine.engine import Engine
+from moorage.engine.evictor import ref_of
+from moorage.engine.keeping import marks
+from moorage.engine.keeping.allowances import Allowances
+from moorage.engine.keeping.departures import Departures
+from moorage.engine.keeping.fallback import REPORTER, is_movable
+from moorage.engine.keeping.members import Members
+from moorage.engine.keeping.moves import Cause, Move, Moves
+from moorage.engine.keeping.proofs import Proofs
+from moorage.engine.keeping.splits import Split, Splits, spread_out
+from moorage.framework.keeping import KeeperConfiguration
+
+SETTLE_S = 5.0
+"""A workload must have been out of order for so long: most of what looks wrong is only on its way."""
+AGAIN_S = 10.0
+"""So long after no place was found, or a budget refused, a workload is looked at again."""
+TRIES = 5
+"""So many pods of a workload are tried at a time."""
+STRATEGY, SPREAD = "PlacementStrategy", "ControllerSpread"
+CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
+"""Cluster Autoscaler would like to remove the node; a pod that comes would keep it."""
+_KINDS = (REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
+"""Owners whose pods may be moved; pods of Jobs would lose their work."""
+
+
+class _Aim(NamedTuple):
+    """What a move is for."""
+
+    place: str
+    """Where there is room."""
+    note: str
+    strategy: Strategy | None = None
+    rules: frozenset[int] = frozenset()
+    """The rules that lack pods."""
+
+
+class Repairs:
+    """The concern of workloads that do not stand as they should."""
+
+    def __init__(
+        self,
+        settings: KeeperConfiguration,
+        world: Engine,
+        departures: Departures,
+        proofs: Proofs,
+        moves: Moves,
+        members: Members,
+        splits: Splits,
+    ) -> None:
+        self._settings = settings
+        self._world = world
+        self._departures = departures
+        self._proofs = proofs
+        self._moves = moves
+        self._members = members
+        self._splits = splits
+        self._off_since_s: dict[str, float] = {}
+        self._not_before_s: dict[str, float] = {}
+        self._aims: dict[str, _Aim] = {}
+        """Pod that is moved -> what for."""
+        self._successors_s: dict[str, float] = {}
+        """Successors of moves -> when they came to run."""
+        self._began_s: float | None = None
+
+    @property
+    def off(self) -> int:
+        """How many workloads do not stand as they should."""
+        return len(self._off_since_s)
+
+    # --- what happens ---
+
+    def begin(self, now: float) -> None:
+        """This keeper acts; what was moved before that it does not know."""
+        if self._began_s is None:
+            self._began_s = now
+
+    def review(self, owner: str, now: float) -> None:
+        """Something happened to an owner."""
+        if self._is_off(owner):
+            self._off_since_s.setdefault(owner, now)
+        else:
+            self._off_since_s.pop(owner, None)
+            if not self._members.of(owner):
+                self._not_before_s.pop(owner, None)
+
+    def put_off(self, uid: str, until_s: float) -> None:
+        """A move did not take place: do not look at its workload before then."""
+        self._aims.pop(uid, None)
+        owner = self._members.owner_of(uid)
+        if owner is not None:
+            self._not_before_s[owner] = until_s
+
+    def arrived(self, move: Move, pod: Pod, now: float) -> list[KeeperCommand]:
+        """The successor of a move, whatever its cause, runs."""
+        self._successors_s[pod.uid] = now
+        aim = self._aims.pop(move.pod.uid, None)
+        if aim is None or aim.strategy is None or pod.node is None:
+            return []
+        row = self._proofs.state.row_of(pod.node)
+        labels = {} if row is None else self._proofs.state.node(row).labels
+        if matching_rule(aim.strategy, labels) in aim.rules:
+            return []
+        self._not_before_s[move.owner] = now + self._settings.move_again_after_s
+        note = f"The pod was to stand on node {aim.place} or another one of its rule, and stands on node {pod.node}"
+        return [RecordEvent(ref_of(pod), "Warning", "RepairMissed", "Placing", note, REPORTER)]
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod is no more."""
+        self._successors_s.pop(uid, None)
+
+    # --- planning ---
+
+    def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
+        """What to evict now."""
+        room = self._settings.repairs_at_once - self._moves.count(Cause.REPAIR)
+        if room <= 0 or not self._off_since_s:
+            return []
+        self._aims = {uid: aim for uid, aim in self._aims.items() if uid in self._moves}
+        commands: list[KeeperCommand] = []
+        for owner, since_s in [*self._off_since_s.items()]:
+            due_s = max(since_s + SETTLE_S, self._not_before_s.get(owner, 0.0))
+            if room <= 0:
+                break
+            if now < due_s or self._moves.of_owner(owner):
+                continue
+            ordered = self._consider(owner, allowances, now)
+            commands += ordered
+            room -= bool(ordered)
+            if not ordered:
+                self._not_before_s[owner] = now + AGAIN_S
+        return commands
+
+    def _consider(self, owner: str, allowances: Allowances, now: float) -> list[KeeperCommand]:
+        """Move one pod of a workload, if that can be done."""
+        tried = 0
+        for pod in self._candidates(owner):
+            if not self._may_move(pod, now) or not allowances.permit(pod, hurry=False):
+                continue
+            aim = self._aim(owner, pod, now)
+            if aim is not None:
+                return self._order(pod, aim, allowances, now)
+            tried += 1
+            if tried >= TRIES:
+                break
+        return []
+
+    def _order(self, pod: Pod, aim: _Aim, allowances: Allowances, now: float) -> list[KeeperCommand]:
+        node = pod.node or ""
+        allowances.take(pod)
+        self._aims[pod.uid] = aim
+        self._moves.order(Move(pod, Cause.REPAIR, node, aim.place, now))
+        note = f"{aim.note}; there is room on node {aim.place}"
+        event = RecordEvent(ref_of(pod), "Normal", "PlacementRepair", "Evicting", note, REPORTER)
+        return [EvictPod(ref_of(pod), node, Cause.REPAIR.value, aim.place), event]
+
+    def _may_move(self, pod: Pod, now: float) -> bool:
+        template = pod.template
+        if template.owner is None or template.owner.kind not in _KINDS or template.gang is not None:
+            return False
+        if not is_movable(pod) or not marks.may_be_disturbed(template) or pod.phase != RUNNING:
+            return False
+        if pod.node is None or pod.node in self._departures:
+            return False
+        if now - pod.created_s >= self._settings.move_again_after_s:
+            return True
+        began_s = now if self._began_s is None else self._began_s
+        return pod.created_s > began_s and pod.uid not in self._successors_s
+
+    # --- the two rules ---
+
+    def _is_off(self, owner: str) -> bool:
+        split = self._splits.get(owner)
+        return split.off if split is not None else self._lacks_hosts(owner)
+
+    def _candidates(self, owner: str) -> Iterable[Pod]:
+        """The pods whose move would help, the ones that are to be kept the shortest first."""
+        split = self._splits.get(owner)
+        if split is None:
+            return () if any(pod.node is None for pod in self._members.of(owner)) else self._doubled(owner)
+        if not split.settled or self._splits.is_rolling_out(split):
+            return ()
+        over = {rule for rule, number in enumerate(split.actual) if number > split.target[rule]}
+        return [pod for pod, rule in reversed(split.pods) if rule is None or rule in over]
+
+    def _aim(self, owner: str, pod: Pod, now: float) -> _Aim | None:
+        split = self._splits.get(owner)
+        return self._spread_aim(pod, now) if split is None else self._strategy_aim(split, pod, now)
+
+    def _strategy_aim(self, split: Split, pod: Pod, now: float) -> _Aim | None:
+        """Where the pod's successor would go, if that is a rule that lacks a pod."""
+        rule = next((rule for each, rule in split.pods if each.uid == pod.uid), None)
+        lacking = frozenset(i for i, number in enumerate(split.actual) if number < split.target[i])
+        template: PodTemplate | None = None
+        if split.stamped:
+            left = [number - (index == rule) for index, number in enumerate(split.actual)]
+            due = next_rule(split.strategy, left)
+            lacking &= {due}
+            template = _restamped(pod.template, split.strategy, due)
+        elif not self._follows(pod, STRATEGY):
+            return None
+        state = self._proofs.state
+        wanted = self._open_rows()
+        rows = state.rows()
+        wanted[rows] &= np.isin(rules_at(state, split.strategy, rows), [*lacking])
+        place = self._proofs.home(pod, now, wanted, template) if wanted.any() else None
+        if place is None:
+            return None
+        words = "/".join
+        counts = f"{words(map(str, split.actual))} pods, and should have {words(map(str, split.target))}"
+        return _Aim(place, f"The rules of its placement strategy have {counts}", split.strategy, lacking)
+
+    def _lacks_hosts(self, owner: str) -> bool:
+        """Whether a workload stands on fewer hosts than ControllerSpread wants, and could do better."""
+        pod = next(iter(self._members.of(owner)), None)
+        plugin: Any = None if pod is None else self._plugin(pod, SPREAD)
+        if pod is None or plugin is None or plugin.awaits(pod.template, self._proofs.state) is None:
+            return False
+        return any(True for _ in self._doubled(owner))
+
+    def _doubled(self, owner: str) -> Iterator[Pod]:
+        """Pods that stand on a node with an older one of theirs, the youngest first."""
+        pods = spread_out(pod for pod in self._members.of(owner) if pod.node is not None)
+        hosts = {pod.node for pod in pods}
+        return reversed(pods[len(hosts) :])
+
+    def _spread_aim(self, pod: Pod, now: float) -> _Aim | None:
+        if not self._follows(pod, SPREAD) or not self._lacks_hosts(self._members.owner_of(pod.uid) or ""):
+            return None
+        state = self._proofs.state
+        wanted = self._open_rows()
+        wanted &= state.owner_rows(pod.template).dense(state.capacity) == 0
+        place = self._proofs.home(pod, now, wanted)
+        return None if place is None else _Aim(place, "Its controller's pods stand on too few hosts")
+
+    def _follows(self, pod: Pod, plugin: str) -> bool:
+        """Whether the scheduler that will place the pod's successor is one of the profiles, and has the plugin."""
+        return self._plugin(pod, plugin) is not None
+
+    def _plugin(self, pod: Pod, name: str) -> Any:
+        runner = self._world.runners.get(pod.template.scheduler_name)
+        return None if runner is None else runner.plugin(name)
+
+    def _open_rows(self) -> Mask:
+        """Rows of nodes that stay, bool[capacity]."""
+        state = self._proofs.state
+        found = state.alive & ~self._departures.rows(state)
+        for number, taints in enumerate(state.taint_sets):
+            if any(taint.key == CANDIDATE_TAINT for taint in taints):
+                found &= state.taint_ids != number
+        return found
+
+
+def _restamped(template: PodTemplate, strategy: Strategy, rule: int) -> PodTemplate:
+    """Such a pod as the webhook would make it with another rule."""
+    given = stamped_rule(strategy, template.labels, template.annotations, template.node_selector)
+    old = {} if given is None else dict(strategy.rules[given].selector)
+    selector = {key: value for key, value in template.node_selector.items() if key not in old}
+    return replace(
+        template,
+        annotations=FrozenDict({**template.annotations, RULE_STAMP: stamp(rule)}),
+        node_selector=FrozenDict({**selector, **dict(strategy.rules[rule].selector)}),
+    )

@@ -1,0 +1,142 @@
+"""How the pods of each workload with a placement strategy are split over its rules, and how they should be.
+
+Pods count as `core.strategies` counts them: by their stamp, else by the node that they stand on; pods of a node that is
+gone do not. Each owner that pods name has a split of its own, so during a rollout there are two for one Deployment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from moorage.core.controllers import controller_of
+from moorage.core.ownercounts import owner_key
+from moorage.core.pods import Pod
+from moorage.core.state import ClusterState
+from moorage.core.strategies import PLACEMENT_POLICY, policy_of, strategy_of
+from moorage.core.strategy import Strategy, matching_rule, stamped_rule, targets
+from moorage.engine.keeping.removal import Sequences, keep_order
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """The pods of one owner."""
+
+    owner: str
+    """`owner_key` of its pods."""
+    title: tuple[str, str, str]
+    """Namespace, kind and name of the controller that users know; owners of one rollout share it."""
+    strategy: Strategy
+    policy: str
+    """Key of the PlacementPolicy that the strategy comes from; empty for an annotation."""
+    pods: tuple[tuple[Pod, int | None], ...]
+    """Pods that stand on nodes, the one to be kept longest first, each with its rule; None: where no rule wants it."""
+    waiting: int
+    """How many pods have no node yet, or one that is gone."""
+    desired: int | None
+    actual: tuple[int, ...]
+    target: tuple[int, ...]
+    """For as many pods as are desired."""
+    stamped: bool
+    """Whether a webhook gives its pods their rules."""
+
+    @property
+    def settled(self) -> bool:
+        """Whether every pod that is wanted stands somewhere, and no other."""
+        return not self.waiting and self.desired in (None, len(self.pods))
+
+    @property
+    def off(self) -> bool:
+        """Whether pods stand where they should not."""
+        return self.actual != self.target
+
+
+class Splits:
+    """The book of splits."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._sequences = Sequences()
+        self._splits: dict[str, Split] = {}
+        self.version = 0
+        """Rises whenever a split changes."""
+
+    def __len__(self) -> int:
+        return len(self._splits)
+
+    def __iter__(self) -> Iterator[Split]:
+        return iter(self._splits.values())
+
+    def get(self, owner: str) -> Split | None:
+        """The split of an owner, None if it has no strategy."""
+        return self._splits.get(owner)
+
+    def is_rolling_out(self, split: Split) -> bool:
+        """Whether another owner of the same controller has pods, too."""
+        return any(other.title == split.title and other.owner != split.owner for other in self._splits.values())
+
+    def review(self, owner: str, members: Iterable[Pod]) -> Split | None:
+        """Look at an owner anew."""
+        found = self._split([*members])
+        before = self._splits.get(owner)
+        if found is None:
+            self._splits.pop(owner, None)
+        else:
+            self._splits[owner] = found
+        if found != before:
+            self.version += 1
+        return found
+
+    def _split(self, members: list[Pod]) -> Split | None:
+        if not members:
+            return None
+        template = members[0].template
+        holding = strategy_of(self._state, template)
+        if holding is None or holding.strategy is None:
+            return None
+        strategy = holding.strategy
+        by_rule: list[list[Pod]] = [[] for _ in strategy.rules]
+        strays: list[Pod] = []
+        waiting, stamped = 0, False
+        for pod in members:
+            row = None if pod.node is None else self._state.row_of(pod.node)
+            if row is None:
+                waiting += 1
+                continue
+            given = _given(strategy, pod)
+            stamped |= given is not None
+            rule = matching_rule(strategy, self._state.node(row).labels) if given is None else given
+            (strays if rule is None else by_rule[rule]).append(pod)
+        actual = tuple(map(len, by_rule))
+        sequence = self._sequences.of(strategy, sum(actual))
+        kept = keep_order(sequence, [*map(spread_out, by_rule)], spread_out(strays))
+        rules = {pod.uid: rule for rule, pods in enumerate(by_rule) for pod in pods}
+        controller = controller_of(self._state, template)
+        policy = policy_of(self._state, template) if holding.source.startswith(PLACEMENT_POLICY) else None
+        return Split(
+            owner=owner_key(template),
+            title=(template.namespace, *((controller.kind, controller.name) if controller else ("", ""))),
+            strategy=strategy,
+            policy="" if policy is None else policy.key,
+            pods=tuple((pod, rules.get(pod.uid)) for pod in kept),
+            waiting=waiting,
+            desired=holding.desired,
+            actual=actual,
+            target=targets(strategy, len(kept) + waiting if holding.desired is None else holding.desired),
+            stamped=stamped,
+        )
+
+
+def spread_out(pods: Iterable[Pod]) -> list[Pod]:
+    """In the order in which they are to be kept: one of each node before a second one, and the oldest first."""
+    by_age = sorted(pods, key=lambda pod: (pod.created_s, pod.key))
+    on_node: dict[str | None, int] = {}
+    turns: dict[str, int] = {}
+    for pod in by_age:
+        turns[pod.uid] = on_node[pod.node] = on_node.get(pod.node, 0) + 1
+    return sorted(by_age, key=lambda pod: turns[pod.uid])
+
+
+def _given(strategy: Strategy, pod: Pod) -> int | None:
+    template = pod.template
+    return stamped_rule(strategy, template.labels, template.annotations, template.node_selector)

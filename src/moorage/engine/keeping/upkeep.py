@@ -1,0 +1,136 @@
+"""Workloads with a rule are looked after: what is written on their pods and policies, and what is moved.
+
+`Upkeep` keeps the books (`members`, `splits`), looks at the owners to which something happened, once per plan, and
+lets `deletion_costs`, `policies`, `wrecks` and `repairs` say what is to be done.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.core.commands import KeeperCommand, PatchObject
+from moorage.core.events import ObjectGone, ObjectSeen, PatchDone
+from moorage.core.nodes import Node
+from moorage.core.objects import REPLICA_SET, STATEFUL_SET, Workload
+from moorage.core.ownercounts import owner_key
+from moorage.core.pods import Pod
+from moorage.core.strategies import PLACEMENT_POLICY, STRATEGY_KINDS
+from moorage.engine.engine import Engine
+from moorage.engine.keeping.allowances import Allowances
+from moorage.engine.keeping.deletion_costs import DeletionCosts
+from moorage.engine.keeping.departures import Departures
+from moorage.engine.keeping.members import Members
+from moorage.engine.keeping.moves import Move, Moves
+from moorage.engine.keeping.policies import PolicyStatuses
+from moorage.engine.keeping.proofs import Proofs
+from moorage.engine.keeping.repairs import SPREAD, Repairs
+from moorage.engine.keeping.splits import Splits, spread_out
+from moorage.engine.keeping.wrecks import Wrecks
+from moorage.framework.keeping import KeeperConfiguration
+
+
+class Upkeep:
+    """Everything about workloads that have a placement strategy, or hosts to spread over."""
+
+    def __init__(
+        self, settings: KeeperConfiguration, world: Engine, departures: Departures, proofs: Proofs, moves: Moves
+    ) -> None:
+        self._world = world
+        self.members = Members()
+        self.splits = Splits(world.state)
+        self.costs = DeletionCosts(world.state)
+        self.repairs = Repairs(settings, world, departures, proofs, moves, self.members, self.splits)
+        self.wrecks = Wrecks(world.state, self._has_rule)
+        self._policies = PolicyStatuses(world.state, self.splits)
+        self._said: list[KeeperCommand] = []
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to look at even if nothing happens."""
+        return bool(self.repairs.off or len(self.wrecks) or self.costs.unseen or self._policies.late)
+
+    # --- events in ---
+
+    def pod_seen(self, pod: Pod) -> None:
+        """A pod was added or changed."""
+        self.members.see(pod)
+        if pod.deleted_s is not None or pod.finished:
+            self._forget(pod.uid)
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod is no more."""
+        self.members.gone(uid)
+        self._forget(uid)
+
+    def arrived(self, move: Move, pod: Pod, now: float) -> None:
+        """The successor of a move runs."""
+        self._said += self.repairs.arrived(move, pod, now)
+
+    def node_seen(self, before: Node | None, node: Node) -> None:
+        """A node was added or changed."""
+        self.wrecks.node_seen(node.name)
+        if before is None or before.labels != node.labels:
+            self.members.touch_all()
+
+    def node_gone(self, name: str, now: float) -> None:
+        """A node is no more."""
+        self.wrecks.node_gone(name, now)
+        self.members.touch_all()
+
+    def object_changed(self, event: ObjectSeen | ObjectGone, before: Any) -> None:
+        """An object was added, changed or deleted; `before` is what was known of it."""
+        after = event.value if isinstance(event, ObjectSeen) else None
+        if event.kind not in STRATEGY_KINDS or before == after:
+            return
+        workload = after if before is None else before
+        if event.kind in (REPLICA_SET, STATEFUL_SET) and isinstance(workload, Workload):
+            self.members.touch(workload.uid)
+        else:
+            self.members.touch_namespace(event.key.rpartition("/")[0])
+
+    def patched(self, event: PatchDone) -> None:
+        """A write was answered."""
+        command = event.command
+        if not event.ok and command.kind == PLACEMENT_POLICY:
+            self._policies.failed(f"{command.namespace}/{command.name}")
+
+    def _forget(self, uid: str) -> None:
+        self.costs.gone(uid)
+        self.repairs.pod_gone(uid)
+
+    # --- planning ---
+
+    def writes(self, now: float) -> list[KeeperCommand]:
+        """What to write now, and which pods of nodes that are gone to delete; looks at every owner that was touched."""
+        commands, self._said = self._said, []
+        self.repairs.begin(now)
+        for uid in self.costs.overdue(now):
+            self.members.touch(self.members.owner_of(uid) or "")
+        for owner in self.members.take_touched():
+            commands += self._review(owner, now)
+        return [*commands, *self.wrecks.plan(now), *self._policies.plan(now)]
+
+    def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
+        """What to evict now."""
+        return self.repairs.plan(now, allowances)
+
+    def _review(self, owner: str, now: float) -> list[PatchObject]:
+        members = [*self.members.of(owner)]
+        split = self.splits.review(owner, members)
+        self.repairs.review(owner, now)
+        if split is not None:
+            return self.costs.for_order([pod for pod, _ in split.pods], now)
+        hosts = self._hosts(members[0]) if members else 0
+        if not hosts:
+            return []
+        standing = (pod for pod in members if pod.node is not None and self._world.state.row_of(pod.node) is not None)
+        return self.costs.for_hosts(spread_out(standing), hosts, now)
+
+    def _hosts(self, pod: Pod) -> int:
+        """On how many hosts ControllerSpread wants the pods of this one's owner; 0 without such a rule."""
+        runner = self._world.runners.get(pod.template.scheduler_name)
+        plugin: Any = None if runner is None else runner.plugin(SPREAD)
+        return 0 if plugin is None else plugin.hosts(pod.template, self._world.state)
+
+    def _has_rule(self, pod: Pod) -> bool:
+        return self.splits.get(owner_key(pod.template)) is not None or self._hosts(pod) > 0

@@ -1,0 +1,112 @@
+"""Placement strategies in simulations: the shipped samples, policies in files, and what is said about mistakes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from moorage.adapters.memory.manifests import node_manifest, workload_manifest
+from moorage.core.strategy import STRATEGY_ANNOTATIONS, parse_strategy, targets
+from moorage.plugins.placement_strategy import PlacementStrategy
+from moorage.sim.outcome import Outcome
+from tests.plugins.controlled import packing_rules, simulated
+
+OURS, OTHERS = STRATEGY_ANNOTATIONS
+RULES = packing_rules(PlacementStrategy)
+SAMPLES: dict[str, tuple[str, dict[str, dict[str, str]]]] = {
+    "web-app": (
+        "base=1,weight=1,nodeSelector=node-type:ondemand;weight=2,nodeSelector=node-type:spot",
+        {"first": {"node-type": "ondemand"}, "second": {"node-type": "spot"}},
+    ),
+    "base 2, weights 1 and 3": (
+        "base=2,weight=1,nodeSelector=node-type:ondemand;weight=3,nodeSelector=node-type:spot",
+        {"first": {"node-type": "ondemand"}, "second": {"node-type": "spot"}},
+    ),
+    "zones and node types": (
+        "base=1,weight=2,nodeSelector=zone:us-west-1a,node-type:ondemand;weight=1,nodeSelector=zone:us-west-1b,node-type:spot",
+        {
+            "first": {"zone": "us-west-1a", "node-type": "ondemand"},
+            "second": {"zone": "us-west-1b", "node-type": "spot"},
+            "neither": {"zone": "us-west-1a", "node-type": "spot"},
+        },
+    ),
+    "accelerators": (
+        "base=1,weight=1,nodeSelector=accelerator:nvidia-tesla-k80;weight=2,nodeSelector=accelerator:nvidia-tesla-v100",
+        {"first": {"accelerator": "nvidia-tesla-k80"}, "second": {"accelerator": "nvidia-tesla-v100"}},
+    ),
+}
+
+
+def cluster(pools: dict[str, dict[str, str]]) -> list[dict[str, Any]]:
+    """Two nodes with these labels for each pool, and two without any."""
+    return [
+        node_manifest(f"{pool}-{number}", cpu="32", labels=labels)
+        for pool, labels in {**pools, "plain": {}}.items()
+        for number in range(2)
+    ]
+
+
+def split(outcome: Outcome) -> Counter[str | None]:
+    """Pods by pool; None for those that wait."""
+    return Counter(story.node and story.node.rpartition("-")[0] for story in outcome.pods)
+
+
+@pytest.mark.parametrize("replicas", [1, 6, 7, 20])
+@pytest.mark.parametrize(("text", "pools"), SAMPLES.values(), ids=SAMPLES.keys())
+def test_the_samples_are_split_exactly(text: str, pools: dict[str, dict[str, str]], replicas: int) -> None:
+    """Every pod stands on a node of a rule, and each rule has its target."""
+    workload = workload_manifest("Deployment", "web-app", own={"replicas": replicas}, annotations={OTHERS: text})
+    first, second = targets(parse_strategy(text), replicas)
+    assert split(simulated([*cluster(pools), workload], RULES)) == Counter(first=first, second=second)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
+def test_every_kind_of_controller_is_split(kind: str) -> None:
+    """6 replicas, base 1, weights 1 to 2: 3 and 3."""
+    text, pools = SAMPLES["web-app"]
+    own = {"parallelism": 6, "completions": 6} if kind == "Job" else {"replicas": 6}
+    workload = workload_manifest(kind, "web-app", own=own, annotations={OURS: text})
+    assert split(simulated([*cluster(pools), workload], RULES)) == {"first": 3, "second": 3}
+
+
+def policy(rules: list[Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "moorage.dev/v1alpha1",
+        "kind": "PlacementPolicy",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "web-app"}}, "rules": rules},
+    }
+
+
+def test_policies_are_read_from_files() -> None:
+    """The workload says nothing itself, and another one is left alone."""
+    rules = [{"base": 1, "weight": 1, "nodeSelector": {"node-type": "ondemand"}}]
+    rules.append({"weight": 2, "nodeSelector": {"node-type": "spot"}})
+    web = workload_manifest("Deployment", "web-app", own={"replicas": 6})
+    other = workload_manifest("Deployment", "other", own={"replicas": 4})
+    nodes = cluster(SAMPLES["web-app"][1])
+    outcome = simulated([*nodes, policy(rules), web, other], RULES)
+    placed = Counter(
+        story.node and story.node.rpartition("-")[0] for story in outcome.pods if story.name.startswith("web-app")
+    )
+    assert placed == {"first": 3, "second": 3}
+    assert outcome.ignored == {}
+
+
+def test_without_room_the_simulation_waits_for_the_fallback() -> None:
+    """Time is virtual: the pods that found no on-demand room go to spot, and none is left over."""
+    text, pools = SAMPLES["web-app"]
+    workload = workload_manifest("Deployment", "web-app", own={"replicas": 6}, annotations={OURS: text})
+    only_spot = [node for node in cluster(pools) if not node["metadata"]["name"].startswith("first")]
+    assert split(simulated([*only_spot, workload], RULES)) == {"second": 6}
+
+
+def test_a_strategy_that_cannot_be_read_is_a_warning() -> None:
+    """Pods are placed all the same, and the report says what is wrong, once."""
+    workload = workload_manifest("Deployment", "web-app", own={"replicas": 3}, annotations={OURS: "weight=1"})
+    outcome = simulated([*cluster({}), workload], RULES)
+    assert split(outcome) == {"plain": 3}
+    (warning,) = outcome.warnings
+    assert "column 1: rule 1 has no nodeSelector" in warning
