@@ -8,8 +8,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 JOBS ?= 2
+IMAGE ?= moorage:latest
+HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test lint format coverage bench docs lock controlplane parity drill conformance helm-lint manifests clean
+.PHONY: help setup demo test lint format coverage bench docs lock controlplane properties parity drill conformance helm-lint manifests clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -50,6 +52,9 @@ coverage: $(READY) controlplane ## Line and branch coverage
 bench: $(READY) ## Decisions per second of the engine alone
 	@$(BIN)/moorage bench core
 
+properties: $(READY) ## Try 10,000 random histories of the plan and of gangs (SEQUENCES=)
+	@MOORAGE_PLAN_SEQUENCES=$(or $(SEQUENCES),10000) $(BIN)/python -m pytest -n $(JOBS) tests/core/test_plan.py tests/engine/test_plan_random.py tests/engine/test_gangs_random.py
+
 parity: $(READY) controlplane ## Ask the real kube-scheduler and Moorage 1,000 fresh questions (QUESTIONS=, SEED=)
 	@$(BIN)/python -m tests.parity.fuzz --questions $(or $(QUESTIONS),1000) $(if $(SEED),--seed $(SEED))
 
@@ -71,6 +76,21 @@ docs: $(READY) ## Run every example in README and docs
 lock: ## Renew requirements/*.txt from pyproject.toml
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements/runtime.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+
+build: $(READY) ## Build the wheel into dist/
+	@$(BIN)/python -m build --no-isolation --wheel --outdir dist .
+
+docker-build: ## Build the image IMAGE (moorage:latest) with docker or podman
+	@tool=$$(command -v docker || command -v podman) || { echo "make docker-build needs docker or podman; install one of them" >&2; exit 1; }; \
+	$$tool build --tag $(IMAGE) .
+
+generate-certs: $(READY) ## Write config/certs/server.crt and server.key, a certificate that signs itself (NAMES="more hosts")
+	@$(BIN)/python -m moorage.cli.certs config/certs $(foreach name,$(NAMES),--name $(name))
+
+run: $(READY) ## Run the webhook against the current kubeconfig; HOST= is where its API server finds this machine
+	@mkdir -p config/certs
+	@printf 'apiVersion: moorage.dev/v1alpha1\nkind: WebhookConfiguration\nurl: https://%s:9443/mutate\n' '$(HOST)' > config/certs/run.yaml
+	@$(BIN)/moorage webhook --config config/certs/run.yaml $(ARGS)
 
 clean: ## Remove what the other targets made in this folder
 	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage

@@ -1,7 +1,8 @@
-"""Writes deploy/manifests/*.yaml from the chart, for clusters without helm: `make manifests`.
+"""Writes deploy/manifests/*.yaml from the chart, for clusters without helm, and the chart's CRDs: `make manifests`.
 
 Each file can be applied alone or together with the others: the namespace and the configuration are in each of them, and
-the same in all; only fence.yaml is an addition to scheduler.yaml. With --check nothing is written; files that are not what the chart renders are named.
+the same in all; only fence.yaml is an addition to scheduler.yaml. With --check nothing is written; files that are not
+what the chart renders are named.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from moorage.bench.assets import AssetsError, find_assets
 ROOT = Path(__file__).resolve().parents[2]
 CHART = ROOT / "deploy" / "helm" / "moorage"
 MANIFESTS = ROOT / "deploy" / "manifests"
+CRDS = ROOT / "deploy" / "crds"
 RELEASE, NAMESPACE = "moorage", "moorage-system"
 FILES: dict[str, tuple[str, ...]] = {
     "scheduler.yaml": (),
@@ -60,24 +62,28 @@ def rendered(helm: Path, name: str) -> str:
     return f"{HEAD} {values}\n{namespace}" + "\n".join(line for line in lines if line.strip()) + "\n"
 
 
+def wanted(helm: Path) -> dict[Path, str]:
+    """Every file that is made here: the manifests, and the chart's copies of the CustomResourceDefinitions."""
+    files = {MANIFESTS / name: rendered(helm, name) for name in FILES}
+    return files | {CHART / "crds" / crd.name: crd.read_text() for crd in sorted(CRDS.glob("*.yaml"))}
+
+
 def main() -> None:
     """Write the files, or compare them."""
     try:
         helm = find_assets() / "helm"
     except AssetsError as error:
         raise SystemExit(f"error: {error}") from None
-    stale = []
-    for name in FILES:
-        path, text = MANIFESTS / name, rendered(helm, name)
-        if path.exists() and path.read_text() == text:
-            continue
-        stale.append(str(path.relative_to(ROOT)))
-        if "--check" not in sys.argv:
-            MANIFESTS.mkdir(exist_ok=True)
-            path.write_text(text)
-            sys.stdout.write(f"wrote {stale[-1]}\n")
+    files = wanted(helm)
+    stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
+    names = ", ".join(str(path.relative_to(ROOT)) for path in stale)
     if stale and "--check" in sys.argv:
-        raise SystemExit(f"error: {', '.join(stale)}: not what the chart renders; run make manifests")
+        raise SystemExit(f"error: {names}: not what the chart renders; run make manifests")
+    for path in stale:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(files[path])
+    if stale:
+        sys.stdout.write(f"wrote {names}\n")
 
 
 if __name__ == "__main__":

@@ -253,6 +253,27 @@ def test_limits() -> None:
     run(test, limits=Limits(body_bytes=1000, read_s=0.2))
 
 
+def test_bodies_that_cannot_be_read() -> None:
+    """What is not packed as it says gets 400; so would callers that go away in the middle, and both are counted."""
+
+    async def test(server: Served) -> None:
+        packed = {"Content-Encoding": "gzip"}
+        async with server.session.post(f"{server.url}/filter", data=b"{}", headers=packed) as answer:
+            assert answer.status == 400
+            assert (await answer.text()).startswith("POST /filter: the body cannot be read: ")
+        host, port = server.url.removeprefix("http://").split(":")
+        _, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
+        await writer.drain()
+        await asyncio.sleep(0)
+        writer.close()
+        async with asyncio.timeout(20):
+            while 'requests_total{code="400",verb="filter"} 2.0' not in (await server.get("/metrics"))[1]:
+                pass
+
+    run(test)
+
+
 def test_who_is_not_ready_refuses() -> None:
     """Questions and /readyz get 503 with the reason, and the connection is closed; alive it is all the same."""
 

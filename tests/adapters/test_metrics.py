@@ -7,18 +7,22 @@ from dataclasses import replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
 from moorage.adapters.metrics.tally import Tally, exponential_bounds
 from moorage.core.commands import Bind, Command
-from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodGone, PodSeen
+from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, ObjectSeen, PodGone, PodSeen
 from moorage.engine.engine import Engine
 from moorage.framework.configuration import Configuration
+from moorage.framework.plugin import Plugin, Point
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
+from moorage.framework.status import Hold
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing import make_node, make_pod
+from tests.engine.actors import Permitter
 
 PROFILE = "moorage"
 FAILURE = "ScheduleAttemptFailure"
@@ -27,8 +31,10 @@ FAILURE = "ScheduleAttemptFailure"
 class Bench:
     """An engine whose calls are metered. Each takes a millisecond; the engine's time is moved by hand."""
 
-    def __init__(self) -> None:
-        self.engine = Engine(build_profiles(Configuration(), Registry(BUILTIN)))
+    def __init__(self, *plugins: Plugin) -> None:
+        (usual,) = build_profiles(Configuration(), Registry(BUILTIN))
+        by_point = {p: (*usual.at(p), *(each for each in plugins if p in each.points())) for p in Point}
+        self.engine = Engine([replace(usual, by_point=by_point)])
         self.metrics = SchedulerMetrics(self.engine)
         self.now_s = 1000.0
         self.page = MetricsPage(self.metrics)
@@ -44,14 +50,15 @@ class Bench:
         (bind,) = [command for command in self.turn(*events) if isinstance(command, Bind)]
         self.turn(BindDone(bind.pod.uid, outcome, bind.node), pause_s=took_s)
 
+    def samples(self, name: str) -> list[Sample]:
+        """All samples of the page with this name."""
+        text, _ = self.page.render("")
+        families = text_string_to_metric_families(text.decode())
+        return [sample for family in families for sample in family.samples if sample.name == name]
+
     def value(self, name: str, **labels: str) -> float | None:
         """A sample of the page, None if there is none."""
-        text, _ = self.page.render("")
-        for family in text_string_to_metric_families(text.decode()):
-            for sample in family.samples:
-                if sample.name == name and sample.labels == labels:
-                    return sample.value
-        return None
+        return next((sample.value for sample in self.samples(name) if sample.labels == labels), None)
 
 
 @pytest.fixture
@@ -153,6 +160,111 @@ def test_many_attempts_share_a_label(bench: Bench) -> None:
     bench.now_s += 30
     bench.bind()
     assert bench.value("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="15+") == 1
+
+
+def test_every_way_into_a_queue_is_counted(bench: Bench) -> None:
+    """By what let the pods in, in kube-scheduler's words."""
+    bench.turn(NodeSeen(make_node("n", cpu="1")), pod("a", "2"), pod("b", "64"))
+    bench.turn(NodeSeen(make_node("n", cpu="4")))
+    bench.turn(NodeSeen(make_node("m", cpu="8")), pause_s=60)
+    bench.turn(pause_s=600)
+    entered = {
+        (sample.labels["queue"], sample.labels["event"]): sample.value
+        for sample in bench.samples("scheduler_queue_incoming_pods_total")
+    }
+    assert entered == {
+        ("active", "UnscheduledPodAdd"): 2,
+        ("unschedulable", FAILURE): 3,
+        ("backoff", "NodeUpdateNodeAllocatable"): 1,
+        ("active", "PopFromBackoffQ"): 1,
+        ("active", "UnschedulableTimeout"): 1,
+    }
+
+
+def test_pods_wait_for_plugins(bench: Bench) -> None:
+    """For each that rejected them, until they are tried again."""
+    bench.turn(NodeSeen(make_node("n", cpu="1")), pod("a", "2"), pod("b", "2", node_selector={"a": "b"}))
+    assert bench.value("scheduler_unschedulable_pods", plugin="NodeResourcesFit", profile=PROFILE) == 1
+    assert bench.value("scheduler_unschedulable_pods", plugin="NodeAffinity", profile=PROFILE) == 1
+    bench.bind(NodeSeen(make_node("n", cpu="4")))
+    assert bench.value("scheduler_unschedulable_pods", plugin="NodeResourcesFit", profile=PROFILE) is None
+
+
+def test_plugins_count_where_they_have_a_say(bench: Bench) -> None:
+    """In every decision, whether they were asked or their answer had been kept; not where they skip the pod."""
+    bench.turn(NodeSeen(make_node("n")), NodeSeen(make_node("m")), *(pod(name, "100m") for name in "abc"))
+    labels = {"profile": PROFILE, "extension_point": "Filter"}
+    assert bench.value("scheduler_plugin_evaluation_total", plugin="NodeResourcesFit", **labels) == 3
+    assert bench.value("scheduler_plugin_evaluation_total", plugin="NodePorts", **labels) in {0, None}
+    bench.turn(pod("d", "100m", ports=[80]))
+    assert bench.value("scheduler_plugin_evaluation_total", plugin="NodePorts", **labels) == 1
+
+
+def test_evictions_are_counted_by_preemptor(bench: Bench) -> None:
+    """One that needs two victims is one attempt with two of them."""
+    low = [PodSeen(make_pod(name, cpu="1", node="n")) for name in ("x", "y")]
+    bench.turn(NodeSeen(make_node("n", cpu="2")), *low, pod("vip", "2", priority=10))
+    assert bench.value("scheduler_preemption_attempts_total") == 1
+    assert bench.value("scheduler_preemption_victims_sum") == 2
+    assert bench.value("scheduler_preemption_victims_bucket", le="1.0") == 0
+    assert bench.value("scheduler_preemption_victims_bucket", le="2.0") == 1
+    assert bench.value("moorage_evictions_guarded_total") == 0
+
+
+@pytest.mark.parametrize(
+    ("end", "want"),
+    [pytest.param("go", "Success", id="let through"), pytest.param("late", "Unschedulable", id="timed out")],
+)
+def test_waits_in_permit_are_measured(end: str, want: str) -> None:
+    """Until the pod may go on, or does not."""
+    bench = Bench(Permitter(lambda cycle: None if cycle.state.object("Signal", "go") else Hold(1010.0)))
+    bench.turn(NodeSeen(make_node("n")), pod("a"))
+    bench.turn(*([ObjectSeen("Signal", "go", "go")] if end == "go" else []), pause_s=4 if end == "go" else 11)
+    waited_s = bench.value("scheduler_permit_wait_duration_seconds_sum", result=want)
+    assert waited_s == pytest.approx(4 if end == "go" else 11)
+
+
+def test_members_of_a_gang_that_waits_for_more_are_incomplete(bench: Bench) -> None:
+    """That they are told so is no attempt."""
+    gang = {"pod-group": "g", "moorage.dev/pod-group-min-available": "3"}
+    bench.turn(NodeSeen(make_node("n")), pod("a", annotations=gang), pod("b", annotations=gang))
+    bench.turn(pause_s=30)
+    assert bench.value("scheduler_pending_pods", queue="incomplete") == 2
+    assert bench.value("scheduler_pending_pods", queue="gated") == 0
+    assert bench.value("moorage_gangs_waiting", queue="incomplete") == 1
+    assert bench.value("scheduler_schedule_attempts_total", result="unschedulable", profile=PROFILE) is None
+    bench.turn(pod("c", annotations=gang))
+    assert bench.value("scheduler_pending_pods", queue="incomplete") == 0
+
+
+def test_a_sampled_turn_measures_calls_and_leaves_no_trace(bench: Bench) -> None:
+    """Plugins and handlers are what they were before; another turn is not sampled until some time has passed."""
+    sampling, engine = bench.metrics.sampling, bench.engine
+    plugins = [plugin for runner in engine.runners.values() for plugin in runner.profile.plugins]
+    before = [dict(vars(plugin)) for plugin in plugins], dict(engine.handlers)
+    assert sampling.begin(100.0)
+    engine.handle([NodeSeen(make_node("n", cpu="1")), pod("a"), pod("b", "64")], bench.now_s)
+    sampling.end(100.001)
+    assert [vars(plugin).keys() for plugin in plugins] == [each.keys() for each in before[0]]
+    assert engine.handlers == before[1]
+    assert not sampling.begin(100.05)
+    assert bench.value("scheduler_event_handling_duration_seconds_count", event="NodeAdd") == 1
+    assert bench.value("scheduler_event_handling_duration_seconds_count", event="UnscheduledPodAdd") == 2
+    point = {"extension_point": "PostFilter", "profile": PROFILE, "status": "Unschedulable"}
+    assert bench.value("scheduler_framework_extension_point_duration_seconds_count", **point) == 1
+    filtered = {"extension_point": "Filter", "profile": PROFILE, "status": "Success"}
+    assert bench.value("scheduler_framework_extension_point_duration_seconds_count", **filtered) == 2
+    call = {"plugin": "DefaultPreemption", "extension_point": "PostFilter", "status": "Unschedulable"}
+    assert bench.value("scheduler_plugin_execution_duration_seconds_count", **call) == 1
+
+
+def test_an_idle_turn_is_no_sample(bench: Bench) -> None:
+    """The next one may be."""
+    assert bench.metrics.sampling.begin(100.0)
+    bench.engine.handle([], bench.now_s)
+    bench.metrics.sampling.end(100.001)
+    assert bench.metrics.sampling.begin(100.002)
+    bench.metrics.sampling.end(100.003)
 
 
 def test_the_page_has_the_process_too_and_both_formats(bench: Bench) -> None:

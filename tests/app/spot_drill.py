@@ -199,7 +199,7 @@ class Drill:
         self.kubelet.add_nodes(_node(name, "spot", "4") for name in self.spot)
         for name, replicas in [*((f"app-{n:02}", self.size.replicas) for n in range(self.size.apps)), ("single", 1)]:
             self._create("/apis/apps/v1/namespaces/default/deployments", _deployment(name, replicas))
-            self._create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", _budget(name))
+            self._create("/apis/policy/v1/namespaces/default/poddisruptionbudgets", make_budget(name))
         self._wait_for(lambda: self.on_spot() == self.size.pods and self.elsewhere() == 1, 90, "everybody runs")
         self._wait_for(self._budgets_allow_one, 30, "every budget allows one")
         self.witness.begin()
@@ -293,7 +293,8 @@ def _deployment(name: str, replicas: int) -> dict[str, Any]:
     }
 
 
-def _budget(name: str) -> dict[str, Any]:
+def make_budget(name: str) -> dict[str, Any]:
+    """A budget that allows one pod of the app to be missing."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": name}}}
     return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
 

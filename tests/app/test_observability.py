@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ import trustme
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
+from moorage.adapters.metrics.tally import exponential_bounds
 from moorage.bench.controlplane import ADMIN, ControlPlane
 from moorage.bench.processes import free_ports
 from tests.app.test_scheduler_serving import ask, eventually, running
@@ -68,7 +71,7 @@ def test_the_api_server_says_who_may_read_what(empty_control_plane: ControlPlane
                 assert ask(port, "/healthz")[0] == ask(port, "/livez", token)[0] == 200
                 for path in PATHS:
                     status, text = ask(port, path, token)
-                    want_status, want_text = ask(stock.url, path, token)
+                    want_status, want_text = ask(str(stock.url), path, token)
                     assert status == want_status, f"{who} {path}"
                     if status in {401, 403}:
                         assert json.loads(text) == json.loads(want_text), f"{who} {path}"
@@ -110,12 +113,22 @@ def bounds_of(samples: list[Sample]) -> set[float]:
     return {float(sample.labels["le"]) for sample in samples if "le" in sample.labels}
 
 
-OURS_ALONE = {"scheduler_queueing_hint_execution_duration_seconds"}
-"""Those that the default kube-scheduler has no samples of in this test."""
+RARE = {
+    "scheduler_permit_wait_duration_seconds": ({"result"}, exponential_bounds(0.001, 2, 15)),
+    "scheduler_plugin_execution_duration_seconds": (
+        {"extension_point", "plugin", "status"},
+        exponential_bounds(0.00001, 1.5, 20),
+    ),
+    "scheduler_queueing_hint_execution_duration_seconds": (
+        {"event", "hint", "plugin"},
+        exponential_bounds(0.00001, 1.5, 20),
+    ),
+}
+"""Those that kube-scheduler shows only after it has waited, or took a sample: their labels and buckets."""
 
 
 @pytest.fixture(scope="module")
-def pages(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, dict[str, str]]]:
+def pages(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     """The same little story, with kube-scheduler and with Moorage: what each of them tells of it, by path."""
     from tests.controlplane_fixtures import clear  # noqa: PLC0415
 
@@ -132,16 +145,16 @@ def pages(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         else:
             stock = plane.start_scheduler()
             try:
-                found[name] = tell_story(plane, stock.url, name, admin)
+                found[name] = tell_story(plane, str(stock.url), name, admin)
             finally:
                 stock.kill()
     clear(plane)
-    yield found
+    return found
 
 
 EVICTS = {"preemptionPolicy": "PreemptLowerPriority"}
 AMOUNTS = {
-    "requests": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Mi"},
+    "requests": {"cpu": "1", "memory": "1Gi"},
     "limits": {"cpu": "1500m", "memory": "2Gi"},
 }
 
@@ -149,38 +162,46 @@ AMOUNTS = {
 def tell_story(plane: ControlPlane, url: str, scheduler: str, admin: str) -> dict[str, str]:
     """A pod fits, one never will, one makes room for itself; then both wake up in vain."""
 
-    def wait(line: str) -> None:
-        pattern = re.compile(line, re.MULTILINE)
+    def wait(line: str, path: str = "/metrics") -> None:
+        pattern = re.compile(line)
         for _ in range(600):
-            if pattern.search(ask(url, "/metrics", admin)[1]):
+            if pattern.search(ask(url, path, admin)[1]):
                 return
-            signal.sigtimedwait([], 0.05)
-        pytest.fail(f"{scheduler}: no line {line}\n{ask(url, '/metrics', admin)[1]}")
+            time.sleep(0.05)
+        told = [each for each in ask(url, "/metrics", admin)[1].splitlines() if "scheduler_" in each]
+        pytest.fail(f"{scheduler}: no line {line} in {told}")
 
     fits = a_pod("fits", scheduler=scheduler)
     fits["spec"]["containers"][0]["resources"] = AMOUNTS
     for pod in (fits, a_pod("huge", cpu="64", scheduler=scheduler)):
         assert plane.request("POST", PODS, pod).status == 201
     wait(r'schedule_attempts_total\{.*result="scheduled".*\} 1')
-    wait(r'schedule_attempts_total\{.*result="unschedulable".*\} 1')
+    wait(r'schedule_attempts_total\{.*result="unschedulable".*\} [1-9]')
+    bound = 'kube_pod_resource_limit.*node="n",pod="fits"'
+    wait(bound, "/metrics/resources")
+    resources = ask(url, "/metrics/resources", admin)[1]
     vip = a_pod("vip", cpu="2", scheduler=scheduler, priorityClassName="vip")
     assert plane.request("POST", PODS, vip).status == 201
-    wait(r"preemption_victims_count(\{\})? 1")
+    wait(r"preemption_victims_count [1-9]")
     assert plane.request("DELETE", f"{PODS}/fits", {"gracePeriodSeconds": 0}).status in {200, 404}
     wait(r'schedule_attempts_total\{.*result="scheduled".*\} 2')
     assert plane.request("PATCH", "/api/v1/nodes/n", {"metadata": {"labels": {"a": "b"}}}).status == 200
     amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
     grown = {"status": {"capacity": amounts, "allocatable": amounts}}
     assert plane.request("PATCH", "/api/v1/nodes/n/status", grown).status == 200
-    paths = ("/metrics", "/metrics/resources")
-    return {path: ask(url, path, admin)[1] for path in paths}
+    return {"/metrics": ask(url, "/metrics", admin)[1], "/metrics/resources": resources}
 
 
 def test_metrics_are_kube_schedulers(pages: dict[str, dict[str, str]]) -> None:
     """Those with its names have its types, its labels and its buckets, so that dashboards and alerts work."""
     stock, ours = families(pages["default-scheduler"]["/metrics"]), families(pages["moorage"]["/metrics"])
     shared = {name for name in ours if name.startswith("scheduler_")}
-    assert shared - stock.keys() <= OURS_ALONE
+    assert shared - stock.keys() <= RARE.keys()
+    for name, (labels, bounds) in RARE.items():
+        _, samples = ours[name]
+        if samples:
+            assert labels_of(samples) == {frozenset(labels)}, name
+            assert bounds_of(samples) == {*bounds, math.inf}, name
     for name in shared & stock.keys():
         (kind, samples), (want_kind, want_samples) = ours[name], stock[name]
         assert kind == want_kind, name
@@ -237,7 +258,7 @@ def test_resources_of_pods_are_told_alike(pages: dict[str, dict[str, str]]) -> N
         }
 
     assert told("moorage") == told("default-scheduler")
-    assert any(line[0] == "kube_pod_resource_request" for line in told("moorage"))
+    assert {line[0] for line in told("moorage")} == {"kube_pod_resource_request", "kube_pod_resource_limit"}
 
 
 def lines_of(log: Path, text: str) -> list[dict[str, Any]]:

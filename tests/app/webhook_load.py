@@ -54,13 +54,15 @@ class Figures:
 class Load:
     """Questions at a steady pace, whether or not the answers keep up."""
 
-    def __init__(self, port: int, bundle: Callable[[], bytes], fresh_share: float = 0.5) -> None:
+    def __init__(
+        self, port: int, bundle: Callable[[], bytes], fresh_share: float = 0.5, trusted: bytes | None = None
+    ) -> None:
         self.figures = Figures()
         self._port = port
         self._bundle = bundle
         self._fresh_share = fresh_share
         self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._tls.load_verify_locations(cadata=bundle().decode())
+        self._tls.load_verify_locations(cadata=(bundle() if trusted is None else trusted).decode())
         body = json.dumps(review(bare_pod(), dry_run=True)).encode()
         head = f"POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         self._question = head.encode() + body
@@ -78,8 +80,8 @@ class Load:
         await asyncio.gather(*tasks)
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
-        for _, writer in self._idle:
-            writer.close()
+        while self._idle:
+            self._idle.pop()[1].close()
         return self.figures
 
     async def _timed(self, *, fresh: bool) -> None:

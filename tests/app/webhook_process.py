@@ -71,28 +71,42 @@ def webhook(
 ) -> Iterator[Running]:
     """A ready webhook; without other words it registers itself under its own address."""
     folder.mkdir(exist_ok=True)
-    given, metrics, health = free_ports(3)
-    port = port or given
+    port = port or free_ports(1)[0]
     file = folder / "config.yaml"
     file.write_text(webhook_config(**{"url": f"https://127.0.0.1:{port}/mutate", **(fields or {})}))
-    command = [sys.executable, "-m", "moorage", "webhook", "--config", str(file), "--listen", f"127.0.0.1:{port}"]
+    with webhook_at(folder, plane.admin_kubeconfig, file, *more, port=port, environ=environ) as running:
+        yield running
+
+
+@contextmanager
+def webhook_at(
+    folder: Path,
+    kubeconfig: Path,
+    config: Path,
+    *more: str,
+    port: int | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Iterator[Running]:
+    """A ready webhook with this configuration file."""
+    given, metrics, health = free_ports(3)
+    port = port or given
+    command = [sys.executable, "-m", "moorage", "webhook", "--config", str(config), "--listen", f"127.0.0.1:{port}"]
     command += ["--metrics-listen", f"127.0.0.1:{metrics}", "--health-listen", f"127.0.0.1:{health}"]
-    command += ["--kubeconfig", str(plane.admin_kubeconfig), *more]
+    command += ["--kubeconfig", str(kubeconfig), *more]
     log = folder / "log"
-    with log.open("wb") as output:
-        variables = {**os.environ, **(environ or {})}
-        with subprocess.Popen(command, stdout=output, stderr=output, env=variables) as process:
-            running = Running(process, port, f"http://127.0.0.1:{metrics}/metrics", f"http://127.0.0.1:{health}", log)
-            try:
-                eventually(
-                    lambda: process.poll() is not None or status_of(f"{running.health_url}/readyz") == 200,
-                    "the webhook is ready",
-                    within_s=60,
-                )
-                assert process.poll() is None, log.read_text()
-                yield running
-            finally:
-                process.kill()
+    variables = {**os.environ, **(environ or {})}
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=output, env=variables) as process,
+    ):
+        running = Running(process, port, f"http://127.0.0.1:{metrics}/metrics", f"http://127.0.0.1:{health}", log)
+        ready = f"{running.health_url}/readyz"
+        try:
+            eventually(lambda: process.poll() is not None or status_of(ready) == 200, "the webhook is ready", 60)
+            assert process.poll() is None, log.read_text()
+            yield running
+        finally:
+            process.kill()
 
 
 def review(pod: dict[str, Any], *, uid: str = "q-1", dry_run: bool = False, **request: Any) -> dict[str, Any]:

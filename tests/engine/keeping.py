@@ -58,10 +58,10 @@ def member(name: str, node: str | None, app: str = "web", **fields: Any) -> Pod:
     return make_pod(name, node=node, **given)
 
 
-def budget(allowed: int, app: str = "web") -> ObjectSeen:
+def budget(allowed: int, app: str = "web", **fields: Any) -> ObjectSeen:
     """A disruption budget that allows so much just now."""
     selector = Selector((Requirement("app", Operator.IN, (app,)),))
-    value = PodDisruptionBudget("default", app, selector, allowed)
+    value = PodDisruptionBudget("default", app, selector, allowed, **fields)
     return ObjectSeen("PodDisruptionBudget", value.key, value)
 
 

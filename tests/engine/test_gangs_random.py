@@ -65,6 +65,7 @@ class History:
         )
         self.world = World(make_engine, rng, habits)
         self.world.on_orders = self._check_orders
+        self.world.on_bound = self._take_stock
         self.crashes = rng.random() < 0.7
         self.story: list[str] = []
         self.complete: set[str] = set()
@@ -255,7 +256,8 @@ class History:
     def _check_nobody_starves(self) -> None:
         """Whoever fits is placed, unless room is kept for one gang that has waited for long."""
         promised = self.world.engine.state.nominations
-        kept_for = {self.world.unit_of[pod.uid] for node in promised.nodes() for pod in promised.on(node)}
+        nodes = [node for node in promised.nodes() if node in self.world.nodes]
+        kept_for = {self.world.unit_of[pod.uid] for node in nodes for pod in promised.on(node)}
         assert len(kept_for) <= 1, f"room is kept for {kept_for}"
         waiting = [unit for unit in self.world.units if self._waits(unit)]
         for unit in waiting:
@@ -283,7 +285,7 @@ class History:
         for node in self.world.nodes.values():
             free[node.name] = node.allocatable["cpu"]
         for pod in self.world.pods.values():
-            if pod.node in free and not pod.finished:
+            if pod.node is not None and pod.node in free and not pod.finished:
                 free[pod.node] -= int(pod.requests.get("cpu"))
         return free
 

@@ -138,6 +138,31 @@ def test_what_somebody_else_cordoned_stays_cordoned() -> None:
     assert not marks.is_marked(shore.nodes["s1"])
 
 
+def test_a_cordon_of_the_keepers_own_is_no_notice() -> None:
+    """Or a node that carries a reason for some other cordon would never be freed again."""
+    shore = Shore()
+    shore.see(make_node("s1", labels={"moorage.dev/leaving": "at some time"}))
+    shore.notice("s1")
+    assert marks.CORDONED in shore.nodes["s1"].annotations
+    shore.withdraw("s1")
+    assert not shore.nodes["s1"].unschedulable
+    assert not marks.is_marked(shore.nodes["s1"])
+
+
+def test_a_node_that_is_opened_again_is_emptied_once() -> None:
+    """Who comes to it although the notice stands is not sent away again and again."""
+    shore = Shore()
+    shore.see(spot("s1"), on_demand("d1"), member("a", "s1"))
+    shore.notice("s1")
+    shore.see(replace(shore.nodes["s1"], unschedulable=False))
+    shore.wait(4)
+    assert shore.evicted == ["a"]
+    shore.move("a", "s1")
+    shore.wait(150)
+    assert shore.evicted == []
+    assert not shore.nodes["s1"].unschedulable
+
+
 def test_the_deadline_survives_a_restart() -> None:
     """What the keeper before wrote on the node holds."""
     shore = Shore()
@@ -256,6 +281,22 @@ def test_budgets_are_asked_before_the_server_is() -> None:
     shore.tell(budget(1))
     shore.wait(5)
     assert shore.evicted == ["a"]
+
+
+@pytest.mark.parametrize(("spares", "want"), [(True, ["a", "b"]), (False, ["b"])], ids=["spares them", "does not"])
+def test_who_is_not_ready_may_leave_where_the_budget_spares_them(spares: bool, want: list[str]) -> None:
+    """They are nobody's loss, and use nothing up; pods that are ready wait for the budget."""
+    shore = Shore()
+    broken = replace(member("a", "s1"), ready=False)
+    shore.see(spot("s1"), on_demand("d1"), broken, member("b", "s1"), member("c", "s1"))
+    shore.tell(budget(0, spares_unready=spares))
+    shore.notice("s1")
+    shore.wait(5)
+    assert shore.evicted == (["a"] if spares else [])
+    shore.see(replace(broken, ready=True, deleted_s=shore.now))
+    shore.tell(budget(1, spares_unready=spares))
+    shore.wait(5)
+    assert shore.evicted == want
 
 
 def test_a_refusal_is_tried_again_after_a_second() -> None:

@@ -91,6 +91,8 @@ class World:
     history: list[str] = field(default_factory=list)
     """Binds and deletions, as they were ordered."""
     deletions: list[DeletePod] = field(default_factory=list)
+    on_bound: Callable[[], None] | None = None
+    """Told after every bind that succeeds."""
     on_orders: Callable[[list[Command]], None] | None = None
     """Told what the engine has just ordered, before any of it is carried out."""
 
@@ -266,7 +268,8 @@ class World:
             else:
                 self._told_bound[pod.uid] = pod.node
         elif isinstance(event, BindDone) and event.outcome is BindOutcome.BOUND and event.node is not None:
-            self._told_bound[event.uid] = event.node
+            if event.uid in self._seen:
+                self._told_bound[event.uid] = event.node
         elif isinstance(event, PodGone) or (isinstance(event, BindDone) and event.outcome is BindOutcome.GONE):
             self._seen.pop(event.uid, None)
             self._told_bound.pop(event.uid, None)
@@ -348,6 +351,8 @@ class World:
             return BindOutcome.FAILED, None, "try again"
         since_s = float(math.floor(self.now))
         self.put_pod(replace(pod, node=order.node, phase="Running", scheduled_s=since_s, started_s=self.now))
+        if self.on_bound is not None:
+            self.on_bound()
         return BindOutcome.BOUND, order.node, ""
 
     def _patch_status(self, order: PatchPodStatus) -> None:

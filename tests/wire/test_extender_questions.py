@@ -62,9 +62,11 @@ def test_names_come_back_as_names() -> None:
     assert json.loads(filter_answer(empty, [], {}, {}))["Nodes"] == {"metadata": {}, "items": []}
 
 
-def test_keys_are_read_whatever_their_case() -> None:
-    """As Go does."""
-    question = read_node_question(b'{"pod":%b,"nodes":null,"nodenames":["n1"]}' % POD)
+@pytest.mark.parametrize("keys", [(b"pod", b"nodenames"), (b"pod", b"NodeNames"), (b"Pod", b"nodeNames")], ids=str)
+def test_keys_are_read_whatever_their_case(keys: tuple[bytes, bytes]) -> None:
+    """As Go does, each of them."""
+    pod, names = keys
+    question = read_node_question(b'{"%b":%b,"nodes":null,"%b":["n1"]}' % (pod, POD, names))
     assert (question.pod.name, question.names) == ("a", ["n1"])
 
 

@@ -309,6 +309,21 @@ OTHERS = [
         id="PodDisruptionBudget that no controller has seen",
     ),
     pytest.param(
+        body("policy/v1", "PodDisruptionBudget", spec={"unhealthyPodEvictionPolicy": "AlwaysAllow"}),
+        PodDisruptionBudget("default", "x", NOTHING, observed=False, spares_unready=True),
+        id="PodDisruptionBudget that never cares for pods that are not ready",
+    ),
+    pytest.param(
+        body("policy/v1", "PodDisruptionBudget", status={"currentHealthy": 2, "desiredHealthy": 2}),
+        PodDisruptionBudget("default", "x", NOTHING, observed=False, spares_unready=True),
+        id="PodDisruptionBudget that is kept without those that are not ready",
+    ),
+    pytest.param(
+        body("policy/v1", "PodDisruptionBudget", status={"currentHealthy": 0, "desiredHealthy": 0}),
+        PodDisruptionBudget("default", "x", NOTHING, observed=False),
+        id="PodDisruptionBudget that wants nobody",
+    ),
+    pytest.param(
         body("scheduling.k8s.io/v1", "PriorityClass", value=-5, globalDefault=True, preemptionPolicy="Never"),
         PriorityClass("x", -5, global_default=True, preemption_policy="Never"),
         id="PriorityClass",

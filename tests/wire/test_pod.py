@@ -174,6 +174,10 @@ def test_status() -> None:
     assert bound.scheduled_condition == Condition("PodScheduled", "True")
 
 
+def limited(name: str, **limits: str) -> dict[str, Any]:
+    return {"name": name, "resources": {"limits": limits}}
+
+
 def container(name: str, restart: str | None = None, **requests: object) -> dict[str, Any]:
     return {"name": name, "image": name, "resources": {"requests": requests}, "restartPolicy": restart}
 
@@ -233,6 +237,37 @@ def test_requests_during_a_resize(node: str | None, conditions: list[dict[str, s
     )
     assert pod.requests.get("cpu") == want
     assert pod.template.requests.get("cpu") == 700
+
+
+@pytest.mark.parametrize(
+    ("spec", "want"),
+    [
+        pytest.param({"containers": [{"name": "a"}]}, (), id="none"),
+        pytest.param(
+            {"containers": [limited("a", cpu="500m"), limited("b", cpu="1", memory="1Ki")]},
+            (("cpu", 1500), ("memory", 1024)),
+            id="containers add up",
+        ),
+        pytest.param(
+            {"containers": [limited("a", cpu="1")], "initContainers": [limited("i", cpu="3")]},
+            (("cpu", 3000),),
+            id="the largest init container",
+        ),
+        pytest.param(
+            {"containers": [limited("a", cpu="1")], "overhead": {"cpu": "100m", "memory": "1Ki"}},
+            (("cpu", 1100),),
+            id="overhead alone is no limit",
+        ),
+        pytest.param(
+            {"containers": [limited("a", cpu="1")], "resources": {"limits": {"cpu": "4"}}},
+            (("cpu", 4000),),
+            id="the pod's own",
+        ),
+    ],
+)
+def test_limits(spec: dict[str, Any], want: tuple[tuple[str, int], ...]) -> None:
+    """For the metrics; they make no difference to placement."""
+    assert read(spec).template.limits == want
 
 
 def test_unchanged_requests_are_shared() -> None:

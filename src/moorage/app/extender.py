@@ -19,18 +19,18 @@ from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.extender.server import Limits, ListenError, Sources, application, listening
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.discovery import server_version
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
-from moorage.adapters.kube.fence import FencedTransport
 from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.adapters.serving.certificate import CertificateError, file_context
 from moorage.app.caches import CacheError, Caches
+from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import cancel, first, stop_signal
+from moorage.app.prices import Prices
 from moorage.app.scheduler import watched_kinds
 from moorage.core.commands import Bind, Command, RecordEvent
 from moorage.core.events import BindDone, BindOutcome
@@ -65,10 +65,6 @@ def run_extender(configuration: Configuration, profiles: Sequence[Profile], opti
     """Answer until SIGINT or SIGTERM; raises LeadershipLost when another replica has to."""
     settings = extender_configuration(configuration)
     extending = Extending(_profile(settings, profiles), longest_wait_s=settings.longest_wait_s)
-    if not extending.profile.plugins:
-        log.warning(
-            "no plugin to ask: kube-scheduler has all of this profile", profile=extending.profile.scheduler_name
-        )
     tls = _tls(options)
     try:
         asyncio.run(_until_stopped(configuration, settings, extending, options, tls))
@@ -108,16 +104,8 @@ async def _until_stopped(
     where = split_address(address)
     if where is None:
         raise StartError(f"--listen {address}: not an address; write HOST:PORT, such as 0.0.0.0:8888")
-    connection = configuration.client_connection
-    credentials = load_credentials(options.kubeconfig, connection.kubeconfig)
-    leadership = _leadership(configuration, settings, options)
-    async with contextlib.AsyncExitStack() as stack:
-        transport = None
-        if leadership is not None:
-            transport = await stack.enter_async_context(contextlib.aclosing(FencedTransport(leadership.leading)))
-        client = KubeClient(credentials, qps=connection.qps, burst=connection.burst, transport=transport)
-        await stack.enter_async_context(client)
-        events_client = await stack.enter_async_context(KubeClient(credentials))
+    leadership = leadership_of(settings.leader_election, configuration, options.kubeconfig)
+    async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         extender = ExtenderProcess(extending, settings, client, events_client, leadership)
         await first(stop_signal(), _serve(extender, where, tls))
 
@@ -126,19 +114,6 @@ async def _serve(extender: ExtenderProcess, where: tuple[str, int], tls: ssl.SSL
     async with extender.running(), listening(extender.application(), *where, tls) as url:
         log.info("listening", url=url)
         await extender.work()
-
-
-def _leadership(
-    configuration: Configuration, settings: ExtenderConfiguration, options: ExtenderOptions
-) -> Leadership | None:
-    election = settings.leader_election
-    if election is None or not election.leader_elect:
-        return None
-
-    def connect() -> KubeClient:
-        return KubeClient(load_credentials(options.kubeconfig, configuration.client_connection.kubeconfig))
-
-    return Leadership(election, connect)
 
 
 class ExtenderProcess:
@@ -161,6 +136,7 @@ class ExtenderProcess:
         self._metrics = ExtenderMetrics(extending, lambda: not self.unready())
         self._desk = Desk(extending, self._bind, self._metrics, carry_out=self._carry_out)
         self._caches = Caches(client, watched_kinds([extending.profile]), self._desk.put)
+        self._prices = Prices([extending.profile], client, self._desk.put)
         self._ticked_s = time.monotonic()
         self._parts: list[asyncio.Task[None]] = []
         self._unready = "not every kind has been listed yet"
@@ -173,7 +149,7 @@ class ExtenderProcess:
 
     def application(self) -> web.Application:
         """All endpoints."""
-        collectors: list[Collector] = [self._metrics]
+        collectors: list[Collector] = [self._metrics, *self._prices.metrics()]
         if self._leadership is not None:
             name = self._leadership.election.resource_name
             collectors.append(LeadershipMetrics(name, self._leadership.leading))
@@ -185,7 +161,7 @@ class ExtenderProcess:
     async def running(self) -> AsyncIterator[None]:
         """Follow the cluster; stop cleanly at the end of the block."""
         tasks = [asyncio.create_task(self._recorder.run()), asyncio.create_task(self._tick())]
-        self._parts = [*tasks, *self._caches.start()]
+        self._parts = [*tasks, *self._caches.start(), *self._prices.start()]
         try:
             yield
         finally:
@@ -194,6 +170,7 @@ class ExtenderProcess:
                 await self._leadership.aclose()
             await self._recorder.flush(_FLUSH_S)
             await cancel(self._parts)
+            await self._prices.aclose()
 
     async def work(self) -> None:
         """Fill the caches, wait for our turn, and answer until a part of us dies; ends by raising."""
@@ -211,6 +188,7 @@ class ExtenderProcess:
         version = await server_version(self._client)
         log.info("connected", server=self._client.server, version=version.git_version)
         await self._caches.settle()
+        await self._prices.settle()
         tune_process()
         leadership = self._leadership
         if leadership is not None:
@@ -220,8 +198,12 @@ class ExtenderProcess:
             # What the replica before us answered for may be bound by now without our watch having shown it yet.
             await self._caches.refresh()
         self._unready = ""
-        plugins = [plugin.name for plugin in self._extending.profile.plugins]
-        log.info("answering", plugins=plugins, nodes=self._extending.state.node_count)
+        profile = self._extending.profile
+        log.info(
+            "answering", plugins=[plugin.name for plugin in profile.plugins], nodes=self._extending.state.node_count
+        )
+        if not profile.plugins:
+            log.warning("no plugin to ask: kube-scheduler has all of this profile", profile=profile.scheduler_name)
         if leadership is not None:
             await leadership.lost()
         await asyncio.Event().wait()

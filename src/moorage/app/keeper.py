@@ -17,17 +17,16 @@ from moorage.adapters.keeper.metrics import KeeperMetrics
 from moorage.adapters.keeper.rehearsal import Rehearsal
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.discovery import server_version
 from moorage.adapters.kube.disruptions import Disruptions
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
-from moorage.adapters.kube.fence import FencedTransport
 from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.adapters.serving.probes import Address, ProbeError, Probes, probed
 from moorage.app.caches import CacheError, Caches
+from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import cancel, first, stop_signal
 from moorage.app.scheduler import watched_kinds
@@ -36,7 +35,7 @@ from moorage.core.events import EvictDone, EvictOutcome, KeeperEvent, NodePatche
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.keeping.keeper import Keeper
 from moorage.framework.configuration import Configuration
-from moorage.framework.keeping import KeeperConfiguration, keeper_configuration
+from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
 from moorage.wire.kinds import BY_ID, Kind
 
@@ -74,16 +73,10 @@ def run_keeper(configuration: Configuration, profiles: Sequence[Profile], option
 
 async def _until_stopped(configuration: Configuration, profiles: Sequence[Profile], options: KeeperOptions) -> None:
     settings = keeper_configuration(configuration)
-    connection = configuration.client_connection
-    credentials = load_credentials(options.kubeconfig, connection.kubeconfig)
-    leadership = _leadership(configuration, settings, options)
-    async with contextlib.AsyncExitStack() as stack:
-        transport = None
-        if leadership is not None:
-            transport = await stack.enter_async_context(contextlib.aclosing(FencedTransport(leadership.leading)))
-        client = KubeClient(credentials, qps=connection.qps, burst=connection.burst, transport=transport)
-        await stack.enter_async_context(client)
-        events_client = await stack.enter_async_context(KubeClient(credentials))
+    # Who only pretends writes no lease either, and needs none.
+    election = settings.leader_election if options.rehearse is None else None
+    leadership = leadership_of(election, configuration, options.kubeconfig)
+    async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         process = KeeperProcess(Keeper(profiles, settings), profiles, client, events_client, options, leadership)
         probes = Probes(options.metrics_at, options.health_at, process.unready, process.metrics_page().render)
         await first(stop_signal(), _serve(process, probes))
@@ -93,20 +86,6 @@ async def _serve(process: KeeperProcess, probes: Probes) -> None:
     async with probed(probes) as urls, process.running():
         log.info("serving", **urls)
         await process.work()
-
-
-def _leadership(
-    configuration: Configuration, settings: KeeperConfiguration, options: KeeperOptions
-) -> Leadership | None:
-    """Who only pretends writes no lease either, and needs none."""
-    election = settings.leader_election
-    if options.rehearse is not None or election is None or not election.leader_elect:
-        return None
-
-    def connect() -> KubeClient:
-        return KubeClient(load_credentials(options.kubeconfig, configuration.client_connection.kubeconfig))
-
-    return Leadership(election, connect)
 
 
 class KeeperProcess:

@@ -19,7 +19,6 @@ from moorage.adapters.kube.discovery import ServedResources, served_resources, s
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.kube.extenders import Extenders
-from moorage.adapters.kube.fence import FencedTransport
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
 from moorage.adapters.kube.leaserecord import TERM_ANNOTATION
 from moorage.adapters.kube.reflector import Phase, Reflector
@@ -34,11 +33,13 @@ from moorage.adapters.serving.configz import configz
 from moorage.adapters.serving.endpoints import Render, Sources
 from moorage.adapters.serving.server import ServingError, ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
+from moorage.app.connection import connected, leadership_of
 from moorage.app.decisions import DecisionLog
 from moorage.app.dump import dump_on_signal
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import cancel, first, stop_signal
 from moorage.app.loop import DecisionLoop
+from moorage.app.prices import Prices
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, DeletePod, PatchPodStatus, RecordEvent
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PodGone, StatusDone
 from moorage.engine.engine import Engine, EngineSettings
@@ -95,16 +96,10 @@ async def _until_stopped(configuration: Configuration, profiles: Sequence[Profil
 
 
 async def _run(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
-    connection = configuration.client_connection
-    credentials = load_credentials(options.kubeconfig, connection.kubeconfig)
-    leadership = _leadership(configuration, options)
-    async with contextlib.AsyncExitStack() as stack:
-        transport = None
-        if leadership is not None:
-            transport = await stack.enter_async_context(contextlib.aclosing(FencedTransport(leadership.leading)))
-        client = KubeClient(credentials, qps=connection.qps, burst=connection.burst, transport=transport)
-        await stack.enter_async_context(client)
-        events_client = await stack.enter_async_context(KubeClient(credentials))
+    # Who only pretends writes no lease either, and needs none.
+    election = None if options.dry_run else configuration.leader_election
+    leadership = leadership_of(election, configuration, options.kubeconfig)
+    async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         scheduler = Scheduler(configuration, profiles, options, client, events_client, leadership)
         async with contextlib.aclosing(scheduler), _served(scheduler, configuration, profiles, options):
             version = await server_version(client)
@@ -112,17 +107,6 @@ async def _run(configuration: Configuration, profiles: Sequence[Profile], option
             async with scheduler.running():
                 tune_process()
                 await scheduler.failure()
-
-
-def _leadership(configuration: Configuration, options: SchedulerOptions) -> Leadership | None:
-    """Who only pretends writes no lease either, and needs none."""
-    if options.dry_run or not configuration.leader_election.leader_elect:
-        return None
-
-    def connect() -> KubeClient:
-        return KubeClient(load_credentials(options.kubeconfig, configuration.client_connection.kubeconfig))
-
-    return Leadership(configuration.leader_election, connect)
 
 
 @contextlib.asynccontextmanager
@@ -208,6 +192,7 @@ class Scheduler:
             in_doubt=self._look_again,
             delegate=None if self._extenders is None else self._bind_by_extender,
         )
+        self._prices = Prices(profiles, client, self._loop.put)
         self._reflectors: list[Reflector[object]] = []
         self._parts: list[asyncio.Task[None]] = []
         self._synced = False
@@ -230,12 +215,13 @@ class Scheduler:
     def collectors(self) -> list[Collector]:
         """What there is to measure."""
         if self._leadership is None:
-            return [self.metrics]
+            return [self.metrics, *self._prices.metrics()]
         name = self._leadership.election.resource_name
-        return [self.metrics, LeadershipMetrics(name, self._leadership.leading)]
+        return [self.metrics, LeadershipMetrics(name, self._leadership.leading), *self._prices.metrics()]
 
     async def aclose(self) -> None:
-        """Let go of the connections to extenders."""
+        """Let go of the connections to extenders and to sources of prices."""
+        await self._prices.aclose()
         if self._extenders is not None:
             await self._extenders.close()
 
@@ -263,9 +249,11 @@ class Scheduler:
             stack.push_async_callback(self._drain, binding)
             self._reflectors = [self._reflector(kind) for kind in self._kinds]
             followers = [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
+            followers += self._prices.start()
             stack.push_async_callback(cancel, followers)
             self._parts = [*tasks, *followers]
             await self._settle(served)
+            await self._prices.settle()
             self._synced = True
             if self._leadership is None:
                 self._start_deciding()
@@ -375,7 +363,7 @@ class Scheduler:
 
 
 def watched_kinds(profiles: Iterable[Profile]) -> list[Kind]:
-    """Nodes, pods, and whatever the plugins of the profiles say they read."""
+    """Nodes, pods, and whatever the plugins of the profiles say they read and a server may have."""
     wanted = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.kinds}
     table = TemplateTable()
-    return [NODE, pod_kind(table), *(kind for kind in KINDS if kind.id in wanted)]
+    return [NODE, pod_kind(table), *(kind for kind in KINDS if kind.id in wanted and kind.served)]

@@ -68,7 +68,9 @@ class WebhookOptions:
     """HOST:PORT; None: as configured."""
     tls_cert: str | None = None
     tls_key: str | None = None
-    """Files; None: certificates are made here."""
+    """Files; None: those of the configuration, or certificates that are made here."""
+    self_signed: bool = False
+    """Certificates are made here, whatever the configuration says."""
     metrics_at: Address | None = None
     health_at: Address | None = None
 
@@ -156,12 +158,17 @@ class WebhookProcess:
         self._presence = Presence(client, self._service.namespace, component, me, self._peers_counted, jitter=jitter)
         self._parts: list[asyncio.Task[None]] = []
         self._unready = "not every kind has been listed yet"
+        self._ready = asyncio.Event()
 
     # --- what others see ---
 
     def unready(self) -> str:
         """Why the webhook is not ready; empty when it is."""
         return self._unready
+
+    async def ready(self) -> None:
+        """Wait until the webhook is ready for the first time."""
+        await self._ready.wait()
 
     def stopping(self) -> None:
         """Be ready no more."""
@@ -214,6 +221,7 @@ class WebhookProcess:
             await self._register()
         tune_process()
         self._unready = ""
+        self._ready.set()
         log.info("ready for placement", nodes=self.admission.state.node_count, pods=self.admission.roster.pod_count)
         await self.renewal.run()
 
@@ -253,12 +261,14 @@ class WebhookProcess:
         return not self._registration.problem
 
     def _renewal(self, options: WebhookOptions) -> Renewal:
+        settings = self._settings
         if bool(options.tls_cert) != bool(options.tls_key):
             given, missing = ("--tls-cert", "--tls-key") if options.tls_cert else ("--tls-key", "--tls-cert")
             raise StartError(f"{given} needs {missing}: a certificate and its key go together; give both or none")
         if options.tls_cert and options.tls_key:
             return FileRenewal(options.tls_cert, options.tls_key, self._announce)
-        settings = self._settings
+        if not options.self_signed and _has_content(settings.certificate_file) and _has_content(settings.key_file):
+            return FileRenewal(settings.certificate_file, settings.key_file, self._announce)
         return SelfRenewal(
             self._names,
             self._announce,
@@ -271,7 +281,8 @@ class WebhookProcess:
         local = ["localhost", "127.0.0.1", "::1", socket.gethostname()]
         if self._host not in ("0.0.0.0", "::"):  # noqa: S104 - compared with, never bound to
             local.append(self._host)
-        found = () if self._registration.current is None else host_names(self._registration.current)
+        current = self._registration.current
+        found = host_names(current if current is not None else new_configuration(self._terms(), lambda _: b""))
         return list(dict.fromkeys([*self._service.host_names, *found, *local]))
 
     def _excluded(self) -> tuple[str, ...]:
@@ -292,6 +303,13 @@ class WebhookProcess:
 
     def _new_registration(self) -> dict[str, object]:
         return new_configuration(self._terms(), self._bundle)
+
+
+def _has_content(file: str) -> bool:
+    try:
+        return bool(file) and Path(file).stat().st_size > 0
+    except OSError:
+        return False
 
 
 def own_namespace() -> str:

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from moorage.cli.options import boolean_option, common_options, config_option, kubeconfig_option, session_of
-
-if TYPE_CHECKING:
-    from moorage.adapters.serving.probes import Address
 
 METRICS_LISTEN, HEALTH_LISTEN = ":8080", ":8081"
 
@@ -52,6 +47,7 @@ def command(
     from moorage.cli.election import elected  # noqa: PLC0415
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
     from moorage.cli.output import InputError, say  # noqa: PLC0415
+    from moorage.cli.probes import probe_address  # noqa: PLC0415
     from moorage.cli.profiles import load_reading  # noqa: PLC0415
     from moorage.framework.keeping import keeper_configuration  # noqa: PLC0415
 
@@ -66,8 +62,8 @@ def command(
         configuration = replace(configuration, ways_in={**configuration.ways_in, keeper.kind: keeper})
     options = KeeperOptions(
         kubeconfig,
-        _address("--metrics-listen", metrics_listen),
-        _address("--health-listen", health_listen),
+        probe_address("--metrics-listen", metrics_listen),
+        probe_address("--health-listen", health_listen),
         click.echo if dry_run else None,
     )
     try:
@@ -77,15 +73,3 @@ def command(
     except LeadershipLost as error:
         say("error", [error])
         context.exit(LOST_EXIT_CODE)
-
-
-def _address(option: str, text: str) -> Address | None:
-    from moorage.cli.output import InputError  # noqa: PLC0415
-    from moorage.wire.configuration.extending import split_address  # noqa: PLC0415 - pydantic
-
-    if not text:
-        return None
-    found = split_address(text)
-    if found is None:
-        raise InputError([f"{option}: {text!r} is not an address; write HOST:PORT or :PORT, such as {METRICS_LISTEN}"])
-    return found

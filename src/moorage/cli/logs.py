@@ -1,6 +1,7 @@
 """How log lines look and how many there are: `-v` and `--log-format`, for the commands that log.
 
-Lines go to stderr, as stdout belongs to results.
+Lines go to stderr, as stdout belongs to results. What libraries say through the standard library's logging looks alike:
+one line each, without their tracebacks.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 import structlog
 
-from moorage.cli.options import Session
+from moorage.cli.options import TRACEBACK_VERBOSITY, Session
 
 DEBUG_VERBOSITY = 4
 """From here on debug lines are written, as with Kubernetes' own commands."""
@@ -37,3 +38,25 @@ def configure_logs(session: Session) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
+    root = logging.getLogger()
+    ours = _OneLine(tracebacks=session.verbosity >= TRACEBACK_VERBOSITY)
+    root.handlers = [*(handler for handler in root.handlers if not isinstance(handler, _OneLine)), ours]
+
+
+class _OneLine(logging.Handler):
+    """Hands lines of libraries on, warnings and worse."""
+
+    def __init__(self, *, tracebacks: bool) -> None:
+        super().__init__(logging.WARNING)
+        self._tracebacks = tracebacks
+        self._log = structlog.get_logger()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """One line, which ends with the error where there is one."""
+        error = record.exc_info[1] if record.exc_info else None
+        details: dict[str, object] = {}
+        if error is not None:
+            details["error"] = " ".join(f"{type(error).__name__}: {error}".split())
+            if self._tracebacks:
+                details["exc_info"] = error
+        self._log.log(record.levelno, " ".join(record.getMessage().split()), source=record.name, **details)

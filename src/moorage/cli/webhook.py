@@ -21,7 +21,7 @@ from moorage.cli.options import Session, common_options, config_option, kubeconf
 @click.option(
     "--self-signed",
     is_flag=True,
-    help="Make certificates, renew them, and write their authority into the webhook configuration; the default.",
+    help="Make certificates, renew them, and announce their authority; the default where no files are named.",
 )
 @click.option(
     "--metrics-listen",
@@ -73,6 +73,7 @@ def command(
         listen,
         tls_cert,
         tls_key,
+        self_signed,
         probe_address("--metrics-listen", metrics_listen),
         probe_address("--health-listen", health_listen),
     )

@@ -7,9 +7,8 @@ wait are the queue's affair.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.membership import Declared, GangKey
@@ -39,6 +38,7 @@ GANG_KINDS = frozenset({NATIVE_KIND, COSCHEDULING_KIND, PRIORITY_CLASS, *CONTROL
 
 MIN_AVAILABLE = "moorage.dev/pod-group-min-available"
 _MOST_MEMBERS = 1_000_000
+_MOST_DIGITS = len(str(_MOST_MEMBERS))
 
 
 class Disruption(Enum):
@@ -52,8 +52,7 @@ class Disruption(Enum):
     """All members, if the gang would fall below its minimum."""
 
 
-@dataclass(frozen=True, slots=True)
-class GangTerms:
+class GangTerms(NamedTuple):
     """What holds for a gang."""
 
     min_count: int | None
@@ -62,7 +61,7 @@ class GangTerms:
     priority: int | None = None
     """The group's own; None where the members' counts."""
     topology_key: str | None = None
-    min_resources: FrozenDict[str, int] = field(default_factory=FrozenDict)
+    min_resources: FrozenDict[str, int] = FrozenDict()
     timeout_s: float | None = None
     group: PodGroup | None = None
     estimated: bool = False
@@ -163,7 +162,7 @@ def _by_object(state: ClusterState, group: PodGroup) -> GangTerms:
 def _min_available(template: PodTemplate) -> int | None:
     """The size that a member's annotation gives, None if there is none or it is no number above 0."""
     text = template.annotations.get(MIN_AVAILABLE, "")
-    if not text.isascii() or not text.isdigit() or len(text) > len(str(_MOST_MEMBERS)):
+    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
         return None
     return min(int(text), _MOST_MEMBERS) or None
 

@@ -107,6 +107,8 @@ class PodDisruptionBudget:
     """What the disruption controller computes the allowance from: a number, or a percentage such as `50%`."""
     observed: bool = True
     """Whether the controller has filled in the allowance; without it nothing may be disrupted."""
+    spares_unready: bool = False
+    """Whether pods that are not ready may be evicted just now whatever the allowance is, and without using it up."""
 
     @property
     def key(self) -> str:

@@ -152,6 +152,8 @@ class Pod:
     """Since when the PodScheduled condition is true; None while it is not, or nobody says."""
     gang_record: Condition | None = None
     """The condition GANG_RECORD, if any."""
+    ready: bool = True
+    """Whether the condition Ready is true; budgets count those pods only."""
 
     @property
     def namespace(self) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from enum import Enum, auto
+from enum import StrEnum, auto
 from itertools import repeat
 from typing import Any, Self, TypeVar
 
@@ -62,8 +62,8 @@ class PodRecord:
         """What `pod_counts` counts it under while it stands on a row."""
 
 
-class PodMove(Enum):
-    """What `observe_pod` did."""
+class PodMove(StrEnum):
+    """What `observe_pod` did. Looked up at every pod event, and strings hash faster than plain members."""
 
     NOTHING = auto()
     """The pod stands nowhere, before and after."""

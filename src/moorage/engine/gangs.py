@@ -186,10 +186,12 @@ class Gangs:
         terms = terms_of(self._state, gang.key, [entry.pod for entry in gang.members.values()])
         if terms is None:
             return self._wait(gang, f"waiting for PodGroup {gang.key.object_key}", now)
-        if terms.estimated and now < (settled_s := gang.arrived_s + self._args(gang).settle_seconds):
-            if terms.min_count is None or not lasting(self._state, gang.key):
-                self._board.set_alarm(settled_s, gang)
-                return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
+        settled_s = self._settled_s(gang, terms)
+        if now < settled_s:
+            self._board.set_alarm(settled_s, gang)
+            return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
+        if self.recovery.gathers(gang.key):
+            return self._wait(gang, f"waiting for the others of pod group {gang.key.object_key} to start", now)
         needed = self.needed(gang, terms)
         there, ready = len(gang.members), []
         if there >= needed:
@@ -199,6 +201,11 @@ class Gangs:
             return Muster(terms, ready, needed)
         missing = f"{needed - there} more of its {terms.min_count or needed} members"
         return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
+
+    def _settled_s(self, gang: QueuedGang, terms: GangTerms) -> float:
+        """When it is known how many members there are; one that runs waits only if nobody says the number."""
+        known = not terms.estimated or (terms.min_count is not None and lasting(self._state, gang.key))
+        return 0.0 if known else gang.arrived_s + self._args(gang).settle_seconds
 
     def _wait(self, gang: QueuedGang, message: str, now: float) -> str:
         self._notices.later(gang, message, now)
@@ -374,6 +381,7 @@ class Gangs:
         pod = party.flights[0].entry.pod
         party.recorder = ref_of(pod)
         self._recording[pod.uid] = party
+        self.recovery.recorded_on(party.key, pod.uid)
         commands.append(PatchPodStatus(party.recorder, starting(party, self.term), answered=True))
 
     def recorded(self, event: StatusDone, now: float, commands: Commands) -> None:
@@ -389,6 +397,7 @@ class Gangs:
 
     def _begin(self, party: Party, now: float, commands: Commands) -> None:
         party.begun = True
+        self.concern(party.key)
         for flight in list(party.flights):
             self._placing.go_on(flight, now, commands)
 

@@ -128,8 +128,9 @@ Helps = Callable[[str, QueuedPod, Change], bool]
 Timed = tuple[float, tuple[Any, ...], int, QueuedPod]
 """(time, queue key, ticket, entry)"""
 
-NEW, FAILED, WAITED, FORCED, FLUSHED = (
-    "UnscheduledPodAdd", "ScheduleAttemptFailure", "BackoffComplete", "ForceActivate", "UnschedulableTimeout",
+NEW, FAILED, WAITED, HASTY, FORCED, FLUSHED, UNGATED = (
+    "UnscheduledPodAdd", "ScheduleAttemptFailure", "BackoffComplete", "PopFromBackoffQ", "ForceActivate",
+    "UnschedulableTimeout", "TargetPodUpdatePodSchedulingGatesEliminated",
 )  # fmt: skip
 """Why pods enter a place, beside what happens in the cluster; the label `event` of kube-scheduler's metrics."""
 
@@ -218,7 +219,7 @@ class SchedulingQueue:
         if entry.unit is not None:
             self._member_changed(entry, before, now)
         elif entry.place is Place.GATED:
-            self._wake(entry, now, What.SELF.label)
+            self._wake(entry, now, UNGATED if before.gates and not pod.gates else What.SELF.label)
         elif entry.place is Place.UNSCHEDULABLE and _differs(before, pod):
             change = Change(What.SELF, pod=pod)
             if any(self.helps(name, entry, change) for name in sorted(entry.rejected_by)):
@@ -487,6 +488,7 @@ class SchedulingQueue:
         while self._backing_off:
             _, _, ticket, entry = heapq.heappop(self._backing_off)
             if entry.ticket == ticket:
+                _count(self.arrivals.active, entry, HASTY)
                 return entry
         return None
 

@@ -13,14 +13,14 @@ from typing import Any
 
 from moorage.core.commands import PatchObject, PatchPodStatus, PodRef
 from moorage.core.frozen import FrozenDict
-from moorage.core.gangs import NATIVE_KIND, GangTerms, lasting, terms_of
+from moorage.core.gangs import NATIVE_KIND, Disruption, GangTerms, lasting, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.objects import NATIVE_GROUPS
 from moorage.core.state import PodRecord
 from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of
 from moorage.engine.flights import Party
-from moorage.engine.gangrecords import read_record, records_of, started
+from moorage.engine.gangrecords import records_of, started
 from moorage.engine.planning import Planning
 from moorage.engine.queue import Place, QueuedGang
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -38,8 +38,12 @@ class Recovery:
         self._state = board.state
         self.planning: Planning | None = None
         self._concerned: dict[GangKey, None] = {}
-        self._parties: dict[GangKey, Party] = {}
-        """Members on their way, the latest party of each gang."""
+        self._parties: dict[GangKey, list[Party]] = {}
+        """Members on their way; latecomers travel in a party of their own."""
+        self._starting: set[GangKey] = set()
+        """Gangs that have begun and were not complete so far, whatever becomes of the member with the record."""
+        self._carriers: dict[GangKey, str] = {}
+        """The member that carries the record of a gang."""
         self._running: set[GangKey] = set()
         """Gangs that were complete once and of which something is left."""
         self._deadlines: dict[GangKey, float] = {}
@@ -63,8 +67,18 @@ class Recovery:
         return min(self._deadlines.values(), default=None)
 
     def set_out(self, party: Party) -> None:
-        """Members are on their way to their nodes."""
-        self._parties[party.key] = party
+        """Members are on their way to their nodes; if they are all that stands of their gang, it begins."""
+        self._parties.setdefault(party.key, []).append(party)
+        if len(party.flights) == len(lasting(self._state, party.key)):
+            self._starting.add(party.key)
+
+    def gathers(self, key: GangKey) -> bool:
+        """Whether members of a gang have a node but are not being bound yet: whoever comes later waits for them."""
+        return any(party.flights and not party.begun for party in self._parties.get(key, ()))
+
+    def recorded_on(self, key: GangKey, uid: str) -> None:
+        """The record of a start is being written on this member, whenever the watch shows it."""
+        self._carriers[key] = uid
 
     def wants_record(self, party: Party) -> bool:
         """Whether the start has to be recorded: it takes several binds, and no record tells of it yet."""
@@ -77,7 +91,7 @@ class Recovery:
     def runs(self, key: GangKey, terms: GangTerms) -> bool:
         """Whether a gang that has lost members was complete before."""
         there = lasting(self._state, key)
-        if not there:
+        if not there or key in self._starting:
             return False
         return key in self._running or self._was_complete(key, terms, there)
 
@@ -90,12 +104,18 @@ class Recovery:
         records = records_of([*waiting, *(record.pod for record in there)])
         if records:  # before the group's condition, which may tell of members that are gone
             return any(record.done for record in records)
-        if terms.group is not None and terms.group.scheduled:
-            return True
-        if any(self._is_flying(record) for record in there):
+        if terms.disruption is not Disruption.SINGLE and self._is_evicted(key):
             return False
         since = [record.pod.scheduled_s for record in there if record.pod.scheduled_s is not None]
-        return bool(since) and not any(pod.created_s <= min(since) for pod in waiting)
+        if since and any(pod.created_s <= min(since) for pod in waiting):
+            return False  # whatever the group says: it may have been complete once, and was begun anew since
+        if terms.group is not None and terms.group.scheduled:
+            return True
+        return bool(since) and not any(self._is_flying(record) for record in there)
+
+    def _is_evicted(self, key: GangKey) -> bool:
+        """Whether somebody began to evict the gang, and may not have come to the end of it."""
+        return any(record.pod.preempted for record in self._state.gangs.standing(key).values())
 
     def _is_flying(self, record: PodRecord) -> bool:
         return self._board.flights.get(record.pod.uid) is not None
@@ -124,13 +144,22 @@ class Recovery:
         if not there:
             self._forget(key, gang)
             return
-        if not all(self._is_ours(record) for record in there):
-            return
+        if key in self._running:
+            self._keep_mark(key, there, commands)
+            if key not in self._starting and self.planning is None:
+                return  # what it has lost is replaced; only a plan could have something against it
+        if all(self._is_ours(record) for record in there):
+            self._judge(key, gang, there, now, commands)
+
+    def _judge(
+        self, key: GangKey, gang: QueuedGang | None, there: list[PodRecord], now: float, commands: Commands
+    ) -> None:
+        """What has to be done about a gang of which these stand."""
         waiting = () if gang is None else (entry.pod for entry in gang.members.values())
         terms = terms_of(self._state, key, waiting)
         if terms is None or terms.min_count is None:
-            return
-        if len(there) >= terms.min_count:
+            self._starting.discard(key)
+        elif len(there) >= terms.min_count:
             self._completed(key, terms, there, now, commands)
         elif self.planning is not None and self.planning.drops(key, there[0].pod):
             self._release(key, there, commands)
@@ -142,40 +171,55 @@ class Recovery:
     def _forget(self, key: GangKey, gang: QueuedGang | None) -> None:
         """Nothing of the gang stands any more."""
         self._running.discard(key)
+        self._starting.discard(key)
+        self._carriers.pop(key, None)
         self._deadlines.pop(key, None)
         self._parties.pop(key, None)
         if gang is None:
             self._told.pop(key, None)
 
     def _under_way(self, key: GangKey) -> bool:
-        party = self._parties.get(key)
-        if party is None:
-            return False
-        if any(self._board.flights.get(flight.entry.pod.uid) is flight for flight in party.flights):
-            return True
-        del self._parties[key]
+        flying = self._board.flights.get
+        while parties := self._parties.get(key):
+            if any(flying(flight.entry.pod.uid) is flight for flight in parties[0].flights):
+                return True
+            del parties[0]
+        self._parties.pop(key, None)
         return False
 
     def _completed(
         self, key: GangKey, terms: GangTerms, there: list[PodRecord], now: float, commands: Commands
     ) -> None:
         """As many members as needed are bound: say so, once."""
+        self._starting.discard(key)
         self._deadlines.pop(key, None)
         self._told.pop(key, None)
         if key in self._running:
             return
         self._running.add(key)
         for record in there:
-            said = read_record(record.pod)
-            if said is not None and not said.done:
+            uid, said = record.pod.uid, record.pod.gang_record
+            if said is None and uid != self._carriers.get(key):
+                continue
+            self._carriers[key] = uid
+            if said is None or said.status != "True":
                 commands.append(PatchPodStatus(ref_of(record.pod), started()))
         if terms.group is not None and not terms.group.scheduled:
             self._write(terms, ref_of(there[0].pod), ("True", "Scheduled", ""), now, commands)
+
+    def _keep_mark(self, key: GangKey, there: list[PodRecord], commands: Commands) -> None:
+        """The record of a gang that was complete goes over to another member when the one that carries it is lost."""
+        carrier = self._carriers.get(key)
+        record = None if carrier is None else self._state.record(carrier)
+        if carrier is not None and (record is None or record.pod.deleted_s is not None):
+            self._carriers[key] = there[0].pod.uid
+            commands.append(PatchPodStatus(ref_of(there[0].pod), started()))
 
     def _half_started(
         self, key: GangKey, terms: GangTerms, there: list[PodRecord], now: float, commands: Commands
     ) -> None:
         """A start that broke off: the recorded places are kept for a while, then what stands is released."""
+        self._starting.add(key)
         deadline_s = self._deadlines.get(key)
         if deadline_s is None:
             self._deadlines[key] = now + self._patience_s(there[0], terms)

@@ -35,6 +35,9 @@ class WebhookConfiguration(WayIn):
     """How long a pod that was admitted counts without having been seen; it may have been refused after us."""
     longest_wait_s: float = 1.0
     """How long a question waits at most for what others know already: the pod's controller, or other replicas' pods."""
+    certificate_file: str = ""
+    key_file: str = ""
+    """Where a certificate may be mounted; while there is none at the start, one is made here."""
     certificate_lifetime_s: float = 30 * 24 * 3600.0
     """Of certificates that are made here; they are replaced after two thirds of it."""
     certificate_spread_s: float = 10.0

@@ -50,8 +50,9 @@ _LABELS = {
     What.POD_ADDED: "AssignedPodAdd",
     What.POD_UPDATED: "AssignedPodUpdate",
     What.POD_REMOVED: "AssignedPodDelete",
-    What.SELF: "UnscheduledPodUpdate",
+    What.SELF: "TargetPodUpdate",
 }
+
 
 @dataclass(frozen=True, slots=True)
 class Change:

@@ -41,6 +41,8 @@ class PreFiltered:
 
 
 _SAID_NOTHING = PreFiltered()
+_Voices = tuple[frozenset[str], tuple[tuple[str, ...], tuple[str, ...]]]
+"""Plugins that skip a class, and those that score it: by nodes alone, and by the pods on them."""
 
 
 class PluginError(Exception):
@@ -155,8 +157,8 @@ class ClassTable:
         self._by_template: OrderedDict[PodTemplate, PodClass] = OrderedDict()
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
         self._node_parts: OrderedDict[tuple[Hashable, ...], tuple[NodeView, PreFiltered]] = OrderedDict()
-        self._evaluated: Counter[tuple[Point, str]] = Counter()
-        """Of classes that were dropped."""
+        self._dropped_attempts: dict[_Voices, int] = {}
+        """Of classes that were dropped, by who had a say in them."""
         self._open_attempts: dict[int, int] = {}
         """By `id` of the points in `_open_points`, which are never dropped."""
 
@@ -219,7 +221,8 @@ class ClassTable:
             signs, old = self._by_signs.popitem(last=False)
         for template in old.templates:
             del self._by_template[template]
-        self._count(old, self._evaluated)
+        voices = (old.kept.skipped, old.view.scorer_names)
+        self._dropped_attempts[voices] = self._dropped_attempts.get(voices, 0) + old.attempts
         self._spare = old.view.rank
 
     # --- counting ---
@@ -230,9 +233,11 @@ class ClassTable:
 
     def evaluations(self) -> Counter[tuple[Point, str]]:
         """How many decisions each plugin had a say in, by extension point, kept answers included."""
-        found = self._evaluated.copy()
+        found: Counter[tuple[Point, str]] = Counter()
+        for voices, attempts in self._dropped_attempts.items():
+            self._count(voices, attempts, found)
         for each in self._by_signs.values():
-            self._count(each, found)
+            self._count((each.kept.skipped, each.view.scorer_names), each.attempts, found)
         for points in self._open_points.values():
             times = self._open_attempts.get(id(points), 0)
             for point, plugins in (
@@ -243,11 +248,12 @@ class ClassTable:
                 found.update({(point, plugin.name): times for plugin in plugins})
         return found
 
-    def _count(self, of: PodClass, into: Counter[tuple[Point, str]]) -> None:
+    def _count(self, voices: _Voices, attempts: int, into: Counter[tuple[Point, str]]) -> None:
+        skipped, scorers = voices
         for kept in (self._by_node, self._by_pods):
             for point, plugins in ((Point.PRE_FILTER, kept.pre_filters), (Point.FILTER, kept.filters)):
-                into.update({(point, p.name): of.attempts for p in plugins if p.name not in of.kept.skipped})
-        into.update({(Point.SCORE, name): of.attempts for name in of.view.scorer_names()})
+                into.update({(point, p.name): attempts for p in plugins if p.name not in skipped})
+        into.update({(Point.SCORE, name): attempts for names in scorers for name in names})
 
     def _make(self, cycle: Cycle, node_signs: tuple[Hashable, ...]) -> PodClass:
         nodes, said = self._node_part(cycle, node_signs)

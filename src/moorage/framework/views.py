@@ -57,7 +57,7 @@ class NodeView:
         self._scorers = tuple(s for s in scorers if not s.normalizes)
         self.raws = [RawColumn(s, np.zeros(0, dtype=np.int64)) for s in scorers if s.normalizes]
         self._keyed = _with_epoch(filters, scorers)
-        self.scorer_names = [scorer.plugin.name for scorer in scorers]
+        self.scorer_names = tuple([scorer.plugin.name for scorer in scorers])
         self.version = 0
         """Rises whenever all rows were judged anew."""
         self.mask: Mask = np.zeros(0, dtype=np.bool_)
@@ -138,11 +138,12 @@ class _RowRank:
 class PodPlugins:
     """The plugins that read the pods on a node; shared by the classes for which the same ones skip."""
 
-    __slots__ = ("by_amounts", "by_pods", "filters", "keyed", "scorers")
+    __slots__ = ("by_amounts", "by_pods", "filters", "keyed", "scorer_names", "scorers")
 
     def __init__(self, filters: tuple[Any, ...], scorers: tuple[Scorer, ...]) -> None:
         self.filters = filters
         self.scorers = scorers
+        self.scorer_names = tuple([scorer.plugin.name for scorer in scorers])
         self.keyed = _with_epoch(filters, scorers)
         self.by_amounts = _RowRank(
             [p for p in filters if p.reads is Reads.AMOUNTS], [s for s in scorers if s.plugin.reads is Reads.AMOUNTS]
@@ -204,9 +205,10 @@ class ClassView:
         """`rank` without the rows above the highest living one."""
         return self.rank[: self._height]
 
-    def scorer_names(self) -> list[str]:
-        """The plugins whose scores are kept here."""
-        return [*self.nodes.scorer_names, *(scorer.plugin.name for scorer in self._plugins.scorers)]
+    @property
+    def scorer_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The plugins whose scores are kept here: those that read nodes only, and the others."""
+        return self.nodes.scorer_names, self._plugins.scorer_names
 
     def feasible_rows(self) -> Rows:
         """Rows that all kept filters pass, ascending."""

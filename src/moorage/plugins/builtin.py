@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moorage.framework.plugin import Plugin
 from moorage.plugins.controller_spread import ControllerSpread
+from moorage.plugins.cost_aware import CostAware
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
@@ -59,4 +60,5 @@ BUILTIN: tuple[type[Plugin], ...] = (
     ControllerSpread,
     SpotPlacement,
     PlacementStrategy,
+    CostAware,
 )

@@ -12,11 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moorage.core.objects import CRON_JOB, STATEFUL_SET
+from moorage.core.prices import PRICE_LIST
 from moorage.core.problems import ABSENT, Problem
 from moorage.sim.specs import inside, node_problems, pod_problems, sequence
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID, Kind, pod_kind
 from moorage.wire.manifests import Manifest, Manifests
+from moorage.wire.prices import read_price_list
 from moorage.wire.templates import TemplateTable
 
 POD = "Pod"
@@ -74,6 +76,9 @@ class ObjectCheck:
         kind = self._pods if manifest.kind == POD else manifest.known
         if kind is None:
             return
+        if manifest.kind == PRICE_LIST:
+            yield from _price_problems(manifest)
+            return
         value = manifest.read(kind)
         if isinstance(value, Problem):
             yield value
@@ -112,3 +117,10 @@ class ObjectCheck:
         except WireError as error:
             return [manifest.problem("", ABSENT, f"{path}.{error.problem}")]
         return []
+
+
+def _price_problems(manifest: Manifest) -> Iterator[Problem]:
+    """Every mistake of a PriceList, each under its own field."""
+    found = read_price_list(manifest.body, "")
+    for problem in found if isinstance(found, list) else ():
+        yield manifest.problem(problem.path, problem.value, problem.message)

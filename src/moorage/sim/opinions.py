@@ -10,6 +10,7 @@ from moorage.core.events import PodSeen
 from moorage.core.pods import Pod
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion, form_opinion
+from moorage.sim.costs import input_prices
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
 from moorage.sim.outcome import Outcome, PodStory
@@ -42,7 +43,8 @@ def opinion_from_files(given: ClusterInput, rules: Rules, namespace: str, name: 
     pod = pods.get(f"{namespace}/{name}")
     if pod is None or not _is_placed(pod):
         return _simulated(given, rules, f"{namespace}/{name}", pods)
-    others = [event for event in world if not (isinstance(event, PodSeen) and event.pod is pod)]
+    prices = input_prices(given, rules.profiles, cluster.now_s).events
+    others = [*prices, *(event for event in world if not (isinstance(event, PodSeen) and event.pod is pod))]
     return form_opinion(rules.profiles, rules.settings, others, pod, cluster.now_s, answers_to_all=rules.answers_to_all)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from moorage.sim.costs import Cost
 from moorage.sim.explanations import Explanations
 
 
@@ -49,6 +50,8 @@ class Outcome:
     ignored: Mapping[str, int]
     warnings: Sequence[str]
     explanations: Explanations | None = None
+    cost: Cost | None = None
+    """None where nobody said what nodes cost."""
 
     @property
     def pending(self) -> int:

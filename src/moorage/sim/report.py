@@ -13,6 +13,8 @@ from typing import Any, TextIO
 
 import msgspec
 
+from moorage.core.prices import format_price
+from moorage.sim.costs import Cost
 from moorage.sim.outcome import Outcome, PodStory
 
 _NO_NODE = "-"
@@ -51,6 +53,8 @@ def write_table(outcome: Outcome, out: TextIO) -> None:
             console.print(table)
         out.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())
         out.write("\n")
+    if outcome.cost is not None:
+        out.write(f"{_cost_line(outcome.cost)}\n")
     out.write(", ".join(f"{number} {name}" for name, number in summary(outcome).items()) + "\n")
 
 
@@ -83,13 +87,37 @@ def summary(outcome: Outcome) -> dict[str, int]:
 def _rest(outcome: Outcome) -> dict[str, Any]:
     """Everything of the document but the pods."""
     nodes = {name: {"pods": load.pods, "requested": dict(load.requested)} for name, load in outcome.nodes.items()}
-    return {
+    document: dict[str, Any] = {
         "evictions": list(outcome.evictions),
         "nodes": nodes,
         "ignored": dict(outcome.ignored),
         "warnings": list(outcome.warnings),
         "summary": summary(outcome),
     }
+    if outcome.cost is not None:
+        document["cost"] = cost_document(outcome.cost)
+    return document
+
+
+def cost_document(cost: Cost) -> dict[str, Any]:
+    """`cost`: what the nodes in use cost an hour; amounts are texts, since they are no floats."""
+    return {
+        "currency": cost.currency,
+        "before": format_price(cost.before_micros),
+        "after": format_price(cost.after_micros),
+        "nodesInUse": {"before": cost.nodes_before, "after": cost.nodes_after},
+        "withoutPrice": list(cost.without_price),
+        "stale": cost.stale,
+    }
+
+
+def _cost_line(cost: Cost) -> str:
+    amounts = (f"{format_price(micros)} {cost.currency}".rstrip() for micros in (cost.before_micros, cost.after_micros))
+    line = "cost per hour: {} before, {} after".format(*amounts)
+    without = len(cost.without_price)
+    notes = [f"{without} node{'' if without == 1 else 's'} without a price"] if without else []
+    notes += ["stale prices"] if cost.stale else []
+    return f"{line} ({', '.join(notes)})" if notes else line
 
 
 def _json(value: object) -> str:

@@ -25,6 +25,7 @@ from moorage.core.resources import CPU, MEMORY, PODS
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.opinion import waiting_message
 from moorage.framework.profiles import Profile
+from moorage.sim.costs import input_prices, nodes_in_use_at_first, nodes_in_use_now
 from moorage.sim.explanations import Explanations
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
@@ -81,7 +82,12 @@ class _Run:
         """Pods with a story, as last seen."""
         self._evictions: dict[str, tuple[str, str]] = {}
         """uid of the victim -> victim and preemptor, both as `namespace/name`."""
-        self._warnings: list[str] = []
+        self._prices = input_prices(given, rules.profiles, self._cluster.now_s)
+        if self._prices.problems:
+            raise SimulationError(self._prices.problems)
+        self._used_before: set[str] | None = None
+        """The nodes that were in use at the start; None until then."""
+        self._warnings: list[str] = list(self._prices.warnings)
 
     def start(self) -> None:
         """Put the input into the cluster and let the controllers make their pods."""
@@ -95,7 +101,7 @@ class _Run:
     def finish(self) -> None:
         """Decide, carry out, let everyone react; then on to the next moment, until there is none."""
         end_s = self._cluster.now_s + LONGEST_S
-        answers: list[Event] = []
+        answers: list[Event] = list(self._prices.events)
         for _ in range(_MOST_ROUNDS):
             answers = self._round(answers)
             if answers:
@@ -112,6 +118,8 @@ class _Run:
         self._cluster.step()
         seen = self._feed.pull()
         self._refuse_unreadable()
+        if self._used_before is None:
+            self._used_before = nodes_in_use_at_first(seen)
         for event in seen:
             self._note(event)
         commands, _ = self._engine.handle([*answers, *seen], self._cluster.now_s)
@@ -211,6 +219,9 @@ class _Run:
             ignored=dict(sorted(self._given.ignored.items())),
             warnings=[*self._given.warnings, *self._cluster.warnings, *self._warnings],
             explanations=self._explanations,
+            cost=self._prices.cost(
+                self._engine.state, self._used_before or set(), nodes_in_use_now(self._engine.state)
+            ),
         )
 
     def _loads(self) -> dict[str, NodeLoad]:

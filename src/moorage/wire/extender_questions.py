@@ -53,6 +53,11 @@ class _NodeArgs(msgspec.Struct, gc=False):
     nodes: _Nodes | None = msgspec.field(default=None, name="Nodes")
     node_names: list[str] | None = msgspec.field(default=None, name="NodeNames")
 
+    @property
+    def complete(self) -> bool:
+        """Whether all is there that is needed."""
+        return self.pod != _NULL and (self.nodes is not None or self.node_names is not None)
+
 
 class _Nodes(msgspec.Struct, gc=False):
     items: list[msgspec.Raw] | None = None
@@ -86,12 +91,22 @@ class _PreemptionArgs(msgspec.Struct, gc=False):
     victims: dict[str, _Victims] | None = msgspec.field(default=None, name="NodeNameToVictims")
     meta_victims: dict[str, _MetaVictims] | None = msgspec.field(default=None, name="NodeNameToMetaVictims")
 
+    @property
+    def complete(self) -> bool:
+        """Whether all is there that is needed."""
+        return self.pod != _NULL and (self.victims is not None or self.meta_victims is not None)
+
 
 class _BindingArgs(msgspec.Struct, gc=False):
     name: str = msgspec.field(default="", name="PodName")
     namespace: str = msgspec.field(default="", name="PodNamespace")
     uid: str = msgspec.field(default="", name="PodUID")
     node: str = msgspec.field(default="", name="Node")
+
+    @property
+    def complete(self) -> bool:
+        """Whether all is there that is needed."""
+        return bool(self.name and self.namespace and self.uid and self.node)
 
 
 class _Priority(msgspec.Struct, gc=False):
@@ -149,10 +164,10 @@ def read_binding_question(body: bytes) -> tuple[PodRef, str]:
 
 
 def _read(decoder: msgspec.json.Decoder[Args], body: bytes) -> Args:
-    """The arguments; a second look, if nothing was found, allows keys of any case."""
+    """The arguments; a second look, if something is missing, allows keys of any case."""
     try:
         args = decoder.decode(body)
-        if args == decoder.type():
+        if not args.complete:
             args = decoder.decode(_in_go_case(body, decoder.type))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise QuestionError(_wrong(error)) from None

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from moorage.wire import claims, csi, groups, policies, storage, workloads
+from moorage.wire import claims, csi, groups, policies, prices, storage, workloads
 from moorage.wire.errors import FieldError, WireError, explain
 from moorage.wire.node import decode_node, node_from_builtin
 from moorage.wire.pod import decode_pod, pod_from_builtin
@@ -38,6 +38,8 @@ class Kind:
     """Object of plain types -> core value."""
     id: str = ""
     """What events call it: the name, and for a second group with the same name `name.group`."""
+    served: bool = True
+    """Whether API servers may have such objects. What none has comes from files, or from wherever else."""
 
     def __post_init__(self) -> None:
         if not self.id:
@@ -183,6 +185,16 @@ KINDS: tuple[Kind, ...] = (
         "placementpolicies",
         policies.PlacementPolicyWire,
         policies.placement_policy,
+    ),
+    Kind(
+        "PriceList",
+        "moorage.dev",
+        ("v1alpha1",),
+        "pricelists",
+        False,
+        prices.decode_price_list,
+        prices.price_list_from_builtin,
+        served=False,
     ),
 )
 """Every kind that Moorage reads; cluster-wide things that others refer to stand before them where that is easy."""

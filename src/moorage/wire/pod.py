@@ -47,12 +47,14 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
     entry = (table if table is not None else TemplateTable()).entry(wire)
     template = entry.template
     requests, scheduled, scheduled_at, record = template.requests, None, None, None
-    infeasible = preempted = False
+    infeasible = preempted = ready = False
     for condition in status.conditions or ():
         if condition.type == "PodScheduled":
             scheduled = _condition(condition)
             if condition.status == "True":
                 scheduled_at = condition.last_transition_time
+        elif condition.type == "Ready":
+            ready = condition.status == "True"
         elif condition.type == "PodResizePending":
             infeasible = condition.reason == "Infeasible"
         elif condition.type == "DisruptionTarget":
@@ -80,6 +82,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         preempted,
         _time_s(scheduled_at),
         record,
+        ready,
     )
 
 

@@ -91,7 +91,7 @@ def parse_pod(wire: PodWire, volumes: tuple[PodVolume, ...], volume_images: tupl
         group=_group(spec),
         host_network=bool(spec.host_network),
         features=_features(spec),
-        limits=effective_limits(_resources(spec, _limits)),
+        limits=_readable_limits(spec),
     )
     return ParsedPod(template, resources)
 
@@ -127,6 +127,14 @@ def _resources(spec: PodSpecWire, read: _Read = _requests) -> PodResources:
         overhead=_amounts(spec.overhead, "spec.overhead") or {},
         pod_level=read(spec.resources, "spec.resources") or {},
     )
+
+
+def _readable_limits(spec: PodSpecWire) -> tuple[tuple[str, int], ...]:
+    """Nothing depends on limits: those that cannot be understood are no reason to refuse the pod."""
+    try:
+        return effective_limits(_resources(spec, _limits))
+    except FieldError:
+        return ()
 
 
 def _container_resources(

@@ -23,6 +23,7 @@ from moorage.wire.quantities import QuantityWire, frozen_amounts
 from moorage.wire.selectors import LabelSelectorWire, label_selector
 
 DEFAULT_NAMESPACE = "default"
+_ALWAYS_ALLOW = "AlwaysAllow"
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 
 
@@ -51,6 +52,7 @@ class BudgetSpecWire(msgspec.Struct, gc=False, rename="camel"):
     selector: LabelSelectorWire | None = None
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class BudgetStatusWire(msgspec.Struct, gc=False, rename="camel"):
@@ -58,6 +60,8 @@ class BudgetStatusWire(msgspec.Struct, gc=False, rename="camel"):
 
     disruptions_allowed: int | None = None
     disrupted_pods: dict[str, Any] | None = None
+    current_healthy: int | None = None
+    desired_healthy: int | None = None
 
 
 class BudgetWire(msgspec.Struct, gc=False):
@@ -129,6 +133,8 @@ def pod_disruption_budget(wire: BudgetWire) -> PodDisruptionBudget:
     """The core value of a PodDisruptionBudget."""
     metadata, spec = wire.metadata, wire.spec or BudgetSpecWire()
     status = wire.status or BudgetStatusWire()
+    always = spec.unhealthy_pod_eviction_policy == _ALWAYS_ALLOW
+    kept = (status.current_healthy or 0) >= (status.desired_healthy or 0) > 0
     return PodDisruptionBudget(
         namespace=metadata.namespace or DEFAULT_NAMESPACE,
         name=metadata.name,
@@ -138,6 +144,7 @@ def pod_disruption_budget(wire: BudgetWire) -> PodDisruptionBudget:
         min_available=spec.min_available,
         max_unavailable=spec.max_unavailable,
         observed=status.disruptions_allowed is not None,
+        spares_unready=always or kept,
     )
 
 

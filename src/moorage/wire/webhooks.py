@@ -68,11 +68,14 @@ def new_configuration(terms: Terms, bundle: Bundle) -> dict[str, Any]:
 
 
 def trued_configuration(found: dict[str, Any], terms: Terms, bundle: Bundle) -> dict[str, Any]:
-    """The object as it has to be: rules, excluded namespaces and CA bundle are ours, the rest stays as it is."""
+    """The object as it has to be: rules, excluded namespaces, CA bundle and a URL are ours, the rest stays as it is."""
     wanted = deepcopy(found)
     webhooks = [entry for entry in wanted.get("webhooks") or () if isinstance(entry, dict)]
     for entry in webhooks or [_new_entry(terms)]:
         client = entry.setdefault("clientConfig", {})
+        if terms.url:
+            client.pop("service", None)
+            client["url"] = terms.url
         text = base64.b64encode(bundle(_decoded(client.get("caBundle")))).decode()
         if text:
             client["caBundle"] = text

@@ -10,7 +10,7 @@ from moorage.adapters.memory.cluster import Behaviour, EmbeddedCluster
 from moorage.adapters.memory.disruption import evict
 from moorage.adapters.memory.errors import ApiError, Conflict, TooManyRequests
 from moorage.adapters.memory.manifests import manifest, node_manifest, workload_manifest
-from moorage.adapters.memory.objects import KubeObject, condition_of, is_live, node_of, status_of
+from moorage.adapters.memory.objects import KubeObject, condition_of, is_live, is_ready, node_of, status_of
 
 SELECTOR = {"matchLabels": {"app": "web"}}
 
@@ -78,6 +78,21 @@ def test_an_eviction_takes_from_the_allowance_until_the_successor_is_ready() -> 
     settle(cluster)
     assert status(cluster)["disruptionsAllowed"] == 1
     assert status(cluster)["disruptedPods"] == {}
+
+
+def test_who_is_not_ready_uses_nothing_up() -> None:
+    """As long as enough others are; a pod that is ready still waits for the budget."""
+    cluster = make_cluster(3, maxUnavailable=1)
+    broken = some_pod(cluster)["metadata"]
+    unready = {"type": "Ready", "status": "False"}
+    cluster.store.set_condition("Pod", "default", broken["name"], unready, uid=broken["uid"])
+    cluster.step()
+    assert status(cluster)["disruptionsAllowed"] == 0
+    sound = next(pod["metadata"] for pod in cluster.store.list("Pod") if is_ready(pod))
+    with pytest.raises(TooManyRequests):
+        evict(cluster.store, "default", sound["name"], sound["uid"])
+    evict(cluster.store, "default", broken["name"], broken["uid"])
+    assert not status(cluster)["disruptedPods"]
 
 
 def test_an_evicted_pod_says_why_it_goes() -> None:

@@ -27,7 +27,7 @@
 {{- toYaml $election }}
 {{- end }}
 
-{{/* Profile that extender or keeper goes by where there are several and none was named. */}}
+{{/* Profile that the others go by where there are several and none was named. */}}
 {{- define "moorage.firstProfile" -}}
 {{- with .Values.config.scheduler.profiles }}
 {{- (first .).schedulerName | default "" }}
@@ -53,6 +53,9 @@
 {{- $_ := set $own "serviceNamespace" .Release.Namespace }}
 {{- $_ := set $own "excludedNamespaces" .Values.webhook.excludedNamespaces }}
 {{- include "moorage.fill" (dict "into" $document "from" $own) }}
+{{- with include "moorage.firstProfile" . }}
+{{- include "moorage.fill" (dict "into" $document "from" (dict "profile" .)) }}
+{{- end }}
 {{- toYaml $document }}
 {{- end }}
 

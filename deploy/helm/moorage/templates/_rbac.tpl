@@ -28,6 +28,22 @@ true
 {{- end }}
 {{- end }}
 
+{{/* The same and more, for those who keep placement strategies whatever the profile says. */}}
+{{- define "moorage.rules.controllers" -}}
+- apiGroups: [""]
+  resources: [replicationcontrollers]
+  verbs: [list, watch]
+- apiGroups: [apps]
+  resources: [deployments, replicasets, statefulsets]
+  verbs: [list, watch]
+- apiGroups: [batch]
+  resources: [cronjobs, jobs]
+  verbs: [list, watch]
+- apiGroups: [moorage.dev]
+  resources: [placementpolicies]
+  verbs: [list, watch]
+{{- end }}
+
 {{/* What a whole profile reads, beside pods, nodes, workloads, and what system:volume-scheduler lets it read. */}}
 {{- define "moorage.rules.profile" -}}
 - apiGroups: [""]
@@ -101,9 +117,9 @@ subjects:
     namespace: {{ .root.Release.Namespace }}
 {{- end }}
 
-{{/* Role and its binding in one namespace; .rules is YAML. */}}
+{{/* Role and its binding in one namespace; .rules is YAML, .suffix is added to the component's name. */}}
 {{- define "moorage.role" -}}
-{{- $name := include "moorage.componentName" . }}
+{{- $name := printf "%s%s" (include "moorage.componentName" .) (.suffix | default "") }}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: Role
 metadata:

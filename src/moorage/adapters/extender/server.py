@@ -131,6 +131,8 @@ class _Question:
             return self._refuse(413, f"the body is larger than {self.limits.body_bytes} bytes (maxBodyBytes)")
         except TimeoutError:
             return self._refuse(408, f"the body did not arrive within {self.limits.read_s:g} s (requestTimeout)")
+        except (web.RequestPayloadError, ConnectionResetError) as error:
+            return self._refuse(400, f"the body cannot be read: {' '.join(str(error).split())}")
         try:
             return web.Response(body=await self.answer(body), content_type="application/json")
         except QuestionError as error:

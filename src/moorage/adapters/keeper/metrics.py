@@ -42,6 +42,15 @@ class KeeperMetrics(Collector):
             "Pods on leaving nodes for which no other place was found.",
             len(keeper.fallback.without_place),
         )
+        upkeep = keeper.upkeep
+        yield _gauge(
+            "moorage_keeper_workloads_out_of_order",
+            "Workloads whose pods do not stand as their rule says.",
+            upkeep.repairs.off,
+        )
+        yield CounterMetricFamily(
+            "moorage_keeper_deletion_costs_written", "Writes of pod-deletion-cost.", value=upkeep.costs.written
+        )
         moving = GaugeMetricFamily("moorage_keeper_moves", "Pods on their way, by cause.", labels=("cause",))
         for cause in Cause:
             moving.add_metric((cause.value,), keeper.moves.count(cause))

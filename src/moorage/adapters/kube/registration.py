@@ -79,9 +79,8 @@ class Registration:
 
     async def looked(self) -> Document | None:
         """Wait for the first look; the object, None where there is none or we may not look."""
-        state = await self._reflector.settled()
-        if state.phase is not Phase.SYNCED:
-            self.problem = f"cannot look at it: {state.error or state.phase}"
+        await self._reflector.settled()
+        self.problem = self.problem or self._blindness()
         return self.current
 
     async def ensured(self) -> None:
@@ -127,7 +126,7 @@ class Registration:
             again = False
             try:
                 again = await self._write()
-                failures, self.problem = 0, ""
+                failures, self.problem = 0, self._blindness()
             except KubeError as error:
                 failures += 1
                 self._complain(str(error))
@@ -138,6 +137,11 @@ class Registration:
             await asyncio.sleep(min(LONGEST_PAUSE_S, LEAST_PAUSE_S * 2.0 ** min(failures, 10)))
             if again or failures:
                 self._stirred.set()
+
+    def _blindness(self) -> str:
+        """Why it cannot be looked at; empty if it can, or could a moment ago."""
+        state = self._reflector.state
+        return "" if state.phase in (Phase.SYNCED, Phase.RETRYING) else f"cannot be read: {state.error or state.phase}"
 
     async def _write(self) -> bool:
         """Write what has to be; True if somebody else was quicker, and it has to be looked at again."""

@@ -131,6 +131,9 @@ def _charge(store: Store, pod: KubeObject) -> None:
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
     budget = covering[0]
+    value = _read(budget)
+    if not is_ready(pod) and value is not None and value.spares_unready:
+        return
     status = status_of(budget)
     allowed = int(status.get("disruptionsAllowed") or 0)
     if allowed <= 0:

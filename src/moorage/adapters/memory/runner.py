@@ -11,6 +11,7 @@ from moorage.adapters.memory.objects import KubeObject, node_of, status_of, time
 from moorage.adapters.memory.store import Store
 from moorage.core.commands import (
     Bind,
+    ClearNode,
     Command,
     DeletePod,
     EvictPod,
@@ -66,6 +67,9 @@ class CommandRunner:
         """Carry out one of the keeper's commands; the answer, None for commands that are not answered."""
         if isinstance(command, EvictPod):
             return self._evict(command)
+        if isinstance(command, ClearNode):
+            self._clear(command)
+            return None
         return self._patch_node(command) if isinstance(command, PatchNode) else self.run(command)
 
     def _evict(self, command: EvictPod) -> EvictDone:
@@ -79,6 +83,13 @@ class CommandRunner:
         except ApiError as error:
             return EvictDone(pod.uid, EvictOutcome.FAILED, error.message)
         return EvictDone(pod.uid, EvictOutcome.EVICTED)
+
+    def _clear(self, command: ClearNode) -> None:
+        if self._store.find("Node", "", command.node) is not None:
+            return
+        for pod in command.pods:
+            if self._find(pod) is not None:
+                self._store.delete("Pod", pod.namespace, pod.name, grace_s=0, uid=pod.uid)
 
     def _patch_node(self, command: PatchNode) -> NodePatched:
         patch: dict[str, Any] = {"metadata": {"annotations": dict(command.annotations)}}
@@ -193,11 +204,13 @@ class CommandRunner:
 
 
 def _merged(present: Any, patch: Any) -> Any:
-    """A strategic merge, as far as commands need it: lists are joined by the uid or the type of their items."""
+    """A strategic merge, as far as commands need it: lists are joined by the uid or the type of items that have one."""
     if isinstance(patch, Mapping):
         known = present if isinstance(present, Mapping) else {}
         return {**known, **{name: _merged(known.get(name), value) for name, value in patch.items()}}
     if isinstance(patch, list | tuple):
+        if not all(map(_identity, patch)):
+            return [dict(item) for item in patch]
         new = {_identity(item): dict(item) for item in patch}
         return [*(item for item in present or () if _identity(item) not in new), *new.values()]
     return patch

@@ -26,7 +26,7 @@ from moorage.framework.status import Code, Hold, Nomination, Rejections, Status
 EVERY_S = 0.1
 POINT_BOUNDS_S = exponential_bounds(0.0001, 2, 12)
 PLUGIN_BOUNDS_S = exponential_bounds(0.00001, 1.5, 20)
-HINT_BOUNDS_S = exponential_bounds(0.00001, 2, 12)
+HINT_BOUNDS_S = PLUGIN_BOUNDS_S
 EVENT_BOUNDS_S = exponential_bounds(0.0001, 2, 12)
 
 POST_FILTER = "PostFilter"

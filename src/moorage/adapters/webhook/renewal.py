@@ -19,7 +19,7 @@ from moorage.adapters.webhook.certificates import CertificateError, Issued, Serv
 
 LOOK_S = 2.0
 """Between two looks at files."""
-RETRY_S = 10.0
+RETRY_S = 60.0
 _USED_SHARE = 2 / 3
 
 log = structlog.get_logger()

@@ -53,7 +53,7 @@ class Allowances:
         covering = self._budgets.covering(pod)
         if covering:
             # The API server does not ask budgets about pods that do not run.
-            return pod.phase != RUNNING or all(self._left[number] > 0 for number in covering)
+            return pod.phase != RUNNING or all(self._left[number] > 0 for number in self._charged(pod))
         owner = pod.template.owner
         return hurry or owner is None or self._moves.of_owner(owner.uid) < self._pace(pod)
 
@@ -62,8 +62,13 @@ class Allowances:
         self._subtract(pod)
 
     def _subtract(self, pod: Pod) -> None:
-        for number in self._budgets.covering(pod):
+        for number in self._charged(pod):
             self._left[number] -= 1
+
+    def _charged(self, pod: Pod) -> list[int]:
+        """The budgets that pay for a disruption of the pod."""
+        covering = self._budgets.covering(pod)
+        return [number for number in covering if pod.ready or not self._budgets.all[number].spares_unready]
 
     def _pace(self, pod: Pod) -> int:
         """How many pods of a workload may be on their way: a quarter of those it wants."""

@@ -19,7 +19,9 @@ from moorage.engine.keeping.removal import TOP, host_keepers, numbered
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
 REPEAT_S = 10.0
-"""After so long without effect a pod is written again."""
+"""So long after the answer to a write that had no effect a pod is written again."""
+MOST_UNANSWERED = 50
+"""No more writes than this are on their way, so that evictions never stand in a long line behind them."""
 _NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 
 
@@ -28,48 +30,69 @@ class DeletionCosts:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._sent: dict[str, tuple[int | None, float]] = {}
-        """Pod -> what it will cost once the write is seen, and when it was ordered."""
+        self._sent: dict[str, int | None] = {}
+        """Pod -> what it will cost once the write is seen."""
+        self._unanswered: set[str] = set()
+        self._answered_s: dict[str, float] = {}
+        """Pod whose write was answered and is not seen yet -> since when."""
         self.written = 0
         """How many writes were ordered."""
 
-    def overdue(self, now: float) -> list[str]:
-        """Uids of pods whose write has had no effect for too long; they are forgotten here."""
-        late = [uid for uid, (_, sent_s) in self._sent.items() if now - sent_s >= REPEAT_S]
-        for uid in late:
-            del self._sent[uid]
-        return late
+    @property
+    def full(self) -> bool:
+        """Whether enough writes are on their way."""
+        return len(self._unanswered) >= MOST_UNANSWERED
 
     @property
     def unseen(self) -> bool:
-        """Whether writes are on their way."""
-        return bool(self._sent)
+        """Whether a write may have to be repeated."""
+        return bool(self._answered_s)
+
+    def answered(self, uid: str, now: float) -> None:
+        """A write was carried out, or failed."""
+        self._unanswered.discard(uid)
+        if uid in self._sent:
+            self._answered_s[uid] = now
+
+    def overdue(self, now: float) -> list[str]:
+        """Uids of pods whose write was answered and has had no effect for too long; they are forgotten here."""
+        late = [uid for uid, answered_s in self._answered_s.items() if now - answered_s >= REPEAT_S]
+        for uid in late:
+            self._settle(uid)
+        return late
 
     def gone(self, uid: str) -> None:
         """A pod is no more."""
-        self._sent.pop(uid, None)
+        self._settle(uid)
+        self._unanswered.discard(uid)
 
-    def for_order(self, pods: Sequence[Pod], now: float) -> list[PatchObject]:
+    def seen(self, pod: Pod) -> None:
+        """A pod was changed, perhaps by us."""
+        if pod.uid in self._sent and self._sent[pod.uid] == _cost(pod):
+            self._settle(pod.uid)
+
+    def for_order(self, pods: Sequence[Pod]) -> list[PatchObject]:
         """What to write so that the last of these pods of one owner goes first, and so on."""
         if not pods or not self._may_be_written(pods[0]):
             return []
         have = [self._cost(pod) for pod in pods]
-        return self._writes(zip(pods, have, numbered(have), strict=True), now)
+        return self._writes(zip(pods, have, numbered(have), strict=True))
 
-    def for_hosts(self, pods: Sequence[Pod], hosts: int, now: float) -> list[PatchObject]:
+    def for_hosts(self, pods: Sequence[Pod], hosts: int) -> list[PatchObject]:
         """What to write so that some of these pods of one owner stay on so many hosts; the oldest come first."""
         if not pods or not self._may_be_written(pods[0]):
             return []
         have = [self._cost(pod) for pod in pods]
         marks = host_keepers([(pod.node, (cost or 0) > 0) for pod, cost in zip(pods, have, strict=True)], hosts)
         wanted = [(cost or TOP) if marked else None for cost, marked in zip(have, marks, strict=True)]
-        return self._writes(zip(pods, have, wanted, strict=True), now)
+        return self._writes(zip(pods, have, wanted, strict=True))
 
-    def _writes(self, pods: Iterable[tuple[Pod, int | None, int | None]], now: float) -> list[PatchObject]:
+    def _writes(self, pods: Iterable[tuple[Pod, int | None, int | None]]) -> list[PatchObject]:
         made = []
         for pod, has, wanted in pods:
             if has != wanted:
-                self._sent[pod.uid] = wanted, now
+                self._sent[pod.uid] = wanted
+                self._unanswered.add(pod.uid)
                 made.append(_patch(pod, wanted))
         self.written += len(made)
         return made
@@ -83,14 +106,16 @@ class DeletionCosts:
 
     def _cost(self, pod: Pod) -> int | None:
         """What the pod costs, or will cost."""
-        text = pod.template.annotations.get(COST)
-        cost = int(text) if text is not None and _NUMBER.fullmatch(text) else None
-        sent = self._sent.get(pod.uid)
-        if sent is None:
-            return cost
-        if sent[0] == cost:
-            del self._sent[pod.uid]
-        return sent[0]
+        return self._sent[pod.uid] if pod.uid in self._sent else _cost(pod)
+
+    def _settle(self, uid: str) -> None:
+        self._sent.pop(uid, None)
+        self._answered_s.pop(uid, None)
+
+
+def _cost(pod: Pod) -> int | None:
+    text = pod.template.annotations.get(COST)
+    return int(text) if text is not None and _NUMBER.fullmatch(text) else None
 
 
 def _patch(pod: Pod, cost: int | None) -> PatchObject:

@@ -25,7 +25,8 @@ REPORTER = "moorage-keeper"
 GATHER_S = 0.5
 """Notices come in flocks; so long after the first one nobody moves, lest pods go from one leaving node to the next."""
 CORDON_PATIENCE_S = 3.0
-"""A node that cannot be cordoned is emptied all the same after so long."""
+"""A node that cannot be cordoned, or was opened again, is emptied all the same after so long, but only once: nobody
+keeps pods from coming back to it."""
 AGAIN_S = 1.0
 """So long after a refusal, or after no place was found, a pod is looked at again."""
 DELETED = "DeletionByKeeper"
@@ -90,17 +91,15 @@ class Fallback:
                 continue
             pods = [record.pod for record in state.records_on(row)]
             standing.update(pod.uid for pod in pods)
-            if self._has_begun(departure, row, now):
-                found += [(pod, departure) for pod in pods if self._is_due(pod, now)]
+            cordoned = bool(state.unschedulable[row])
+            if now - departure.since_s >= (GATHER_S if cordoned else CORDON_PATIENCE_S):
+                # Who came to an open node since the notice would come back to it, too.
+                due = (pod for pod in pods if cordoned or pod.created_s <= departure.since_s)
+                found += [(pod, departure) for pod in due if self._is_due(pod, now)]
         self.without_place &= standing
         self._not_before_s = {uid: until_s for uid, until_s in self._not_before_s.items() if uid in standing}
         found.sort(key=lambda pair: importance(pair[0]))
         return found
-
-    def _has_begun(self, departure: Departure, row: int, now: float) -> bool:
-        waited_s = now - departure.since_s
-        cordoned = bool(self._proofs.state.unschedulable[row])
-        return waited_s >= (GATHER_S if cordoned else CORDON_PATIENCE_S)
 
     def _is_due(self, pod: Pod, now: float) -> bool:
         return is_movable(pod) and pod.uid not in self._moves and now >= self._not_before_s.get(pod.uid, 0.0)

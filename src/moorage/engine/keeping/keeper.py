@@ -194,8 +194,8 @@ class Keeper:
         outcome = EvictOutcome.EVICTED if event.ok else EvictOutcome.FAILED
         self._evict_done(EvictDone(event.uid, outcome, event.message), now)
 
-    def _patch_done(self, event: PatchDone, _now: float) -> None:
-        self.upkeep.patched(event)
+    def _patch_done(self, event: PatchDone, now: float) -> None:
+        self.upkeep.patched(event, now)
 
     def _ignore(self, event: KeeperEvent, now: float) -> None:
         """What came of a write is seen on the object."""

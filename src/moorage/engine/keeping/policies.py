@@ -16,6 +16,8 @@ from moorage.core.strategy import Strategy
 from moorage.engine.keeping.splits import Split, Splits
 
 PAUSE_S = 2.0
+FAILURE_S = 30.0
+"""So long after a write failed it is tried again."""
 
 
 class PolicyStatuses:
@@ -29,16 +31,18 @@ class PolicyStatuses:
         self._written_s: dict[str, float] = {}
         self._seen = (-1, -1)
         self._late = False
+        """Whether a status waits for its time."""
 
     @property
     def late(self) -> bool:
         """Whether a status has to wait a moment before it may be written again."""
         return self._late
 
-    def failed(self, key: str) -> None:
+    def failed(self, key: str, now: float) -> None:
         """A write did not succeed; it is tried again."""
         self._written.pop(key, None)
-        self._seen = (-1, -1)
+        self._written_s[key] = now + FAILURE_S - PAUSE_S
+        self._late = True
 
     def plan(self, now: float) -> list[PatchObject]:
         """What to write now."""

@@ -198,12 +198,16 @@ class Repairs:
     # --- the two rules ---
 
     def _is_off(self, owner: str) -> bool:
+        return self._off_split(owner) is not None or self._lacks_hosts(owner)
+
+    def _off_split(self, owner: str) -> Split | None:
+        """The split of a workload, if it is not as its strategy wants it."""
         split = self._splits.get(owner)
-        return split.off if split is not None else self._lacks_hosts(owner)
+        return split if split is not None and split.off else None
 
     def _candidates(self, owner: str) -> Iterable[Pod]:
         """The pods whose move would help, the ones that are to be kept the shortest first."""
-        split = self._splits.get(owner)
+        split = self._off_split(owner)
         if split is None:
             return () if any(pod.node is None for pod in self._members.of(owner)) else self._doubled(owner)
         if not split.settled or self._splits.is_rolling_out(split):
@@ -212,7 +216,7 @@ class Repairs:
         return [pod for pod, rule in reversed(split.pods) if rule is None or rule in over]
 
     def _aim(self, owner: str, pod: Pod, now: float) -> _Aim | None:
-        split = self._splits.get(owner)
+        split = self._off_split(owner)
         return self._spread_aim(pod, now) if split is None else self._strategy_aim(split, pod, now)
 
     def _strategy_aim(self, split: Split, pod: Pod, now: float) -> _Aim | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from moorage.core.nodes import Node
+from moorage.engine.keeping import marks
 from moorage.framework.keeping import NodeSignal, SignalKind
 
 _TAINT, _CONDITION, _CORDON = SignalKind.TAINT, SignalKind.CONDITION, SignalKind.CORDON
@@ -79,6 +80,6 @@ def _gives(node: Node, signal: NodeSignal) -> bool:
         return any(taint.key == key and text in taint.value for taint in node.taints)
     if signal.kind is _CONDITION:
         return any(c.type == key and (text in c.reason or text in c.message) for c in node.conditions)
-    if not node.unschedulable:
-        return False
+    if not node.unschedulable or marks.CORDONED in node.annotations:
+        return False  # a cordon of the keeper's own follows from a notice; taken for one, it would never end
     return any(key in table and text in table[key] for table in (node.labels, node.annotations))

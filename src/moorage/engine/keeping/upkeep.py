@@ -11,7 +11,7 @@ from typing import Any
 from moorage.core.commands import KeeperCommand, PatchObject
 from moorage.core.events import ObjectGone, ObjectSeen, PatchDone
 from moorage.core.nodes import Node
-from moorage.core.objects import REPLICA_SET, STATEFUL_SET, Workload
+from moorage.core.objects import REPLICA_SET, STATEFUL_SET, Workload, object_key
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
 from moorage.core.strategies import PLACEMENT_POLICY, STRATEGY_KINDS
@@ -43,17 +43,21 @@ class Upkeep:
         self.wrecks = Wrecks(world.state, self._has_rule)
         self._policies = PolicyStatuses(world.state, self.splits)
         self._said: list[KeeperCommand] = []
+        self._unwritten: dict[str, None] = {}
+        """Owners whose order of removal is to be looked at."""
 
     @property
     def busy(self) -> bool:
         """Whether there is something to look at even if nothing happens."""
-        return bool(self.repairs.off or len(self.wrecks) or self.costs.unseen or self._policies.late)
+        late = self.costs.unseen or self._unwritten or self._policies.late
+        return bool(late or self.repairs.off or len(self.wrecks))
 
     # --- events in ---
 
     def pod_seen(self, pod: Pod) -> None:
         """A pod was added or changed."""
         self.members.see(pod)
+        self.costs.seen(pod)
         if pod.deleted_s is not None or pod.finished:
             self._forget(pod.uid)
 
@@ -88,11 +92,13 @@ class Upkeep:
         else:
             self.members.touch_namespace(event.key.rpartition("/")[0])
 
-    def patched(self, event: PatchDone) -> None:
+    def patched(self, event: PatchDone, now: float) -> None:
         """A write was answered."""
         command = event.command
-        if not event.ok and command.kind == PLACEMENT_POLICY:
-            self._policies.failed(f"{command.namespace}/{command.name}")
+        if command.kind == "Pod":
+            self.costs.answered(command.pod.uid, now)
+        elif not event.ok and command.kind == PLACEMENT_POLICY:
+            self._policies.failed(object_key(command.namespace, command.name), now)
 
     def _forget(self, uid: str) -> None:
         self.costs.gone(uid)
@@ -107,24 +113,29 @@ class Upkeep:
         for uid in self.costs.overdue(now):
             self.members.touch(self.members.owner_of(uid) or "")
         for owner in self.members.take_touched():
-            commands += self._review(owner, now)
+            self.splits.review(owner, self.members.of(owner))
+            self.repairs.review(owner, now)
+            self._unwritten[owner] = None
+        while self._unwritten and not self.costs.full:
+            owner = next(iter(self._unwritten))
+            del self._unwritten[owner]
+            commands += self._order_of_removal(owner)
         return [*commands, *self.wrecks.plan(now), *self._policies.plan(now)]
 
     def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
         """What to evict now."""
         return self.repairs.plan(now, allowances)
 
-    def _review(self, owner: str, now: float) -> list[PatchObject]:
-        members = [*self.members.of(owner)]
-        split = self.splits.review(owner, members)
-        self.repairs.review(owner, now)
+    def _order_of_removal(self, owner: str) -> list[PatchObject]:
+        split = self.splits.get(owner)
         if split is not None:
-            return self.costs.for_order([pod for pod, _ in split.pods], now)
+            return self.costs.for_order([pod for pod, _ in split.pods])
+        members = [*self.members.of(owner)]
         hosts = self._hosts(members[0]) if members else 0
         if not hosts:
             return []
         standing = (pod for pod in members if pod.node is not None and self._world.state.row_of(pod.node) is not None)
-        return self.costs.for_hosts(spread_out(standing), hosts, now)
+        return self.costs.for_hosts(spread_out(standing), hosts)
 
     def _hosts(self, pod: Pod) -> int:
         """On how many hosts ControllerSpread wants the pods of this one's owner; 0 without such a rule."""

@@ -41,7 +41,7 @@ class Wrecks:
         self._gone_s[name] = now
 
     def node_seen(self, name: str) -> None:
-        """A node is there, again perhaps."""
+        """A node is there again, or has nothing left to clean up."""
         self._gone_s.pop(name, None)
         self._ordered_s.pop(name, None)
 
@@ -59,7 +59,9 @@ class Wrecks:
         for record in self._state.records():
             if record.row == NOWHERE and record.node in due and self._is_stranded(record.pod):
                 stranded.setdefault(record.node, []).append(record.pod)
-        self._ordered_s |= dict.fromkeys(due, now)
+        for name in due - stranded.keys():
+            self.node_seen(name)
+        self._ordered_s |= dict.fromkeys(stranded, now)
         return [ClearNode(name, tuple(map(ref_of, pods))) for name, pods in stranded.items()]
 
     def _is_due(self, name: str, now: float) -> bool:

@@ -28,6 +28,8 @@ class WebhookShape(WayInShape):
     excluded_namespaces: list[Any] | None = None
     ledger_time: Seconds | None = None
     longest_wait: Seconds | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
     certificate_lifetime: Seconds | None = None
     certificate_spread: Seconds | None = None
     shutdown_delay: Seconds | None = None
@@ -44,12 +46,20 @@ def read_webhook(shape: WebhookShape, profile: str, findings: Findings) -> Webho
         "excluded_namespaces": _namespaces(shape.excluded_namespaces, findings),
         "ledger_s": _between(shape.ledger_time, 1.0, 600.0, "ledgerTime", findings),
         "longest_wait_s": _between(shape.longest_wait, 0.0, _LONGEST_WAIT_S, "longestWait", findings),
+        "certificate_file": shape.certificate_file,
+        "key_file": shape.key_file,
         "certificate_lifetime_s": _between(
             shape.certificate_lifetime, _SHORTEST_LIFE_S, 10 * 365 * 86400.0, "certificateLifetime", findings
         ),
         "certificate_spread_s": _between(shape.certificate_spread, 0.0, 3600.0, "certificateSpread", findings),
         "shutdown_delay_s": _between(shape.shutdown_delay, 0.0, 300.0, "shutdownDelay", findings),
     }
+    if bool(shape.certificate_file) != bool(shape.key_file):
+        given_one, missing = (
+            ("certificateFile", "keyFile") if shape.certificate_file else ("keyFile", "certificateFile")
+        )
+        value = shape.certificate_file or shape.key_file
+        findings.problem(given_one, value, f"needs {missing}, as a certificate and its key go together; give both")
     settings = {name: value for name, value in given.items() if value is not None}
     found = WebhookConfiguration(profile=profile, **settings)
     if found.certificate_spread_s >= found.certificate_lifetime_s / 3 and not findings.problems:

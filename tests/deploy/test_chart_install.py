@@ -1,0 +1,186 @@
+"""The chart on a real API server: installed, upgraded and removed by helm, in a namespace that is locked down."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from moorage.bench.controlplane import ControlPlane
+from tests.deploy.chart import (
+    ALL_KINDS,
+    COMPONENTS,
+    EVERYTHING,
+    NAMESPACE,
+    RELEASE,
+    ROOT,
+    STRANGERS,
+    Document,
+    add_kinds,
+    install,
+    kubectl,
+    make_namespace,
+    of_kind,
+    released,
+    rendered,
+)
+
+pytestmark = pytest.mark.xdist_group("chart")
+
+MANIFESTS = sorted((ROOT / "deploy/manifests").glob("*.yaml"))
+EXAMPLES = sorted((ROOT / "deploy/examples").glob("*/manifests.yaml"))
+
+
+@pytest.fixture(scope="module")
+def bare(control_plane_assets: None) -> Iterator[ControlPlane]:  # noqa: ARG001 it has to be there
+    """A cluster as it comes, with a namespace that enforces `restricted`."""
+    with ControlPlane.start() as plane:
+        make_namespace(plane)
+        yield plane
+
+
+@pytest.fixture(scope="module")
+def equipped(control_plane_assets: None) -> Iterator[ControlPlane]:  # noqa: ARG001 as above
+    """A cluster with the kinds of the Prometheus operator and cert-manager."""
+    with ControlPlane.start() as plane:
+        make_namespace(plane)
+        add_kinds(plane)
+        yield plane
+
+
+def objects_of(plane: ControlPlane, documents: list[Document]) -> set[tuple[str, str]]:
+    """Which of these objects exist: kind and name."""
+    text = yaml.safe_dump_all(documents)
+    listed = kubectl(plane, "get", "--ignore-not-found", "-o", "json", "-f", "-", given=text)
+    items = json.loads(listed)["items"] if listed.strip() else []
+    return {(item["kind"], item["metadata"]["name"]) for item in items}
+
+
+def names_of(documents: list[Document]) -> set[tuple[str, str]]:
+    return {(document["kind"], document["metadata"]["name"]) for document in documents}
+
+
+def create_pods(plane: ControlPlane, documents: list[Document], namespace: str) -> list[str]:
+    """Make the pods of these Deployments, dry-run only, and tell who was let in. Deployments only get a warning."""
+    admitted = []
+    for name, found in of_kind(documents, "Deployment").items():
+        template = found["spec"]["template"]
+        body = {"metadata": {**template["metadata"], "name": name}, "spec": template["spec"]}
+        answer = plane.request("POST", f"/api/v1/namespaces/{namespace}/pods?dryRun=All", body)
+        assert answer.status == 201, answer.content
+        admitted.append(name)
+    return admitted
+
+
+# --- a release's life ---
+
+
+def test_everything_is_installed_where_the_cluster_has_all_kinds(equipped: ControlPlane) -> None:
+    """All switches on: each object exists, all pods may run in a restricted namespace, and all goes again."""
+    documents = rendered(*EVERYTHING, more=ALL_KINDS)
+    with released(equipped, *EVERYTHING) as notes:
+        assert "WARNING" not in notes
+        assert objects_of(equipped, documents) == names_of(documents)
+        want = sorted(f"{RELEASE}-{component}" for component in COMPONENTS)
+        assert sorted(create_pods(equipped, documents, NAMESPACE)) == want
+    assert objects_of(equipped, documents) == set()
+
+
+def test_everything_is_installed_where_it_has_none(bare: ControlPlane) -> None:
+    """Objects of unknown kinds are left out, and the notes say which wishes were in vain."""
+    documents = rendered(*EVERYTHING)
+    assert not {document["kind"] for document in documents} & STRANGERS.keys()
+    with released(bare, *EVERYTHING) as notes:
+        for wish in ("webhook.certManager", "metrics.serviceMonitor", "metrics.prometheusRule"):
+            assert f"WARNING: {wish}.enabled has no effect" in notes
+        assert objects_of(bare, documents) == names_of(documents)
+    assert objects_of(bare, documents) == set()
+
+
+def replicas_in(plane: ControlPlane) -> dict[str, int]:
+    """Deployment -> wanted replicas."""
+    items = json.loads(kubectl(plane, "-n", NAMESPACE, "get", "deployments", "-o", "json"))["items"]
+    return {item["metadata"]["name"]: item["spec"]["replicas"] for item in items}
+
+
+def test_an_upgrade_changes_what_changed_and_no_more(bare: ControlPlane) -> None:
+    """Components come and go with their switches; what a component has written into its registration stays."""
+    path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/moorage-webhook"
+    with released(bare, "webhook.enabled=true"):
+        entry = bare.request("GET", path).json()["webhooks"][0]
+        entry["clientConfig"]["caBundle"] = _authority(bare)
+        answer = bare.request("PATCH", path, {"webhooks": [entry]})
+        assert answer.status == 200, answer.content
+        install(bare, "webhook.enabled=true", "keeper.enabled=true", "scheduler.replicaCount=3", verb="upgrade")
+        after = bare.request("GET", path).json()["webhooks"][0]
+        assert after["clientConfig"]["caBundle"] == entry["clientConfig"]["caBundle"]
+        assert replicas_in(bare) == {"moorage-scheduler": 3, "moorage-webhook": 2, "moorage-keeper": 2}
+        install(bare, verb="upgrade")
+        assert replicas_in(bare) == {"moorage-scheduler": 2}
+        assert bare.request("GET", path).status == 404
+
+
+def _authority(plane: ControlPlane) -> str:
+    """Some certificate in base64, as API objects carry it."""
+    document = yaml.safe_load(plane.admin_kubeconfig.read_text())
+    return str(document["clusters"][0]["cluster"]["certificate-authority-data"])
+
+
+def test_two_releases_live_side_by_side(bare: ControlPlane) -> None:
+    """Nothing of theirs has the same name, cluster-wide objects included."""
+    with released(bare, *EVERYTHING, name="moorage"), released(bare, *EVERYTHING, name="blue"):
+        assert {"moorage-scheduler", "blue-moorage-scheduler"} <= replicas_in(bare).keys()
+
+
+def test_uninstalling_keeps_the_policies_of_users(bare: ControlPlane) -> None:
+    """Helm leaves CustomResourceDefinitions alone, since removing one would remove everything made of it."""
+    with released(bare):
+        pass
+    kubectl(bare, "get", "crd", "placementpolicies.moorage.dev")
+
+
+# --- files for kubectl ---
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda path: path.name)
+def test_the_server_takes_the_manifests(bare: ControlPlane, file: Path) -> None:
+    """Every field is known and every value valid; the pods may run in the namespace that the file makes."""
+    kubectl(bare, "apply", "--dry-run=server", "--validate=strict", "-f", str(file))
+    documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
+    create_pods(bare, documents, NAMESPACE)
+
+
+def test_the_manifests_can_be_applied_together(bare: ControlPlane) -> None:
+    """What they share is the same in all of them, so the order does not matter."""
+    for file in MANIFESTS:
+        kubectl(bare, "apply", "-f", str(file))
+    for file in MANIFESTS:
+        assert kubectl(bare, "diff", "-f", str(file)) == ""
+    for file in MANIFESTS:
+        text = yaml.safe_dump_all(
+            document for document in yaml.safe_load_all(file.read_text()) if document["kind"] != "Namespace"
+        )
+        kubectl(bare, "delete", "--ignore-not-found", "-f", "-", given=text)
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda path: path.parent.name)
+def test_the_server_takes_the_examples(equipped: ControlPlane, file: Path) -> None:
+    """The manifests of every example are admitted, and so are their pods where `restricted` is enforced."""
+    documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
+    for namespace in of_kind(documents, "Namespace"):
+        kubectl(equipped, "create", "namespace", namespace)
+    kubectl(equipped, "apply", "--dry-run=server", "--validate=strict", "-f", str(file))
+    assert create_pods(equipped, documents, NAMESPACE)
+
+
+@pytest.mark.parametrize("file", MANIFESTS, ids=lambda path: path.name)
+def test_moorage_validates_the_manifests(file: Path) -> None:
+    """The project's own tool has nothing to say either."""
+    command = [sys.executable, "-m", "moorage", "validate", "-f", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout

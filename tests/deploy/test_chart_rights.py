@@ -1,0 +1,455 @@
+"""The rights of the chart's accounts: all that the components use on a real API server, and nothing else.
+
+Each component runs with the token of its account and does everything that it ever writes. The API server's audit log
+says what it asked for; the roles say what it may. Both have to be the same, but for `UNSEEN`.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from moorage.bench.controlplane import ControlPlane, Options
+from moorage.bench.processes import free_ports
+from tests.contract.manifests import a_node, a_pod
+from tests.deploy.chart import (
+    NAMESPACE,
+    RELEASE,
+    Document,
+    audited,
+    component_process,
+    eventually,
+    kubectl,
+    make,
+    make_namespace,
+    of_kind,
+    released,
+    rendered,
+)
+from tests.gangs.declarations import crd_objects
+
+pytestmark = pytest.mark.xdist_group("chart")
+
+Right = tuple[str, str, str]
+"""API group, resource with its subresource, verb."""
+READ = frozenset({"list", "watch"})
+PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
+GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling")
+SPOT = "config.scheduler.profiles[0].plugins.multiPoint.enabled[0].name=SpotPlacement"
+VOLUMES = {("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("storage.k8s.io", "storageclasses")}
+"""What Kubernetes' own system:volume-scheduler lets the scheduler do."""
+UNSEEN: dict[str, set[Right]] = {
+    # The API server asks for this right itself when the status is written; no request names it.
+    "scheduler": {("resource.k8s.io", "resourceclaims/binding", "patch")},
+    # An event that happens again within six minutes is the same object; here, they happen once.
+    "extender": {("events.k8s.io", "events", "patch")},
+    "webhook": {("events.k8s.io", "events", "patch")},
+    "keeper": {("events.k8s.io", "events", "patch")},
+}
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane_assets: None) -> Iterator[ControlPlane]:  # noqa: ARG001 it has to be there
+    """An API server that keeps an audit log and serves every kind that Moorage reads."""
+    accounts = [f"system:serviceaccount:{NAMESPACE}:{RELEASE}-{name}" for name in UNSEEN]
+    rules = [{"level": "Metadata", "users": accounts, "omitStages": ["RequestReceived"]}, {"level": "None"}]
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+    groups = {"scheduling.k8s.io/v1beta1": True}
+    options = Options(feature_gates=dict.fromkeys(GATES, True), runtime_config=groups, audit_policy=policy)
+    with ControlPlane.start(options) as started:
+        make_namespace(started)
+        path, crd = crd_objects("nobody")[0]
+        make(started, path, crd)
+        yield started
+
+
+@pytest.fixture
+def empty(plane: ControlPlane) -> ControlPlane:
+    """The same without pods and nodes."""
+    for kind, where in (("pods", ("-n", "default")), ("nodes", ())):
+        kubectl(plane, *where, "delete", kind, "--all", "--force", "--grace-period=0")
+    return plane
+
+
+# --- what was granted, what was used ---
+
+
+def granted(component: str, *values: str) -> set[Right]:
+    """The rights of the component's own roles."""
+    documents = rendered(f"{component}.enabled=true", *values)
+    name = f"{RELEASE}-{component}"
+    roles = [role for kind in ("ClusterRole", "Role") for role in of_kind(documents, kind).values()]
+    rules = [rule for role in roles if role["metadata"]["name"].startswith(name) for rule in role["rules"]]
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+def asked(plane: ControlPlane, component: str) -> list[Document]:
+    account = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-{component}"
+    return [event for event in audited(plane, account) if "objectRef" in event]
+
+
+def used(plane: ControlPlane, component: str) -> set[Right]:
+    """What the component has asked the API server to do with objects."""
+    found: set[Right] = set()
+    for event in asked(plane, component):
+        ref = event["objectRef"]
+        resource = "/".join(filter(None, (ref["resource"], ref.get("subresource", ""))))
+        found.add((ref.get("apiGroup", ""), resource, event["verb"]))
+    return found
+
+
+def one_way_to_read(rights: set[Right]) -> set[Right]:
+    """Newer servers send lists through the watch, so a test sees only one of the two; older ones need both."""
+    return {(group, kind, "read" if verb in READ else verb) for group, kind, verb in rights}
+
+
+def forbidden(plane: ControlPlane, component: str) -> list[str]:
+    """What it wanted and was not allowed to."""
+    decision = "authorization.k8s.io/decision"
+    events = asked(plane, component)
+    return [event["requestURI"] for event in events if event.get("annotations", {}).get(decision) == "forbid"]
+
+
+def check(plane: ControlPlane, component: str, *values: str) -> None:
+    """Granted and used are the same; reading is granted in both ways or not at all."""
+    rights = granted(component, *values)
+    readable = {(group, kind) for group, kind, verb in rights if verb in READ}
+    assert {(group, kind, verb) for group, kind in readable for verb in READ} <= rights
+    assert forbidden(plane, component) == []
+    seen = one_way_to_read(
+        {right for right in used(plane, component) if right[:2] not in VOLUMES or component != "scheduler"}
+    )
+    assert seen == one_way_to_read(rights) - UNSEEN[component]
+
+
+def has_used(plane: ControlPlane, component: str, *rights: Right) -> None:
+    """Wait until it has."""
+    for right in rights:
+        eventually(lambda right=right: right in used(plane, component), 60, lambda right=right: right)  # type: ignore[misc]
+
+
+# --- what happens ---
+
+
+def make_pod(plane: ControlPlane, name: str, labels: dict[str, str] | None = None, **fields: object) -> None:
+    body = a_pod(name, **fields)  # type: ignore[arg-type]
+    body["metadata"]["labels"] = labels or {}
+    body["spec"]["terminationGracePeriodSeconds"] = 0
+    make(plane, PODS, body)
+
+
+def node_of(plane: ControlPlane, name: str) -> str:
+    return str(plane.request("GET", f"{PODS}/{name}").json()["spec"].get("nodeName", ""))
+
+
+def is_bound(plane: ControlPlane, *names: str) -> None:
+    eventually(lambda: all(node_of(plane, name) for name in names), 60, lambda: names)
+
+
+def refuse_binds(plane: ControlPlane) -> None:
+    """Have the API server refuse binds of pods named refused-..., and see that it does."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/binding"]}
+    spec = {
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "!object.metadata.name.startsWith('refused')"}],
+    }
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
+    make(plane, f"{path}ies", {"metadata": {"name": "refuse"}, "spec": spec})
+    binding = {"policyName": "refuse", "validationActions": ["Deny"]}
+    make(plane, f"{path}ybindings", {"metadata": {"name": "refuse"}, "spec": binding})
+    make_pod(plane, "refused-probe", scheduler="nobody")
+    body = {"metadata": {"name": "refused-probe"}, "target": {"kind": "Node", "name": "n1"}}
+    bind = f"{PODS}/refused-probe/binding?dryRun=All"
+    eventually(lambda: plane.request("POST", bind, body).status == 422, 60, lambda: "the policy is in force")
+
+
+def place_gang(plane: ControlPlane) -> None:
+    """Two pods of a native group."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    make(
+        plane, "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups", {"metadata": {"name": "g"}, "spec": spec}
+    )
+    for name in ("g-1", "g-2"):
+        make_pod(plane, name, cpu="100m", schedulingGroup={"podGroupName": "g"})
+    is_bound(plane, "g-1", "g-2")
+
+
+def reserve_device(plane: ControlPlane) -> None:
+    """A pod with a claim that was allocated before."""
+    spec = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpus"}}]}}
+    result = {"request": "r", "driver": "gpu.example", "pool": "p", "device": "d"}
+    claim = {"metadata": {"name": "gpu"}, "spec": spec, "status": {"allocation": {"devices": {"results": [result]}}}}
+    make(plane, "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", claim)
+    make_pod(plane, "device", cpu="100m", resourceClaims=[{"name": "d", "resourceClaimName": "gpu"}])
+    is_bound(plane, "device")
+
+
+def evict_for_a_better_one(plane: ControlPlane) -> None:
+    """The only node for it is full of a pod that matters less."""
+    make(plane, NODES, a_node("small", cpu="1", labels={"small": "yes"}))
+    make(plane, "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": "high"}, "value": 1000})
+    make_pod(plane, "low", cpu="1", nodeSelector={"small": "yes"})
+    is_bound(plane, "low")
+    make_pod(plane, "high", cpu="1", nodeSelector={"small": "yes"}, priorityClassName="high")
+    eventually(lambda: plane.request("GET", f"{PODS}/low").status == 404, 60, lambda: "the victim is gone")
+    is_bound(plane, "high")
+
+
+def fail_twice(plane: ControlPlane) -> None:
+    """A pod that never fits; room that others leave has it tried again, in vain for the same reason."""
+    make_pod(plane, "huge", cpu="64")
+    told = ("events.k8s.io", "events")
+    eventually(lambda: events_about(plane, "huge"), 60, lambda: "an event says why it waits")
+    for name in ("fits", "device"):
+        kubectl(plane, "-n", "default", "delete", "pod", name, "--force", "--grace-period=0")
+    has_used(plane, "scheduler", ("", "pods/status", "patch"), (*told, "create"), (*told, "patch"))
+
+
+def events_about(plane: ControlPlane, name: str) -> list[Document]:
+    items = plane.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events").json()["items"]
+    return [item for item in items if item.get("regarding", {}).get("name") == name]
+
+
+def read_metrics(url: str, token: str) -> str:
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})  # noqa: S310 - our own
+    with opener.open(request, timeout=20) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def ask(url: str, body: object) -> Document:
+    """POST JSON to a component of ours; the certificate is not looked at."""
+    tls = ssl.create_default_context()
+    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")  # noqa: S310 - our own
+    with opener.open(request, timeout=20) as answer:
+        found: Document = json.loads(answer.read())
+    return found
+
+
+def test_the_scheduler_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: Path) -> None:
+    """Binds, refusals, evictions, gangs, devices, events, the lease, and who reads its metrics."""
+    plane = empty
+    make(plane, NODES, a_node("n1"))
+    (port,) = free_ports(1)
+    arguments = (f"--secure-port={port}", "--bind-address=127.0.0.1")
+    with released(plane), component_process(plane, tmp_path, "scheduler", *arguments, says="scheduling"):
+        make_pod(plane, "fits", cpu="100m")
+        is_bound(plane, "fits")
+        refuse_binds(plane)
+        make_pod(plane, "refused", cpu="100m")
+        has_used(plane, "scheduler", ("", "pods", "get"))
+        kubectl(plane, "-n", "default", "delete", "pod", "refused", "--force", "--grace-period=0")
+        for happening in (place_gang, reserve_device, evict_for_a_better_one, fail_twice):
+            happening(plane)
+        assert "scheduler_pending_pods" in read_metrics(f"https://127.0.0.1:{port}/metrics", plane.token_of("admin"))
+    check(plane, "scheduler")
+
+
+def test_the_extender_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: Path) -> None:
+    """It reads controllers, tells of malformed annotations, and binds where it is asked to."""
+    plane = empty
+    for name in ("n1", "n2"):
+        make(plane, NODES, a_node(name, labels={"node.kubernetes.io/capacity": "spot"}))
+    container = {"name": "c", "image": "registry.example/app:v1"}
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [container]}}
+    odd = {"name": "a", "annotations": {"moorage.dev/on-demand-base": "many"}}
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "a"}}, "template": template}
+    owner = make(plane, "/apis/apps/v1/namespaces/default/replicasets", {"metadata": odd, "spec": spec})
+    body = a_pod("a-1", scheduler="stock")
+    ref = {
+        "apiVersion": "apps/v1",
+        "kind": "ReplicaSet",
+        "name": "a",
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+    }
+    body["metadata"]["ownerReferences"] = [ref]
+    pod = make(plane, PODS, body)
+    (port,) = free_ports(1)
+    values = ("scheduler.enabled=false", "extender.enabled=true", "extender.binds=true", SPOT)
+    with (
+        released(plane, *values),
+        component_process(plane, tmp_path, "extender", f"--listen=127.0.0.1:{port}", says="answering"),
+    ):
+        url = f"http://127.0.0.1:{port}"
+        assert not ask(f"{url}/filter", {"Pod": pod, "NodeNames": ["n1", "n2"]}).get("Error")
+        has_used(plane, "extender", ("events.k8s.io", "events", "create"))
+        who = {"PodName": "a-1", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"]}
+        assert not ask(f"{url}/bind", {**who, "Node": "n1"}).get("Error")
+        assert ask(f"{url}/bind", {**who, "Node": "n2"})["Error"]
+        has_used(plane, "extender", ("", "pods", "get"))
+    check(plane, "extender", *values[2:])
+
+
+def test_the_webhook_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: Path) -> None:
+    """It keeps its registration true, tells of malformed strategies, and knows of other replicas by their leases."""
+    plane = empty
+    https, metrics, health = free_ports(3)
+    arguments = (f"--listen=127.0.0.1:{https}", f"--metrics-listen=127.0.0.1:{metrics}")
+    values = ("scheduler.enabled=false", "webhook.enabled=true")
+    with (
+        released(plane, *values),
+        component_process(
+            plane, tmp_path, "webhook", *arguments, f"--health-listen=127.0.0.1:{health}", "--self-signed",
+            says="ready for placement",
+        ),
+    ):  # fmt: skip
+        body = a_pod("bad")
+        body["metadata"]["annotations"] = {"moorage.dev/schedule-strategy": "weight=none"}
+        request = {"uid": "u", "kind": {"group": "", "version": "v1", "kind": "Pod"}, "operation": "CREATE"}
+        request |= {"resource": {"group": "", "version": "v1", "resource": "pods"}, "namespace": "default"}
+        review = {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {**request, "object": body},
+        }
+        assert ask(f"https://127.0.0.1:{https}/mutate", review)["response"]["allowed"]
+        make(plane, PODS, body)
+        lease = ("coordination.k8s.io", "leases")
+        has_used(plane, "webhook", ("events.k8s.io", "events", "create"), (*lease, "patch"))
+    has_used(plane, "webhook", (*lease, "delete"))
+    check(plane, "webhook")
+
+
+def test_the_keeper_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: Path) -> None:
+    """It cordons, marks, evicts, promises places, cleans up behind nodes that are gone, and tells how policies stand."""
+    plane = empty
+    for name, capacity in (("goes", "spot"), ("gone", "spot"), ("stays", "on-demand")):
+        make(plane, NODES, a_node(name, labels={"node.kubernetes.io/capacity": capacity}))
+    make_owner(plane, "web")
+    make_owner(plane, "ruled", {"moorage.dev/schedule-strategy": "weight=1,nodeSelector=kubernetes.io/os:linux"})
+    make_member(plane, "web", 1, "goes")
+    make_member(plane, "ruled", 1, "gone")
+    metrics, health = free_ports(2)
+    arguments = (f"--metrics-listen=127.0.0.1:{metrics}", f"--health-listen=127.0.0.1:{health}")
+    with (
+        released(plane, "scheduler.enabled=false", "keeper.enabled=true"),
+        component_process(plane, tmp_path, "keeper", *arguments, says="keeping"),
+    ):
+        make_policy(plane)
+        taint = {"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}
+        assert plane.request("PATCH", f"{NODES}/goes", {"spec": {"taints": [taint]}}).status == 200
+        eventually(lambda: plane.request("GET", f"{PODS}/web-1").status == 404, 60, lambda: "web-1 is evicted")
+        make_member(plane, "web", 2)
+        has_used(plane, "keeper", ("", "pods/eviction", "create"), ("", "pods/status", "patch"))
+        body = {"metadata": {"name": "web-2"}, "target": {"kind": "Node", "name": "stays"}}
+        assert plane.request("POST", f"{PODS}/web-2/binding", body).status == 201
+        run(plane, "web-2")
+        assert plane.request("DELETE", f"{NODES}/gone").status == 200
+        has_used(plane, "keeper", ("", "nodes", "get"), ("", "pods", "delete"), ("", "pods", "patch"))
+        has_used(plane, "keeper", ("moorage.dev", "placementpolicies/status", "patch"), ("", "nodes", "patch"))
+        has_used(plane, "keeper", ("events.k8s.io", "events", "create"))
+    check(plane, "keeper")
+
+
+def make_owner(plane: ControlPlane, name: str, annotations: dict[str, str] | None = None) -> None:
+    """A ReplicaSet that wants one pod."""
+    container = {"name": "c", "image": "registry.example/app:v1"}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    spec = {"replicas": 1, "selector": {"matchLabels": {"app": name}}, "template": template}
+    metadata = {"name": name, "annotations": annotations or {}}
+    make(plane, "/apis/apps/v1/namespaces/default/replicasets", {"metadata": metadata, "spec": spec})
+
+
+def make_member(plane: ControlPlane, owner: str, number: int, node: str = "") -> None:
+    """A pod of a ReplicaSet; it runs if it has a node."""
+    uid = plane.request("GET", f"/apis/apps/v1/namespaces/default/replicasets/{owner}").json()["metadata"]["uid"]
+    body = a_pod(f"{owner}-{number}", cpu="100m")
+    body["spec"] |= {"terminationGracePeriodSeconds": 0, **({"nodeName": node} if node else {})}
+    ref = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": uid, "controller": True}
+    body["metadata"] |= {"labels": {"app": owner}, "ownerReferences": [ref]}
+    make(plane, PODS, body)
+    if node:
+        run(plane, f"{owner}-{number}")
+
+
+def run(plane: ControlPlane, pod: str) -> None:
+    """What its kubelet says when it has started it."""
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    answer = plane.request("PATCH", f"{PODS}/{pod}/status", {"status": status})
+    assert answer.status == 200, answer.content
+
+
+def make_policy(plane: ControlPlane) -> None:
+    """A PlacementPolicy, whose kind the chart has brought along."""
+    path = "/apis/moorage.dev/v1alpha1/namespaces/default/placementpolicies"
+    eventually(lambda: plane.request("GET", path).status == 200, 30, lambda: "the kind is served")
+    rules = [{"weight": 1, "nodeSelector": {"kubernetes.io/os": "linux"}}]
+    body = {"apiVersion": "moorage.dev/v1alpha1", "kind": "PlacementPolicy", "metadata": {"name": "p"}}
+    make(plane, path, body | {"spec": {"selector": {"matchLabels": {"app": "web"}}, "rules": rules}})
+
+
+# --- what nobody may ---
+
+TABLE: Sequence[tuple[str, str, bool, bool, bool, bool]] = (
+    # verb, resource                              scheduler extender webhook keeper
+    ("create", "pods/binding",                        True, False, False, False),
+    ("create", "pods/eviction",                       False, False, False, True),
+    ("delete", "pods",                                True, False, False, True),
+    ("patch", "nodes",                                False, False, False, True),
+    ("create", "pods",                                False, False, False, False),
+    ("create", "pods/exec",                           False, False, False, False),
+    ("get", "secrets",                                False, False, False, False),
+    ("list", "secrets",                               False, False, False, False),
+    ("list", "configmaps",                            False, False, False, False),
+    ("patch", "deployments.apps",                     False, False, False, False),
+    ("create", "endpoints",                           False, False, False, False),
+    ("create", "clusterrolebindings.rbac.authorization.k8s.io", False, False, False, False),
+    ("update", "mutatingwebhookconfigurations.admissionregistration.k8s.io/moorage-webhook", False, False, True, False),
+    ("update", "mutatingwebhookconfigurations.admissionregistration.k8s.io/other", False, False, False, False),
+    ("update", "leases.coordination.k8s.io/kube-scheduler -n kube-system", False, False, False, False),
+    ("impersonate", "users",                          False, False, False, False),
+)  # fmt: skip
+
+
+def test_accounts_may_do_their_work_and_no_more(plane: ControlPlane) -> None:
+    """`kubectl auth can-i` gives the answers of the table, one column for each account."""
+    components = ("scheduler", "extender", "webhook", "keeper")
+    with released(plane, *(f"{component}.enabled=true" for component in components)):
+        found = []
+        for verb, resource, *_ in TABLE:
+            what, _, where = resource.partition(" -n ")
+            namespace = ("-n", where) if where else ("-n", "default")
+            answers = [can(plane, component, verb, what, *namespace) for component in components]
+            found.append((verb, resource, *answers))
+    assert found == list(TABLE)
+
+
+def can(plane: ControlPlane, component: str, verb: str, what: str, *where: str) -> bool:
+    account = f"--as=system:serviceaccount:{NAMESPACE}:{RELEASE}-{component}"
+    subresource: tuple[str, ...] = ()
+    if what.startswith("pods/"):
+        what, _, name = what.partition("/")
+        subresource = (f"--subresource={name}",)
+    answer = kubectl(plane, "auth", "can-i", verb, what, *subresource, *where, account, good=None)
+    return answer.splitlines()[-1].strip() == "yes"
+
+
+def test_no_role_has_a_wildcard_or_secrets() -> None:
+    """Whatever is switched on."""
+    documents = rendered(*(f"{component}.enabled=true" for component in (*UNSEEN, "dashboard")))
+    roles = [role for kind in ("ClusterRole", "Role") for role in of_kind(documents, kind).values()]
+    assert len(roles) >= 8
+    for role in roles:
+        for rule in role["rules"]:
+            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            assert not words & {"*", "secrets", "endpoints", "bind", "escalate", "impersonate"}, role["metadata"][
+                "name"
+            ]
