@@ -43,7 +43,10 @@ def plane(fresh_control_plane: PlaneFactory) -> ControlPlane:
     _create(plane, POLICIES, {**policy, "spec": spec})
     make_node(plane, "od-0", kind="od")
     make_node(plane, "spot-0", kind="spot")
-    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    template: dict[str, Any] = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "c", "image": "i"}]},
+    }
     owned = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": template}
     made = _create(
         plane, SETS, {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web"}, "spec": owned}

@@ -329,7 +329,7 @@ def test_the_webhook_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: 
 
 
 def test_the_keeper_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: Path) -> None:
-    """It cordons, marks, evicts, promises places, cleans up behind nodes that are gone, and tells how policies stand."""
+    """It cordons, marks, evicts, promises places, cleans up behind nodes, and tells how policies stand."""
     plane = empty
     for name, capacity in (("goes", "spot"), ("gone", "spot"), ("stays", "on-demand")):
         make(plane, NODES, a_node(name, labels={"node.kubernetes.io/capacity": capacity}))

@@ -29,6 +29,7 @@ from moorage.app.caches import CacheError, Caches
 from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import cancel, first, stop_signal
+from moorage.app.prices import Prices
 from moorage.app.scheduler import watched_kinds
 from moorage.core.commands import ClearNode, EvictPod, KeeperCommand, PatchNode, RecordEvent
 from moorage.core.events import EvictDone, EvictOutcome, KeeperEvent, NodePatched, PatchDone
@@ -109,6 +110,7 @@ class KeeperProcess:
         self._disruptions = Disruptions(client, self._put)
         self._rehearsal = None if options.rehearse is None else Rehearsal(options.rehearse, self._put)
         self._caches = Caches(client, _kinds(profiles), self._put)
+        self._prices = Prices(profiles, client, self._put)
         self._inbox: list[KeeperEvent] = []
         self._wake = asyncio.Event()
         self._ticked_s = time.monotonic()
@@ -122,7 +124,7 @@ class KeeperProcess:
 
     def metrics_page(self) -> MetricsPage:
         """What `/metrics` answers."""
-        collectors: list[Collector] = [self._metrics]
+        collectors: list[Collector] = [self._metrics, *self._prices.metrics()]
         if self._leadership is not None:
             name = self._leadership.election.resource_name
             collectors.append(LeadershipMetrics(name, self._leadership.leading))
@@ -132,7 +134,7 @@ class KeeperProcess:
     async def running(self) -> AsyncIterator[None]:
         """Follow the cluster; stop cleanly at the end of the block."""
         chores = (self._loop(), self._recorder.run(), self._binder.run(), self._disruptions.run())
-        self._parts = [*map(asyncio.create_task, chores), *self._caches.start()]
+        self._parts = [*map(asyncio.create_task, chores), *self._caches.start(), *self._prices.start()]
         try:
             yield
         finally:
@@ -143,6 +145,7 @@ class KeeperProcess:
                 await self._leadership.aclose()
             await self._recorder.flush(_DRAIN_S)
             await cancel(self._parts)
+            await self._prices.aclose()
 
     async def work(self) -> None:
         """Fill the caches, wait for our turn, and act until a part of us dies; ends by raising."""
@@ -159,6 +162,7 @@ class KeeperProcess:
         version = await server_version(self._client)
         log.info("connected", server=self._client.server, version=version.git_version)
         await self._caches.settle()
+        await self._prices.settle()
         self._unready = ""
         tune_process()
         leadership = self._leadership

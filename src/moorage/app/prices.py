@@ -14,7 +14,8 @@ from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.prices import ConfigMapReader, PriceFollower, make_reader
 from moorage.adapters.kube.transport import AiohttpTransport
 from moorage.adapters.metrics.prices import PriceAge, PriceMetrics
-from moorage.core.events import Event
+from moorage.core.events import Event, ObjectSeen
+from moorage.core.prices import PRICE_LIST
 from moorage.framework.pricing import PriceSource
 from moorage.framework.profiles import Profile
 from moorage.plugins.cost_aware import CostAware
@@ -47,6 +48,7 @@ class Prices:
     def __init__(self, profiles: Iterable[Profile], client: KubeClient, put: Callable[[Event], None]) -> None:
         profiles = list(profiles)
         self.sources = price_sources(profiles)
+        self._own = [plugin.own for plugin in price_plugins(profiles) if plugin.own is not None]
         self._client = client
         self._put = put
         self._followers: list[PriceFollower] = []
@@ -55,7 +57,9 @@ class Prices:
             log.warning("CostAware has neither prices nor a source of them, so that no node has a price")
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Begin to follow; the tasks never end by themselves."""
+        """Begin to follow; the tasks never end by themselves. Prices of arguments are told at once, for figures."""
+        for own in self._own:
+            self._put(ObjectSeen(PRICE_LIST, own.key, own))
         if not self.sources:
             return []
         transport = self._transport = AiohttpTransport(connections=len(self.sources))
@@ -83,6 +87,10 @@ class Prices:
         """Let go of the connections."""
         if self._transport is not None:
             await self._transport.close()
+
+    def complaints(self) -> list[str]:
+        """Why sources could not be read last time, one line each."""
+        return [each.error for each in self._followers if each.error]
 
     def metrics(self) -> list[PriceMetrics]:
         """What there is to measure; nothing without sources."""

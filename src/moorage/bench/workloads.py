@@ -12,7 +12,7 @@ from moorage.core.affinity import PodAffinity, PodTerm, PreferredPodTerm, Spread
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangs import MIN_AVAILABLE
 from moorage.core.membership import GROUP_ANNOTATIONS
-from moorage.core.pods import Pod, PodTemplate
+from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.resources import Requests
 from moorage.core.selectors import selector_from_labels
 
@@ -91,7 +91,8 @@ def mixed_pods(count: int) -> Iterator[Pod]:
 
 
 def gang_pods(count: int) -> Iterator[Pod]:
-    """Gangs of three, one after another, each named and sized by the annotations of its members."""
+    """Gangs of three, one after another, each a Job whose pods name and size it by annotations."""
     for number in range(count // GANG):
+        owner = Owner("Job", f"gang-{number}", f"gang-{number}", "batch/v1")
         said = FrozenDict({GROUP_ANNOTATIONS[0]: f"gang-{number}", MIN_AVAILABLE: str(GANG)})
-        yield from _pods(f"gang-{number}", GANG, {"app": "gangs"}, annotations=said)
+        yield from _pods(f"gang-{number}", GANG, {"app": "gangs"}, annotations=said, owner=owner)

@@ -39,7 +39,7 @@ def command(
     health_listen: str,
     dry_run: bool,
 ) -> None:
-    """Move pods away from nodes that are about to go, and back to spot capacity when it has returned."""
+    """Move pods away from nodes that are about to go, back to spot capacity, and to where their rules want them."""
     from dataclasses import replace  # noqa: PLC0415
 
     from moorage.app.keeper import KeeperOptions, StartError, run_keeper  # noqa: PLC0415 - slow to import

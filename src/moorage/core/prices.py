@@ -20,6 +20,7 @@ from moorage.core.arrays import Ints
 from moorage.core.capacity import Capacity, CapacityTypes
 from moorage.core.changelog import ChangeLog
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.resources import CPU, MEMORY, Requests
 
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState
@@ -194,3 +195,11 @@ class PriceTable:
             said = (*texts, *((Capacity(int(capacities[row])),) if by_capacity else ()))
             found.append(ranks.get(said, nobody))
         return np.array(found, dtype=np.int64).take(groups_of)
+
+
+def pod_micros(node_micros: int, requests: Requests, allocatable: Mapping[str, int]) -> int:
+    """Micros an hour of a pod: the node's price times the largest share of a resource that the pod requests."""
+    scored = {CPU: requests.score_cpu_milli, MEMORY: requests.score_memory_bytes}
+    amounts = {**dict(requests.amounts), **scored}
+    shares = (node_micros * amount // max(allocatable.get(name, 0), amount, 1) for name, amount in amounts.items())
+    return max(shares, default=0)

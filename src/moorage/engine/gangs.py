@@ -225,7 +225,10 @@ class Gangs:
         if runner is None:
             return False
         for plugin in runner.pre_enqueue_plugins:
-            answer = self._board.faults.ask(plugin, "pre_enqueue", pod)
+            try:
+                answer = plugin.pre_enqueue(pod)
+            except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+                answer = self._board.faults.note(plugin, "pre_enqueue", error)
             if answer is not None and answer.code is not Code.SUCCESS:
                 return False
         return True

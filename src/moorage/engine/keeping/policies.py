@@ -1,4 +1,4 @@
-"""The status of PlacementPolicies: target and actual of each rule, over all workloads that a policy decides about.
+"""The status of PlacementPolicies: target, actual and cost of each rule, over all workloads that a policy decides about.
 
 Written only when it changes, and at most every `PAUSE_S` for one policy.
 """
@@ -10,9 +10,11 @@ from typing import Any
 from moorage.core.commands import PatchObject, PodRef
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import PlacementPolicy
+from moorage.core.prices import PRICE_LIST
 from moorage.core.state import ClusterState
 from moorage.core.strategies import PLACEMENT_POLICY, read_rules
 from moorage.core.strategy import Strategy
+from moorage.engine.keeping.rule_costs import RuleCosts
 from moorage.engine.keeping.splits import Split, Splits
 
 PAUSE_S = 2.0
@@ -29,7 +31,8 @@ class PolicyStatuses:
         self._written: dict[str, tuple[str, FrozenDict[str, Any]]] = {}
         """Key -> uid and status."""
         self._written_s: dict[str, float] = {}
-        self._seen = (-1, -1)
+        self._costs = RuleCosts(state)
+        self._seen = (-1, -1, -1)
         self._late = False
         """Whether a status waits for its time."""
 
@@ -46,7 +49,8 @@ class PolicyStatuses:
 
     def plan(self, now: float) -> list[PatchObject]:
         """What to write now."""
-        seen = (self._splits.version, self._state.object_versions.get(PLACEMENT_POLICY, 0))
+        versions = self._state.object_versions
+        seen = (self._splits.version, versions.get(PLACEMENT_POLICY, 0), versions.get(PRICE_LIST, 0))
         if seen == self._seen and not self._late:
             return []
         self._seen, self._late = seen, False
@@ -59,7 +63,7 @@ class PolicyStatuses:
         return [command for command in commands if command is not None]
 
     def _write(self, policy: PlacementPolicy, splits: list[Split], now: float) -> PatchObject | None:
-        status = _status(policy, splits)
+        status = _status(policy, splits, self._costs)
         if self._written.get(policy.key) == (policy.uid, status):
             return None
         if now - self._written_s.get(policy.key, -PAUSE_S) < PAUSE_S:
@@ -73,7 +77,7 @@ class PolicyStatuses:
         )
 
 
-def _status(policy: PlacementPolicy, splits: list[Split]) -> FrozenDict[str, Any]:
+def _status(policy: PlacementPolicy, splits: list[Split], costs: RuleCosts) -> FrozenDict[str, Any]:
     said = read_rules(policy.rules)
     strategy = said if isinstance(said, Strategy) else Strategy(())
     ours = [split for split in splits if split.strategy == strategy]
@@ -83,6 +87,7 @@ def _status(policy: PlacementPolicy, splits: list[Split]) -> FrozenDict[str, Any
                 "nodeSelector": rule.labels,
                 "target": sum(split.target[index] for split in ours),
                 "actual": sum(split.actual[index] for split in ours),
+                **costs.of(ours, index),
             }
         )
         for index, rule in enumerate(strategy.rules)

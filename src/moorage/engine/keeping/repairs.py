@@ -42,7 +42,9 @@ from moorage.framework.keeping import KeeperConfiguration
 SETTLE_S = 5.0
 """A workload must have been out of order for so long: most of what looks wrong is only on its way."""
 AGAIN_S = 10.0
-"""So long after no place was found, or a budget refused, a workload is looked at again."""
+"""So long after no place was found a workload is looked at again."""
+HELD_S = 1.0
+"""So long after a budget allowed nothing; what was moved last may not be counted in yet."""
 TRIES = 5
 """So many pods of a workload are tried at a time."""
 STRATEGY, SPREAD = "PlacementStrategy", "ControllerSpread"
@@ -155,15 +157,16 @@ class Repairs:
             ordered = self._consider(owner, allowances, now)
             commands += ordered
             room -= bool(ordered)
-            if not ordered:
-                self._not_before_s[owner] = now + AGAIN_S
         return commands
 
     def _consider(self, owner: str, allowances: Allowances, now: float) -> list[KeeperCommand]:
-        """Move one pod of a workload, if that can be done."""
-        tried = 0
+        """Move one pod of a workload, if that can be done; else look at it again in a while."""
+        tried, pause_s = 0, AGAIN_S
         for pod in self._candidates(owner):
-            if not self._may_move(pod, now) or not allowances.permit(pod, hurry=False):
+            if not self._may_move(pod, now):
+                continue
+            if not allowances.permit(pod, hurry=False):
+                pause_s = HELD_S
                 continue
             aim = self._aim(owner, pod, now)
             if aim is not None:
@@ -171,6 +174,7 @@ class Repairs:
             tried += 1
             if tried >= TRIES:
                 break
+        self._not_before_s[owner] = now + pause_s
         return []
 
     def _order(self, pod: Pod, aim: _Aim, allowances: Allowances, now: float) -> list[KeeperCommand]:
