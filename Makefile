@@ -53,7 +53,7 @@ bench: $(READY) ## Decisions per second of the engine alone
 	@$(BIN)/moorage bench core
 
 properties: $(READY) ## Try 10,000 random histories of the plan and of gangs (SEQUENCES=)
-	@MOORAGE_PLAN_SEQUENCES=$(or $(SEQUENCES),10000) $(BIN)/python -m pytest -n $(JOBS) tests/core/test_plan.py tests/engine/test_plan_random.py tests/engine/test_gangs_random.py
+	@MOORAGE_PLAN_SEQUENCES=$(or $(SEQUENCES),10000) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 tests/core/test_plan.py tests/engine/test_plan_random.py tests/engine/test_gangs_random.py
 
 parity: $(READY) controlplane ## Ask the real kube-scheduler and Moorage 1,000 fresh questions (QUESTIONS=, SEED=)
 	@$(BIN)/python -m tests.parity.fuzz --questions $(or $(QUESTIONS),1000) $(if $(SEED),--seed $(SEED))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,7 +24,9 @@ from tests.deploy.chart import (
     ROOT,
     STRANGERS,
     Document,
+    account_kubeconfig,
     add_kinds,
+    eventually,
     install,
     kubectl,
     make_namespace,
@@ -184,3 +189,39 @@ def test_moorage_validates_the_manifests(file: Path) -> None:
     command = [sys.executable, "-m", "moorage", "validate", "-f", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+# --- priority and fairness ---
+
+LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+FLOWS = {
+    "the lease": (LEASES, "moorage-leader-election"),
+    "pods": ("/api/v1/pods?limit=1", "moorage"),
+    "discovery": ("/apis", "moorage"),
+}
+
+
+@pytest.mark.parametrize("case", FLOWS)
+def test_requests_of_the_scheduler_go_before_others(bare: ControlPlane, tmp_path: Path, case: str) -> None:
+    """The API server says which FlowSchema a request was of; it is the chart's."""
+    path, schema = FLOWS[case]
+    with released(bare):
+        kubeconfig = account_kubeconfig(bare, tmp_path, "scheduler")
+        uid = bare.request("GET", f"/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/{schema}").json()["metadata"][
+            "uid"
+        ]
+        eventually(lambda: flow_of(bare, kubeconfig, path) == uid, 30, lambda: flow_of(bare, kubeconfig, path))
+
+
+def flow_of(plane: ControlPlane, kubeconfig: Path, path: str) -> str:
+    """The uid of the FlowSchema that a request is of, whether it is allowed or not."""
+    user = yaml.safe_load(kubeconfig.read_text())["users"][0]["user"]
+    tls = ssl.create_default_context(cafile=str(plane.token_folder / "ca.crt"))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
+    request = urllib.request.Request(plane.url + path, headers={"Authorization": f"Bearer {user['token']}"})  # noqa: S310
+    try:
+        with opener.open(request, timeout=10) as answer:
+            return str(answer.headers["X-Kubernetes-PF-FlowSchema-UID"])
+    except urllib.error.HTTPError as error:
+        with error:
+            return str(error.headers["X-Kubernetes-PF-FlowSchema-UID"])

@@ -129,7 +129,7 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
         return None
     templates = {pod.template for pod in waiting}
     templates.update([record.pod.template for record in state.gangs.standing(key).values()])
-    said = [count for template in templates if (count := _min_available(template)) is not None]
+    said = [count for template in templates if (count := min_available(template)) is not None]
     return GangTerms(max(said)) if said else GangTerms(_desired(state, templates), estimated=True)
 
 
@@ -159,7 +159,7 @@ def _by_object(state: ClusterState, group: PodGroup) -> GangTerms:
     )
 
 
-def _min_available(template: PodTemplate) -> int | None:
+def min_available(template: PodTemplate) -> int | None:
     """The size that a member's annotation gives, None if there is none or it is no number above 0."""
     text = template.annotations.get(MIN_AVAILABLE, "")
     if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.events import StatusDone
-from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, own_priority, terms_of
+from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, min_available, own_priority, terms_of
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import PodGroup, Workload, object_key
 from moorage.core.pods import Pod
@@ -106,19 +106,24 @@ class Gangs:
     def met(self, key: GangKey, pod: Pod) -> None:
         """Something happened to a member."""
         owner = pod.template.owner
-        if owner is not None and key.by is Declared.ANNOTATION:
+        if owner is not None and key.by is Declared.ANNOTATION and min_available(pod.template) is None:
             place = (owner.kind, object_key(pod.namespace, owner.name))
             self._controlled.setdefault(place, {})[key] = None
         self.recovery.concern(key)
 
     def ruled_by(self, kind: str, key: str) -> list[Pod]:
-        """One member of each gang whose size or priority an object gives."""
-        gangs: Iterable[GangKey] = self._controlled.get((kind, key), ())
+        """One member of each gang whose size or priority an object gives; gangs that are gone are forgotten."""
+        controlled = self._controlled.get((kind, key), {})
+        gangs = list(controlled)
         if kind in (NATIVE_KIND, COSCHEDULING_KIND):
             namespace, _, name = key.partition("/")
             gangs = [GangKey(namespace, name, by) for by in Declared]
-        found = (self._one_of(gang) for gang in gangs)
-        return [pod for pod in found if pod is not None]
+        found = {gang: self._one_of(gang) for gang in gangs}
+        for gang in [gang for gang in controlled if found[gang] is None]:
+            del controlled[gang]
+        if not controlled:
+            self._controlled.pop((kind, key), None)
+        return [pod for pod in found.values() if pod is not None]
 
     def _one_of(self, key: GangKey) -> Pod | None:
         gang = self._queue.gang(key)
@@ -376,8 +381,8 @@ class Gangs:
         party = flight.party
         if party is None or party.recorder is not None:
             return
-        if any(f.stage is not Stage.READY for f in reversed(party.flights)):
-            return  # the later ones get ready later, and so the first look tells mostly
+        if party.flights[-1].stage is not Stage.READY or any(f.stage is not Stage.READY for f in party.flights):
+            return  # they get ready in this order mostly, and so the first look tells
         if not self.recovery.wants_record(party):
             self._begin(party, now, commands)
             return

@@ -85,6 +85,9 @@ class Recovery:
         if len(party.flights) < 2 or party.key in self._running:
             return False
         pods = [*(flight.entry.pod for flight in party.flights), *(r.pod for r in lasting(self._state, party.key))]
+        pods = [pod for pod in pods if pod.gang_record is not None]
+        if not pods:
+            return True
         names = {flight.entry.pod.name for flight in party.flights}
         return not any(not record.done and names <= record.nodes.keys() for record in records_of(pods))
 

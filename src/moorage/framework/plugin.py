@@ -26,9 +26,9 @@ whatever the order of the nodes.
     pre_bind(cycle, row) -> Status | Hold | None
     bind(cycle, row) -> Command | Status                 Status SKIP: the next plugin binds
     post_bind(cycle, row) -> None
-    awaits(template, state) -> Hashable | None           optional, for `moorage extender`: the group of pods, such as the
-                                                         controller's uid, whose places decide about such a pod just
-                                                         now; None while they do not matter to it
+    awaits(template, state) -> Hashable | None           optional, for `moorage extender`: the group of pods, such as
+                                                         the controller's uid, whose places decide about such a pod
+                                                         just now; None while they do not matter to it
 
 kube-scheduler does not tell an extender where a pod goes, and asks about the next one before the last is bound. While a
 pod of the same group is on its way, the extender waits for it, a second at most, before it asks Filter.

@@ -1,4 +1,4 @@
-"""The status of PlacementPolicies: target, actual and cost of each rule, over all workloads that a policy decides about.
+"""The status of PlacementPolicies: target, actual and cost of each rule, over all workloads that a policy rules.
 
 Written only when it changes, and at most every `PAUSE_S` for one policy.
 """
