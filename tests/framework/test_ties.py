@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moorage.core.arrays import Hashes, Ints
@@ -33,6 +33,7 @@ def fresh_pick(pod: int, ranks: Ints) -> int:
         max_size=40,
     ),
 )
+@example(start=[0, 0], steps=[("set", 0, 2), ("pick", 0, 0), ("set", 1, 3), ("take", 0, 2), ("pick", 0, 0)])
 def test_ties_kept_over_changes_equal_ties_found_anew(start: list[int], steps: list[tuple[str, int, int]]) -> None:
     """`take` lowers (or changes) the rank of the picked row, as a burst of equal pods does."""
     ranks: Ints = np.array(start, dtype=np.int64)

@@ -20,6 +20,7 @@ class Ties:
         "_ahead",
         "_ahead_hash",
         "_ahead_rank",
+        "_ahead_tied",
         "_count",
         "_hashes",
         "_picked",
@@ -37,6 +38,8 @@ class Ties:
         """A row that alone is better than the ties; -1 if there is none."""
         self._ahead_rank = 0
         self._ahead_hash = np.uint64(0)
+        self._ahead_tied = False
+        """Whether it was one of the ties before, so that its place among them is free."""
         self._picked = 0
         self._picked_row = -1
         self._rows: Rows = np.zeros(0, dtype=np.intp)
@@ -64,7 +67,9 @@ class Ties:
         elif after > self._top:
             self._ahead_rank = after
         else:
-            if after == self._top:  # its old place is free: no tie was added since it left
+            if after == self._top and not self._ahead_tied:
+                self._count = 0
+            elif after == self._top:  # its old place is free: no tie was added since it left
                 self._rows[self._count] = self._ahead
                 self._hashes[self._count] = self._ahead_hash
                 self._count += 1
@@ -72,13 +77,14 @@ class Ties:
 
     def _leave(self, row: int, before: int, after: int) -> None:
         """A row left the ties, downwards or upwards, or came to them."""
-        if before >= self._top and row == self._picked_row and after != self._top:
+        tied = before >= self._top and row == self._picked_row and after != self._top
+        if tied:
             self._drop_picked()
         elif before >= self._top or after == self._top:
             self._count = 0
         if after > self._top:
             if self._ahead < 0 and self._count:
-                self._ahead, self._ahead_rank = row, after
+                self._ahead, self._ahead_rank, self._ahead_tied = row, after, tied
             else:
                 self._count = 0
 
