@@ -11,7 +11,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test lint format coverage bench docs lock controlplane properties parity drill conformance helm-lint manifests clean
+.PHONY: help setup demo test lint format coverage bench docs lock controlplane properties parity drill conformance helm-lint manifests build docker-build generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16

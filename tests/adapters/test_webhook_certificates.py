@@ -119,6 +119,23 @@ def test_an_authority_that_cannot_be_told_is_not_used() -> None:
     asyncio.run(scenario())
 
 
+def test_a_renewal_that_could_not_be_told_stays_due() -> None:
+    """It is tried again soon, not only after another two thirds of a life, when the old one has expired."""
+
+    async def scenario() -> None:
+        answers, names = [False, True], ["localhost"]
+
+        async def announce() -> bool:
+            return answers.pop(0)
+
+        renewal = SelfRenewal(lambda: names, announce, lifetime_s=HOUR_S, spread_s=0.0)
+        names.append("web.system.svc")
+        found = [(renewal.due, await renewal.renew()) for _ in range(2)]
+        assert (found, renewal.due) == ([(True, False), (True, True)], False)
+
+    asyncio.run(scenario())
+
+
 def test_a_new_name_is_a_reason_to_renew() -> None:
     """A registration that sends the API server elsewhere needs another certificate."""
     names = ["localhost"]

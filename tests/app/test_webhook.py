@@ -100,6 +100,8 @@ def test_it_answers_until_everybody_knows_that_it_goes(empty_control_plane: Cont
 def test_a_certificate_that_signed_itself(empty_control_plane: ControlPlane, tmp_path: Path) -> None:
     """What `make generate-certs` writes is enough: the webhook tells the API server to trust it."""
     command = [sys.executable, "-m", "moorage.cli.certs", str(tmp_path / "certs")]
+    (tmp_path / "certs").mkdir()
+    (tmp_path / "certs/server.key").touch(mode=0o644)  # an old one that everybody may read
     subprocess.run(command, check=True, capture_output=True, timeout=60)
     files = ["--tls-cert", str(tmp_path / "certs/server.crt"), "--tls-key", str(tmp_path / "certs/server.key")]
     assert (tmp_path / "certs/server.key").stat().st_mode & 0o077 == 0

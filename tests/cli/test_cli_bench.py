@@ -29,6 +29,15 @@ def test_the_table_has_a_line_for_each_row() -> None:
     assert [line.split()[0] for line in lines] == ["workload", "equal", "mixed"]
 
 
+@pytest.mark.parametrize(("asked", "want"), [("1", 3), ("3", 3), ("16", 15)])
+def test_gangs_come_whole(asked: str, want: int) -> None:
+    """The number of pods is that of whole gangs, and at least one gang is placed."""
+    run = CliRunner().invoke(
+        moorage, ["bench", "core", "--nodes", "20", "--workload", "gangs", "--decisions", asked, "-o", "json"]
+    )
+    assert [row["decisions"] for row in json.loads(run.stdout)] == [want]
+
+
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [

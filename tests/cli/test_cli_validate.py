@@ -126,6 +126,22 @@ def test_every_mistake_of_a_strategy_is_shown_with_its_column(
     ]
 
 
+def test_what_a_cron_job_gives_its_jobs_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A strategy counts on the CronJob, on its Jobs and on their pods."""
+    bad = "{annotations: {moorage.dev/schedule-strategy: 'weight=1'}}"
+    template = f"{{metadata: {bad}, spec: {{restartPolicy: Never, containers: [{{name: web, image: nginx}}]}}}}"
+    spec = f"{{schedule: '* * * * *', jobTemplate: {{metadata: {bad}, spec: {{template: {template}}}}}}}"
+    owner = "{name: web, annotations: {moorage.dev/schedule-strategy: 'weight=1'}}"
+    text = f"{{apiVersion: batch/v1, kind: CronJob, metadata: {owner}, spec: {spec}}}"
+    code, lines = check(text, tmp_path, capsys)
+    assert code == 1
+    assert [line.partition("default/web: ")[2].partition(".annotations")[0] for line in lines] == [
+        "metadata",
+        "spec.jobTemplate.metadata",
+        "spec.jobTemplate.spec.template.metadata",
+    ]
+
+
 def test_every_mistake_of_a_policy_is_shown_with_its_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What the API server would refuse is refused here, with a remedy."""
     rules = "[{base: 1.5, weight: 0, nodeSelector: {a: b}}, 'weight=1', {weight: 0, nodeSelector: {a: yes}}]"

@@ -109,7 +109,10 @@ def test_cert_manager_issues_the_certificate_where_it_is() -> None:
     documents = rendered(*values, more=ALL_KINDS)
     certificate = of_kind(documents, "Certificate")["moorage-webhook"]
     assert certificate["spec"]["issuerRef"] == {"kind": "Issuer", "name": "moorage-webhook"}
-    assert of_kind(documents, "Issuer").keys() == {"moorage-webhook"}
+    issuers, authority = of_kind(documents, "Issuer"), of_kind(documents, "Certificate")["moorage-webhook-root"]["spec"]
+    # A serving certificate that signed itself would be another authority with each renewal.
+    assert issuers["moorage-webhook"]["spec"] == {"ca": {"secretName": authority["secretName"]}}
+    assert (authority["isCA"], issuers[authority["issuerRef"]["name"]]["spec"]) == (True, {"selfSigned": {}})
     assert f"moorage-webhook.{NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
     registration = of_kind(documents, "MutatingWebhookConfiguration")["moorage-webhook"]
     assert registration["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": f"{NAMESPACE}/moorage-webhook"}

@@ -14,8 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from moorage.app.plugins import find_plugins
+from moorage.app.scheduler import watched_kinds
 from moorage.bench.controlplane import ControlPlane, Options
 from moorage.bench.processes import free_ports
+from moorage.wire.configuration import read_configuration
 from tests.contract.manifests import a_node, a_pod
 from tests.deploy.chart import (
     NAMESPACE,
@@ -394,6 +397,23 @@ def make_policy(plane: ControlPlane) -> None:
     rules = [{"weight": 1, "nodeSelector": {"kubernetes.io/os": "linux"}}]
     body = {"apiVersion": "moorage.dev/v1alpha1", "kind": "PlacementPolicy", "metadata": {"name": "p"}}
     make(plane, path, body | {"spec": {"selector": {"matchLabels": {"app": "web"}}, "rules": rules}})
+
+
+# --- rights follow the profile ---
+
+PROFILE = "config.scheduler.profiles[0].plugins.multiPoint.enabled[0].name"
+
+
+@pytest.mark.parametrize("plugin", ["", "ControllerSpread", "SpotPlacement", "PlacementStrategy", "PriorityAnnotation"])
+def test_the_scheduler_may_read_what_its_plugins_read(plugin: str) -> None:
+    """A plugin that a profile enables brings along the right to read its kinds, and no other."""
+    values = (f"{PROFILE}={plugin}",) if plugin else ()
+    text = of_kind(rendered(*values), "ConfigMap")[RELEASE]["data"]["config.yaml"]
+    reading = read_configuration(text.encode(), "config.yaml", find_plugins().registry)
+    assert reading.problems == ()
+    needed = {(kind.group, kind.plural) for kind in watched_kinds(reading.profiles)}
+    readable = {(group, kind) for group, kind, verb in granted("scheduler", *values) if verb == "watch"}
+    assert {right for right in readable if right[1] != "leases"} | VOLUMES == needed
 
 
 # --- what nobody may ---

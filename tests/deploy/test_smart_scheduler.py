@@ -55,6 +55,12 @@ def manifest(kind: str, name: str | None = None) -> dict[str, Any]:
     return found
 
 
+def certificates() -> dict[tuple[str, str], dict[str, Any]]:
+    """What is specified in cert-manager.yaml, by kind and name."""
+    found = documents("cert-manager.yaml")
+    return {(document["kind"], document["metadata"]["name"]): document["spec"] for document in found}
+
+
 def reading() -> Reading:
     return read_configuration((FOLDER / "config.yaml").read_bytes(), "config.yaml", find_plugins().registry)
 
@@ -88,10 +94,18 @@ def test_the_names_are_those_that_users_know() -> None:
     assert manifest("Deployment")["metadata"]["name"] == NAME
     assert manifest("MutatingWebhookConfiguration")["metadata"]["name"] == WEBHOOK
     assert manifest("Secret")["metadata"]["name"] == "smart-scheduler-webhook-certs"
-    (certificate,) = (document for document in documents("cert-manager.yaml") if document["kind"] == "Certificate")
-    assert certificate["metadata"]["name"] == "smart-scheduler-serving-cert"
-    assert certificate["spec"]["secretName"] == "smart-scheduler-webhook-certs"
-    assert f"{SERVICE}.{NAMESPACE}.svc" in certificate["spec"]["dnsNames"]
+    certificate = certificates()["Certificate", "smart-scheduler-serving-cert"]
+    assert certificate["secretName"] == "smart-scheduler-webhook-certs"
+    assert f"{SERVICE}.{NAMESPACE}.svc" in certificate["dnsNames"]
+
+
+def test_cert_managers_authority_outlives_its_certificates() -> None:
+    """A serving certificate that signed itself would be another authority with each renewal: handshakes would fail."""
+    found = certificates()
+    issuer = found["Issuer", found["Certificate", "smart-scheduler-serving-cert"]["issuerRef"]["name"]]
+    (authority,) = (spec for spec in found.values() if spec.get("secretName") == issuer["ca"]["secretName"])
+    assert (authority["isCA"], bool(authority["commonName"])) == (True, True)
+    assert found["Issuer", authority["issuerRef"]["name"]] == {"selfSigned": {}}
 
 
 @pytest.mark.parametrize("file", STRATEGIES)

@@ -117,6 +117,13 @@ def test_the_two_commands_of_a_newcomer_come_first() -> None:
         subprocess.run(["make", "-n", target], cwd=ROOT, check=True, capture_output=True)
 
 
+def test_no_folder_hides_a_target_of_the_makefile() -> None:
+    """`make build` must work beside a folder `build`, so every target that is listed is phony."""
+    lines = (ROOT / "Makefile").read_text().splitlines()
+    (phony,) = (set(line.split()[1:]) for line in lines if line.startswith(".PHONY:"))
+    assert {line.partition(":")[0] for line in lines if re.match(r"[a-z-]+:.*##", line)} <= phony
+
+
 def names_in(text: str) -> set[str]:
     return set(re.findall(r"\b[A-Z]\w+", text))
 

@@ -8,8 +8,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from moorage.core.commands import AskExtenders, AskPreemption, Bind
-from moorage.core.events import ExtendersAnswered, PreemptionAnswered
+from moorage.core.commands import AskExtenders, AskPreemption, Bind, DeletePod
+from moorage.core.events import DeleteDone, ExtendersAnswered, PodGone, PreemptionAnswered
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Extender
@@ -31,6 +31,7 @@ class ExtenderMachine(EngineMachine):
         profile = small_profile(Raiser(), DefaultPreemption())
         self.play.engine = Engine([profile], EngineSettings(Backoff(), extenders=EXTENDERS))
         self.question: AskExtenders | AskPreemption | None = None
+        self.evicted: list[str] = []
 
     def _run(self, *events: Any, later_s: float = 0.0, budget: int = 1 << 62) -> None:
         super()._run(*events, later_s=later_s, budget=budget)
@@ -38,6 +39,8 @@ class ExtenderMachine(EngineMachine):
             if isinstance(command, AskExtenders | AskPreemption):
                 assert self.question is None, "two questions at once"
                 self.question = command
+            elif isinstance(command, DeletePod):
+                self.evicted.append(command.pod.uid)
             elif isinstance(command, Bind):
                 assert command.extender == 1, "the extender was to bind"
 
@@ -61,8 +64,12 @@ class ExtenderMachine(EngineMachine):
             )
 
     def _answer_all(self) -> None:
-        while self.question is not None or self.unanswered:
+        while self.question is not None or self.unanswered or self.evicted:
             self.question_answered("keep")
+            for uid in self.evicted[:]:
+                self.evicted.remove(uid)
+                self.real.pop(uid, None)
+                self._run(DeleteDone(uid, ok=True), PodGone(uid))
             super()._answer_all()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from moorage.core.events import BindOutcome, ObjectSeen, PodGone, PodSeen, StatusDone
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
-from moorage.core.pods import GANG_RECORD, Pod
+from moorage.core.pods import GANG_RECORD, Condition, Pod
 from moorage.engine.queue import Place
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling
@@ -155,3 +155,15 @@ def test_an_eviction_that_broke_off_is_brought_to_its_end(play: Play) -> None:
     play.handle(PodGone("default/c"), PodSeen(make_pod("higher", cpu="1", node="n2")))
     play.wait(11)
     assert set(play.deletions) == {"a", "b"}
+
+
+def test_a_gang_that_ran_before_a_restart_is_remembered(play: Play) -> None:
+    """Two of three are left; the next leader reads so on one of them, and then that one is lost too."""
+    done = Condition(GANG_RECORD, "True", "Started", "")
+    bound = [replace(member(name, created_s=500.0), node="n1", phase="Running", scheduled_s=600.0) for name in "ab"]
+    play.see(replace(bound[0], gang_record=done), bound[1], budget=0)
+    play.handle()
+    play.handle(PodGone("default/a"), PodSeen(member("d", created_s=600.0)))
+    assert (set(play.binds), marks(play)) == ({"d"}, [("b", "True")])
+    play.wait(60)
+    assert play.deletions == []

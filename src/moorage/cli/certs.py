@@ -23,6 +23,7 @@ def main(folder: Path, names: tuple[str, ...]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     private = folder / "server.key"
     private.touch(mode=0o600)
+    private.chmod(0o600)  # it may be there already
     private.write_bytes(key)
     (folder / "server.crt").write_bytes(mark + chain)
     click.echo(f"{folder / 'server.crt'} and {private.name}: for {', '.join([*names, *services, *LOCAL])}")

@@ -13,12 +13,14 @@ class Nominations:
     def __init__(self) -> None:
         self.position = 0
         """Where the log of changes ends now; keep it and hand it to `since` later."""
+        self.count = 0
+        """Number of pods that were promised a node; asked for at every decision, and so not a method."""
         self._log: list[str] = []
         self._node_of: dict[str, str] = {}
         self._pods_on: dict[str, dict[str, Pod]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._node_of)
+        return self.count > 0
 
     def set(self, pod: Pod, node: str) -> None:
         """Promise a node to a pod; an earlier promise of another node ends."""
@@ -26,12 +28,14 @@ class Nominations:
             self.clear(pod.uid)
         self._note(node)
         self._node_of[pod.uid] = node
+        self.count = len(self._node_of)
         self._pods_on.setdefault(node, {})[pod.uid] = pod
 
     def clear(self, uid: str) -> str | None:
         """End a promise; returns the node it was for."""
         node = self._node_of.pop(uid, None)
         if node is not None:
+            self.count = len(self._node_of)
             self._note(node)
             pods = self._pods_on[node]
             del pods[uid]

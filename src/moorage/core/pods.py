@@ -16,6 +16,7 @@ PENDING = "Pending"
 RUNNING = "Running"
 SUCCEEDED = "Succeeded"
 FAILED = "Failed"
+FINISHED = (SUCCEEDED, FAILED)
 
 PREEMPTION = "PreemptionByScheduler"
 """Reason of the condition DisruptionTarget on a pod that is evicted for another one."""
@@ -168,4 +169,4 @@ class Pod:
     @property
     def finished(self) -> bool:
         """Whether the pod has run to its end and holds nothing on its node any more."""
-        return self.phase in (SUCCEEDED, FAILED)
+        return self.phase in FINISHED

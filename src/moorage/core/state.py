@@ -33,7 +33,7 @@ from moorage.core.nominations import Nominations
 from moorage.core.objects import SERVICE
 from moorage.core.ownercounts import OwnerCounts
 from moorage.core.podcounts import LabelGroup, PodCounts
-from moorage.core.pods import Pod, PodTemplate
+from moorage.core.pods import FINISHED, Pod, PodTemplate
 from moorage.core.podterms import PodTerms
 from moorage.core.services import ServiceIndex
 from moorage.core.sparsecounts import SparseCounts
@@ -281,7 +281,7 @@ class ClusterState:
     def observe_pod(self, pod: Pod) -> PodMove:
         """Take over what the API server says about a pod: this adds, confirms, updates, moves or removes it."""
         record = self._records.get(pod.uid)
-        if pod.finished:
+        if pod.phase in FINISHED:
             return PodMove.NOTHING if self.remove_pod(pod.uid) is None else PodMove.REMOVED
         if pod.node is None:
             return self._observe_unbound(pod, record)

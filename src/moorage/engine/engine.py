@@ -29,7 +29,7 @@ from moorage.core.events import (
 )
 from moorage.core.gangs import GANG_KINDS
 from moorage.core.membership import GangKey
-from moorage.core.pods import Pod
+from moorage.core.pods import FINISHED, Pod
 from moorage.core.state import NOWHERE, ClusterState, PodMove
 from moorage.engine.asking import Asking, Endings
 from moorage.engine.board import Board, Observer
@@ -188,12 +188,14 @@ class Engine:
             board.changes.append(Change(what, pod=pod, before=before))
             if move is PodMove.MOVED:
                 board.changes.append(Change(What.POD_REMOVED, pod=before))
-        finished = pod.finished
-        if finished or (pod.deleted_s is not None and pod.node is None):
-            board.evictor.gone(pod.uid, now)
-        elif pod.deleted_s is not None:
-            board.evictor.leaving(pod.uid, now)
-        if pod.node is not None or finished or pod.deleted_s is not None:
+        finished = pod.phase in FINISHED
+        if finished or pod.deleted_s is not None:
+            if finished or pod.node is None:
+                board.evictor.gone(pod.uid, now)
+            else:
+                board.evictor.leaving(pod.uid, now)
+            self._settled(pod, now, commands)
+        elif pod.node is not None:
             self._settled(pod, now, commands)
         elif board.runner_of(pod) is not None:
             self._waits(pod, unit, now)

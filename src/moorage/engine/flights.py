@@ -79,8 +79,9 @@ class Flight:
         `deadline_s`.
         """
         commands: list[Command] = []
-        last = Stage.BINDING if self.party is None or self.party.begun else Stage.READY
-        if self.stage is Stage.READY or (not self.late.permit and not self.late.pre_bind):
+        party = self.party
+        last = Stage.BINDING if party is None or party.begun else Stage.READY
+        if self.stage is Stage.READY or not (self.late.permit or self.late.pre_bind):
             self.stage = last
             return commands, None
         self.cycle.now = now
@@ -161,8 +162,9 @@ class Flights:
 
     def remove(self, uid: str) -> Flight | None:
         """A pod arrived, or came back."""
-        self._held.pop(uid, None)
-        self._ready.pop(uid, None)
+        if self._held or self._ready:
+            self._held.pop(uid, None)
+            self._ready.pop(uid, None)
         flight = self._flights.pop(uid, None)
         if flight is not None and flight.waits_since_s is not None:
             self._end_wait(flight, Code.UNSCHEDULABLE)
@@ -173,13 +175,13 @@ class Flights:
         uid = flight.entry.pod.uid
         if flight.waits_since_s is not None and flight.stage is not Stage.PERMIT:
             self._end_wait(flight, Code.SUCCESS)
-        if flight.held_by is None:
-            self._held.pop(uid, None)
-        else:
+        if flight.held_by is not None:
             self._held[uid] = flight
+        elif self._held:
+            self._held.pop(uid, None)
         if flight.stage is Stage.READY:
             self._ready[uid] = flight
-        else:
+        elif self._ready:
             self._ready.pop(uid, None)
 
     def _end_wait(self, flight: Flight, result: Code) -> None:

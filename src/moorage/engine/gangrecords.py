@@ -8,7 +8,7 @@ a pod's status is what every scheduler may do; no other right is needed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from moorage.core.pods import GANG_RECORD, Condition, Pod
@@ -58,3 +58,12 @@ def read_record(pod: Pod) -> GangRecord | None:
 def records_of(pods: Iterable[Pod]) -> list[GangRecord]:
     """The records that the members of a gang carry."""
     return [record for pod in pods if (record := read_record(pod)) is not None]
+
+
+def recorded_size(pods: Collection[Pod]) -> int | None:
+    """How many of these members the record of a start that is on its way names; None if there is no such record."""
+    records = records_of(pods)
+    if any(record.done for record in records):
+        return None
+    names = {pod.name for pod in pods}
+    return max((len(names & record.nodes.keys()) for record in records), default=0) or None

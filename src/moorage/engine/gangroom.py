@@ -1,6 +1,7 @@
 """Room for a gang that does not fit: made by evictions, or kept as it becomes free.
 
-Only one gang at a time has freed room kept for it, so no two can wait for what the other one keeps.
+Only one gang at a time has freed room kept for it, so no two can wait for what the other one keeps. What was promised
+to a gang that has lost waiting members since, and so cannot start, is free again if they are not replaced soon.
 """
 
 from __future__ import annotations
@@ -8,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from moorage.core.commands import PatchPodStatus
 from moorage.core.membership import GangKey
 from moorage.engine.board import Board, Commands
+from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.flights import Flight
 from moorage.engine.queue import QueuedGang, QueuedPod
@@ -18,6 +21,9 @@ from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Point
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, GangNomination, Status
+
+_IDLE_S = 30.0
+"""So long room is kept for a gang that lacks members: a controller has replaced them by then, if one does at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +47,8 @@ class GangRoom:
         self._priority = priority
         self.favoured: GangKey | None = None
         """The gang that freed room is kept for."""
+        self._idle: dict[GangKey, float] = {}
+        """Gangs that have promises but too few members -> when the promises end."""
 
     # --- evictions ---
 
@@ -125,3 +133,33 @@ class GangRoom:
         """A gang has its room."""
         if self.favoured == key:
             self.favoured = None
+
+    # --- room that nobody can use ---
+
+    @property
+    def idles(self) -> bool:
+        """Whether `review` has something to look at now or later."""
+        return bool(self._idle)
+
+    def lies_idle(self, gang: QueuedGang, now: float) -> None:
+        """A gang lacks members: what it was promised is of no use at present."""
+        promises = self._state.nominations
+        if promises.count and any(promises.node_of(uid) is not None for uid in gang.members):
+            self._board.set_alarm(self._idle.setdefault(gang.key, now + _IDLE_S), gang)
+
+    def is_of_use(self, key: GangKey) -> None:
+        """A gang has enough members."""
+        self._idle.pop(key, None)
+
+    def review(self, now: float, commands: Commands) -> None:
+        """Give back what was promised to gangs that have lacked members for too long."""
+        for key in [key for key, until_s in self._idle.items() if until_s <= now]:
+            del self._idle[key]
+            gang = self._board.queue.gang(key)
+            if gang is None:
+                continue
+            self.found(key)
+            for entry in gang.members.values():
+                if self._state.nominations.node_of(entry.pod.uid) is not None:
+                    self._board.end_promise(entry.pod.uid)
+                    commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=""))

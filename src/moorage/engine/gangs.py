@@ -87,6 +87,9 @@ class Gangs:
         """Member whose status is being written -> the party that waits for it."""
         self._controlled: dict[tuple[str, str], dict[GangKey, None]] = {}
         """Kind and key of controllers -> gangs of which they have made members."""
+        self._controllers: dict[GangKey, set[tuple[str, str]]] = {}
+        """The same, by gang."""
+        self.recovery.vanished = self._forget
         self._room = GangRoom(board, failing, self.priority)
 
     # --- who belongs together ---
@@ -109,21 +112,24 @@ class Gangs:
         if owner is not None and key.by is Declared.ANNOTATION and min_available(pod.template) is None:
             place = (owner.kind, object_key(pod.namespace, owner.name))
             self._controlled.setdefault(place, {})[key] = None
+            self._controllers.setdefault(key, set()).add(place)
         self.recovery.concern(key)
 
     def ruled_by(self, kind: str, key: str) -> list[Pod]:
-        """One member of each gang whose size or priority an object gives; gangs that are gone are forgotten."""
-        controlled = self._controlled.get((kind, key), {})
-        gangs = list(controlled)
+        """One member of each gang whose size or priority an object gives."""
+        gangs = list(self._controlled.get((kind, key), ()))
         if kind in (NATIVE_KIND, COSCHEDULING_KIND):
             namespace, _, name = key.partition("/")
             gangs = [GangKey(namespace, name, by) for by in Declared]
-        found = {gang: self._one_of(gang) for gang in gangs}
-        for gang in [gang for gang in controlled if found[gang] is None]:
-            del controlled[gang]
-        if not controlled:
-            self._controlled.pop((kind, key), None)
-        return [pod for pod in found.values() if pod is not None]
+        return [pod for gang in gangs if (pod := self._one_of(gang)) is not None]
+
+    def _forget(self, key: GangKey) -> None:
+        """A gang has no members any more."""
+        for place in self._controllers.pop(key, ()):
+            gangs = self._controlled[place]
+            del gangs[key]
+            if not gangs:
+                del self._controlled[place]
 
     def _one_of(self, key: GangKey) -> Pod | None:
         gang = self._queue.gang(key)
@@ -150,11 +156,13 @@ class Gangs:
     @property
     def busy(self) -> bool:
         """Whether `review` has something to look at now or later."""
-        return self.recovery.busy
+        return self.recovery.busy or self._room.idles
 
     def review(self, now: float, commands: Commands) -> None:
         """Look at the gangs that something happened to, and at those whose time has come."""
         self.recovery.review(now, commands)
+        if self._room.idles:
+            self._room.review(now, commands)
 
     def priority(self, gang: QueuedGang) -> int:
         """The group's own, else the lowest of the waiting members."""
@@ -190,6 +198,7 @@ class Gangs:
             return _EVICTING
         terms = terms_of(self._state, gang.key, [entry.pod for entry in gang.members.values()])
         if terms is None:
+            self._room.lies_idle(gang, now)
             return self._wait(gang, f"waiting for PodGroup {gang.key.object_key}", now)
         settled_s = self._settled_s(gang, terms)
         if now < settled_s:
@@ -203,7 +212,9 @@ class Gangs:
             ready = self._ready(gang)
             there = len(ready)
         if there >= needed:
+            self._room.is_of_use(gang.key)
             return Muster(terms, ready, needed)
+        self._room.lies_idle(gang, now)
         missing = f"{needed - there} more of its {terms.min_count or needed} members"
         return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
 
@@ -243,8 +254,7 @@ class Gangs:
         there = len(lasting(self._state, gang.key))
         if there and self.recovery.runs(gang.key, terms):
             return 1
-        minimum = len(gang.members) if terms.min_count is None else terms.min_count
-        return max(1, minimum - there)
+        return len(gang.members) if terms.min_count is None else max(1, terms.min_count - there)
 
     # --- one attempt ---
 

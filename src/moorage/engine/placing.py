@@ -36,9 +36,10 @@ class Placing:
     def place(self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int, now: float, commands: Commands) -> None:
         """The other half of a cycle, once there is a row."""
         # 4. Assume it there, and let plugins reserve what they need.
-        flight = self.assume(entry, runner, cycle, row)
+        node = self._state.assume(entry.pod, row).node
+        flight = Flight(entry, cycle, runner, row, node, runner.late(cycle))
         self.embark(flight)
-        status = self.reserve(flight)
+        status = self.reserve(flight) if flight.late.reserve else None
         if status is not None:
             self.bring_back(flight, failure_of(status), now, commands)
             return
@@ -56,10 +57,11 @@ class Placing:
     def embark(self, flight: Flight) -> None:
         """The decision stands: the pod is on its way, and what it was promised elsewhere is free."""
         pod, nominations = flight.entry.pod, self._state.nominations
-        if nominations and nominations.clear(pod.uid) not in (None, flight.node):
+        if nominations.count and nominations.clear(pod.uid) not in (None, flight.node):
             self._board.changes.append(Change(What.POD_REMOVED, pod=pod))
         self._board.flights.add(flight)
-        self._note(flight)
+        if self._failing.planning is not None:
+            self._note(flight)
 
     def tell(self, flight: Flight) -> None:
         """Waiting pods hear that this one stands on its node."""
@@ -177,7 +179,7 @@ def _scheduled_event(flight: Flight) -> RecordEvent:
 
 def choose(state: ClusterState, runner: Runner, cycle: Cycle) -> int:
     """The promised row if the pod fits there, else the best of all; NOWHERE if nothing fits."""
-    promised = state.nominations.node_of(cycle.pod.uid) if state.nominations else None
+    promised = state.nominations.node_of(cycle.pod.uid) if state.nominations.count else None
     if promised is not None:
         row = state.row_of(promised)
         if row is not None and runner.fits(cycle, row):

@@ -41,6 +41,9 @@ class Place(StrEnum):
     IN_FLIGHT = "inflight"
 
 
+_LISTED = (Place.UNSCHEDULABLE, Place.GATED)
+
+
 @dataclass(slots=True, eq=False)
 class QueuedPod:
     """A pod with its history in the queue."""
@@ -331,14 +334,14 @@ class SchedulingQueue:
         """Wake one unschedulable or gated entry, or the gang of a member, whatever rejected it."""
         if entry.unit is not None:
             entry = self.gang(entry.unit) or entry
-        if entry.place in (Place.UNSCHEDULABLE, Place.GATED):
+        if entry.place in _LISTED:
             self._wake(entry, now, FORCED)
 
     def retry(self, entry: QueuedPod, now: float) -> None:
         """Something was done for a waiting entry in vain: it is tried again, but sits out the backoff of an error."""
         if entry.unit is not None:
             entry = self.gang(entry.unit) or entry
-        if entry.place not in (Place.UNSCHEDULABLE, Place.GATED):
+        if entry.place not in _LISTED:
             return
         entry.failed_by_error, entry.skip_backoff = True, False
         entry.errors += 1
@@ -417,7 +420,10 @@ class SchedulingQueue:
                 _count(self.arrivals.unschedulable, entry, why)
             self._hold(entry, gate)
             return
-        _mark_ready(entry, now)
+        if entry.ready_s is None:
+            entry.ready_s = now
+        if isinstance(entry, QueuedGang):
+            _mark_ready(entry.members.values(), now)
         if entry.backoff_until_s > now and not entry.skip_backoff:
             _count(self.arrivals.backoff, entry, why)
             self._back_off(entry)
@@ -465,7 +471,7 @@ class SchedulingQueue:
         self._enter(entry, now, why)
 
     def _unlist(self, entry: QueuedPod) -> None:
-        if entry.place not in (Place.UNSCHEDULABLE, Place.GATED):
+        if entry.place not in _LISTED:
             return
         uid = entry.uid
         listed = self._gated.pop(uid, None) or self._unschedulable.pop(uid, None)
@@ -499,10 +505,8 @@ def _count(arrivals: dict[str, int], entry: QueuedPod, why: str) -> None:
         arrivals[why] = arrivals.get(why, 0) + (len(entry.members) if isinstance(entry, QueuedGang) else 1)
 
 
-def _mark_ready(entry: QueuedPod, now: float) -> None:
-    if entry.ready_s is None:
-        entry.ready_s = now
-    for member in entry.members.values() if isinstance(entry, QueuedGang) else ():
+def _mark_ready(members: Iterable[QueuedPod], now: float) -> None:
+    for member in members:
         if member.ready_s is None:
             member.ready_s = now
 

@@ -8,6 +8,7 @@ that stand are deleted, so that their controllers make new ones and the gang can
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +21,7 @@ from moorage.core.state import PodRecord
 from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of
 from moorage.engine.flights import Party
-from moorage.engine.gangrecords import records_of, started
+from moorage.engine.gangrecords import recorded_size, records_of, started
 from moorage.engine.planning import Planning
 from moorage.engine.queue import Place, QueuedGang
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -37,6 +38,8 @@ class Recovery:
         self._board = board
         self._state = board.state
         self.planning: Planning | None = None
+        self.vanished: Callable[[GangKey], None] = lambda _key: None
+        """Told of gangs that have no members any more."""
         self._concerned: dict[GangKey, None] = {}
         self._parties: dict[GangKey, list[Party]] = {}
         """Members on their way; latecomers travel in a party of their own."""
@@ -63,8 +66,8 @@ class Recovery:
         return bool(self._concerned or self._deadlines)
 
     def next_review_s(self) -> float | None:
-        """When `review` has something to do even if nothing happens."""
-        return min(self._deadlines.values(), default=None)
+        """When `review` has something to do even if nothing happens; who is on the way is looked at on arrival."""
+        return min((at_s for key, at_s in self._deadlines.items() if not self._under_way(key)), default=None)
 
     def set_out(self, party: Party) -> None:
         """Members are on their way to their nodes; if they are all that stands of their gang, it begins."""
@@ -158,10 +161,13 @@ class Recovery:
         self, key: GangKey, gang: QueuedGang | None, there: list[PodRecord], now: float, commands: Commands
     ) -> None:
         """What has to be done about a gang of which these stand."""
-        waiting = () if gang is None else (entry.pod for entry in gang.members.values())
+        waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
         terms = terms_of(self._state, key, waiting)
+        if terms is not None and terms.min_count is None:
+            terms = terms._replace(min_count=recorded_size([*waiting, *(record.pod for record in there)]))
         if terms is None or terms.min_count is None:
             self._starting.discard(key)
+            self._deadlines.pop(key, None)
         elif len(there) >= terms.min_count:
             self._completed(key, terms, there, now, commands)
         elif self.planning is not None and self.planning.drops(key, there[0].pod):
@@ -170,6 +176,17 @@ class Recovery:
             self._half_started(key, terms, there, now, commands)
         else:
             self._deadlines.pop(key, None)
+            self._recognise(key, terms, there, commands)
+
+    def _recognise(self, key: GangKey, terms: GangTerms, there: list[PodRecord], commands: Commands) -> None:
+        """A gang that ran under a leader before us: remember it, as what told of that may go with the next member."""
+        if key in self._running or (terms.group is not None and not terms.group.scheduled):
+            return
+        self._running.add(key)
+        told = [record for record in there if record.pod.gang_record is not None]
+        self._carriers[key] = (told or there)[0].pod.uid
+        if not told:
+            commands.append(PatchPodStatus(ref_of(there[0].pod), started()))
 
     def _forget(self, key: GangKey, gang: QueuedGang | None) -> None:
         """Nothing of the gang stands any more."""
@@ -180,6 +197,8 @@ class Recovery:
         self._parties.pop(key, None)
         if gang is None:
             self._told.pop(key, None)
+            if not self._state.gangs.standing(key):
+                self.vanished(key)
 
     def _under_way(self, key: GangKey) -> bool:
         flying = self._board.flights.get

@@ -111,7 +111,7 @@ class Runner:
         view = found.view
         view.refresh(cycle)
         asked = cycle.asked = self._classes.asked(cycle)
-        if not asked.open and found.plain and not self._state.nominations and view.nodes.flat:
+        if not asked.open and found.plain and not self._state.nominations.count and view.nodes.flat:
             return self._best(cycle, view)
         return self._decide_open(cycle, found, asked)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moorage.core.objects import CRON_JOB
 from moorage.core.problems import Problem
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_stamp
 from moorage.framework.registry import closest
@@ -73,6 +74,8 @@ def annotation_problems(manifest: Manifest) -> Iterator[Problem]:
         yield from _problems(manifest, "metadata", _OF_PODS)
     elif manifest.kind in TEMPLATE_PATHS:
         yield from _problems(manifest, "metadata", _OF_OWNERS)
+        if manifest.kind == CRON_JOB:
+            yield from _problems(manifest, "spec.jobTemplate.metadata", _OF_OWNERS)
         yield from _problems(manifest, f"{TEMPLATE_PATHS[manifest.kind]}.metadata", _OF_PODS)
 
 

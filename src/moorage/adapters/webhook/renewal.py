@@ -104,11 +104,13 @@ class SelfRenewal:
     async def renew(self) -> bool:
         """Make a new certificate, and serve it when its authority is known; False if that could not be told."""
         self._forget_expired()
+        before = self._issued_for, self._issued_s
         fresh = self._issue()
         self.authorities.append(fresh.authority)
         told = await self._announce()
         if not told and self.serving.expires_s - time.time() > self._spread_s + RETRY_S:
             self.authorities.remove(fresh.authority)
+            self._issued_for, self._issued_s = before  # what is served is as old as before, so it stays due
             log.warning("certificate not renewed yet: its authority could not be announced")
             return False
         await asyncio.sleep(self._spread_s)
