@@ -11,7 +11,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test lint format coverage bench docs lock controlplane properties parity drill conformance helm-lint manifests build docker-build generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench docs lock controlplane properties parity drill conformance helm-lint manifests build docker-build generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -34,6 +34,9 @@ controlplane: $(READY) ## Build the test control plane once (etcd, Kubernetes, h
 
 test: $(READY) lint controlplane ## Check style and run every test on the real control plane
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+long: $(READY) controlplane ## Run the drills that make test leaves out
+	@$(BIN)/python -m pytest -m long
 
 lint: $(READY) ## Style, types, and the doors between the rooms
 	@$(BIN)/ruff check .

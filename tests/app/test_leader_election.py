@@ -184,7 +184,7 @@ class Site:
         return Counter(pod["metadata"]["annotations"][TERM] for pod in bound)
 
 
-def eventually(condition: Callable[[], bool], what: str, *replicas: Replica, within_s: float = 30) -> None:
+def eventually(condition: Callable[[], bool], what: str, *replicas: Replica, within_s: float = 90) -> None:
     deadline = time.monotonic() + within_s
     while not condition():
         logs = "\n".join(f"--- {each.log_file.name}\n{each.log[-6000:]}" for each in replicas)
@@ -298,7 +298,7 @@ def test_a_leader_that_was_suspended_binds_nothing_in_its_old_term(site: Site) -
             before = site.terms()[old]
             a.signal(signal.SIGCONT)
             assert a.ended() == 1
-            eventually(site.settled, "every pod is bound or known not to fit", b, within_s=60)
+            eventually(site.settled, "every pod is bound or known not to fit", b, within_s=200)
             assert sum(site.terms().values()) == FITTING
             assert site.terms()[old] == before
             events = site.plane.request("GET", "/apis/events.k8s.io/v1/namespaces/default/events").json()["items"]
@@ -322,7 +322,7 @@ def test_nothing_is_overcommitted_when_leaders_change_in_the_middle_of_a_burst(
                 site.add_pods(f"p{number}", cpu=LARGE)
                 if number == 75:
                     a.signal(ending)
-            eventually(site.settled, "every pod is bound or known not to fit", b, within_s=60)
+            eventually(site.settled, "every pod is bound or known not to fit", b, within_s=200)
             assert sum(site.terms().values()) == FITTING
             assert len(site.terms()) == 2
 

@@ -10,6 +10,8 @@ import pytest
 from tests.app.spot_drill import CONTROLLERS, Size, drill
 from tests.controlplane_fixtures import PlaneFactory
 
+pytestmark = pytest.mark.long
+
 SIZES = [
     pytest.param(Size(spot_nodes=3, apps=4, replicas=3, withdrawn=1), id="3 nodes, 12 pods"),
     pytest.param(

@@ -10,6 +10,8 @@ import pytest
 from tests.app.strategy_drill import Course, Way, drill
 from tests.controlplane_fixtures import PlaneFactory
 
+pytestmark = pytest.mark.long
+
 COURSE = Course(finale=10) if os.environ.get("MOORAGE_FULL_DRILL") == "1" else Course((6, 20, 7, 3), 1.0)
 
 

@@ -19,6 +19,8 @@ from tests.app.extender_process import DEPLOYMENT_PATH, eventually, make_deploym
 from tests.app.webhook_process import KEY, NAME, REGISTRATIONS, SPLIT, balancer, bare_pod, webhook
 from tests.controlplane_fixtures import clear
 
+pytestmark = pytest.mark.long
+
 PODS = "/api/v1/namespaces/default/pods"
 
 

@@ -35,7 +35,7 @@ from tests.deploy.chart import (
     rendered,
 )
 
-pytestmark = pytest.mark.xdist_group("chart")
+pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.long]
 
 MANIFESTS = sorted((ROOT / "deploy/manifests").glob("*.yaml"))
 EXAMPLES = sorted((ROOT / "deploy/examples").glob("*/manifests.yaml"))

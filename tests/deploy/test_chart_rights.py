@@ -36,7 +36,7 @@ from tests.deploy.chart import (
 )
 from tests.gangs.declarations import crd_objects
 
-pytestmark = pytest.mark.xdist_group("chart")
+pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.long]
 
 Right = tuple[str, str, str]
 """API group, resource with its subresource, verb."""

@@ -10,8 +10,7 @@ from itertools import chain, islice
 
 from moorage.core.affinity import PodAffinity, PodTerm, PreferredPodTerm, SpreadConstraint
 from moorage.core.frozen import FrozenDict
-from moorage.core.gangs import MIN_AVAILABLE
-from moorage.core.membership import GROUP_ANNOTATIONS
+from moorage.core.membership import GROUP_ANNOTATIONS, MIN_AVAILABLE
 from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.resources import Requests
 from moorage.core.selectors import selector_from_labels

@@ -28,7 +28,8 @@ class Evictions:
         """Preemptor -> victims whose deletion is unanswered."""
         self._failed: set[str] = set()
         """Held preemptors of which one victim could not be deleted."""
-        self._ordered: set[str] = set()
+        self.ordered: set[str] = set()
+        """Victims whose deletion was ordered and has not failed. Do not change it."""
 
     def holds(self, preemptor: str) -> bool:
         """Whether a preemptor has to wait for the deletion of its victims to be answered."""
@@ -36,13 +37,13 @@ class Evictions:
 
     def evicting(self, victim: str) -> bool:
         """Whether the deletion of a pod was ordered and has not failed; the pod may still stand on its node."""
-        return victim in self._ordered
+        return victim in self.ordered
 
     def order(self, victim: str, preemptor: str) -> bool:
         """A pod is evicted for another one; returns whether its deletion has yet to be ordered."""
-        new = victim not in self._ordered
+        new = victim not in self.ordered
         if new:
-            self._ordered.add(victim)
+            self.ordered.add(victim)
             self._unanswered[victim] = set()
         waiting = self._unanswered.get(victim)
         if waiting is not None:
@@ -53,7 +54,7 @@ class Evictions:
     def answered(self, victim: str, *, ok: bool) -> list[Released]:
         """The deletion of a pod was answered, or its deletion mark was seen; returns whom that releases."""
         if not ok and victim in self._unanswered:
-            self._ordered.discard(victim)
+            self.ordered.discard(victim)
         released = []
         for preemptor in sorted(self._unanswered.pop(victim, ())):
             if not ok:
@@ -68,10 +69,10 @@ class Evictions:
 
     def gone(self, victim: str) -> list[Released]:
         """A pod stands on no node any more; returns whom that releases."""
-        if victim not in self._ordered:
+        if victim not in self.ordered:
             return []
         released = self.answered(victim, ok=True)
-        self._ordered.discard(victim)
+        self.ordered.discard(victim)
         return released
 
     def forget(self, preemptor: str) -> None:

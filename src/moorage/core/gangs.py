@@ -36,10 +36,6 @@ CONTROLLER_KINDS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONT
 GANG_KINDS = frozenset({NATIVE_KIND, COSCHEDULING_KIND, PRIORITY_CLASS, *CONTROLLER_KINDS})
 """Objects that the terms of a gang depend on."""
 
-MIN_AVAILABLE = "moorage.dev/pod-group-min-available"
-_MOST_MEMBERS = 1_000_000
-_MOST_DIGITS = len(str(_MOST_MEMBERS))
-
 
 class Disruption(Enum):
     """Whom an eviction takes along."""
@@ -105,12 +101,14 @@ def lasting(state: ClusterState, key: GangKey) -> list[PodRecord]:
     standing = state.gangs.standing(key)
     if not standing:
         return []
-    evicting = state.evictions.evicting
-    return [record for uid, record in standing.items() if record.pod.deleted_s is None and not evicting(uid)]
+    going = state.evictions.ordered
+    return [record for uid, record in standing.items() if record.pod.deleted_s is None and uid not in going]
 
 
 def group_object(state: ClusterState, key: GangKey) -> PodGroup | None:
     """The PodGroup of a gang: Kubernetes' own for the spec, else the coscheduling one before Kubernetes' own."""
+    if NATIVE_KIND not in state.objects and COSCHEDULING_KIND not in state.objects:
+        return None
     kinds = (NATIVE_KIND,) if key.by is Declared.SPEC else (COSCHEDULING_KIND, NATIVE_KIND)
     for kind in kinds:
         known = state.objects.get(kind)
@@ -129,7 +127,7 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
         return None
     templates = {pod.template for pod in waiting}
     templates.update([record.pod.template for record in state.gangs.standing(key).values()])
-    said = [count for template in templates if (count := min_available(template)) is not None]
+    said = [template.gang_size for template in templates if template.gang_size is not None]
     return GangTerms(max(said)) if said else GangTerms(_desired(state, templates), estimated=True)
 
 
@@ -157,14 +155,6 @@ def _by_object(state: ClusterState, group: PodGroup) -> GangTerms:
         group.schedule_timeout_s,
         group,
     )
-
-
-def min_available(template: PodTemplate) -> int | None:
-    """The size that a member's annotation gives, None if there is none or it is no number above 0."""
-    text = template.annotations.get(MIN_AVAILABLE, "")
-    if not text.isascii() or not text.isdigit() or len(text) > _MOST_DIGITS:
-        return None
-    return min(int(text), _MOST_MEMBERS) or None
 
 
 def _desired(state: ClusterState, templates: Iterable[PodTemplate]) -> int | None:

@@ -12,6 +12,8 @@ from typing import NamedTuple
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 GROUP_ANNOTATIONS = ("moorage.dev/pod-group", "pod-group")
 """The first one that is there counts."""
+MIN_AVAILABLE = "moorage.dev/pod-group-min-available"
+_MOST_MEMBERS = 1_000_000
 
 
 class Declared(StrEnum):
@@ -51,3 +53,11 @@ def gang_key(
         if name:
             return GangKey(namespace, name, Declared.ANNOTATION)
     return None
+
+
+def gang_size(annotations: Mapping[str, str]) -> int | None:
+    """The size that a member's annotation gives to its gang, None if there is none or it is no number above 0."""
+    text = annotations.get(MIN_AVAILABLE, "")
+    if not text.isascii() or not text.isdigit() or len(text) > len(str(_MOST_MEMBERS)):
+        return None
+    return min(int(text), _MOST_MEMBERS) or None

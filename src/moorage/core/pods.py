@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
 from moorage.core.frozen import EMPTY, FrozenDict
-from moorage.core.membership import GangKey, gang_key
+from moorage.core.membership import GangKey, gang_key, gang_size
 from moorage.core.resources import NO_REQUESTS, Requests
 from moorage.core.taints import Toleration
 
@@ -94,6 +94,8 @@ class PodTemplate:
     """What the containers may use at most, by resource name, sorted; no rule reads it, metrics tell it."""
     gang: GangKey | None = field(default=None, init=False, compare=False, repr=False)
     """The gang that the pod names, whichever way."""
+    gang_size: int | None = field(default=None, init=False, compare=False, repr=False)
+    """How many members of it must stand together, as far as an annotation says so."""
     _hash: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +108,8 @@ class PodTemplate:
         object.__setattr__(self, "_hash", hash(fields))
         gang = gang_key(self.namespace, self.group, self.labels, self.annotations)
         object.__setattr__(self, "gang", gang)
+        if gang is not None:
+            object.__setattr__(self, "gang_size", gang_size(self.annotations))
 
     def __hash__(self) -> int:
         return self._hash

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.events import StatusDone
-from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, min_available, own_priority, terms_of
+from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, own_priority, terms_of
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import PodGroup, Workload, object_key
 from moorage.core.pods import Pod
@@ -100,7 +100,7 @@ class Gangs:
         if key is None:
             return None
         runner = self._board.runner_of(pod)
-        return None if runner is None or runner.plugin(GANG_SCHEDULING) is None else key
+        return key if runner is not None and runner.places_gangs else None
 
     def concern(self, key: GangKey) -> None:
         """Something happened to a gang: look at it before the next decisions."""
@@ -109,7 +109,7 @@ class Gangs:
     def met(self, key: GangKey, pod: Pod) -> None:
         """Something happened to a member."""
         owner = pod.template.owner
-        if owner is not None and key.by is Declared.ANNOTATION and min_available(pod.template) is None:
+        if pod.template.gang_size is None and owner is not None and key.by is Declared.ANNOTATION:
             place = (owner.kind, object_key(pod.namespace, owner.name))
             self._controlled.setdefault(place, {})[key] = None
             self._controllers.setdefault(key, set()).add(place)

@@ -129,7 +129,7 @@ class Recovery:
     def _is_ours(self, record: PodRecord) -> bool:
         """Gangs of other schedulers, and of profiles without gangs, are none of our business."""
         runner = self._board.runner_of(record.pod)
-        return runner is not None and runner.plugin(GANG_SCHEDULING) is not None
+        return runner is not None and runner.places_gangs
 
     # --- looking again ---
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntFlag, auto
+from typing import NamedTuple
 
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
@@ -54,8 +54,7 @@ _LABELS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One change, with what is known about it."""
 
     what: What

@@ -25,6 +25,7 @@ from moorage.framework.classes import (
     wanted_scorers,
 )
 from moorage.framework.cycle import Cycle
+from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Plugin, Point, Reads
 from moorage.framework.profiles import Profile
 from moorage.framework.promises import Promised, Promises
@@ -87,6 +88,8 @@ class Runner:
         self._promises = Promises(state)
         self._scorers = make_scorers(profile)
         self._by_name = {plugin.name: plugin for plugin in profile.plugins}
+        self.places_gangs = GANG_SCHEDULING in self._by_name
+        """Whether members of gangs are placed together."""
         self._classes = ClassTable(profile)
 
     def plugin(self, name: str) -> Plugin | None:
