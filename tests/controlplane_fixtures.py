@@ -20,7 +20,16 @@ from moorage.bench.controlplane import ControlPlane, Options
 
 PlaneFactory = Callable[..., ControlPlane]
 # What tests leave behind without meaning to keep it, in the order of its removal.
-LITTER = ("/api/v1/pods", "/api/v1/nodes", "/api/v1/events", "/apis/policy/v1/poddisruptionbudgets")
+LITTER = (
+    "/apis/apps/v1/deployments",
+    "/apis/apps/v1/replicasets",
+    "/apis/apps/v1/statefulsets",
+    "/apis/batch/v1/jobs",
+    "/api/v1/pods",
+    "/api/v1/nodes",
+    "/api/v1/events",
+    "/apis/policy/v1/poddisruptionbudgets",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -66,7 +75,7 @@ def fresh_control_plane(control_plane_assets: None) -> Iterator[PlaneFactory]:  
 
 
 def clear(plane: ControlPlane) -> None:
-    """Remove all pods, nodes, events and disruption budgets, in all namespaces and at once."""
+    """Remove all workloads, pods, nodes, events and disruption budgets, in all namespaces and at once."""
     for path in LITTER:
         for item in plane.request("GET", path).json()["items"]:
             namespace, name = item["metadata"].get("namespace"), item["metadata"]["name"]
