@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -26,9 +27,14 @@ log = structlog.get_logger()
 
 
 async def dump_on_signal(engine: Engine) -> None:
-    """Write a dump whenever the process is asked for one; runs until cancelled."""
+    """Write a dump whenever the process is asked for one; runs until cancelled.
+
+    Signals reach the main thread only: a scheduler in another one is never asked.
+    """
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
+    if threading.current_thread() is not threading.main_thread():
+        await asked.wait()
     loop.add_signal_handler(signal.SIGUSR2, asked.set)
     try:
         while True:
