@@ -49,6 +49,11 @@ class Caches:
             known = "" if served.serves(reflector.resource) else " (not served)"
             log.warning("kind is left out and looked for again later", kind=kind.id, why=f"{state.error}{known}")
 
+    def unlisted(self) -> str:
+        """What `settle` still waits for, in words; empty if nothing."""
+        waiting = [one for one in self._reflectors if one.state.phase in (Phase.STARTING, Phase.RETRYING)]
+        return ", ".join(f"{one.resource.plural} ({one.state.error or one.state.phase})" for one in waiting)
+
     async def refresh(self) -> None:
         """Read everything from the server anew, and wait until that is done."""
         followed = [reflector for reflector in self._reflectors if reflector.state.phase in _FOLLOWED]

@@ -164,7 +164,8 @@ class WebhookProcess:
 
     def unready(self) -> str:
         """Why the webhook is not ready; empty when it is."""
-        return self._unready
+        waiting = "" if self._ready.is_set() else self._caches.unlisted()
+        return f"{self._unready}: {waiting}" if waiting else self._unready
 
     async def ready(self) -> None:
         """Wait until the webhook is ready for the first time."""
@@ -216,8 +217,10 @@ class WebhookProcess:
         version = await server_version(self._client)
         log.info("connected", server=self._client.server, version=version.git_version)
         await self._caches.settle()
+        self._unready = "other replicas are being looked for"
         await self._presence.settled()
         if self._settings.webhook_name:
+            self._unready = f"MutatingWebhookConfiguration {self._settings.webhook_name} is being written"
             await self._register()
         tune_process()
         self._unready = ""

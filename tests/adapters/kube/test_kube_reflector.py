@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -207,6 +208,20 @@ def test_a_server_without_streaming_lists(scripted_server: ServerFactory) -> Non
         assert [("continue" in query, query.get("limit")) for query in api.queries[1:3]] == [(False, "2"), (True, "2")]
         assert api.queries[3]["resourceVersion"] == "7"
         assert "sendInitialEvents" not in api.queries[3]
+
+    asyncio.run(scenario())
+
+
+def test_a_streaming_list_that_stands_still_is_replaced_by_pages(scripted_server: ServerFactory) -> None:
+    """A server that begins a streaming list and never ends it holds nobody up for long."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.watches = [sends(event("ADDED", obj("a", 1)), then_hang=True)]
+        api.lists = [page(7, "a", "b")]
+        pace = replace(QUICK, first_silence_s=0.1)
+        async with following(scripted_server, api.handle, sink, pace=pace):
+            await sink.told("replaced a b")
 
     asyncio.run(scenario())
 

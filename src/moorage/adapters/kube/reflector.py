@@ -96,6 +96,8 @@ class Pace:
 
     silence_s: float = 90.0
     """Bookmarks come about once a minute, so this much silence means that nobody is there."""
+    first_silence_s: float = 15.0
+    """The same before a streaming list is complete; after that, everything is listed in pages instead."""
     watch_s: float = 300.0
     """The server is asked to end a watch after this to twice this time, which spreads the load after its restart."""
     first_pause_s: float = 0.5
@@ -296,11 +298,23 @@ class Reflector(Generic[T]):
         async with self._client.stream(self._path, query=query, silence_s=self._pace.silence_s) as pieces:
             splitter = LineSplitter()
             if "sendInitialEvents" in more:
-                await self._initial_events(pieces, splitter)
+                await self._initial_events(self._patiently(pieces), splitter)
             else:
                 self._enter(Phase.SYNCED)
             async for piece in pieces:
                 self._changes(splitter.feed(piece))
+
+    async def _patiently(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The same pieces, as long as they keep coming."""
+        while True:
+            try:
+                async with asyncio.timeout(self._pace.first_silence_s):
+                    piece = await anext(pieces, None)
+            except TimeoutError as silence:
+                raise Timeout("the streaming list stands still") from silence
+            if piece is None:
+                return
+            yield piece
 
     async def _initial_events(self, pieces: AsyncIterator[bytes], splitter: LineSplitter) -> None:
         """Collect what exists until the server says that this was all; changes in between are folded in."""
