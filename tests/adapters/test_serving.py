@@ -16,8 +16,9 @@ import trustme
 import yaml
 from cryptography import x509
 
+from moorage.adapters.certificates import CertificateError
 from moorage.adapters.serving.access import ANONYMOUS, REMEMBER_S, Gate, User
-from moorage.adapters.serving.certificate import CertificateError, Freshness, file_context, self_signed
+from moorage.adapters.serving.certificate import Freshness, file_context, self_signed
 from moorage.adapters.serving.configz import configz, effective_document
 from moorage.adapters.serving.endpoints import Render, Sources
 from moorage.adapters.serving.server import ServingError, ServingOptions, serving
@@ -326,7 +327,7 @@ def test_a_given_certificate_is_used(tmp_path: Path) -> None:
 
 def test_a_self_signed_certificate_names_the_machine() -> None:
     """A client that pins it finds the address it asked for."""
-    pem = self_signed(["host.example", "127.0.0.1", "::1"])
+    _, pem = self_signed(["host.example", "127.0.0.1", "::1"])
     certificate = x509.load_pem_x509_certificate(pem)
     names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.DNSName) == ["host.example"]
@@ -386,7 +387,7 @@ def test_an_encrypted_key_is_refused_and_not_asked_for(tmp_path: Path) -> None:
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
 
     cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
-    cert.write_bytes(self_signed(["localhost"]))
+    cert.write_bytes(b"".join(self_signed(["localhost"])))
     secret = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.BestAvailableEncryption(b"secret")
     )

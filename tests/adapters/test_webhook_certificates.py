@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import trustme
 
+from moorage.adapters.certificates import CertificateError
 from moorage.adapters.webhook.certificates import (
     BUNDLE_LIMIT,
-    CertificateError,
     Serving,
     certificates_in,
     issue,

@@ -14,6 +14,7 @@ import structlog
 from aiohttp import web
 from prometheus_client.registry import Collector
 
+from moorage.adapters.certificates import CertificateError
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.extender.server import Limits, ListenError, Sources, application, listening
@@ -25,7 +26,7 @@ from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
-from moorage.adapters.serving.certificate import CertificateError, file_context
+from moorage.adapters.serving.certificate import file_context
 from moorage.app.caches import CacheError, Caches
 from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership

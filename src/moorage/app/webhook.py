@@ -17,6 +17,7 @@ from pathlib import Path
 import structlog
 from aiohttp import web
 
+from moorage.adapters.certificates import CertificateError
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.discovery import server_version
@@ -27,7 +28,7 @@ from moorage.adapters.kube.registration import Registration
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.adapters.serving.probes import Address, ProbeError, Probes, probed
-from moorage.adapters.webhook.certificates import CertificateError, merged_bundle
+from moorage.adapters.webhook.certificates import merged_bundle
 from moorage.adapters.webhook.desk import Desk
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal

@@ -18,14 +18,13 @@ def main(folder: Path, names: tuple[str, ...]) -> None:
     from moorage.adapters.serving.certificate import self_signed  # noqa: PLC0415 - slow to import
 
     services = [f"{service}.{end}" for service in SERVICES for end in ("svc", "svc.cluster.local")]
-    pem = self_signed([*names, *services, *LOCAL])
-    key, mark, chain = pem.partition(b"-----BEGIN CERTIFICATE-----")
+    key, chain = self_signed([*names, *services, *LOCAL])
     folder.mkdir(parents=True, exist_ok=True)
     private = folder / "server.key"
     private.touch(mode=0o600)
     private.chmod(0o600)  # it may be there already
     private.write_bytes(key)
-    (folder / "server.crt").write_bytes(mark + chain)
+    (folder / "server.crt").write_bytes(chain)
     click.echo(f"{folder / 'server.crt'} and {private.name}: for {', '.join([*names, *services, *LOCAL])}")
 
 

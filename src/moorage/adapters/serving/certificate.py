@@ -10,28 +10,30 @@ added: one that clients are no longer to come with is trusted until the process 
 from __future__ import annotations
 
 import ipaddress
-import os
 import socket
 import ssl
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.hazmat.primitives import hashes
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from moorage.adapters.certificates import (
+    CertificateError,
+    builder,
+    common_name,
+    host_names,
+    load_chain,
+    new_key,
+    not_a_pair,
+    pem_of,
+    private_pem,
+    server_context,
+)
 
 VALID = timedelta(days=365)
-SKEW = timedelta(hours=1)
-"""Clocks of machines differ a little."""
-COMMON_NAME_LIMIT = 64
-
-
-class CertificateError(Exception):
-    """A certificate that cannot be used; the text is one line."""
 
 
 def file_context(
@@ -43,16 +45,12 @@ def file_context(
             Path(file).read_bytes()
         except OSError as error:
             raise CertificateError(f"{flag} {file}: cannot be read ({error.strerror}); name a PEM file") from None
-    context = _context()
+    context = server_context()
     try:
         # An encrypted key must be an error, not a question on the terminal.
         context.load_cert_chain(cert_file, key_file, password="")
     except (ssl.SSLError, OSError, ValueError) as error:
-        reason = getattr(error, "reason", None) or "unreadable"
-        raise CertificateError(
-            f"{flags[0]} {cert_file}, {flags[1]} {key_file}: not a certificate and its unencrypted "
-            f"key ({reason}); give a pair of PEM files that belong together"
-        ) from None
+        raise not_a_pair(f"{flags[0]} {cert_file}", f"{flags[1]} {key_file}", error) from None
     return context
 
 
@@ -119,63 +117,20 @@ def self_signed_context(bind_address: str) -> ssl.SSLContext:
     names = [socket.gethostname(), "localhost", "127.0.0.1", "::1"]
     if not address.is_unspecified:
         names.append(str(address))
-    context = _context()
-    with _as_file(self_signed(list(dict.fromkeys(names)))) as path:
-        context.load_cert_chain(path)
+    context = server_context()
+    key, chain = self_signed(list(dict.fromkeys(names)))
+    load_chain(context, chain, key)
     return context
 
 
-def self_signed(names: Sequence[str]) -> bytes:
-    """A new key (EC P-256) and a certificate for these host names and addresses, both PEM, one after the other."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0][:COMMON_NAME_LIMIT])])
-    now = datetime.now(UTC)
+def self_signed(names: Sequence[str]) -> tuple[bytes, bytes]:
+    """A new key and a certificate for these host names and addresses, both PEM."""
+    key, name = new_key(), common_name(names[0])
     certificate = (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SKEW)
-        .not_valid_after(now + VALID)
-        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        builder(name, name, key.public_key(), key.public_key(), VALID)
+        .add_extension(host_names(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    return private + certificate.public_bytes(serialization.Encoding.PEM)
-
-
-def _context() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-def _general_name(name: str) -> x509.GeneralName:
-    try:
-        return x509.IPAddress(ipaddress.ip_address(name))
-    except ValueError:
-        return x509.DNSName(name)
-
-
-@contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """A path from which the content can be read, because OpenSSL's loader takes nothing else."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("certificate")
-        try:
-            os.write(descriptor, content)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name
+    return private_pem(key), pem_of(certificate)

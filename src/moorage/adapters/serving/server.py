@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import structlog
 from aiohttp import web
 
+from moorage.adapters.certificates import CertificateError
 from moorage.adapters.serving.access import ALWAYS_ALLOWED, Gate
-from moorage.adapters.serving.certificate import CertificateError, Freshness, file_context, self_signed_context
+from moorage.adapters.serving.certificate import Freshness, file_context, self_signed_context
 from moorage.adapters.serving.endpoints import Sources, application
 
 DEFAULT_PORT = 10259

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 
 import structlog
 
-from moorage.adapters.webhook.certificates import CertificateError, Issued, Serving, certificates_in, issue, read_files
+from moorage.adapters.certificates import CertificateError
+from moorage.adapters.webhook.certificates import Issued, Serving, certificates_in, issue, read_files
 
 LOOK_S = 2.0
 """Between two looks at files."""

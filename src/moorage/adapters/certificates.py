@@ -1,0 +1,147 @@
+"""What every certificate that is made here has in common: keys (EC P-256), names, validity, and the way into OpenSSL.
+
+Nothing is written to disk, so a read-only root file system is fine.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+SKEW = timedelta(hours=1)
+"""Clocks of machines differ a little."""
+COMMON_NAME_LIMIT = 64
+
+
+class CertificateError(Exception):
+    """A certificate that cannot be used; the text is one line."""
+
+
+def new_key() -> ec.EllipticCurvePrivateKey:
+    """A new private key; an RSA key would cost a hundred times as much."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def common_name(text: str) -> x509.Name:
+    """A subject or issuer of this name, cut where the standard ends it."""
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text[:COMMON_NAME_LIMIT])])
+
+
+def builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    signer: ec.EllipticCurvePublicKey,
+    lifetime: timedelta,
+) -> x509.CertificateBuilder:
+    """A certificate from now on, without what it may be used for."""
+    # The key identifiers are there because Python 3.13 refuses chains without them.
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(signer), critical=False)
+    )
+
+
+def authority_builder(
+    name: x509.Name, public: ec.EllipticCurvePublicKey, lifetime: timedelta
+) -> x509.CertificateBuilder:
+    """An authority that signs itself, and certificates but no further authorities."""
+    usage = x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=True,
+        crl_sign=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    return (
+        builder(name, name, public, public, lifetime)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(usage, critical=True)
+    )
+
+
+def host_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
+    """The host names and addresses that a serving certificate is for."""
+    return x509.SubjectAlternativeName([_general_name(name) for name in names])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def pem_of(certificate: x509.Certificate) -> bytes:
+    """The certificate as PEM."""
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """The key as PEM, unencrypted."""
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def server_context() -> ssl.SSLContext:
+    """TLS for a server of ours, still without a certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def load_chain(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
+    """Serve this certificate with its key from the next handshake on; both PEM."""
+    with _as_file(key.rstrip() + b"\n" + chain) as path:
+        # An encrypted key must be an error, not a question on the terminal.
+        context.load_cert_chain(path, password="")
+
+
+def not_a_pair(cert: str, key: str, error: Exception) -> CertificateError:
+    """What is said of two files (flag and path) that cannot be served."""
+    reason = getattr(error, "reason", None) or "unreadable"
+    return CertificateError(
+        f"{cert}, {key}: not a certificate and its unencrypted key ({reason}); "
+        "give a pair of PEM files that belong together"
+    )
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path from which the content can be read, because OpenSSL's loader takes nothing else."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("certificate")
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(content)
+            file.flush()
+            yield file.name
