@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from moorage.core.events import BindOutcome, ObjectSeen, PodGone, PodSeen, StatusDone
+from moorage.core.frozen import FrozenDict
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import GANG_RECORD, Condition, Pod
 from moorage.engine.queue import Place
@@ -91,6 +92,21 @@ def test_controllers_that_are_seen_one_after_another_make_one_gang(play: Play) -
     play.wait(1.0)
     play.handle(StatusDone(recorder(play), ok=True))
     assert set(play.binds) == {"a-0", "b-0", "c-0"}
+
+
+def test_a_controller_without_a_pod_counts(play: Play) -> None:
+    """One of two was released, and its successor is not there yet: the other is no gang of one meanwhile."""
+    named = FrozenDict({"pod-group": "g"})
+    for name in "ab":
+        workload = Workload(REPLICA_SET, "default", name, replicas=1, template_annotations=named)
+        play.handle(ObjectSeen(REPLICA_SET, f"default/{name}", workload))
+    play.see(member("a-0", None, owner="a"))
+    play.wait(60)
+    assert [patch for patch in play.patches if patch.answered] == []
+    play.see(member("b-0", None, owner="b"))
+    play.wait(1.0)
+    play.handle(StatusDone(recorder(play), ok=True))
+    assert set(play.binds) == {"a-0", "b-0"}
 
 
 def test_promises_of_a_gang_are_not_in_its_own_way(play: Play) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from moorage.core.commands import Command, DeletePod
+from moorage.core.frozen import FrozenDict
 from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, lasting
 from moorage.core.membership import GROUP_LABEL
 from moorage.core.objects import COSCHEDULING_GROUPS, NATIVE_GROUPS, REPLICA_SET, PodGroup, Workload
@@ -168,7 +169,8 @@ class History:
         self.story.append(f"+{name}({declared} {least} of {size}, {priority})")
         if declared == "replicas":
             for owner, replicas in owners.items():
-                workload = Workload(REPLICA_SET, "default", owner, replicas=replicas)
+                named = FrozenDict({"pod-group": name})
+                workload = Workload(REPLICA_SET, "default", owner, replicas=replicas, template_annotations=named)
                 self.world.put_object(REPLICA_SET, f"default/{owner}", workload)
         elif self.rng.random() < 0.6:
             self._put_group(unit, least)

@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from moorage.core.frozen import FrozenDict
-from moorage.core.membership import Declared, GangKey
+from moorage.core.membership import Declared, GangKey, gang_key
 from moorage.core.objects import (
     DEPLOYMENT,
     JOB,
@@ -33,6 +33,8 @@ COSCHEDULING_KIND = "PodGroup.scheduling.x-k8s.io"
 PRIORITY_CLASS = "PriorityClass"
 CONTROLLER_KINDS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER)
 """Controllers whose replica counts give the size of a gang that says nothing else."""
+POD_MAKERS = frozenset({REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER})
+"""Those that make the pods themselves, from a template that names the gang."""
 GANG_KINDS = frozenset({NATIVE_KIND, COSCHEDULING_KIND, PRIORITY_CLASS, *CONTROLLER_KINDS})
 """Objects that the terms of a gang depend on."""
 
@@ -64,14 +66,20 @@ class GangTerms(NamedTuple):
     """Whether a member that is yet to come may change the number: it may have a controller of its own."""
 
 
+Place = tuple[str, str]
+"""Kind and `namespace/name` of a controller."""
 _NO_RECORDS: Mapping[str, PodRecord] = {}
 
 
+_NO_MAKERS: Mapping[Place, Workload] = {}
+
+
 class GangIndex:
-    """The members of every gang that stand on nodes, assumed ones included."""
+    """The members of every gang that stand on nodes, assumed ones included, and the controllers that make members."""
 
     def __init__(self) -> None:
         self._standing: dict[GangKey, dict[str, PodRecord]] = {}
+        self._makers: dict[GangKey, dict[Place, Workload]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._standing)
@@ -94,6 +102,26 @@ class GangIndex:
     def keys(self) -> list[GangKey]:
         """The gangs that have a member on a node."""
         return list(self._standing)
+
+    def note_maker(self, before: Workload | None, after: Workload | None) -> None:
+        """A controller of `POD_MAKERS` came, changed or went."""
+        for workload in (before, after):
+            key = None if workload is None else _made_for(workload)
+            if workload is None or key is None:
+                continue
+            place = workload.kind, workload.key
+            if workload is after:
+                self._makers.setdefault(key, {})[place] = workload
+            elif self._makers[key].pop(place) and not self._makers[key]:
+                del self._makers[key]
+
+    def makers(self, key: GangKey) -> Mapping[Place, Workload]:
+        """The controllers whose pods are members, whether they have made one or not. Do not change it."""
+        return self._makers.get(key, _NO_MAKERS)
+
+
+def _made_for(workload: Workload) -> GangKey | None:
+    return gang_key(workload.namespace, None, workload.template_labels, workload.template_annotations)
 
 
 def lasting(state: ClusterState, key: GangKey) -> list[PodRecord]:
@@ -128,7 +156,7 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
     templates = {pod.template for pod in waiting}
     templates.update([record.pod.template for record in state.gangs.standing(key).values()])
     said = [template.gang_size for template in templates if template.gang_size is not None]
-    return GangTerms(max(said)) if said else GangTerms(_desired(state, templates), estimated=True)
+    return GangTerms(max(said)) if said else GangTerms(_desired(state, key, templates), estimated=True)
 
 
 def own_priority(state: ClusterState, key: GangKey) -> int | None:
@@ -157,9 +185,12 @@ def _by_object(state: ClusterState, group: PodGroup) -> GangTerms:
     )
 
 
-def _desired(state: ClusterState, templates: Iterable[PodTemplate]) -> int | None:
-    """The sum of the desired replicas of the members' controllers; None if one of them has none that is known."""
-    counts: dict[tuple[str, str], int] = {}
+def _desired(state: ClusterState, key: GangKey, templates: Iterable[PodTemplate]) -> int | None:
+    """The sum of the desired replicas of the members' controllers; None if one of them has none that is known.
+
+    Controllers that have no pod at the moment count too: the one that was released, or lost, comes back.
+    """
+    counts = {place: maker.desired for place, maker in state.gangs.makers(key).items() if not maker.deleting}
     for template in templates:
         owner = template.owner
         if owner is None or owner.kind not in CONTROLLER_KINDS:

@@ -23,7 +23,7 @@ from moorage.core.changelog import ChangeLog
 from moorage.core.columns import ResourceColumns, Vector
 from moorage.core.domains import Domains
 from moorage.core.evictions import Evictions
-from moorage.core.gangs import GangIndex
+from moorage.core.gangs import POD_MAKERS, GangIndex
 from moorage.core.hashing import node_hash
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodelabels import LabelColumns
@@ -447,6 +447,8 @@ class ClusterState:
             self.objects_version += 1
         if kind == SERVICE:
             self.services.replace(before, after)
+        if kind in POD_MAKERS:
+            self.gangs.note_maker(before, after)
         if kind in VOLUME_KINDS:
             self.volumes.note(kind, before, after)
             self.volume_use.note(kind, before, after)

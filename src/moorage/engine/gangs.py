@@ -11,6 +11,7 @@ wait for what the other one keeps.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
@@ -41,6 +42,7 @@ from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.status import Code
 
 _EVICTING = "DefaultPreemption"
+_KEPT_TRIALS = 4096
 
 
 class _Patience(Protocol):
@@ -85,6 +87,8 @@ class Gangs:
         """The term of leadership, for the record."""
         self._recording: dict[str, Party] = {}
         """Member whose status is being written -> the party that waits for it."""
+        self.tried: deque[tuple[Code, str]] = deque(maxlen=_KEPT_TRIALS)
+        """How the latest attempts ended, and of which profile; whoever wants to know takes them out."""
         self._controlled: dict[tuple[str, str], dict[GangKey, None]] = {}
         """Kind and key of controllers -> gangs of which they have made members."""
         self._controllers: dict[GangKey, set[tuple[str, str]]] = {}
@@ -272,13 +276,20 @@ class Gangs:
         trial = Trial(failure=self._lacks(terms))
         if trial.failure is None:
             trial = self._try_domains(ready, needed, domains, now)
+        enough = len(trial.flights) >= needed
+        self._note(
+            gang, Code.SUCCESS if enough else Code.UNSCHEDULABLE if trial.failure is None else trial.failure.code
+        )
         # 3. Not enough: say why, perhaps make room, wait for help.
-        if len(trial.flights) < needed:
+        if not enough:
             self._fail(gang, ready, needed, trial, domains, now, commands)
             return len(ready)
         # 4. On their way.
         self._depart(gang, trial, now, commands)
         return len(ready)
+
+    def _note(self, gang: QueuedGang, outcome: Code) -> None:
+        self.tried.append((outcome, self._board.responsible(gang.pod).profile.scheduler_name))
 
     def _try_domains(
         self, ready: Sequence[QueuedPod], needed: int, domains: Sequence[frozenset[str] | None], now: float
@@ -497,7 +508,7 @@ class Gangs:
 def size_of(thing: object) -> tuple[int | str | None, ...] | None:
     """What an object says about the gangs that it rules; None if it is not there or says nothing."""
     if isinstance(thing, Workload):
-        return (thing.desired,)
+        return thing.desired, thing.deleting
     if isinstance(thing, PodGroup):
         return thing.min_count, thing.priority, thing.priority_class
     return None
