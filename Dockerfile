@@ -1,19 +1,19 @@
-# The image of every `moorage` command. Dependencies are those of requirements/, checked by their hashes.
-FROM python:3.12-slim AS build
-WORKDIR /src
-COPY requirements/dev.txt requirements/
-RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes -r requirements/dev.txt
-COPY pyproject.toml README.md CHANGELOG.md LICENSE ./
-COPY src src
-RUN python -m build --wheel --no-isolation --outdir /wheels
+# The image of every `moorage` command, for docker and podman. deploy/image.py does the work and is tested without them.
+# PYTHON may name a digest, or a copy of the base image in a registry of your own.
+ARG PYTHON=python:3.12-slim
 
-FROM python:3.12-slim
-COPY requirements/runtime.txt /tmp/requirements.txt
-COPY --from=build /wheels /tmp/wheels
-RUN pip install --no-cache-dir --disable-pip-version-check --require-hashes -r /tmp/requirements.txt \
-    && pip install --no-cache-dir --disable-pip-version-check --no-deps --no-index /tmp/wheels/*.whl \
-    && rm -r /tmp/requirements.txt /tmp/wheels \
-    && useradd --uid 65532 --no-create-home --shell /usr/sbin/nologin moorage
+FROM ${PYTHON} AS build
+WORKDIR /src
+COPY requirements requirements
+COPY pyproject.toml README.md LICENSE ./
+COPY src src
+COPY deploy/image.py deploy/
+RUN PIP_NO_CACHE_DIR=1 python deploy/image.py /opt/moorage
+
+# Nothing is run here, so neither pip nor a shell is needed, now or later.
+FROM ${PYTHON}
+COPY --from=build /opt/moorage /opt/moorage
+ENV PATH=/opt/moorage/bin:$PATH HOME=/tmp PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 EXPOSE 10259
 ENTRYPOINT ["moorage"]

@@ -11,7 +11,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench docs lock controlplane properties parity drill conformance helm-lint manifests build docker-build generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane properties parity drill takeover replay-drill conformance helm-lint manifests build docker-build generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -52,8 +52,11 @@ coverage: $(READY) controlplane ## Line and branch coverage
 	@$(BIN)/coverage run -m pytest
 	@$(BIN)/coverage report --skip-covered --skip-empty
 
-bench: $(READY) ## Decisions per second of the engine alone
-	@$(BIN)/moorage bench core
+bench: $(READY) controlplane ## Against kube-scheduler on real API servers, an hour (ARGS="--workload all"); JSON and charts
+	@$(BIN)/moorage bench cluster $(ARGS)
+
+bench-core: $(READY) ## Decisions per second of the engine alone (ARGS=--check compares with the baseline)
+	@$(BIN)/moorage bench core $(ARGS)
 
 properties: $(READY) ## Try 10,000 random histories of the plan and of gangs (SEQUENCES=)
 	@MOORAGE_PLAN_SEQUENCES=$(or $(SEQUENCES),10000) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 tests/core/test_plan.py tests/engine/test_plan_random.py tests/engine/test_gangs_random.py
@@ -63,6 +66,12 @@ parity: $(READY) controlplane ## Ask the real kube-scheduler and Moorage 1,000 f
 
 drill: $(READY) controlplane ## Kill the scheduler at every bind of a gang and see that no gang stays partial (ARGS="--moments 3:before")
 	@$(BIN)/python -m tests.gangs.drill $(ARGS)
+
+takeover: $(READY) controlplane ## Kill, stop and suspend leaders while 2,000 pods arrive, and see that none is lost or misplaced (ARGS=--fence)
+	@$(BIN)/python -m tests.app.takeover_drill $(ARGS)
+
+replay-drill: $(READY) controlplane ## Record 10,000 pods on the real API server and decide them all again (ARGS="--pods 1000")
+	@$(BIN)/python -m tests.app.journal_drill $(ARGS)
 
 conformance: $(READY) controlplane ## Run the black-box cases of ../shared/conformance on moorage scheduler (ARGS=PREFIX ...)
 	@$(BIN)/python -m tests.conformance.run $(ARGS)

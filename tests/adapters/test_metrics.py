@@ -14,7 +14,7 @@ from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
 from moorage.adapters.metrics.tally import Tally, exponential_bounds
 from moorage.core.commands import Bind, Command
 from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, ObjectSeen, PodGone, PodSeen
-from moorage.engine.engine import Engine
+from moorage.engine.engine import Engine, EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.plugin import Plugin, Point
 from moorage.framework.profiles import build_profiles
@@ -235,6 +235,43 @@ def test_members_of_a_gang_that_waits_for_more_are_incomplete(bench: Bench) -> N
     assert bench.value("scheduler_schedule_attempts_total", result="unschedulable", profile=PROFILE) is None
     bench.turn(pod("c", annotations=gang))
     assert bench.value("scheduler_pending_pods", queue="incomplete") == 0
+
+
+def test_gangs_count_once_an_attempt(bench: Bench) -> None:
+    """Whatever the number of members: first there is no room for both of them, then there is."""
+    annotations = {"pod-group": "g", "moorage.dev/pod-group-min-available": "2"}
+    small, large = NodeSeen(make_node("n", cpu="1")), NodeSeen(make_node("n", cpu="4"))
+    bench.turn(small, pod("a", annotations=annotations), pod("b", annotations=annotations))
+    name = "scheduler_podgroup_schedule_attempts_total"
+    assert bench.value(name, result="unschedulable", profile=PROFILE) == 1.0
+    bench.turn(large, pause_s=30)
+    assert bench.value(name, result="scheduled", profile=PROFILE) == 1.0
+    durations = "scheduler_podgroup_scheduling_attempt_duration_seconds_count"
+    assert bench.value(durations, result="scheduled", profile=PROFILE) == 1.0
+    assert bench.value("scheduler_podgroup_scheduling_algorithm_duration_seconds_count") == 2.0
+
+
+def test_pods_under_way_are_tracked(bench: Bench) -> None:
+    """From the decision to the answer of the bind."""
+    (bind,) = [each for each in bench.turn(NodeSeen(make_node("n")), pod("a")) if isinstance(each, Bind)]
+    assert bench.value("scheduler_inflight_events", event="PodPopped") == 1.0
+    bench.turn(BindDone(bind.pod.uid, BindOutcome.BOUND, "n"))
+    assert bench.value("scheduler_inflight_events", event="PodPopped") == 0.0
+
+
+def test_other_profiles_are_measured_as_well(bench: Bench) -> None:
+    """After a change of the configuration, without losing what was counted."""
+    bench.bind(NodeSeen(make_node("n")), pod("a"))
+    (usual,) = build_profiles(Configuration(), Registry(BUILTIN))
+    bench.engine.reconfigure([replace(usual, scheduler_name="other")], EngineSettings(), bench.now_s)
+    bench.metrics.reequip()
+    assert bench.metrics.sampling.begin(bench.now_s)
+    bench.bind(PodSeen(make_pod("b", scheduler_name="other")))
+    bench.metrics.sampling.end(bench.now_s)
+    for profile in (PROFILE, "other"):
+        assert bench.value("scheduler_schedule_attempts_total", result="scheduled", profile=profile) == 1.0
+    points = bench.samples("scheduler_framework_extension_point_duration_seconds_count")
+    assert {sample.labels["profile"] for sample in points if sample.labels["extension_point"] == "Filter"} == {"other"}
 
 
 def test_a_sampled_turn_measures_calls_and_leaves_no_trace(bench: Bench) -> None:

@@ -45,7 +45,7 @@ def ask(at: int | str, path: str, token: str = "", accept: str = "") -> tuple[in
 
 
 def eventually(condition: Callable[[], bool], process: subprocess.Popen[bytes], log: Path, what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not condition():
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, f"not in time: {what}\n{log.read_text()}"

@@ -265,15 +265,33 @@ def test_a_false_is_a_false() -> None:
     assert of_kind(documents, "Role").keys() == {"moorage-scheduler-authentication"}
 
 
-def test_a_changed_configuration_replaces_the_pods() -> None:
-    """The checksum of the configuration is part of the pod template, unless that is not wanted."""
+LASTING, FOLLOWED = "config.scheduler.clientConnection.qps=70", "config.scheduler.podMaxBackoffSeconds=20"
+
+
+@pytest.mark.parametrize(
+    ("component", "change", "want_replaced"),
+    [("scheduler", LASTING, True), ("scheduler", FOLLOWED, False), ("keeper", FOLLOWED, True)],
+    ids=["the scheduler's connection", "what the scheduler follows", "components that read it once"],
+)
+def test_a_changed_configuration_replaces_pods_that_cannot_take_it_over(
+    component: str, change: str, want_replaced: bool
+) -> None:
+    """By a checksum in the pod template, unless that is not wanted."""
 
     def template(*values: str) -> object:
-        return deployment("scheduler", *values)["spec"]["template"]["metadata"]
+        return deployment(component, *values)["spec"]["template"]["metadata"]
 
-    assert template() != template("config.scheduler.clientConnection.qps=70")
+    assert (template() != template(change)) == want_replaced
     kept = "config.restartOnChange=false"
-    assert template(kept) == template(kept, "config.scheduler.clientConnection.qps=70")
+    assert template(kept) == template(kept, change)
+
+
+def test_the_scheduler_knows_which_pod_it_is() -> None:
+    """For events about its configuration, which is mounted as a folder: the kubelet does not renew single files."""
+    (container,) = pod_spec("scheduler")["containers"]
+    fields = {entry["name"]: entry["valueFrom"]["fieldRef"]["fieldPath"] for entry in container["env"]}
+    assert fields == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
+    assert not any("subPath" in mount for mount in container["volumeMounts"])
 
 
 # --- refusals ---
@@ -353,16 +371,17 @@ def test_alerts_ask_for_metrics_that_exist() -> None:
         "MooragePreemptionStorm",
         "MoorageWebhookErrors",
         "MoorageWebhookCertificateExpiry",
+        "MoorageConfigurationRefused",
     }
 
 
 def test_each_alert_is_explained() -> None:
     """The page that an alert names has a section about it."""
-    text = (ROOT / "docs/operations.md").read_text()
+    text = (ROOT / "docs/operate.md").read_text()
     sections = {line.removeprefix("### ").lower() for line in text.splitlines() if line.startswith("### ")}
     for alert in alerts():
         page, _, anchor = alert["annotations"]["runbook"].partition("#")
-        assert (page, anchor) == ("docs/operations.md", alert["alert"].lower())
+        assert (page, anchor) == ("docs/operate.md", alert["alert"].lower())
         assert anchor in sections
 
 

@@ -35,7 +35,7 @@ from tests.deploy.chart import (
     rendered,
 )
 
-pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.long]
+pytestmark = pytest.mark.xdist_group("chart")
 
 MANIFESTS = sorted((ROOT / "deploy/manifests").glob("*.yaml"))
 EXAMPLES = sorted((ROOT / "deploy/examples").glob("*/manifests.yaml"))
@@ -96,6 +96,7 @@ def test_everything_is_installed_where_the_cluster_has_all_kinds(equipped: Contr
     assert objects_of(equipped, documents) == set()
 
 
+@pytest.mark.long
 def test_everything_is_installed_where_it_has_none(bare: ControlPlane) -> None:
     """Objects of unknown kinds are left out, and the notes say which wishes were in vain."""
     documents = rendered(*EVERYTHING)
@@ -113,6 +114,7 @@ def replicas_in(plane: ControlPlane) -> dict[str, int]:
     return {item["metadata"]["name"]: item["spec"]["replicas"] for item in items}
 
 
+@pytest.mark.long
 def test_an_upgrade_changes_what_changed_and_no_more(bare: ControlPlane) -> None:
     """Components come and go with their switches; what a component has written into its registration stays."""
     path = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/moorage-webhook"
@@ -136,12 +138,14 @@ def _authority(plane: ControlPlane) -> str:
     return str(document["clusters"][0]["cluster"]["certificate-authority-data"])
 
 
+@pytest.mark.long
 def test_two_releases_live_side_by_side(bare: ControlPlane) -> None:
     """Nothing of theirs has the same name, cluster-wide objects included."""
     with released(bare, *EVERYTHING, name="moorage"), released(bare, *EVERYTHING, name="blue"):
         assert {"moorage-scheduler", "blue-moorage-scheduler"} <= replicas_in(bare).keys()
 
 
+@pytest.mark.long
 def test_uninstalling_keeps_the_policies_of_users(bare: ControlPlane) -> None:
     """Helm leaves CustomResourceDefinitions alone, since removing one would remove everything made of it."""
     with released(bare):
@@ -153,13 +157,25 @@ def test_uninstalling_keeps_the_policies_of_users(bare: ControlPlane) -> None:
 
 
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda path: path.name)
-def test_the_server_takes_the_manifests(bare: ControlPlane, file: Path) -> None:
+def test_the_server_takes_the_manifests(control_plane: ControlPlane, file: Path) -> None:
     """Every field is known and every value valid; the pods may run in the namespace that the file makes."""
-    kubectl(bare, "apply", "--dry-run=server", "--validate=strict", "-f", str(file))
+    make_namespace(control_plane)
+    kubectl(control_plane, "apply", "--dry-run=server", "--validate=strict", "-f", str(file))
     documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
-    create_pods(bare, documents, NAMESPACE)
+    create_pods(control_plane, documents, NAMESPACE)
 
 
+def test_the_server_takes_what_the_chart_renders_without_other_kinds(control_plane: ControlPlane) -> None:
+    """All switches on, in a cluster that has none of the kinds of the Prometheus operator and cert-manager."""
+    # A dry run makes no priority class that the pods could have.
+    documents = rendered(*EVERYTHING, "priorityClass.create=false")
+    make_namespace(control_plane)
+    text = yaml.safe_dump_all(documents)
+    kubectl(control_plane, "apply", "--dry-run=server", "--validate=strict", "-f", "-", given=text)
+    assert len(create_pods(control_plane, documents, NAMESPACE)) == len(COMPONENTS)
+
+
+@pytest.mark.long
 def test_the_manifests_can_be_applied_together(bare: ControlPlane) -> None:
     """What they share is the same in all of them, so the order does not matter."""
     for file in MANIFESTS:
@@ -178,11 +194,12 @@ def test_the_server_takes_the_examples(equipped: ControlPlane, file: Path) -> No
     """The manifests of every example are admitted, and so are their pods where `restricted` is enforced."""
     documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
     for namespace in of_kind(documents, "Namespace"):
-        kubectl(equipped, "create", "namespace", namespace)
+        make_namespace(equipped, namespace)
     kubectl(equipped, "apply", "--dry-run=server", "--validate=strict", "-f", str(file))
     assert create_pods(equipped, documents, NAMESPACE)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("file", MANIFESTS, ids=lambda path: path.name)
 def test_moorage_validates_the_manifests(file: Path) -> None:
     """The project's own tool has nothing to say either."""
@@ -201,6 +218,7 @@ FLOWS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", FLOWS)
 def test_requests_of_the_scheduler_go_before_others(bare: ControlPlane, tmp_path: Path, case: str) -> None:
     """The API server says which FlowSchema a request was of; it is the chart's."""

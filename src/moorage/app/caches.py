@@ -11,7 +11,7 @@ import structlog
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.discovery import served_resources
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
-from moorage.adapters.kube.reflector import Phase, Reflector
+from moorage.adapters.kube.reflector import Phase, Reflector, ReflectorState
 from moorage.core.events import Event
 from moorage.wire.kinds import Kind
 
@@ -19,6 +19,18 @@ _ESSENTIAL = ("Pod", "Node")
 _FOLLOWED = frozenset({Phase.SYNCED, Phase.RETRYING})
 
 log = structlog.get_logger()
+
+
+Missing = tuple[Kind, ReflectorState, bool]
+"""A kind that could not be listed, why, and whether the server has it at all."""
+
+
+def tell_missing(missing: Iterable[Missing]) -> None:
+    """One line for all kinds that we may not read; what the server does not have, the reflectors have told of."""
+    withheld = [(kind, state) for kind, state, served in missing if served and state.phase is Phase.FORBIDDEN]
+    if withheld:
+        kinds, (_, first) = [kind.id for kind, _ in withheld], withheld[0]
+        log.warning("kinds are left out until we may list and watch them", kinds=kinds, why=first.error)
 
 
 class CacheError(Exception):
@@ -40,14 +52,15 @@ class Caches:
     async def settle(self) -> None:
         """Wait for the first list of every kind; what is not served or not allowed must not be essential."""
         served = await served_resources(self._client)
+        missing: list[Missing] = []
         for kind, reflector in zip(self._kinds, self._reflectors, strict=True):
             state = await reflector.settled()
             if state.phase is Phase.SYNCED:
                 continue
             if kind.name in _ESSENTIAL:
                 raise CacheError(f"{self._client.server}: cannot list {kind.plural}: {state.error or state.phase}")
-            known = "" if served.serves(reflector.resource) else " (not served)"
-            log.warning("kind is left out and looked for again later", kind=kind.id, why=f"{state.error}{known}")
+            missing.append((kind, state, served.serves(reflector.resource)))
+        tell_missing(missing)
 
     def unlisted(self) -> str:
         """What `settle` still waits for, in words; empty if nothing."""
@@ -72,4 +85,5 @@ def _reflector(client: KubeClient, kind: Kind, put: Callable[[Event], None]) -> 
         parse=intake.parse,
         jitter=random.Random().random,
         field_selector=UNFINISHED_PODS if kind.name == "Pod" else "",
+        tells_refusal=False,
     )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
@@ -23,6 +26,7 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import Kind
+from moorage.wire.rewriting import Rewriter
 
 _ESSENTIAL = ("Node", "Pod")
 
@@ -40,6 +44,16 @@ class Picture:
     """The namespace of the kubeconfig's context."""
     events: list[Event] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    bodies: dict[tuple[str, str, str], tuple[Kind, msgspec.Raw]] = field(default_factory=dict)
+    """(kind, namespace, name) -> the object as the server gave it."""
+
+    def raw(self, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+        """An object whole, as plain values; None if there is none."""
+        found = self.bodies.get((kind, namespace, name))
+        if found is None:
+            return None
+        body: dict[str, Any] = msgspec.json.decode(found[1])
+        return {"apiVersion": found[0].api_versions[0], "kind": kind, **body}
 
     @property
     def pods(self) -> list[Pod]:
@@ -59,7 +73,15 @@ class Judge:
         """What these profiles think of one of the pods."""
         world = [event for event in picture.events if not (isinstance(event, PodSeen) and event.pod is pod)]
         now_s = time.time() if now_s is None else now_s
-        return form_opinion(self.profiles, EngineSettings(), world, pod, now_s, answers_to_all=self.answers_to_all)
+        return form_opinion(
+            self.profiles,
+            EngineSettings(),
+            world,
+            pod,
+            now_s,
+            answers_to_all=self.answers_to_all,
+            rewriter=Rewriter(picture.raw),
+        )
 
 
 def take_picture(judge: Judge, kubeconfig: str | None) -> Picture:
@@ -112,6 +134,8 @@ async def _list_kind(lister: Lister, kind: Kind, picture: Picture) -> None:
     intake = KindIntake(kind, picture.events.append)
     for raw in found:
         try:
-            intake.upserted(intake.parse(raw))
+            value = intake.parse(raw)
+            intake.upserted(value)
+            picture.bodies[kind.name, getattr(value, "namespace", ""), value.name] = (kind, raw)
         except WireError as error:
             picture.warnings.append(f"left out, it cannot be read: {error}")

@@ -28,7 +28,8 @@ LOST_EXIT_CODE = 1
 """As kube-scheduler ends when it loses its lease."""
 EXIT_GRACE_S = 3.0
 """How long a process that lost may take to end by itself."""
-RELEASE_S = 2.0
+RELEASE_S = 5.0
+"""How long a process waits for its lease to be given back: less than others would have to wait for it to expire."""
 
 
 class LeadershipLost(Exception):  # noqa: N818 - named after what happened, as its outcome is an exit, not a fault

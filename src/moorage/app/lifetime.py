@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any
 
 import structlog
@@ -38,3 +38,39 @@ async def cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Parts:
+    """Tasks that live as long as the process does, where more of them may come and some may go on the way."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+
+    def add(self, tasks: Iterable[asyncio.Task[None]]) -> None:
+        """These must not end by themselves."""
+        self._tasks.update(tasks)
+        self._changed.set()
+
+    async def drop(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """End these, and wait until they have ended."""
+        self._tasks.difference_update(tasks)
+        self._changed.set()
+        await cancel(tasks)
+
+    async def failure(self) -> None:
+        """Wait until one ends by itself, and raise its error."""
+        while True:
+            self._changed.clear()
+            change = asyncio.create_task(self._changed.wait())
+            try:
+                await asyncio.wait([change, *self._tasks], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                change.cancel()
+            for task in [task for task in self._tasks if task.done()]:
+                task.result()
+                raise RuntimeError("a part ended by itself")
+
+    async def aclose(self) -> None:
+        """End all of them."""
+        await self.drop(list(self._tasks))

@@ -13,18 +13,21 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
+from moorage.adapters.journal.writer import Journal
 from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
 from moorage.app.decisions import DecisionLog
 from moorage.core.commands import Command
 from moorage.core.events import Event
-from moorage.engine.engine import Engine
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.framework.profiles import Profile
 
 _IN_FLIGHT = 256
 _STEP = 32
+_LOOK_S = 0.02
 
 log = structlog.get_logger()
 
@@ -42,10 +45,15 @@ class DecisionLoop:
         decision_log: DecisionLog | None = None,
         leading: Callable[[], bool] = lambda: True,
         tick_s: float = math.inf,
+        journal: Journal | None = None,
     ) -> None:
         self.engine = engine
+        self.journal = journal
+        """Hears of everything that is done to the engine."""
         self.deciding = False
         """Whether decisions are made, as long as `leading` says so too; events are always taken over."""
+        self.paused = False
+        """Whether decisions rest for a moment, though we lead."""
         self.ticked_s = time.monotonic()
         """When the last turn began, by the monotonic clock. Read by other threads."""
         self._leading = leading
@@ -72,6 +80,28 @@ class DecisionLoop:
         self.deciding = True
         self._wake.set()
 
+    def reconfigure(self, profiles: Sequence[Profile], settings: EngineSettings, document: str = "") -> None:
+        """Go on with other profiles; called from the event loop's thread, between two turns.
+
+        `document` is the configuration that they are from, for the journal.
+        """
+        now_s = self._now_s()
+        commands = self.engine.reconfigure(profiles, settings, now_s)
+        if self.journal is not None:
+            self.journal.reconfigured(now_s, document, commands)
+        if self._metrics is not None:
+            self._metrics.reequip()
+        for command in commands:
+            self._carry_out(command)
+        self._wake.set()
+
+    async def answered(self, timeout_s: float) -> None:
+        """Wait until every bind that was ordered is answered, or time is up. Pause the decisions first."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.engine.flights.binding:  # noqa: ASYNC110 - an event would cost something in every turn
+                    await asyncio.sleep(_LOOK_S)
+
     async def run(self) -> None:
         """Run until cancelled."""
         while True:
@@ -92,7 +122,7 @@ class DecisionLoop:
         now_s, began_s = self._now_s(), time.perf_counter()
         sampled = self._metrics is not None and self._metrics.sampling.begin(began_s)
         try:
-            commands, next_s = self.engine.handle(events, now_s, min(self._budget(), _STEP))
+            commands, next_s = self._handle(events, now_s, min(self._budget(), _STEP))
         finally:
             ended_s = time.perf_counter()
             if self._metrics is not None and sampled:
@@ -107,6 +137,18 @@ class DecisionLoop:
             self._carry_out(command)
         return next_s
 
+    def _handle(self, events: list[Event], now_s: float, budget: int) -> tuple[list[Command], float | None]:
+        if self.journal is None:
+            return self.engine.handle(events, now_s, budget)
+        commands: list[Command] | None = None
+        try:
+            commands, next_s = self.engine.handle(events, now_s, budget)
+        finally:
+            self.journal.turn(events, now_s, budget, commands)
+        return commands, next_s
+
     def _budget(self) -> int:
         """Pods that wait in Permit or PreBind do not count: they may be waiting for those yet to be decided."""
-        return max(0, _IN_FLIGHT - self.engine.flights.binding) if self.deciding and self._leading() else 0
+        if not self.deciding or self.paused or not self._leading():
+            return 0
+        return max(0, _IN_FLIGHT - self.engine.flights.binding)

@@ -94,9 +94,10 @@ class Prices:
 
     def metrics(self) -> list[PriceMetrics]:
         """What there is to measure; nothing without sources."""
-        return [PriceMetrics(self._ages)] if self.sources else []
+        return [PriceMetrics(self.ages)] if self.sources else []
 
-    def _ages(self) -> list[PriceAge]:
+    def ages(self) -> list[PriceAge]:
+        """How old the prices of each source are."""
         if not self._followers:
             return [PriceAge(source.key, stale=True, confirmed_s=None) for source in self.sources]
         return [PriceAge(each.source.key, each.stale, each.confirmed_s) for each in self._followers]

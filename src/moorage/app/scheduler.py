@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import math
 import random
+import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 from prometheus_client.registry import Collector
 
+from moorage.adapters.journal.writer import JournalError
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
@@ -25,7 +27,9 @@ from moorage.adapters.kube.reflector import Phase, Reflector
 from moorage.adapters.kube.reviews import AccessReviews
 from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.podresources import snapshot
+from moorage.adapters.metrics.prices import PriceAge, PriceMetrics
 from moorage.adapters.metrics.registry import MetricsPage
+from moorage.adapters.metrics.reloads import ReloadMetrics
 from moorage.adapters.metrics.scheduler import SchedulerMetrics
 from moorage.adapters.process import tune_process
 from moorage.adapters.serving.access import Gate
@@ -33,13 +37,16 @@ from moorage.adapters.serving.configz import configz
 from moorage.adapters.serving.endpoints import Render, Sources
 from moorage.adapters.serving.server import ServingError, ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
+from moorage.app.caches import Missing, tell_missing
 from moorage.app.connection import connected, leadership_of
 from moorage.app.decisions import DecisionLog
 from moorage.app.dump import dump_on_signal
+from moorage.app.journal import JournalOptions, document_of, open_journal
 from moorage.app.leadership import Leadership
-from moorage.app.lifetime import cancel, first, stop_signal
+from moorage.app.lifetime import Parts, cancel, first, stop_signal
 from moorage.app.loop import DecisionLoop
 from moorage.app.prices import Prices
+from moorage.app.reload import Reloader
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, DeletePod, PatchPodStatus, RecordEvent
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PodGone, StatusDone
 from moorage.engine.engine import Engine, EngineSettings
@@ -49,6 +56,8 @@ from moorage.framework.profiles import Profile
 from moorage.wire.kinds import KINDS, NODE, Kind, pod_kind
 from moorage.wire.templates import TemplateTable
 
+_ANSWERS_S = 30.0
+"""How long a change of extenders waits for binds that may be theirs."""
 _DRAIN_S = 5.0
 _LEADER_DRAIN_S = 1.5
 """A standby takes over within 3 s of our end. Binds that are not sent by then are left to it."""
@@ -80,13 +89,17 @@ class SchedulerOptions:
     """Credentials for asking who may read metrics; None: the scheduler's own."""
     component: Component = field(default_factory=lambda: Component("moorage", ""))
     """How we present ourselves."""
+    config_file: str | None = None
+    """The file of the configuration, followed for changes; None: nothing is."""
+    journal: JournalOptions | None = None
+    """Where everything is written down; None: nowhere."""
 
 
 def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
     """Schedule until SIGINT or SIGTERM; raises LeadershipLost when somebody else has to."""
     try:
         asyncio.run(_until_stopped(configuration, profiles, options))
-    except (KubeError, ServingError) as error:
+    except (KubeError, ServingError, JournalError) as error:
         raise StartError(str(error)) from None
 
 
@@ -101,7 +114,7 @@ async def _run(configuration: Configuration, profiles: Sequence[Profile], option
     leadership = leadership_of(election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         scheduler = Scheduler(configuration, profiles, options, client, events_client, leadership)
-        async with contextlib.aclosing(scheduler), _served(scheduler, configuration, profiles, options):
+        async with contextlib.aclosing(scheduler), _served(scheduler, configuration, options):
             version = await server_version(client)
             log.info("connected", server=client.server, version=version.git_version)
             async with scheduler.running():
@@ -110,22 +123,19 @@ async def _run(configuration: Configuration, profiles: Sequence[Profile], option
 
 
 @contextlib.asynccontextmanager
-async def _served(
-    scheduler: Scheduler, configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions
-) -> AsyncIterator[None]:
+async def _served(scheduler: Scheduler, configuration: Configuration, options: SchedulerOptions) -> AsyncIterator[None]:
     """Serve health, metrics and configuration, from before the first request to the API server until the very end."""
     if options.serving is None:
         yield
         return
     page = MetricsPage(*scheduler.collectors())
-    document = configz(configuration, profiles)
     async with _reviews(configuration, options) as reviews:
         gate = Gate(reviews, options.serving.always_allowed)
         sources = Sources(
             options.component,
             {"shutdown": scheduler.ending, "sched-handler-sync": scheduler.unready},
             page.render,
-            lambda: document,
+            lambda: scheduler.configz,
             scheduler.pod_resources,
             reviews.client_authority,
         )
@@ -163,11 +173,22 @@ class Scheduler:
     ) -> None:
         self.term = ""
         """The term that we lead in; empty without leader election, and while we do not lead."""
+        self.configz = configz(configuration, profiles)
+        """The configuration in force, as a document."""
+        self._configuration = configuration
+        self._options = options
         self._leadership = leadership
-        backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
-        self.engine = Engine(profiles, EngineSettings(backoff, options.seed, configuration.extenders))
+        self.engine = Engine(profiles, _settings(configuration, options))
+        self._journal = open_journal(
+            options.journal,
+            self.engine,
+            document_of(configuration, profiles),
+            seed=options.seed,
+            version=options.component.version,
+        )
         self.metrics = SchedulerMetrics(self.engine)
-        self._client = client
+        self._reload_metrics = ReloadMetrics()
+        self._client, self._events_client = client, events_client
         self._kinds = watched_kinds(profiles)
         carry_out = self._pretend if options.dry_run else self._carry_out
         self._loop = DecisionLoop(
@@ -177,24 +198,25 @@ class Scheduler:
             decision_log=DecisionLog.of(options.verbosity, dry_run=options.dry_run),
             leading=self._leading,
             tick_s=math.inf if leadership is None else leadership.election.renew_deadline_s / 2,
+            journal=self._journal,
         )
         jitter = random.Random().random
         self._recorder = EventRecorder(events_client, jitter=jitter)
-        self._extenders: Extenders | None = None
-        if configuration.extenders:
-            # What is read for extenders must not use up the limit of the binds.
-            self._extenders = Extenders(configuration.extenders, events_client, self._loop.put, jitter=jitter)
+        self._extenders = self._extenders_of(configuration)
+        self._extending: list[asyncio.Task[None]] = []
         self._binder = Binder(
             client,
             self._loop.put,
             jitter=jitter,
             annotations=None if leadership is None else lambda: {TERM_ANNOTATION: self.term},
             in_doubt=self._look_again,
-            delegate=None if self._extenders is None else self._bind_by_extender,
+            delegate=self._bind_by_extender,
         )
         self._prices = Prices(profiles, client, self._loop.put)
+        self._pricing: list[asyncio.Task[None]] = []
         self._reflectors: list[Reflector[object]] = []
         self._parts: list[asyncio.Task[None]] = []
+        self._followers = Parts()
         self._synced = False
         self._stopping = False
         """Whether we are on our way out in good order."""
@@ -214,13 +236,21 @@ class Scheduler:
 
     def collectors(self) -> list[Collector]:
         """What there is to measure."""
-        if self._leadership is None:
-            return [self.metrics, *self._prices.metrics()]
-        name = self._leadership.election.resource_name
-        return [self.metrics, LeadershipMetrics(name, self._leadership.leading), *self._prices.metrics()]
+        collectors: list[Collector] = [self.metrics, PriceMetrics(self._price_ages)]
+        if self._options.config_file is not None:
+            collectors.append(self._reload_metrics)
+        if self._leadership is not None:
+            name = self._leadership.election.resource_name
+            collectors.append(LeadershipMetrics(name, self._leadership.leading))
+        return collectors
+
+    def _price_ages(self) -> list[PriceAge]:
+        return self._prices.ages()
 
     async def aclose(self) -> None:
-        """Let go of the connections to extenders and to sources of prices."""
+        """Let go of the connections to extenders and to sources of prices, and of the journal."""
+        if self._journal is not None:
+            await asyncio.to_thread(self._journal.close)
         await self._prices.aclose()
         if self._extenders is not None:
             await self._extenders.close()
@@ -243,16 +273,15 @@ class Scheduler:
             binding = asyncio.create_task(self._binder.run())
             tasks = [asyncio.create_task(self._loop.run()), binding, asyncio.create_task(self._recorder.run())]
             tasks.append(asyncio.create_task(dump_on_signal(self.engine)))
-            if self._extenders is not None:
-                tasks.append(asyncio.create_task(self._extenders.run()))
+            tasks.append(asyncio.create_task(self._followers.failure()))
+            self._start_extenders()
             stack.push_async_callback(cancel, tasks)
             stack.push_async_callback(self._drain, binding)
-            self._reflectors = [self._reflector(kind) for kind in self._kinds]
-            followers = [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
-            followers += self._prices.start()
-            stack.push_async_callback(cancel, followers)
-            self._parts = [*tasks, *followers]
-            await self._settle(served)
+            stack.push_async_callback(self._followers.aclose)
+            self._pricing = self._prices.start()
+            self._followers.add(self._pricing)
+            self._parts = tasks
+            await self._settle(self._kinds, self._follow(self._kinds), served)
             await self._prices.settle()
             self._synced = True
             if self._leadership is None:
@@ -262,6 +291,10 @@ class Scheduler:
                 reign = asyncio.create_task(first(self._leadership.lost(), self._reign(self._leadership)))
                 stack.push_async_callback(cancel, [reign])
                 self._parts.append(reign)
+            if self._options.config_file is not None:
+                reloader = asyncio.create_task(self._reloader(self._options.config_file).run())
+                stack.push_async_callback(cancel, [reloader])
+                self._parts.append(reloader)
             yield
 
     async def _reign(self, leadership: Leadership) -> None:
@@ -278,6 +311,8 @@ class Scheduler:
             await reflector.settled()
         if leadership.leading():
             self.term = self.engine.gangs.term = str(term)
+            if self._journal is not None:
+                self._journal.term(time.time(), self.term)
             self._start_deciding()
         await leadership.lost()
 
@@ -288,16 +323,85 @@ class Scheduler:
         self._loop.start_deciding()
         log.info("scheduling", profiles=list(self.engine.runners), nodes=self.engine.state.node_count)
 
-    async def _settle(self, served: ServedResources) -> None:
+    # --- another configuration ---
+
+    def _reloader(self, file: str) -> Reloader:
+        return Reloader(file, self._configuration, self._reload, self._recorder.record, self._reload_metrics)
+
+    async def _reload(self, configuration: Configuration, profiles: Sequence[Profile]) -> None:
+        """Put a configuration in force; what can fail comes first. Kinds that nobody needs any more stay followed."""
+        extenders, before = self._extenders, self._configuration.extenders
+        if configuration.extenders != before:
+            extenders = self._extenders_of(configuration)
+        followed = {kind.id for kind in self._kinds}
+        new = [kind for kind in watched_kinds(profiles) if kind.id not in followed]
+        self._kinds += new
+        await self._settle(new, self._follow(new))
+        await self._reprice(profiles)
+        try:
+            if extenders is not self._extenders:
+                # Binds name extenders by their place in the configuration that they were decided with.
+                self._loop.paused = True
+                await self._loop.answered(_ANSWERS_S)
+                await self._replace_extenders(extenders)
+            settings = _settings(configuration, self._options)
+            self._loop.reconfigure(profiles, settings, document_of(configuration, profiles))
+        finally:
+            self._loop.paused = False
+        self._configuration, self.configz = configuration, configz(configuration, profiles)
+        for reflector in self._reflectors:
+            if reflector.resource.plural == "pods":
+                reflector.refresh()
+
+    async def _reprice(self, profiles: Sequence[Profile]) -> None:
+        """Follow the prices of these profiles instead."""
+        before, following = self._prices, self._pricing
+        self._prices = Prices(profiles, self._client, self._loop.put)
+        self._pricing = self._prices.start()
+        self._followers.add(self._pricing)
+        await self._prices.settle()
+        await self._followers.drop(following)
+        await before.aclose()
+
+    def _extenders_of(self, configuration: Configuration) -> Extenders | None:
+        """Those of a configuration. What is read for them must not use up the limit of the binds."""
+        if not configuration.extenders:
+            return None
+        jitter = random.Random().random
+        return Extenders(configuration.extenders, self._events_client, self._loop.put, jitter=jitter)
+
+    def _start_extenders(self) -> None:
+        self._extending = [] if self._extenders is None else [asyncio.create_task(self._extenders.run())]
+        self._followers.add(self._extending)
+
+    async def _replace_extenders(self, extenders: Extenders | None) -> None:
+        before, self._extenders = self._extenders, extenders
+        await self._followers.drop(self._extending)
+        if before is not None:
+            await before.close()
+        self._start_extenders()
+
+    # --- following the cluster ---
+
+    def _follow(self, kinds: Iterable[Kind]) -> list[Reflector[object]]:
+        reflectors = [self._reflector(kind) for kind in kinds]
+        self._reflectors += reflectors
+        self._followers.add([asyncio.create_task(reflector.run()) for reflector in reflectors])
+        return reflectors
+
+    async def _settle(
+        self, kinds: Iterable[Kind], reflectors: Iterable[Reflector[object]], served: ServedResources | None = None
+    ) -> None:
         """Wait for the first list of every kind; what is not served or not allowed must not be essential."""
-        for kind, reflector in zip(self._kinds, self._reflectors, strict=True):
+        missing: list[Missing] = []
+        for kind, reflector in zip(kinds, reflectors, strict=True):
             state = await reflector.settled()
             if state.phase is Phase.SYNCED:
                 continue
             if kind.name in _ESSENTIAL:
                 raise StartError(f"{self._client.server}: cannot list {kind.plural}: {state.error or state.phase}")
-            known = "" if served.serves(reflector.resource) else " (not served)"
-            log.warning("kind is left out and looked for again later", kind=kind.id, why=f"{state.error}{known}")
+            missing.append((kind, state, served is None or served.serves(reflector.resource)))
+        tell_missing(missing)
 
     def _reflector(self, kind: Kind) -> Reflector[object]:
         intake = KindIntake(kind, self._loop.put)
@@ -309,6 +413,7 @@ class Scheduler:
             parse=intake.parse,
             jitter=random.Random().random,
             field_selector=selector,
+            tells_refusal=False,
         )
 
     def _look_again(self) -> None:
@@ -360,6 +465,11 @@ class Scheduler:
         if self._leadership is not None:
             await self._leadership.aclose()
         await self._recorder.flush(_DRAIN_S)
+
+
+def _settings(configuration: Configuration, options: SchedulerOptions) -> EngineSettings:
+    backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
+    return EngineSettings(backoff, options.seed, configuration.extenders)
 
 
 def watched_kinds(profiles: Iterable[Profile]) -> list[Kind]:

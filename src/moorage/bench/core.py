@@ -111,7 +111,14 @@ def make_engine(nodes: int, pods_present: int) -> Engine:
     return engine
 
 
-def measure(workload: str, nodes: int, pods_present: int = 0, decisions: int | None = None) -> BenchRow:
+def measure(
+    workload: str,
+    nodes: int,
+    pods_present: int = 0,
+    decisions: int | None = None,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+) -> BenchRow:
     """Run one workload and return its row; `decisions` is at most what fits on the nodes, in whole gangs."""
     tune_process()
     engine = make_engine(nodes, pods_present)
@@ -124,18 +131,18 @@ def measure(workload: str, nodes: int, pods_present: int = 0, decisions: int | N
     bound, elapsed_s, start = 0, 0.0, 0
     while answers or start < len(pods):
         events = [*answers, *(PodSeen(pod) for pod in pods[start : start + _BATCH])]
-        began = time.perf_counter()
+        began = clock()
         commands, _ = engine.handle(events, now=float(start))
-        elapsed_s += time.perf_counter() - began
+        elapsed_s += clock() - began
         bound += sum(isinstance(command, Bind) for command in commands)
-        answers = list(_answers(commands, by_uid))
+        answers = list(answers_to(commands, by_uid))
         start += _BATCH
     if bound != decisions:
         raise RuntimeError(f"workload {workload}: {decisions - bound} of {decisions} pods found no node")
     return BenchRow(workload, nodes, pods_present, decisions, decisions / elapsed_s)
 
 
-def _answers(commands: Iterable[Command], by_uid: dict[str, Pod]) -> Iterator[Event]:
+def answers_to(commands: Iterable[Command], by_uid: dict[str, Pod]) -> Iterator[Event]:
     """What the API server says to the commands, and what the watch shows of them."""
     for command in commands:
         if isinstance(command, Bind):

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Self
 
 from moorage.bench import supervisor
+from moorage.bench.processcost import only_child
 
 # Below the range from which the kernel picks ports of outgoing connections, so that none of them comes in between.
 FIRST_PORT, LAST_PORT = 20_000, 32_000
@@ -75,6 +76,11 @@ class Child:
     def running(self) -> bool:
         """Whether the child is still there."""
         return self._process.poll() is None
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the program itself, not of its supervisor; None before it started and after it ended."""
+        return only_child(self._process.pid)
 
     @property
     def exit_code(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -19,11 +20,16 @@ from moorage.cli.options import Session, common_options, config_option, session_
 from moorage.cli.output import GOOD, InputError
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
+    from moorage.sim.demo.broadcast import Broadcast
     from moorage.sim.demo.picture import Picture
     from moorage.sim.demo.scenario import Scenario
     from moorage.sim.demo.stage import Stage
+    from moorage.sim.simulation import Rules
 
 SCENARIO_NAMES = ("default", "rollout", "busy", "spot")
+DASHBOARD_PORT = 8484
+"""Tried first; if it is taken, any other will do."""
+_TOKEN_BYTES = 24
 _SECONDS = re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]{1,9})?s?", re.ASCII)
 
 
@@ -49,11 +55,13 @@ class _Seconds(click.ParamType[float]):
 )
 @config_option
 @click.option("--duration", "duration_s", type=_Seconds(), metavar="S", help="End by itself after so many seconds.")
-@click.option("--no-browser", is_flag=True, expose_value=False, help="Never open a browser.")
+@click.option("--no-browser", is_flag=True, help="Never open a browser; the address of the dashboard is printed.")
 @common_options
 @click.pass_context
-def command(context: click.Context, scenario_name: str, config_file: str | None, duration_s: float | None) -> int:
-    """Run an embedded cluster of virtual nodes and watch pods being placed, in this terminal.
+def command(
+    context: click.Context, scenario_name: str, config_file: str | None, duration_s: float | None, no_browser: bool
+) -> int:
+    """Run an embedded cluster of virtual nodes and watch pods being placed, in this terminal and in the browser.
 
     Nothing is needed and nothing outside this process is touched. Without a terminal there is one line for each
     thing that happens. Ctrl-C ends it.
@@ -66,8 +74,12 @@ def command(context: click.Context, scenario_name: str, config_file: str | None,
     with _stop_signals() as stopped:
         scenario = _scenario(scenario_name)
         reading = load_reading(config_file, otherwise=scenario.configuration)
-        stage = Stage(scenario, rules_of(reading, seed=0, answers_to_all=True))
-        _play(stage, scenario_name, scenario, session, duration_s, stopped)
+        rules = rules_of(reading, seed=0, answers_to_all=True)
+        stage = Stage(scenario, rules)
+        with _broadcast(stage, rules, scenario_name, scenario) as broadcast:
+            if not no_browser and duration_s is None:
+                _open_browser(broadcast.url)
+            _play(broadcast, scenario_name, scenario, session, duration_s, stopped)
         _say_goodbye(stage, session)
     return GOOD
 
@@ -80,13 +92,33 @@ def _scenario(name: str) -> Scenario:
     return SCENARIOS[name]
 
 
+def _broadcast(stage: Stage, rules: Rules, name: str, scenario: Scenario) -> Broadcast:
+    """The dashboard of the demo, on this machine only; who has the printed address may change the virtual cluster."""
+    import secrets  # noqa: PLC0415
+
+    from moorage.sim.demo.broadcast import Broadcast  # noqa: PLC0415
+
+    title = f"scenario {name}: {scenario.about}"
+    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    return Broadcast(stage, rules, scenario, port=DASHBOARD_PORT, token=token, title=title)
+
+
+def _open_browser(url: str) -> None:
+    """Show the dashboard where somebody sits in front of a screen; never a browser inside the terminal."""
+    graphical = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.stdout.isatty() and graphical:
+        import webbrowser  # noqa: PLC0415
+
+        webbrowser.open(url)
+
+
 def _play(
-    stage: Stage, name: str, scenario: Scenario, session: Session, duration_s: float | None, stopped: list[int]
+    broadcast: Broadcast, name: str, scenario: Scenario, session: Session, duration_s: float | None, stopped: list[int]
 ) -> None:
     """Show it on the screen where there is one, else as a log."""
     from moorage.sim.demo.loop import Pace, play  # noqa: PLC0415
 
-    pace = Pace(time.monotonic, time.sleep)
+    pace, stage = Pace(time.monotonic, time.sleep), broadcast.stage
     if sys.stdout.isatty():
         from importlib.metadata import version  # noqa: PLC0415
 
@@ -97,13 +129,16 @@ def _play(
 
         console = Console(highlight=False)
         if not console.is_dumb_terminal and session.log_format == "text":
-            with ScreenView(console, Title(version("moorage"), name, scenario.about)) as screen:
-                play(stage, screen, pace, duration_s=duration_s, stopped=lambda: bool(stopped))
+            title = Title(version("moorage"), name, scenario.about, broadcast.url)
+            with ScreenView(console, title) as screen:
+                broadcast.view = screen
+                play(stage, broadcast, pace, duration_s=duration_s, stopped=lambda: bool(stopped))
             return
     from moorage.cli.demo_log import LogView  # noqa: PLC0415
 
-    log = LogView(sys.stdout, log_format=session.log_format, verbosity=session.verbosity)
-    play(stage, log, pace, duration_s=duration_s, stopped=lambda: bool(stopped))
+    broadcast.view = log = LogView(sys.stdout, log_format=session.log_format, verbosity=session.verbosity)
+    log.begin(broadcast.url)
+    play(stage, broadcast, pace, duration_s=duration_s, stopped=lambda: bool(stopped))
 
 
 @contextmanager

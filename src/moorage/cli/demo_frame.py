@@ -51,6 +51,8 @@ class Title(NamedTuple):
     version: str
     scenario: str
     about: str
+    dashboard: str = ""
+    """Where the dashboard is; empty: nowhere."""
 
 
 def draw(picture: Picture, title: Title, width: int, height: int, glyphs: Glyphs = UNICODE) -> list[Text]:
@@ -66,7 +68,8 @@ def draw(picture: Picture, title: Title, width: int, height: int, glyphs: Glyphs
     lines += [Text() for _ in range(height - len(lines))]
     del lines[height:]
     if height > 1:
-        lines[-1] = Text(" Ctrl-C ends", style="dim")
+        where = f"   dashboard {title.dashboard}" if title.dashboard else ""
+        lines[-1] = Text(f" Ctrl-C ends{where}", style="dim")
     for line in lines:
         line.no_wrap = True
         line.truncate(width, overflow="ellipsis")

@@ -21,6 +21,12 @@ class LogView:
         self._line: Callable[[Happening], str] = _json_line if log_format == "json" else _text_line
         self._hidden = frozenset() if verbosity >= RUNNING_VERBOSITY else frozenset({What.RUNNING})
 
+    def begin(self, url: str) -> None:
+        """Say where the dashboard is."""
+        text = json.dumps({"at_s": 0.0, "what": "dashboard", "url": url}) if self._line is _json_line else ""
+        self._stream.write(f"{text or f'dashboard at {url}'}\n")
+        self._stream.flush()
+
     def show(self, _: Stage, happenings: Sequence[Happening]) -> None:
         """Write what is new."""
         lines = [self._line(happening) for happening in happenings if happening.what not in self._hidden]

@@ -8,6 +8,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from moorage.engine.counterfactual import runner_up
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion
 
@@ -35,7 +36,19 @@ def document(opinion: Opinion) -> dict[str, Any]:
         "victims": list(opinion.victims),
         "message": opinion.message,
         "explain": {name: _node_document(node) for name, node in opinion.nodes.items()},
+        **_what_if(opinion),
     }
+
+
+def _what_if(opinion: Opinion) -> dict[str, Any]:
+    """What would help a pod that waits in vain, and what other nodes lack for one that is bound.
+
+    A pod that waits and gets a node is told of exactly as `moorage simulate` does.
+    """
+    if opinion.node is None and opinion.stands_on is None:
+        return {"suggestions": [suggestion.document() for suggestion in opinion.suggestions]}
+    second = runner_up(opinion) if opinion.stands_on is not None else None
+    return {} if second is None else {"runnerUp": second.document()}
 
 
 def _node_document(node: NodeExplanation) -> dict[str, Any]:
@@ -54,6 +67,13 @@ def write_table(opinion: Opinion, out: TextIO, *, show_all: bool) -> None:
             out.write(f"... and {len(order) - len(shown)} more nodes; --all shows them\n")
         out.write("\n")
     out.write(sentence(opinion) + "\n")
+    second = runner_up(opinion)
+    if second is not None:
+        out.write(f"Runner-up: {second.text}\n")
+    if opinion.suggestions:
+        out.write("\nWhat would help, the smallest change first:\n")
+        lines = (f"{number:3}. {each.text}\n" for number, each in enumerate(opinion.suggestions, start=1))
+        out.writelines(lines)
 
 
 def ranked(opinion: Opinion) -> Ranked:

@@ -23,29 +23,39 @@ COMMANDS: Mapping[str, str] = {
     "extender": "Answer a stock kube-scheduler that asks over HTTP.",
     "webhook": "Give new pods the rule of their placement strategy, under any scheduler.",
     "keeper": "Move pods off nodes that are about to go, and back to spot capacity.",
-    "simulate": "Place the pods of a cluster in a file, and say why.",
+    "dashboard": "Look at a cluster in the browser.",
+    "simulate": "Place the pods of a cluster in a file, and say why; or say what a change does.",
+    "snapshot": "Save what matters of a live cluster in a file.",
     "explain": "Say where a pod goes and why, node by node.",
+    "replay": "Decide everything in a journal again.",
     "bench": "Measure decisions per second.",
     "validate": "Check configuration files and manifests.",
 }
 """Name of the command, and of its module in this folder -> the line that `moorage --help` prints."""
 
 
-class _Commands(click.Group):
+class Commands(click.Group):
     """A group whose commands are imported when one of them is called."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - part of click's interface
-        return list(COMMANDS)
+    listed: Mapping[str, str] = COMMANDS
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        if cmd_name not in COMMANDS:
-            return None
-        command: click.Command = import_module(f"moorage.cli.{cmd_name}").command
+    def load(self, name: str) -> click.Command:
+        """Import a command of the list."""
+        command: click.Command = import_module(f"moorage.cli.{name}").command
         return command
 
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - part of click's interface
+        """The names of the commands; called by click."""
+        return list(self.listed)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of a name; called by click."""
+        return self.load(cmd_name) if cmd_name in self.listed else None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The part of the help that lists them; called by click."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl(list(self.listed.items()))
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the command line; help and version are printed here."""
@@ -80,7 +90,7 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
         context.exit()
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
 )
@@ -90,9 +100,14 @@ def moorage() -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return the exit code; nothing is ever raised."""
+    return run_group(moorage, "moorage", arguments)
+
+
+def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) -> int:
+    """Run a command line of a group that is called by this name."""
     session = Session()
     try:
-        return _guarded(lambda: moorage.main(arguments, "moorage", standalone_mode=False, obj=session), session)
+        return _guarded(lambda: group.main(arguments, name, standalone_mode=False, obj=session), session)
     except BrokenPipeError:
         drop_output()
         return READER_GONE

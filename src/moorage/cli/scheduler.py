@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
 
 from moorage.cli.options import boolean_option, common_options, config_option, flags_of, kubeconfig_option, session_of
+from moorage.cli.sizes import Size
 
 SECURE_PORT = 10259
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
@@ -91,6 +93,20 @@ class _Paths(click.ParamType[tuple[str, ...]]):
 )
 @boolean_option("--leader-elect", text="Take part in leader election; overrides the configuration.")
 @click.option("--dry-run", is_flag=True, help="Decide and log, but write nothing to the cluster.")
+@click.option(
+    "--journal",
+    metavar="DIR",
+    default=None,
+    help="Write every event and decision to this folder; `moorage replay` decides them again.",
+)
+@click.option(
+    "--journal-size",
+    type=Size(),
+    metavar="SIZE",
+    default="1Gi",
+    show_default=True,
+    help="How large the journal may grow, 8Mi at least; the oldest part is dropped.",
+)
 @common_options
 @click.pass_context
 def command(
@@ -107,12 +123,15 @@ def command(
     authorization_always_allow_paths: tuple[str, ...],
     leader_elect: bool | None,
     dry_run: bool,
+    journal: str | None,
+    journal_size: int,
 ) -> None:
     """Place the pods of a live cluster whose schedulerName is one of the profiles."""
     from importlib.metadata import version  # noqa: PLC0415 - slow to import
 
     from moorage.adapters.serving.server import ServingOptions  # noqa: PLC0415
     from moorage.adapters.serving.zpages import Component  # noqa: PLC0415
+    from moorage.app.journal import JournalOptions  # noqa: PLC0415
     from moorage.app.leadership import LOST_EXIT_CODE, LeadershipLost  # noqa: PLC0415
     from moorage.app.scheduler import SchedulerOptions, StartError, run_scheduler  # noqa: PLC0415
     from moorage.cli.election import with_flag  # noqa: PLC0415
@@ -143,6 +162,8 @@ def command(
         authentication_kubeconfig=authentication_kubeconfig,
         authorization_kubeconfig=authorization_kubeconfig,
         component=Component("moorage", version("moorage"), flags_of(context)),
+        config_file=config_file,
+        journal=None if journal is None else JournalOptions(Path(journal), journal_size),
     )
     try:
         run_scheduler(configuration, reading.profiles, options)

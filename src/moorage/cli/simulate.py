@@ -1,74 +1,246 @@
-"""`moorage simulate`: a cluster in files in, placements and reasons out."""
+"""`moorage simulate`: a cluster in files or a live one in, placements and reasons out; or what changes make of it."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from moorage.cli.options import WholeNumber, common_options, config_option, files_option, output_option
+from moorage.cli.options import WholeNumber, common_options, config_option, kubeconfig_option, output_option
 from moorage.cli.output import GOOD, NO, InputError, say
+from moorage.sim.whatif_changes import MOST_NODES, AddNodes, Afresh, Change, ChangeError, Drain, parse_scale
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
+    from moorage.sim.inputs import ClusterInput
     from moorage.sim.outcome import Outcome
+    from moorage.sim.simulation import Rules
     from moorage.wire.configuration import Reading
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
 _LARGEST_SEED = 2**63 - 1
+_DEFAULT_NAMESPACE = "default"
 
 
-@click.command("simulate", short_help="Place the pods of a cluster in a file, and say why.")
-@files_option
-@config_option
-@click.option("--explain", is_flag=True, help="Say of every pod and node what was scored or why it was rejected.")
-@click.option(
-    "--seed",
-    type=WholeNumber(0, _LARGEST_SEED),
-    metavar="N",
-    default=0,
-    show_default=True,
-    help="Decides between equal nodes.",
-)
-@click.option("--fail-on-pending", is_flag=True, help="Exit with 1 if a pod is left without a node.")
-@output_option("table", "json", "yaml")
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for."""
+
+    files: Sequence[str] = ()
+    live: bool = False
+    """Whether the live cluster is the base, with the files on top."""
+    kubeconfig: str | None = None
+    config_file: str | None = None
+    base_config_file: str | None = None
+    namespace: str | None = None
+    drains: Sequence[str] = ()
+    scales: Sequence[str] = ()
+    add_nodes: Sequence[int] = ()
+    likes: Sequence[str] = ()
+    afresh: bool = False
+    explain: bool = False
+    seed: int = 0
+    fail_on_pending: bool = False
+    output_format: str = "table"
+    compare: bool = False
+    """Whether a difference is shown even if nothing is changed."""
+
+
+def change_options(command: Function) -> Function:
+    """Add everything that says what to simulate, and what to change."""
+    options = (
+        click.option(
+            "-f",
+            "--filename",
+            "files",
+            multiple=True,
+            metavar="FILE",
+            help="YAML or JSON to read; - is standard input. May be repeated, and stand on top of a live cluster.",
+        ),
+        kubeconfig_option,
+        config_option,
+        click.option(
+            "--base-config",
+            "base_config_file",
+            metavar="FILE",
+            default=None,
+            help="Decides for the unchanged cluster, if that is not --config; the difference is shown.",
+        ),
+        click.option(
+            "-n", "--namespace", metavar="NAMESPACE", default=None, help="Of the workloads that --scale names."
+        ),
+        click.option(
+            "--drain", "drains", multiple=True, metavar="NODE", help="Evict the pods of a node. May be repeated."
+        ),
+        click.option(
+            "--scale",
+            "scales",
+            multiple=True,
+            metavar="KIND/NAME=N",
+            help="Give a workload N replicas; NAMESPACE/KIND/NAME=N too. May be repeated.",
+        ),
+        click.option(
+            "--add-nodes",
+            type=WholeNumber(1, MOST_NODES),
+            multiple=True,
+            metavar="N",
+            help="Add N nodes; --like says of which kind.",
+        ),
+        click.option("--like", "likes", multiple=True, metavar="NODE", help="The node that --add-nodes copies."),
+        click.option("--afresh", is_flag=True, help="Place every pod anew, as if all were pending."),
+        click.option(
+            "--explain", is_flag=True, help="Say of every pod and node what was scored or why it was rejected."
+        ),
+        click.option(
+            "--seed",
+            type=WholeNumber(0, _LARGEST_SEED),
+            metavar="N",
+            default=0,
+            show_default=True,
+            help="Decides between equal nodes.",
+        ),
+        click.option("--fail-on-pending", is_flag=True, help="Exit with 1 if a pod is left without a node."),
+        output_option("table", "json", "yaml"),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("simulate", short_help="Place the pods of a cluster in a file, and say why; or say what a change does.")
+@change_options
 @common_options
-def command(
-    files: tuple[str, ...],
-    config_file: str | None,
-    explain: bool,
-    seed: int,
-    fail_on_pending: bool,
-    output_format: str,
-) -> int:
-    """Place the pods of a cluster that is written in files, without touching any real one.
+def command(kubeconfig: str | None, **asked: Any) -> int:
+    """Place the pods of a cluster without touching it, and say why; with changes, say what would be different.
 
-    The files hold nodes, pods and whatever else matters, as `kubectl get -o yaml` prints them. Controllers are
-    expanded into pods. Virtual time runs until nothing can change any more.
+    The cluster is written in files, or it is the live one of --kubeconfig, with files on top. Files hold nodes, pods
+    and whatever else matters, as `kubectl get -o yaml` or `moorage snapshot` print them. Controllers are expanded into
+    pods. Virtual time runs until nothing can change any more.
+
+    With --drain, --scale, --add-nodes or --afresh, the cluster then changes and time runs on; what is printed is the
+    difference: who moves, who waits, who is evicted, utilisation and cost. So it is with --base-config, and with
+    --config alone on a live cluster.
     """
+    if not asked["files"] and kubeconfig is None:
+        raise click.UsageError("Missing option '-f' / '--filename' or '--kubeconfig'")
+    return answer(Request(kubeconfig=kubeconfig, live=kubeconfig is not None, **asked))
+
+
+def answer(asked: Request) -> int:
+    """Simulate, print, and say how it ended."""
     from moorage.cli.profiles import load_reading  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.sim import report  # noqa: PLC0415
     from moorage.wire.documents import uncollected  # noqa: PLC0415
 
+    if len(asked.add_nodes) != len(asked.likes):
+        raise click.UsageError("--add-nodes and --like belong together; give as many of one as of the other")
     with uncollected():
-        reading = load_reading(config_file)
-        outcome = _outcome(reading, files, seed, explain=explain, answers_to_all=config_file is None)
-        if output_format == "table":
+        reading = load_reading(asked.config_file)
+        given, namespace = _cluster(asked, reading)
+        changes = _changes(asked, namespace)
+        others = _base_reading(asked, changes)
+        more: dict[str, Any] | None = None
+        if changes or others is not None or asked.compare:
+            outcome, more = _difference(asked, given, changes, reading, others)
+        else:
+            outcome = _outcome(asked, given, reading)
+        if asked.output_format == "table":
             say("warning", outcome.warnings)
-        writers = {"table": report.write_table, "json": report.write_json, "yaml": report.write_yaml}
-        writers[output_format](outcome, sys.stdout)
-    return NO if fail_on_pending and outcome.pending else GOOD
+        if asked.output_format == "json":
+            report.write_json(outcome, sys.stdout, more)
+        elif asked.output_format == "yaml":
+            report.write_yaml(outcome, sys.stdout, more)
+        elif more is None:
+            report.write_table(outcome, sys.stdout)
+    return NO if asked.fail_on_pending and outcome.pending else GOOD
 
 
-def _outcome(reading: Reading, files: Iterable[str], seed: int, *, explain: bool, answers_to_all: bool) -> Outcome:
-    """Read the files and run them; whatever is wrong with them ends the command."""
+def _base_reading(asked: Request, changes: Sequence[Change]) -> Reading | None:
+    """Who decides for the unchanged cluster, None if it is who decides for the changed one.
+
+    If nothing but the configuration of a live cluster is asked about, the default profile stands for what it has.
+    """
+    from moorage.cli.profiles import load_reading  # noqa: PLC0415
+
+    if asked.base_config_file is not None:
+        return load_reading(asked.base_config_file)
+    return load_reading(None) if asked.live and asked.config_file is not None and not changes else None
+
+
+def _cluster(asked: Request, reading: Reading) -> tuple[ClusterInput, str]:
+    """The objects to begin with, and the namespace of what names none."""
+    from moorage.app.snapshot import SnapshotError, take_snapshot  # noqa: PLC0415
     from moorage.sim.inputs import read_cluster  # noqa: PLC0415
-    from moorage.sim.rules import rules_of  # noqa: PLC0415
-    from moorage.sim.simulation import SimulationError, simulate  # noqa: PLC0415
-    from moorage.wire.manifests import load_manifests  # noqa: PLC0415
+    from moorage.sim.whatif import on_top  # noqa: PLC0415
+    from moorage.wire.manifests import load_manifests, manifests_of  # noqa: PLC0415
 
-    given = read_cluster(load_manifests(files))
+    if not asked.live:
+        return read_cluster(load_manifests(asked.files)), asked.namespace or _DEFAULT_NAMESPACE
     try:
-        return simulate(given, rules_of(reading, seed, answers_to_all=answers_to_all), explain=explain)
+        snapshot = take_snapshot(asked.kubeconfig, reading.configuration, reading.profiles)
+    except SnapshotError as error:
+        raise InputError([error]) from None
+    say("warning", snapshot.warnings)
+    manifests = manifests_of(snapshot.objects, snapshot.server)
+    if asked.files:
+        manifests = on_top(manifests, load_manifests(asked.files))
+    return read_cluster(manifests), asked.namespace or snapshot.namespace
+
+
+def _changes(asked: Request, namespace: str) -> list[Change]:
+    """Everything that is to be changed; every text that cannot be understood is named."""
+    changes: list[Change] = [Drain(node) for node in asked.drains]
+    changes += [AddNodes(number, like) for number, like in zip(asked.add_nodes, asked.likes, strict=True)]
+    problems: list[str] = []
+    for text in asked.scales:
+        try:
+            changes.append(parse_scale(text, namespace))
+        except ChangeError as error:
+            problems += error.problems
+    if problems:
+        raise InputError(problems)
+    return [*changes, Afresh()] if asked.afresh else changes
+
+
+def _rules(asked: Request, reading: Reading, *, answers_to_all: bool) -> Rules:
+    from moorage.sim.rules import rules_of  # noqa: PLC0415
+
+    return rules_of(reading, asked.seed, answers_to_all=answers_to_all)
+
+
+def _outcome(asked: Request, given: ClusterInput, reading: Reading) -> Outcome:
+    """Run the cluster as it is; whatever is wrong with it ends the command."""
+    from moorage.sim.simulation import SimulationError, simulate  # noqa: PLC0415
+
+    try:
+        return simulate(given, _rules(asked, reading, answers_to_all=asked.config_file is None), explain=asked.explain)
     except SimulationError as error:
         raise InputError(error.problems) from error
+
+
+def _difference(
+    asked: Request, given: ClusterInput, changes: Sequence[Change], reading: Reading, others: Reading | None
+) -> tuple[Outcome, dict[str, Any]]:
+    """Run the cluster with the changes; the table of the difference is printed here, the document is returned."""
+    from moorage.sim.difference_report import difference_document, write_difference  # noqa: PLC0415
+    from moorage.sim.report import write_table  # noqa: PLC0415
+    from moorage.sim.simulation import SimulationError  # noqa: PLC0415
+    from moorage.sim.whatif import what_if  # noqa: PLC0415
+
+    rules = _rules(asked, reading, answers_to_all=asked.config_file is None)
+    base_rules = None
+    if others is not None:
+        base_rules = _rules(asked, others, answers_to_all=asked.base_config_file is None)
+    try:
+        found = what_if(given, changes, rules, base_rules=base_rules, explain=asked.explain)
+    except (ChangeError, SimulationError) as error:
+        raise InputError(error.problems) from error
+    if asked.output_format == "table":
+        if asked.explain:
+            write_table(found.after, sys.stdout)
+            sys.stdout.write("\n")
+        write_difference(found.difference, sys.stdout)
+    return found.after, {"difference": difference_document(found.difference)}

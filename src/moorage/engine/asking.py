@@ -12,6 +12,7 @@ Invariants: at most one question is open; whoever carries commands out answers e
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -130,6 +131,13 @@ class Asking:
         """Whether a pod waits for its turn, or for an answer."""
         asked = self._open is not None and self._open.entry is entry
         return asked or any(each is entry for _, _, each in self._waiting)
+
+    def entries(self) -> list[QueuedPod]:
+        """The pods that wait for their turn, or for an answer."""
+        entries = [entry for _, _, entry in sorted(self._waiting, key=lambda item: item[:2])]
+        if self._open is not None:
+            entries.insert(0, self._open.entry)
+        return [entry for entry in entries if self._is_current(entry)]
 
     def ready(self) -> bool:
         """Whether `pop` would find a pod that waits for its turn."""
@@ -269,6 +277,10 @@ class Asking:
         """Take note of what happens while a question is open."""
         if self._open is not None:
             self._meanwhile.extend(changes)
+
+    def meanwhile(self) -> Counter[str]:
+        """What has happened since the open question was asked, by the names of kube-scheduler's events."""
+        return Counter(change.label for change in self._meanwhile if self._open is not None)
 
     def _catch_up(self, entry: QueuedPod, now: float) -> None:
         """A pod whose attempt is over hears of what happened meanwhile, unless there is another question about it."""

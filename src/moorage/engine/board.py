@@ -31,20 +31,30 @@ class Board:
     def __init__(self, profiles: Sequence[Profile], state: ClusterState, queue: SchedulingQueue) -> None:
         self.state = state
         self.queue = queue
-        self.runners: Mapping[str, Runner] = {p.scheduler_name: Runner(p, state) for p in profiles}
+        self.runners: dict[str, Runner] = {}
+        """By scheduler name."""
         self.fallback: Runner | None = None
         """Decides for scheduler names that no profile has."""
         self.flights = Flights()
         self.faults = Faults()
         self.evictor = Evictor(state, queue)
         self.warnings = Warnings()
-        asked = any(runner.priorities is not None for runner in self.runners.values())
-        self.priorities = Priorities(self.runner_of, self.faults, asked=asked)
+        self.priorities = Priorities(self.runner_of, self.faults, asked=False)
         self.changes: list[Change] = []
         """What has happened and waiting pods were not told of yet."""
         self.observer: Observer | None = None
         self._alarms: list[tuple[float, int, QueuedPod]] = []
         self._alarm_numbers = itertools.count()
+        self.equip({profile.scheduler_name: Runner(profile, state) for profile in profiles})
+
+    def equip(self, runners: Mapping[str, Runner]) -> None:
+        """Decide with these from now on."""
+        if self.fallback is not None:
+            self.fallback = next(iter(runners.values()))
+        self.runners.clear()
+        self.runners.update(runners)
+        asked = any(runner.priorities is not None for runner in runners.values())
+        self.priorities = Priorities(self.runner_of, self.faults, asked=asked)
 
     def runner_of(self, pod: Pod) -> Runner | None:
         """The runner of the profile that is responsible for a pod."""

@@ -51,6 +51,7 @@ from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Status
 
 _UNLIMITED = 1 << 62
+_RECONFIGURED = Failure("the scheduler's configuration was changed; the pod is tried again", frozenset(), Code.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +90,6 @@ class Engine:
         self.gangs = self._placing.gangs = Gangs(board, self._placing, self._failing, self._notices)
         self.planning: Planning | None = None
         """Who gets the nodes; None unless profiles are planned."""
-        if getattr(self._sort, "plans", False):
-            self.planning = self._failing.planning = self.gangs.recovery.planning = Planning(board, self._sort)
-            self.planning.instruct(profiles)
-            self.planning.runs, self.planning.concern = self.gangs.recovery.runs, self.gangs.concern
-        self._wakers = wakers_of(profiles)
-        self._woken_by: dict[int, list[str]] = {}
-        """Kind of change -> the plugins whose rejections it can help, kept as it is asked for."""
         self.handlers: dict[type, Callable[[Any, float, list[Command]], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
@@ -107,15 +101,68 @@ class Engine:
             NodeGone: self._node_gone,
             ObjectSeen: self._object_seen,
             ObjectGone: self._object_gone,
+            ExtendersAnswered: self._nodes_answered,
+            PreemptionAnswered: self._victims_answered,
         }
         """Who takes over which event. Public so that whoever runs the engine can look at single calls."""
         self.asking: Asking | None = None
         """Who asks extenders; None without any."""
+        self._instruct(profiles, settings)
+
+    def _instruct(self, profiles: Sequence[Profile], settings: EngineSettings) -> None:
+        """Tell the parts what follows from the profiles and settings; the board has the runners already."""
+        self._sort = profiles[0].queue_sort
+        self.queue.backoff = settings.backoff
+        self._wakers = wakers_of(profiles)
+        self._woken_by: dict[int, list[str]] = {}
+        """Kind of change -> the plugins whose rejections it can help, kept as it is asked for."""
+        self.planning = Planning(self._board, self._sort) if getattr(self._sort, "plans", False) else None
+        self._failing.planning = self.gangs.recovery.planning = self.planning
+        if self.planning is not None:
+            self.planning.instruct(profiles)
+            self.planning.runs, self.planning.concern = self.gangs.recovery.runs, self.gangs.concern
+        self.asking = None
         if settings.extenders:
             endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
-            self.asking = asking = Asking(settings.extenders, self.state, self.queue, endings)
-            self._placing.asking = self._failing.asking = asking
-            self.handlers |= {ExtendersAnswered: asking.nodes_answered, PreemptionAnswered: asking.victims_answered}
+            self.asking = Asking(settings.extenders, self.state, self.queue, endings)
+        self._placing.asking = self._failing.asking = self.asking
+
+    def reconfigure(self, profiles: Sequence[Profile], settings: EngineSettings, now: float) -> list[Command]:
+        """Go on with other profiles and settings. The queue and binds under way stay; the seed stays too.
+
+        Pods that wait in Permit or PreBind or for an extender's answer go back to the queue: whoever holds something
+        for them is gone. Everyone who waits is tried again as soon as his backoff allows. Pods of scheduler names that
+        are new are not known here, and priorities were read with the old plugins: whoever calls this shows all pods
+        again afterwards (PodSeen).
+        """
+        commands: list[Command] = []
+        runners = {profile.scheduler_name: Runner(profile, self.state) for profile in profiles}
+        for flight in self.flights.unposted():
+            if self.flights.get(flight.entry.pod.uid) is flight:
+                self._placing.bring_back(flight, _RECONFIGURED, now, commands)
+        for entry in [] if self.asking is None else self.asking.entries():
+            self.queue.requeue(entry, now, rejected_by=frozenset(), error=False, pending=True)
+        self._board.equip(runners)
+        self._instruct(profiles, settings)
+        for entry in [each for each in self.queue.entries() if self.runner_of(each.pod) is None]:
+            self.queue.remove(entry.pod.uid)
+            self._board.end_promise(entry.pod.uid)
+        for entry in list(self.queue.entries()):
+            self._regroup(entry, now)
+        for entry in self.queue.entries() if self.planning is not None else ():
+            self._concern(entry.pod)
+        self.queue.restart(now)
+        return commands
+
+    def _regroup(self, entry: QueuedPod, now: float) -> None:
+        """Whether a profile places gangs together may have changed."""
+        unit = self.gangs.unit_of(entry.pod)
+        if entry.unit == unit:
+            return
+        if entry.place is not Place.IN_FLIGHT:
+            self.queue.upsert(entry.pod, now, unit)
+        elif unit is None:
+            entry.unit = None
 
     # --- the one door ---
 
@@ -253,6 +300,14 @@ class Engine:
             for pod in self.gangs.ruled_by(kind, key):
                 self._concern(pod)
         self._board.changes.append(Change(What.OBJECT, kind=kind, key=key))
+
+    def _nodes_answered(self, event: ExtendersAnswered, now: float, commands: list[Command]) -> None:
+        if self.asking is not None:
+            self.asking.nodes_answered(event, now, commands)
+
+    def _victims_answered(self, event: PreemptionAnswered, now: float, commands: list[Command]) -> None:
+        if self.asking is not None:
+            self.asking.victims_answered(event, now, commands)
 
     def _delete_done(self, event: DeleteDone, now: float, commands: list[Command]) -> None:
         """The preemptor is held no longer; the watch tells when the pod is gone."""

@@ -148,9 +148,13 @@ class Flights:
         """Whether a pod waits in Permit or PreBind."""
         return bool(self._held)
 
+    def unposted(self) -> list[Flight]:
+        """The pods on their way whose bind was not posted yet."""
+        return [*self._held.values(), *self._ready.values()]
+
     def waiting_for(self, node: str) -> list[Flight]:
         """The pods on their way to a node whose bind was not posted yet."""
-        return [flight for flight in (*self._held.values(), *self._ready.values()) if flight.node == node]
+        return [flight for flight in self.unposted() if flight.node == node]
 
     def get(self, uid: str) -> Flight | None:
         """The flight of a pod."""

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from moorage.core.commands import DeletePod, PatchPodStatus
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import PENDING, Pod
+from moorage.engine.counterfactual.search import suggest, waiting_ahead
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.queue import Place
@@ -19,6 +21,10 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
+
+if TYPE_CHECKING:
+    from moorage.engine.counterfactual.scene import Rewrites
+    from moorage.engine.counterfactual.search import Suggestion
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,8 @@ class Opinion:
     """Every node by name; empty if the pod would not be attempted at all."""
     stands_on: str | None = None
     """The node of a pod that is bound already, and was judged as if it were not."""
+    suggestions: tuple[Suggestion, ...] = ()
+    """What would let a pod that waits fit, the smallest change first; empty where nobody looked."""
 
 
 def form_opinion(
@@ -48,8 +56,12 @@ def form_opinion(
     now_s: float,
     *,
     answers_to_all: bool = False,
+    rewriter: Rewrites | None = None,
 ) -> Opinion:
-    """Judge a pod in a world that is given without it; a bound pod is judged as if it were pending."""
+    """Judge a pod in a world that is given without it; a bound pod is judged as if it were pending.
+
+    With a rewriter, changes that would help are looked for if the pod waits and does not fit.
+    """
     stands_on = pod.node
     if stands_on is not None or pod.finished:
         pod = _as_pending(pod)
@@ -61,6 +73,7 @@ def form_opinion(
 
     engine = Engine(profiles, settings, answers_to_all=answers_to_all, observer=observe)
     engine.handle(world, now_s, budget=0)
+    ahead = waiting_ahead(engine, pod)
     for entry in [*engine.queue.entries()]:
         if entry.unit is None or entry.unit != pod.template.gang:
             engine.queue.remove(entry.pod.uid)
@@ -69,6 +82,7 @@ def form_opinion(
     written = [each for each in commands if isinstance(each, PatchPodStatus) and each.pod.uid == pod.uid]
     nominated = [each.nominated_node for each in written if each.nominated_node]
     victims = [f"{each.pod.namespace}/{each.pod.name}" for each in commands if isinstance(each, DeletePod)]
+    helps = flight is None and stands_on is None and rewriter is not None
     return Opinion(
         pod.namespace,
         pod.name,
@@ -79,6 +93,7 @@ def form_opinion(
         message=waiting_message(engine, pod) if flight is None else None,
         nodes=explained,
         stands_on=stands_on,
+        suggestions=suggest(engine, pod, now_s, rewriter, ahead=ahead) if helps and rewriter is not None else (),
     )
 
 

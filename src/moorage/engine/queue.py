@@ -348,6 +348,14 @@ class SchedulingQueue:
         entry.backoff_until_s = now + self.backoff.after(entry.errors)
         self._wake(entry, now, FORCED)
 
+    def restart(self, now: float) -> None:
+        """The order and the rules are other ones now: ask of everyone who waits whether and when he may be tried."""
+        for heap in (self._active, self._backing_off, self._after_error):
+            heap.clear()  # keys of two orders cannot be compared
+        for entry in [*(entry for entry in self._pods.values() if entry.unit is None), *self._gangs.values()]:
+            if entry.place is not Place.IN_FLIGHT:
+                self._wake(entry, now, FORCED)
+
     # --- gangs ---
 
     def _join(self, entry: QueuedPod, now: float, why: str = "") -> QueuedGang:

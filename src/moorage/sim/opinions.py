@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.adapters.memory.errors import ApiError
@@ -15,6 +16,7 @@ from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
 from moorage.sim.outcome import Outcome, PodStory
 from moorage.sim.simulation import Rules, SimulationError, by_node_name, simulate, start_time_s
+from moorage.sim.suggestions import suggestions_from_files
 
 
 class UnknownPodError(LookupError):
@@ -41,9 +43,12 @@ def opinion_from_files(given: ClusterInput, rules: Rules, namespace: str, name: 
     world = Feed(cluster).pull()
     pods = {event.pod.key: event.pod for event in world if isinstance(event, PodSeen)}
     pod = pods.get(f"{namespace}/{name}")
-    if pod is None or not _is_placed(pod):
-        return _simulated(given, rules, f"{namespace}/{name}", pods)
     prices = input_prices(given, rules.profiles, cluster.now_s).events
+    if pod is None or not _is_placed(pod):
+        found = _simulated(given, rules, f"{namespace}/{name}", pods)
+        if pod is None or found.node is not None:
+            return found
+        return replace(found, suggestions=suggestions_from_files(given, rules, cluster, [*prices, *world], pod))
     others = [*prices, *(event for event in world if not (isinstance(event, PodSeen) and event.pod is pod))]
     return form_opinion(rules.profiles, rules.settings, others, pod, cluster.now_s, answers_to_all=rules.answers_to_all)
 

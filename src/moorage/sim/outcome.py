@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from moorage.adapters.memory.cluster import EmbeddedCluster
+from moorage.core.prices import PriceList
+from moorage.core.state import ClusterState
 from moorage.sim.costs import Cost
 from moorage.sim.explanations import Explanations
 
@@ -40,6 +43,16 @@ class NodeLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class World:
+    """The cluster as the simulation left it, for whoever wants to know more; it is only to be looked at."""
+
+    cluster: EmbeddedCluster
+    state: ClusterState
+    prices: PriceList | None = None
+    """What figures are computed with."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """The whole result of a simulation."""
 
@@ -52,6 +65,7 @@ class Outcome:
     explanations: Explanations | None = None
     cost: Cost | None = None
     """None where nobody said what nodes cost."""
+    world: World | None = None
 
     @property
     def pending(self) -> int:

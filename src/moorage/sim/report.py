@@ -22,22 +22,22 @@ _PIPE_WIDTH = 1000
 """Characters of a table's line where nobody says how wide the screen is: as good as no limit."""
 
 
-def write_json(outcome: Outcome, out: TextIO) -> None:
-    """One JSON document, a pod on each line."""
+def write_json(outcome: Outcome, out: TextIO, more: Mapping[str, Any] | None = None) -> None:
+    """One JSON document, a pod on each line; fields of `more` stand at its end."""
     out.write('{"pods": [')
     for index, story in enumerate(outcome.pods):
         out.write(",\n  " if index else "\n  ")
         out.write(_json(pod_document(story, outcome)))
     out.write("\n]" if outcome.pods else "]")
-    out.writelines(f',\n"{name}": {_json(part)}' for name, part in _rest(outcome).items())
+    out.writelines(f',\n"{name}": {_json(part)}' for name, part in {**_rest(outcome), **(more or {})}.items())
     out.write("}\n")
 
 
-def write_yaml(outcome: Outcome, out: TextIO) -> None:
+def write_yaml(outcome: Outcome, out: TextIO, more: Mapping[str, Any] | None = None) -> None:
     """One YAML document of the same shape."""
     import yaml  # noqa: PLC0415 - only for this output
 
-    document = {"pods": [pod_document(story, outcome) for story in outcome.pods], **_rest(outcome)}
+    document = {"pods": [pod_document(story, outcome) for story in outcome.pods], **_rest(outcome), **(more or {})}
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     yaml.dump(document, out, Dumper=dumper, sort_keys=False, allow_unicode=True, width=_PIPE_WIDTH)
 

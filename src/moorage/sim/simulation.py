@@ -7,7 +7,7 @@ hour at most. Same input and seed: same plan, whatever the order of the nodes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -29,7 +29,7 @@ from moorage.sim.costs import input_prices, nodes_in_use_at_first, nodes_in_use_
 from moorage.sim.explanations import Explanations
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
-from moorage.sim.outcome import NodeLoad, Outcome, PodStory
+from moorage.sim.outcome import NodeLoad, Outcome, PodStory, World
 
 LONGEST_S = 3600.0
 _MOST_ROUNDS = 10_000
@@ -54,16 +54,27 @@ class Rules:
     """Whether the first profile decides for pods of every scheduler name."""
 
 
-def simulate(given: ClusterInput, rules: Rules, *, explain: bool = False, explain_only: str | None = None) -> Outcome:
+def simulate(
+    given: ClusterInput,
+    rules: Rules,
+    *,
+    explain: bool = False,
+    explain_only: str | None = None,
+    then: Callable[[Outcome], None] | None = None,
+) -> Outcome:
     """Run the input to its end; `SimulationError` if something in it cannot be read.
 
-    Attempts are explained if `explain` says so, or only those of one pod (`namespace/name`).
+    Attempts are explained if `explain` says so, or only those of one pod (`namespace/name`). `then` is called at the
+    end and may change the cluster (`Outcome.world`); the simulation then goes on to another end.
     """
     if given.problems:
         raise SimulationError(given.problems)
     run = _Run(given, rules, Explanations(explain_only) if explain or explain_only else None)
     run.start()
     run.finish()
+    if then is not None:
+        then(run.outcome())
+        run.finish()
     return run.outcome()
 
 
@@ -80,6 +91,8 @@ class _Run:
         self._stories: dict[str, PodStory] = {}
         self._pods: dict[str, Pod] = {}
         """Pods with a story, as last seen."""
+        self._ended: dict[str, str] = {}
+        """`namespace/name` of pods that are gone and still have a story -> uid; another one of the name takes over."""
         self._evictions: dict[str, tuple[str, str]] = {}
         """uid of the victim -> victim and preemptor, both as `namespace/name`."""
         self._prices = input_prices(given, rules.profiles, self._cluster.now_s)
@@ -88,6 +101,8 @@ class _Run:
         self._used_before: set[str] | None = None
         """The nodes that were in use at the start; None until then."""
         self._warnings: list[str] = list(self._prices.warnings)
+        self._untold: list[Event] = list(self._prices.events)
+        """What the engine has to hear before anything else."""
 
     def start(self) -> None:
         """Put the input into the cluster and let the controllers make their pods."""
@@ -101,7 +116,7 @@ class _Run:
     def finish(self) -> None:
         """Decide, carry out, let everyone react; then on to the next moment, until there is none."""
         end_s = self._cluster.now_s + LONGEST_S
-        answers: list[Event] = list(self._prices.events)
+        answers, self._untold = self._untold, []
         for _ in range(_MOST_ROUNDS):
             answers = self._round(answers)
             if answers:
@@ -153,6 +168,7 @@ class _Run:
 
     def _begin(self, pod: Pod) -> None:
         body = self._cluster.store.find_uid(pod.uid) or {}
+        self._stories.pop(self._ended.pop(pod.key, ""), None)
         self._pods[pod.uid] = pod
         self._stories[pod.uid] = PodStory(
             uid=pod.uid,
@@ -176,6 +192,7 @@ class _Run:
         if story.owned:
             del self._stories[uid]
             return
+        self._ended[story.key] = uid
         _, preemptor = self._evictions.get(uid, ("", ""))
         story.node = None
         story.message = f"evicted to make room for {preemptor}" if preemptor else "deleted"
@@ -222,6 +239,7 @@ class _Run:
             cost=self._prices.cost(
                 self._engine.state, self._used_before or set(), nodes_in_use_now(self._engine.state)
             ),
+            world=World(self._cluster, self._engine.state, self._prices.figures_from),
         )
 
     def _loads(self) -> dict[str, NodeLoad]:

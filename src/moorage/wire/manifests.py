@@ -94,6 +94,17 @@ def parse_manifests(file: str, data: bytes) -> Manifests:
     return found
 
 
+def manifests_of(bodies: Iterable[dict[str, Any]], source: str) -> Manifests:
+    """Objects that are there already, from a live cluster for instance; `source` is what messages call the place."""
+    found = Manifests()
+    place = Place(source)
+    for body in bodies:
+        manifest = _manifest(body, place, found)
+        if manifest is not None:
+            found.objects.append(manifest)
+    return found
+
+
 def _stdin() -> bytes:
     return sys.stdin.buffer.read()
 

@@ -245,7 +245,8 @@ def test_order_and_concurrency(scripted_server: ServerFactory, clock: Clock) -> 
             assert most == 4
             assert len(done) == 20
             assert [name for name in order if name.endswith("p15")] == ["PATCH p15", "POST p15"]
-            assert order[:10] == [f"POST p{index}" for index in range(20, 30)]
+            # Requests that are under way at the same time arrive in any order.
+            assert sorted(order[:10]) == [f"POST p{index}" for index in range(20, 30)]
 
     asyncio.run(scenario())
 

@@ -163,6 +163,7 @@ def test_a_full_queue_drops_and_counts(scripted_server: ServerFactory, clock: Cl
     [
         pytest.param([500, 503, 201], ["POST"] * 3, 0, id="a failing server is tried again"),
         pytest.param([500, 409], ["POST"] * 2, 0, id="the first attempt had succeeded after all"),
+        pytest.param([409, 201], ["POST"] * 2, 0, id="somebody else has the name"),
         pytest.param([403], ["POST"], 1, id="a namespace that is going away"),
         pytest.param([500] * 20, ["POST"] * 8, 1, id="given up in the end"),
     ],

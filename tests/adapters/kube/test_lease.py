@@ -347,6 +347,54 @@ def test_a_leader_that_cannot_renew_knows_it_before_the_standby_leads(control_pl
     play(control_plane, scenario)
 
 
+class SlowTransport(AiohttpTransport):
+    """A network that takes its time with writes when it is told to, and carries them out all the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slow = False
+        self.writing, self.go_on = asyncio.Event(), asyncio.Event()
+        self._sent: set[asyncio.Task[Response]] = set()
+
+    async def send(self, request: Request) -> Response:
+        if not self.slow or request.method == "GET":
+            return await super().send(request)
+        self.writing.set()
+        task = asyncio.create_task(self._later(request))
+        self._sent.add(task)
+        return await asyncio.shield(task)
+
+    async def _later(self, request: Request) -> Response:
+        await self.go_on.wait()
+        return await super().send(request)
+
+
+def test_who_leaves_while_taking_the_lease_gives_it_back(control_plane: ControlPlane) -> None:
+    """The write is out when it is told to stop; if it were forgotten, nobody would lead until the lease expires."""
+
+    async def scenario(election: Election) -> None:
+        network = SlowTransport()
+        async with KubeClient(election.client.credentials, transport=network) as client:
+            leader = election.join("leader")
+            await until(lambda: bool(leader.terms), "the first leads")
+            standby = election.join("standby", client)
+            await until(lambda: standby.elector.holder == "leader", "the standby has seen the lease")
+            network.slow = True
+            await leader.leave()
+            await network.writing.wait()
+            leaving = asyncio.create_task(standby.leave())
+            await asyncio.sleep(0.2)  # so that it has stopped waiting for the write
+            network.slow = False
+            network.go_on.set()
+            await leaving
+            spec = (await election.lease())["spec"]
+            assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("", 1)
+            assert not standby.terms
+        await network.close()
+
+    play(control_plane, scenario)
+
+
 @pytest.mark.parametrize(
     "verbs",
     [

@@ -79,3 +79,15 @@
 ---
 {{ include "moorage.keeperConfiguration" . }}
 {{- end }}
+
+{{/*
+What of the file a running component cannot take over: the scheduler follows the file, except for its lease and its
+connection; the others read it once. A component as in _helpers.tpl.
+*/}}
+{{- define "moorage.configurationNeedingRestart" -}}
+{{- if eq .component "scheduler" }}
+{{- pick (include "moorage.schedulerConfiguration" .root | fromYaml) "leaderElection" "clientConnection" | toYaml }}
+{{- else }}
+{{- include "moorage.configuration" .root }}
+{{- end }}
+{{- end }}

@@ -35,7 +35,7 @@ spec:
       {{- if or $root.Values.config.restartOnChange $values.podAnnotations }}
       annotations:
         {{- if $root.Values.config.restartOnChange }}
-        checksum/config: {{ include "moorage.configuration" $root | sha256sum }}
+        checksum/config: {{ include "moorage.configurationNeedingRestart" . | sha256sum }}
         {{- end }}
         {{- with $values.podAnnotations }}
         {{- toYaml . | nindent 8 }}
@@ -89,6 +89,16 @@ spec:
             {{- range $values.extraArgs }}
             - {{ . | quote }}
             {{- end }}
+          {{- if eq .component "scheduler" }}
+          # Events about its own configuration are about this pod.
+          env:
+            {{- range $name, $field := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" "POD_UID" "metadata.uid" }}
+            - name: {{ $name }}
+              valueFrom:
+                fieldRef:
+                  fieldPath: {{ $field }}
+            {{- end }}
+          {{- end }}
           ports:
             {{- range $port, $number := .ports }}
             - name: {{ $port }}

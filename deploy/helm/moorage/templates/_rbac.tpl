@@ -82,6 +82,13 @@ true
   verbs: [create, patch]
 {{- end }}
 
+{{/* For those whose events never happen twice: no series has to be counted. */}}
+{{- define "moorage.rules.singleEvents" -}}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end }}
+
 {{/* ClusterRole and its binding; .rules is YAML. */}}
 {{- define "moorage.clusterRole" -}}
 {{- $name := include "moorage.componentName" . }}

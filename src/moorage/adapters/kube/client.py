@@ -18,10 +18,11 @@ from urllib.parse import urlencode
 import msgspec
 
 from moorage.adapters.kube.credentials import Access, Credentials
+from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.errors import ApiError, error_from_answer
 from moorage.adapters.kube.limiter import RateLimiter
 from moorage.adapters.kube.resources import LEASE_GROUP, Resource
-from moorage.adapters.kube.transport import AiohttpTransport, Request, Response, Transport
+from moorage.adapters.kube.transport import Request, Response, Transport
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -66,7 +67,7 @@ class KubeClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.credentials = credentials
-        self._own_transport = AiohttpTransport() if transport is None else None
+        self._own_transport = DirectTransport() if transport is None else None
         self._transport: Transport = transport or self._own_transport  # type: ignore[assignment]
         self._limiter = RateLimiter(qps, burst, sleep=sleep)
         self._user_agent = user_agent

@@ -5,6 +5,7 @@ Invariants:
 - Equal events (same pod, reason, action, note, reporter) within six minutes are one object with a series. The first
   repetition is written at once, later ones at most every `series_s`; what is left is written when the recorder stops.
 - An event is written at most once, also when the answer to its creation was lost.
+- Events let binds go first, but not for long: when the next one has waited for `late_s`, more requests run at once.
 """
 
 from __future__ import annotations
@@ -52,10 +53,11 @@ class _Entry:
     written_count: int = 0
     written_s: float = float("-inf")
     queued: bool = True
+    queued_s: float = 0.0
 
 
 class EventRecorder:
-    """Records events and publishes them with `workers` requests at once.
+    """Records events and publishes them with `workers` requests at once, and up to `late_workers` more while they lag.
 
     `now_s` is the wall clock; `jitter` gives numbers between 0 and 1. Give it a client of its own if decisions and
     events must not share a rate limit.
@@ -68,6 +70,8 @@ class EventRecorder:
         jitter: Callable[[], float],
         hostname: str | None = None,
         workers: int = 16,
+        late_workers: int = 96,
+        late_s: float = 1.5,
         queue_limit: int = 50_000,
         remembered_limit: int = 4096,
         series_s: float = 30.0,
@@ -80,6 +84,9 @@ class EventRecorder:
         self._jitter = jitter
         self._hostname = hostname or socket.gethostname()
         self._workers = workers
+        self._late_workers = late_workers
+        self._late_s = late_s
+        self._extra_count = 0
         self._remembered_limit = remembered_limit
         self._series_s = series_s
         self._now_s = now_s
@@ -115,7 +122,7 @@ class EventRecorder:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._sweep())
             for _ in range(self._workers):
-                tasks.create_task(self._work())
+                tasks.create_task(self._work(tasks))
 
     async def flush(self, timeout_s: float) -> bool:
         """Publish everything, series too; False when that takes longer. `run` must still be running."""
@@ -133,6 +140,7 @@ class EventRecorder:
             self._drop("the queue of events is full")
             return False
         entry.queued = True
+        entry.queued_s = self._now_s()
         return True
 
     def _remember(self, entry: _Entry) -> None:
@@ -164,15 +172,36 @@ class EventRecorder:
             if not entry.queued and entry.count > entry.written_count and entry.written_s <= written_before_s:
                 self._enqueued(entry)
 
-    async def _work(self) -> None:
+    async def _work(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             entry = await self._queue.get()
-            # From here on a repetition queues the entry again.
-            entry.queued = False
-            try:
-                await self._publish(entry)
-            finally:
-                self._queue.task_done()
+            if self._is_late(entry) and self._extra_count < self._late_workers:
+                self._extra_count += 1
+                tasks.create_task(self._catch_up())
+            await self._take(entry)
+
+    async def _catch_up(self) -> None:
+        """Work beside the others for as long as events are late."""
+        try:
+            while not self._queue.empty():
+                entry = self._queue.get_nowait()
+                late = self._is_late(entry)
+                await self._take(entry)
+                if not late:
+                    break
+        finally:
+            self._extra_count -= 1
+
+    def _is_late(self, entry: _Entry) -> bool:
+        return self._now_s() - entry.queued_s > self._late_s
+
+    async def _take(self, entry: _Entry) -> None:
+        # From here on a repetition queues the entry again.
+        entry.queued = False
+        try:
+            await self._publish(entry)
+        finally:
+            self._queue.task_done()
 
     async def _publish(self, entry: _Entry) -> None:
         for attempt in itertools.count():
@@ -182,8 +211,12 @@ class EventRecorder:
             try:
                 await self._write(entry)
             except AlreadyExists:
-                # The answer to an earlier attempt was lost; only repetitions are left to write.
-                entry.written_count = max(entry.written_count, 1)
+                if attempt == 0:
+                    # Somebody else's, of a clock that went back or of another process.
+                    entry.name = self._unique_name(entry.command.pod, self._now_s())
+                else:
+                    # The answer to an earlier attempt was lost; only repetitions are left to write.
+                    entry.written_count = max(entry.written_count, 1)
                 continue
             except KubeError as error:
                 final = isinstance(error, ApiError) and 400 <= error.status < 500 and error.status != 429
@@ -257,4 +290,4 @@ def _reference(pod: PodRef) -> dict[str, str]:
 
 
 def _micro_time(moment_s: float) -> str:
-    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return datetime.fromtimestamp(moment_s, UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -1,15 +1,18 @@
 """The last check before something is written: that we still lead.
 
-Between a decision and its request lie queues, the rate limit and retries, and a process that was suspended does not
-know how long. So the question is asked where it cannot be too early: when the request is about to go out.
+Between a decision and its request lie queues, the rate limit, retries and the opening of a connection, and a process
+that was suspended does not know how long. So the question is asked where it cannot be too early: when the first byte of
+the request is about to go out.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
+from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.errors import Unreachable
-from moorage.adapters.kube.transport import AiohttpTransport, Request, Response
+from moorage.adapters.kube.transport import Request, Response
 
 _READS = frozenset({"GET", "HEAD"})
 
@@ -19,14 +22,19 @@ class FencedTransport:
 
     def __init__(self, may_write: Callable[[], bool]) -> None:
         self._may_write = may_write
-        self._transport = AiohttpTransport()
+        self._transport = DirectTransport()
 
     async def send(self, request: Request) -> Response:
         """Send the request, or refuse it with Unreachable."""
-        if request.method not in _READS and not self._may_write():
-            raise Unreachable("nothing is written any more: this process is not the leader")
+        if request.method not in _READS:
+            self._check()  # who may not write need not open a connection
+            request = dataclasses.replace(request, check=self._check)
         return await self._transport.send(request)
 
     async def aclose(self) -> None:
         """Close every connection."""
         await self._transport.close()
+
+    def _check(self) -> None:
+        if not self._may_write():
+            raise Unreachable("nothing is written any more: this process is not the leader")

@@ -4,6 +4,7 @@ Invariants:
 - A lease of somebody else is respected for its duration after it was last seen to change, by our own monotonic clock.
   Clocks of different machines are never compared. A lease that somebody deletes counts as unchanged.
 - Every write names the resource version that it is based on; of two who write at the same time, one is refused.
+- Who leaves waits for its own last write, and gives back what that may have taken: nobody leads who is not there.
 - `leading` is true only while the last renewal that succeeded began less than the renew deadline ago, which is shorter
   than the lease: we know that we no longer lead before anybody else can.
 - While we lead, the lease names us. Whoever else it names, we have lost, at once. A lease that was deleted is made
@@ -80,8 +81,8 @@ class LeaderElector:
         self._changed_s = -math.inf
         self._leads = False
         self._valid_until_s = -math.inf
-        self._unanswered = False
-        """Whether the last write was cut off: the server may have carried it out."""
+        self._underway: asyncio.Task[bytes] | None = None
+        """The last write, until it has succeeded: the server may carry it out, whoever stopped waiting for it."""
         self._said = ""
         self._woken = asyncio.Event()
 
@@ -138,7 +139,8 @@ class LeaderElector:
         self._leads = False
         try:
             async with asyncio.timeout(self._request_s()):
-                if self._unanswered:
+                if self._underway is not None:
+                    await asyncio.wait([self._underway], timeout=self._request_s() / 2)
                     await self._look()
                 with contextlib.suppress(Conflict, NotFound):
                     await self._given_back()
@@ -234,14 +236,20 @@ class LeaderElector:
         log.info("released lease", lease=self.name)
 
     async def _put(self, lease: Lease | None, record: LeaseRecord) -> None:
-        namespace, name = self._election.resource_namespace, self._election.resource_name
-        self._unanswered = True
-        if lease is None:
-            answer = await self._client.create(LEASES, new_lease(namespace, name, record), namespace)
-        else:
-            answer = await self._client.replace(LEASES, name, changed_lease(lease, record), namespace)
-        self._unanswered = False
+        if self._underway is not None:
+            self._underway.cancel()
+        self._underway = asyncio.create_task(self._sent(lease, record))
+        self._underway.add_done_callback(_heard)
+        # A request cannot be taken back: who is cancelled while it is out leaves it alone, and `release` waits for it.
+        answer = await asyncio.shield(self._underway)
+        self._underway = None
         self._see(parse_lease(answer))
+
+    async def _sent(self, lease: Lease | None, record: LeaseRecord) -> bytes:
+        namespace, name = self._election.resource_namespace, self._election.resource_name
+        if lease is None:
+            return await self._client.create(LEASES, new_lease(namespace, name, record), namespace)
+        return await self._client.replace(LEASES, name, changed_lease(lease, record), namespace)
 
     # --- what we know ---
 
@@ -314,6 +322,12 @@ class _LeaseSink:
 
     def deleted(self, _obj: Lease) -> None:
         self._saw(None)
+
+
+def _heard(task: asyncio.Task[bytes]) -> None:
+    """Look at how a request ended that nobody waits for any more; asyncio would complain otherwise."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _text(error: Exception) -> str:

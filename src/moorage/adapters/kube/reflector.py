@@ -115,7 +115,8 @@ class Reflector(Generic[T]):
     """Follows `resource` and hands what `parse` makes of each object to the sink.
 
     `parse` runs as objects arrive, so that a large list is never held as raw JSON; an object it rejects with a
-    ValueError (msgspec's errors are such) is left out and logged. `jitter` gives numbers between 0 and 1.
+    ValueError (msgspec's errors are such) is left out and logged. `jitter` gives numbers between 0 and 1. With
+    `tells_refusal` off, whoever waits for `settled` has to log that the kind may not be read from the start.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class Reflector(Generic[T]):
         field_selector: str = "",
         label_selector: str = "",
         streaming: bool = True,
+        tells_refusal: bool = True,
         pace: Pace | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -146,6 +148,7 @@ class Reflector(Generic[T]):
         self._path = resource.path(namespace)
         self._selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
         self._selectors = {key: value for key, value in self._selectors.items() if value}
+        self._tells_refusal = tells_refusal
         self._pace = pace or Pace()
         self._monotonic_s = monotonic_s
         self._stream_from_s = monotonic_s() if streaming else float("inf")
@@ -236,7 +239,8 @@ class Reflector(Generic[T]):
         await asyncio.sleep(self._pace.look_again_s)
 
     async def _pause(self, phase: Phase, error: str) -> None:
-        if phase is not self.state.phase or self._failures == 0:
+        told_by_others = not self._tells_refusal and (phase, self.state.phase) == (Phase.FORBIDDEN, Phase.STARTING)
+        if (phase is not self.state.phase or self._failures == 0) and not told_by_others:
             log.warning("watch interrupted", resource=str(self.resource), state=phase.value, error=error)
         ceiling_s = min(self._pace.longest_pause_s, self._pace.first_pause_s * 2.0 ** min(self._failures, 20))
         self._failures += 1

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from moorage.adapters.kube.errors import ApiError, Timeout, Unreachable
@@ -41,6 +42,9 @@ class Request:
     """Limit for the whole exchange, the body included."""
     silence_s: float | None = None
     """Limit between two pieces of the body."""
+    check: Callable[[], None] | None = None
+    """Called when the first byte of a request with a body is about to go out, on a connection that is there; raises an
+    ApiError to keep it back."""
 
 
 class Response(Protocol):
@@ -127,7 +131,7 @@ class AiohttpTransport:
                 request.method,
                 URL(request.url, encoded=True),
                 headers=request.headers,
-                data=request.body,
+                data=_content(request),
                 ssl=request.tls if request.tls is not None else True,
                 server_hostname=request.tls_server_name,
                 allow_redirects=False,
@@ -144,8 +148,28 @@ class AiohttpTransport:
         await asyncio.sleep(0)
 
 
+class _CheckedBody(aiohttp.BytesPayload):
+    """Asks before it lets itself be written. The headers go out together with it, so nothing has gone out by then."""
+
+    def __init__(self, body: bytes, check: Callable[[], None], content_type: str) -> None:
+        super().__init__(body, content_type=content_type)
+        self._check = check
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        self._check()
+        await super().write_with_length(writer, content_length)
+
+
+def _content(request: Request) -> bytes | _CheckedBody | None:
+    if request.check is None or not request.body:
+        return request.body
+    return _CheckedBody(request.body, request.check, request.headers.get("Content-Type", "application/json"))
+
+
 def _translated(failure: Exception, url: str) -> ApiError:
     """Say in one line what happened to the connection."""
+    if isinstance(failure.__cause__, ApiError):
+        return failure.__cause__  # of the request's own check
     server = str(URL(url, encoded=True).origin())
     if isinstance(failure, aiohttp.ClientConnectorCertificateError):
         cause = failure.certificate_error

@@ -88,6 +88,10 @@ class Sampling:
         self._making_room = 0
         """Filters that preemption tries are not the pod's own."""
 
+    def reequip(self) -> None:
+        """The engine has other plugins; called between two turns."""
+        self._patches = self._make_patches()
+
     # --- turns ---
 
     def begin(self, now_s: float) -> bool:

@@ -37,6 +37,7 @@ MANY_ATTEMPTS = 15
 SCHEDULED, UNSCHEDULABLE, ERROR = "scheduled", "unschedulable", "error"
 _SCHEDULED_EVENT, _FAILED_EVENT = "Scheduled", "FailedScheduling"
 """Reasons of the Kubernetes events with which the engine tells how an attempt ended."""
+_RESULTS = {Code.SUCCESS: SCHEDULED, Code.ERROR: ERROR}
 _SUCCESS, _ERROR = Code.SUCCESS.value, Code.ERROR.value
 _ATTEMPT_LABELS = tuple(f"{MANY_ATTEMPTS}+" if n >= MANY_ATTEMPTS else str(n) for n in range(MANY_ATTEMPTS + 1))
 
@@ -63,9 +64,7 @@ class SchedulerMetrics(Collector):
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.sampling = Sampling(engine)
-        self._binders = {
-            profile: runner.bind_plugins[0].name for profile, runner in engine.runners.items() if runner.bind_plugins
-        }
+        self._binders = _binders(engine)
         self._bindings: dict[str, _Binding] = {}
         self._attempt_s = Tallies(
             "scheduler_scheduling_attempt_duration_seconds",
@@ -94,7 +93,24 @@ class SchedulerMetrics(Collector):
         self._permit_s = Tallies(
             "scheduler_permit_wait_duration_seconds", "How long pods waited in Permit.", ("result",), ATTEMPT_BOUNDS_S
         )
+        self._gang_attempt_s = Tallies(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "How long an attempt to place a gang took.",
+            ("result", "profile"),
+            ATTEMPT_BOUNDS_S,
+        )
+        self._gang_deciding_s = Tallies(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "How long the decision on a gang alone took.",
+            (),
+            ATTEMPT_BOUNDS_S,
+        )
         self._gangs_released = 0
+
+    def reequip(self) -> None:
+        """The engine has other profiles; called between two of its turns."""
+        self._binders = _binders(self._engine)
+        self.sampling.reequip()
 
     # --- feeding ---
 
@@ -110,6 +126,17 @@ class SchedulerMetrics(Collector):
         while waited:
             result, since_s = waited.popleft()
             self._permit_s.observe((result.value,), turn.now_s - since_s)
+        if self._engine.gangs.tried:
+            self._count_gangs(turn)
+
+    def _count_gangs(self, turn: Turn) -> None:
+        """Gangs that were tried in this turn; they share its time evenly."""
+        tried = self._engine.gangs.tried
+        each_s = (turn.ended_s - turn.began_s) / len(tried)
+        self._gang_deciding_s.observe((), each_s, len(tried))
+        while tried:
+            code, profile = tried.popleft()
+            self._gang_attempt_s.observe((_RESULTS.get(code, UNSCHEDULABLE), profile), each_s)
 
     def _count_outcomes(self, turn: Turn) -> None:
         binds: list[str] = []
@@ -194,14 +221,12 @@ class SchedulerMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Everything as it is now; called for every scrape."""
-        attempts = CounterMetricFamily(
-            "scheduler_schedule_attempts", "Attempts to place a pod, by outcome.", labels=("result", "profile")
-        )
-        for values, tally in self._attempt_s.by_values.items():
-            attempts.add_metric(values, tally.count)
-        yield attempts
+        yield _outcomes("scheduler_schedule_attempts", "Attempts to place a pod, by outcome.", self._attempt_s)
+        gangs = "Attempts to place a gang, by outcome."
+        yield _outcomes("scheduler_podgroup_schedule_attempts", gangs, self._gang_attempt_s)
         for tallies in (
             self._attempt_s, self._deciding_s, self._attempts, self._sli_s, self._victims, self._permit_s,
+            self._gang_attempt_s, self._gang_deciding_s,
         ):  # fmt: skip
             yield tallies.family()
         yield from self.sampling.families()
@@ -211,3 +236,16 @@ class SchedulerMetrics(Collector):
             "Gangs of which members were deleted because a start that broke off could not be completed.",
             value=self._gangs_released,
         )
+
+
+def _binders(engine: Engine) -> dict[str, str]:
+    """Profile -> the plugin that binds its pods."""
+    return {name: runner.bind_plugins[0].name for name, runner in engine.runners.items() if runner.bind_plugins}
+
+
+def _outcomes(name: str, text: str, durations: Tallies) -> Metric:
+    """How many of what was timed ended how."""
+    family = CounterMetricFamily(name, text, labels=("result", "profile"))
+    for values, tally in durations.by_values.items():
+        family.add_metric(values, tally.count)
+    return family

@@ -15,6 +15,7 @@ from moorage.framework.plugin import Point
 
 QUEUES = ("active", "backoff", "unschedulable", "gated", "incomplete", "pending")
 _INCOMPLETE = "incomplete"
+_POPPED = "PodPopped"
 _POINT_NAMES = {Point.PRE_FILTER: "PreFilter", Point.FILTER: "Filter", Point.SCORE: "Score"}
 
 
@@ -54,6 +55,7 @@ def _waiting(engine: Engine) -> Iterable[Metric]:
         rejecting.add_metric(values, number)
     yield pending
     yield rejecting
+    yield _under_way(engine, places[Place.IN_FLIGHT.value])
     incoming = CounterMetricFamily(
         "scheduler_queue_incoming_pods", "Pods that entered a queue, by queue and reason.", labels=("queue", "event")
     )
@@ -64,6 +66,19 @@ def _waiting(engine: Engine) -> Iterable[Metric]:
         for why, number in counts.items():
             incoming.add_metric((queue, why), number)
     yield incoming
+
+
+def _under_way(engine: Engine, popped: int) -> Metric:
+    """Pods that were taken out of the queue and are not bound or back yet, and what they will have to hear of."""
+    tracked = GaugeMetricFamily(
+        "scheduler_inflight_events",
+        "What the queue remembers for pods on their way: the pods themselves (PodPopped), and events kept for them.",
+        labels=("event",),
+    )
+    tracked.add_metric((_POPPED,), popped)
+    for event, number in engine.asking.meanwhile().items() if engine.asking is not None else ():
+        tracked.add_metric((event,), number)
+    return tracked
 
 
 def _cache(engine: Engine) -> Iterable[Metric]:

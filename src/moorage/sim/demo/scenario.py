@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.adapters.memory.objects import FINISHED, owner_references, status_of
+from moorage.core.prices import PriceList
 from moorage.framework.keeping import KeeperConfiguration
 
 NAMESPACE = "default"
@@ -52,6 +53,10 @@ class Scenario:
     """A configuration file for those who give none of their own; empty: the default profile."""
     keeper: KeeperConfiguration | None = None
     """How the keeper looks after the pods; None: there is none."""
+    keeper_needs: str = ""
+    """A plugin without which the keeper would undo what the scheduler does, and so stays away; empty: none."""
+    prices: PriceList | None = None
+    """What the nodes cost, for figures only."""
 
     def acts(self) -> Iterator[tuple[float, int, Act]]:
         """Everything that will happen, for ever: seconds since the start, number of the cycle, act."""

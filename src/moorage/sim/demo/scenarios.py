@@ -7,6 +7,9 @@ from typing import Any
 
 from moorage.adapters.memory.kubelet import RUN_SECONDS
 from moorage.adapters.memory.manifests import manifest, node_manifest, workload_manifest
+from moorage.core.capacity import Capacity
+from moorage.core.prices import PriceList, PriceRule, read_price
+from moorage.core.strategy import STRATEGY_ANNOTATIONS
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.sim.demo.scenario import (
     NAMESPACE,
@@ -68,25 +71,61 @@ def _training_job() -> dict[str, Any]:
     return job
 
 
+_STRATEGY_PROFILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: moorage
+  plugins:
+    multiPoint:
+      enabled: [{name: PlacementStrategy}]
+"""
+_HALF_ON_SPOT = f"base=1,weight=1,nodeSelector={CAPACITY}:on-demand;weight=2,nodeSelector={CAPACITY}:spot"
+_PRICES = PriceList(
+    "demo",
+    "USD",
+    (
+        PriceRule(read_price("0.192"), capacity=Capacity.ON_DEMAND),
+        PriceRule(read_price("0.0712"), capacity=Capacity.SPOT),
+    ),
+)
+
+
 def _default() -> Scenario:
-    sizes = {"a": ("4", "8Gi", 3), "b": ("4", "8Gi", 3), "c": ("6", "16Gi", 2)}
+    sizes = {
+        "a": ("4", "8Gi", 3, "on-demand"),
+        "b": ("4", "8Gi", 3, "spot"),
+        "c": ("6", "16Gi", 2, "on-demand"),
+    }
     nodes = [
-        node_manifest(f"node-{zone}{number}", zone=f"zone-{zone}", cpu=cpu, memory=memory)
-        for zone, (cpu, memory, count) in sizes.items()
+        node_manifest(f"node-{zone}{number}", zone=f"zone-{zone}", cpu=cpu, memory=memory, labels={CAPACITY: capacity})
+        for zone, (cpu, memory, count, capacity) in sizes.items()
         for number in range(1, count + 1)
     ]
+    api = _deployment("api", 4, cpu="750m", memory="1Gi", annotations={STRATEGY_ANNOTATIONS[0]: _HALF_ON_SPOT})
     classes = create(_priority_class(HIGH, 1000), _priority_class(LOW, -10))
     opening = (
         _act(0.0, "", classes),
         _act(0.3, "Deployment web arrives: 6 replicas", create(_deployment("web", 6, cpu="500m", memory="512Mi"))),
-        _act(2.0, "Deployment api arrives: 4 replicas", create(_deployment("api", 4, cpu="750m", memory="1Gi"))),
+        _act(2.0, "Deployment api arrives: 4 replicas, half of them on spot nodes", create(api)),
         _act(
             3.5,
             "StatefulSet cache arrives: 3 replicas",
             create(workload_manifest("StatefulSet", "cache", own={"replicas": 3}, cpu="500m", memory="2Gi")),
         ),
     )
-    return Scenario("a day in the life of a small cluster", nodes, opening, 6.0, _default_cycle(), 60.0)
+    return Scenario(
+        "a day in the life of a small cluster",
+        nodes,
+        opening,
+        6.0,
+        _default_cycle(),
+        60.0,
+        _STRATEGY_PROFILE,
+        KeeperConfiguration(return_after_s=5.0, move_again_after_s=8.0),
+        keeper_needs="PlacementStrategy",
+        prices=_PRICES,
+    )
 
 
 def _default_cycle() -> tuple[Act, ...]:
@@ -124,7 +163,9 @@ def _default_cycle() -> tuple[Act, ...]:
             create(_deployment("checkout", 5, cpu="1500m", memory="1Gi", priorityClassName=HIGH)),
         ),
         _act(37.0, "node-c1 is back in service", uncordon("node-c1")),
+        _act(39.0, "spot node node-b3 is to be taken back", give_notice("node-b3")),
         _act(44.0, "web is scaled down from 16 to 6", scale("web", 6)),
+        _act(47.0, "the notice of node-b3 is withdrawn", withdraw_notice("node-b3")),
         _act(50.0, "checkout is taken down", delete("Deployment", "checkout")),
         _act(
             54.0,
@@ -236,7 +277,7 @@ def _spot() -> Scenario:
     )
     keeper = KeeperConfiguration(return_after_s=8.0, move_again_after_s=8.0, returns_at_once=8)
     about = "a notice for every spot node at once; pods leave while they run, and return"
-    return Scenario(about, nodes, opening, 6.0, cycle, 60.0, _SPOT_PROFILE, keeper)
+    return Scenario(about, nodes, opening, 6.0, cycle, 60.0, _SPOT_PROFILE, keeper, prices=_PRICES)
 
 
 SCENARIOS: Mapping[str, Scenario] = {"default": _default(), "rollout": _rollout(), "busy": _busy(), "spot": _spot()}

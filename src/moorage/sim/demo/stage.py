@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from moorage.adapters.memory.cluster import LIFELIKE, EmbeddedCluster
 from moorage.adapters.memory.runner import CommandRunner
@@ -27,6 +28,7 @@ from moorage.sim.demo.scenario import Scenario
 from moorage.sim.feed import Feed
 from moorage.sim.simulation import Rules
 
+T = TypeVar("T")
 RATE_WINDOW_S = 5.0
 _MOST_ROUNDS = 1000
 """Rounds of deciding and carrying out within one moment; more would mean that somebody undoes what others do."""
@@ -62,7 +64,7 @@ class Stage:
         self._decided_s: deque[float] = deque()
         self._wake_s: float | None = None
         self.keeper: Keeper | None = None
-        if scenario.keeper is not None:
+        if scenario.keeper is not None and _has(rules, scenario.keeper_needs):
             # Plugins remember what they know of one state, and the keeper has a state of its own.
             self.keeper = Keeper(copy.deepcopy(rules.profiles), scenario.keeper, seed=rules.settings.seed)
         self._keeper_wake_s: float | None = None
@@ -93,6 +95,12 @@ class Stage:
             self._settle()
         self.cluster.advance(max(self.cluster.now_s, self._began_s + to_s))
         return self.chronicle.take()
+
+    def act(self, deed: Callable[[EmbeddedCluster], T]) -> T:
+        """Somebody who watches does something to the cluster; everyone reacts at once. What the deed gives."""
+        given = deed(self.cluster)
+        self._settle()
+        return given
 
     def _next_s(self) -> float:
         """The next moment at which something happens."""
@@ -175,3 +183,8 @@ class Stage:
         self.counts.decisions += 1
         self._decided_s.append(self.elapsed_s)
         self._explaining_s += self._stopwatch_s() - before_s
+
+
+def _has(rules: Rules, plugin: str) -> bool:
+    """Whether a profile has the plugin; an empty name is none, which all have."""
+    return not plugin or any(each.name == plugin for profile in rules.profiles for each in profile.plugins)

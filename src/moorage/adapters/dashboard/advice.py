@@ -1,0 +1,28 @@
+"""What would help a waiting pod, for the page of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from moorage.adapters.dashboard.desk import Refused
+from moorage.engine.counterfactual import suggest
+from moorage.engine.display.world import World
+from moorage.wire.rewriting import Rewriter
+
+Raw = Callable[[str, str, str], Mapping[str, Any] | None]
+"""(kind, namespace, name) -> the whole object, None if it is not known."""
+
+
+def adviser(raw: Raw) -> Callable[[World, str, float], list[dict[str, Any]]]:
+    """Who knows what would help; `raw` is asked about the few objects that a suggestion changes."""
+
+    def advise(world: World, key: str, now: float) -> list[dict[str, Any]]:
+        pod = world.pod(key)
+        if pod is None:
+            raise Refused(f"there is no pod {key} any more")
+        if pod.node is not None or world.engine.runner_of(pod) is None:
+            return []
+        return [each.document() for each in suggest(world.engine, pod, now, Rewriter(raw))]
+
+    return advise

@@ -1,0 +1,241 @@
+"""The dashboard over HTTP: files, JSON and server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from importlib import resources
+from typing import Any
+
+import msgspec
+import structlog
+from aiohttp import web
+
+from moorage.adapters.dashboard.desk import Change, Desk, Refused
+from moorage.adapters.dashboard.security import HEADERS, Guard, guarding
+
+STOP_S = 0.5
+_HEARTBEAT_S = 15.0
+_BODY_BYTES = 1 << 20
+_TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_NO_STORE = {"Cache-Control": "no-store"}
+
+log = structlog.get_logger()
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; the text is one line."""
+
+
+def application(desk: Desk, guard: Guard) -> web.Application:
+    """The dashboard as an application."""
+    app = web.Application(middlewares=[guarding(guard)], client_max_size=_BODY_BYTES)
+    pages = _Pages(desk)
+    app.router.add_get("/", _file("index.html"))
+    for name in _static_names():
+        app.router.add_get(f"/static/{name}", _file(name))
+    app.router.add_get("/healthz", _alive)
+    for path, handler in (
+        ("snapshot", pages.snapshot),
+        ("events", pages.events),
+        ("queue", pages.queue),
+        ("node", pages.node),
+        ("search", pages.search),
+        ("pod", pages.pod),
+        ("suggestions", pages.suggestions),
+        ("strategies", pages.strategies),
+        ("spot", pages.spot),
+        ("timeline", pages.timeline),
+    ):
+        app.router.add_get(f"/api/{path}", handler)
+    for path, handler in (
+        ("strategy/check", pages.check),
+        ("strategy/preview", pages.preview),
+        ("whatif", pages.what_if),
+        ("seek", pages.seek),
+        ("apply/strategy", pages.apply),
+    ):
+        app.router.add_post(f"/api/{path}", handler)
+    return app
+
+
+@asynccontextmanager
+async def listening(app: web.Application, host: str, port: int) -> AsyncIterator[str]:
+    """Serve until the end of the block, which gets the URL."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
+    await runner.setup()
+    try:
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            why = "the port is taken" if error.errno == errno.EADDRINUSE else error.strerror
+            text = f"--listen {host}:{port}: cannot listen there ({why}); choose another address"
+            raise ListenError(text) from None
+        found, number = runner.addresses[0][:2]
+        yield f"http://[{found}]:{number}/" if ":" in found else f"http://{found}:{number}/"
+    finally:
+        await runner.cleanup()
+
+
+def _static_names() -> list[str]:
+    folder = resources.files("moorage.adapters.dashboard") / "static"
+    return sorted(each.name for each in folder.iterdir() if each.name.rpartition(".")[2] in _TYPES)
+
+
+def _file(name: str) -> Any:
+    """A handler for a file that comes with the package; it is read once."""
+    body = (resources.files("moorage.adapters.dashboard") / "static" / name).read_bytes()
+    kind = _TYPES[name.rpartition(".")[2]]
+
+    async def answer(_: web.Request) -> web.Response:
+        response = web.Response(body=body, content_type=kind, charset="utf-8", headers={"Cache-Control": "no-cache"})
+        response.enable_compression()
+        return response
+
+    return answer
+
+
+async def _alive(_: web.Request) -> web.Response:
+    return web.Response(text="ok")
+
+
+class _Pages:
+    """The handlers."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def snapshot(self, request: web.Request) -> web.Response:
+        body = await self._desk.snapshot()
+        if "gzip" not in request.headers.get("Accept-Encoding", ""):
+            raise web.HTTPNotAcceptable(reason="the answer is compressed; accept gzip")
+        headers = {**_NO_STORE, "Content-Encoding": "gzip"}
+        return web.Response(body=body, content_type="application/json", headers=headers)
+
+    async def events(self, request: web.Request) -> web.StreamResponse:
+        since = _number(request, "since")
+        response = web.StreamResponse(headers={**_NO_STORE, "Content-Type": "text/event-stream"})
+        response.headers.update(HEADERS)
+        await response.prepare(request)
+        messages = self._desk.hub.listen(since, self._desk.last)
+        following = asyncio.ensure_future(anext(messages, b""))
+        try:
+            await response.write(b": hello\n\n")
+            while True:
+                done, _ = await asyncio.wait({following}, timeout=_HEARTBEAT_S)
+                message = following.result() if done else b": still here\n\n"
+                if not message:
+                    break
+                await response.write(message)
+                if done:
+                    following = asyncio.ensure_future(anext(messages, b""))
+        except ConnectionError:
+            pass
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            await messages.aclose()  # type: ignore[attr-defined]
+        return response
+
+    async def queue(self, request: web.Request) -> web.Response:
+        return _json(await self._desk.queue(request.query.get("place", "")))
+
+    async def node(self, request: web.Request) -> web.Response:
+        return await _answered(self._desk.node(_text(request.query, "name")))
+
+    async def search(self, request: web.Request) -> web.Response:
+        return _json(await self._desk.search(_text(request.query, "q")))
+
+    async def pod(self, request: web.Request) -> web.Response:
+        return await _answered(self._desk.pod(_text(request.query, "key")))
+
+    async def suggestions(self, request: web.Request) -> web.Response:
+        return await _answered(self._desk.suggestions(_text(request.query, "key")))
+
+    async def strategies(self, _: web.Request) -> web.Response:
+        return _json(await self._desk.strategies())
+
+    async def spot(self, _: web.Request) -> web.Response:
+        return _json(await self._desk.spot())
+
+    async def timeline(self, request: web.Request) -> web.Response:
+        return _json(await self._desk.timeline(_number(request, "since")))
+
+    async def check(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        return _json(await self._desk.check(_text(body, "text")))
+
+    async def preview(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        names = [_text(body, name) for name in ("namespace", "kind", "name", "text")]
+        return await _answered(self._desk.preview(*names))
+
+    async def what_if(self, request: web.Request) -> web.Response:
+        what_if = self._desk.surroundings.what_if
+        if what_if is None:
+            raise web.HTTPNotFound(reason="what-ifs need whole objects, which a journal does not have")
+        return await _answered(what_if(await _body(request)))
+
+    async def seek(self, request: web.Request) -> web.Response:
+        body, seek = await _body(request), self._desk.surroundings.seek
+        moment = body.get("time")
+        if seek is None or not isinstance(moment, int | float):
+            raise web.HTTPBadRequest(reason="only a journal has other moments; give the field time in seconds")
+        await seek(float(moment))
+        return _json({"ok": True})
+
+    async def apply(self, request: web.Request) -> web.Response:
+        body = await _body(request)
+        change = Change(*(_text(body, name) for name in ("kind", "namespace", "name", "key", "text")))
+        if not (await self._desk.check(change.text))["ok"]:
+            raise web.HTTPUnprocessableEntity(reason="the strategy has mistakes; correct them first")
+
+        async def write() -> dict[str, Any]:
+            await self._desk.surroundings.apply(change)
+            return {"ok": True}
+
+        return await _answered(write())
+
+
+def _json(document: Any, status: int = 200) -> web.Response:
+    body = msgspec.json.encode(document)
+    response = web.Response(body=body, status=status, content_type="application/json", headers=_NO_STORE)
+    response.enable_compression()
+    return response
+
+
+async def _answered(question: Any) -> web.Response:
+    """The answer, or why there is none."""
+    try:
+        return _json(await question)
+    except Refused as refusal:
+        return _json({"error": str(refusal)}, 409)
+
+
+async def _body(request: web.Request) -> dict[str, Any]:
+    """The JSON object of a request; anything else, a form of another page above all, is refused."""
+    if request.content_type != "application/json":
+        raise web.HTTPUnsupportedMediaType(reason="send application/json")
+    try:
+        body = msgspec.json.decode(await request.read())
+    except msgspec.MsgspecError:
+        raise web.HTTPBadRequest(reason="the body is no JSON") from None
+    if not isinstance(body, dict):
+        raise web.HTTPBadRequest(reason="the body must be a JSON object")
+    return body
+
+
+def _text(values: Mapping[str, Any], name: str) -> str:
+    value = values.get(name)
+    if not isinstance(value, str):
+        raise web.HTTPBadRequest(reason=f"the field {name} is missing")
+    return value
+
+
+def _number(request: web.Request, name: str) -> int:
+    text = request.query.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise web.HTTPBadRequest(reason=f"{name} must be a whole number")
+    return int(text)

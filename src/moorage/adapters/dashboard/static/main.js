@@ -1,0 +1,127 @@
+// The page: finds out which one is asked for, keeps the frame around it up to date, and follows the cluster.
+
+import { post } from "./api.js";
+import { h, name, shown } from "./dom.js";
+import { mapPage } from "./map.js";
+import { nodePage } from "./node.js";
+import { podPage } from "./pod.js";
+import { queuePage } from "./queue.js";
+import { searchPage } from "./search.js";
+import { spotPage } from "./spot.js";
+import { store } from "./store.js";
+import { strategiesPage } from "./strategies.js";
+import { timelinePage } from "./timeline.js";
+import { whatifPage } from "./whatif.js";
+import { cores, count, mebibytes, moment, percent } from "./words.js";
+
+const PAGES = {
+  map: ["Map", mapPage], queue: ["Queue", queuePage], strategies: ["Strategies", strategiesPage], spot: ["Spot", spotPage],
+  timeline: ["Timeline", timelinePage], whatif: ["What if", whatifPage],
+};
+const OTHERS = { pod: ["Pod", podPage], node: ["Node", nodePage], find: ["Search", searchPage] };
+const $ = (id) => document.getElementById(id);
+
+let leaving = new AbortController();
+
+function route() {
+  const [, page = "map", ...rest] = location.hash.split("/");
+  const known = PAGES[page] ?? OTHERS[page] ?? PAGES.map;
+  leaving.abort();
+  leaving = new AbortController();
+  const argument = rest.length ? decodeURIComponent(rest.join("/")) : "";
+  document.title = `${argument ? `${shown(argument)} \u2013 ` : ""}${known[0]} \u2013 Moorage`;
+  for (const link of $("nav").querySelectorAll("a")) {
+    if (link.hash === `#/${page}`) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+  const body = h("div", { style: { display: "contents" } });
+  $("main").replaceChildren(...frame(), body);
+  scrollTo(0, 0);
+  const { signal } = leaving;
+  Promise.resolve(known[1](body, signal, argument)).catch((error) => {
+    if (!signal.aborted) body.append(h("p", { class: "notice bad" }, error.message));
+  });
+  return body;
+}
+
+function frame() {
+  const parts = (store.about.notes ?? []).map((note) => h("p", { class: "notice" }, note));
+  if (store.about.span) parts.push(seekBar(...store.about.span));
+  parts.push(numbers);
+  return parts;
+}
+
+const numbers = h("dl", { class: "stats", "aria-label": "The cluster in numbers" });
+
+function showNumbers() {
+  const s = store.summary;
+  const waiting = Object.values(s.queue).reduce((a, b) => a + b, 0);
+  const share = ([used, most]) => (most ? percent(used / most) : "\u2013");
+  const item = (title, value, note) => h("div", {}, h("dt", {}, title), h("dd", {}, value, " ", h("small", {}, note)));
+  numbers.replaceChildren(
+    item("Nodes", count(s.nodes), s.notices ? `${count(s.notices)} leaving` : ""),
+    item("Pods on nodes", count(s.pods), ""), item("Waiting", count(waiting), s.queue.unschedulable ? `${count(s.queue.unschedulable)} unschedulable` : ""),
+    item("CPU requested", share(s.cpu), `${cores(s.cpu[0])} of ${cores(s.cpu[1])}`), item("Memory requested", share(s.memory), `${mebibytes(s.memory[0])} of ${mebibytes(s.memory[1])}`));
+  const badges = { queue: waiting, strategies: s.off, spot: s.notices };
+  for (const [page, n] of Object.entries(badges)) $(`badge-${page}`).textContent = n ? count(n) : "";
+}
+
+/** The time line of a journal: any moment of it can be shown. */
+function seekBar(first, last) {
+  const now = store.summary.now;
+  const label = h("output", {}, moment(now));
+  const go = (at) => post("seek", { time: at });
+  const slider = h("input", { type: "range", min: Math.floor(first), max: Math.ceil(last), value: Math.round(now), step: "any", "aria-label": "Moment of the journal that is shown",
+    oninput: (e) => { label.textContent = moment(Number(e.target.value)); }, onchange: (e) => go(Number(e.target.value)) });
+  return h("section", { class: "panel", "aria-label": "Journal" }, h("div", { class: "seek" }, h("span", {}, "Journal at"), slider, label));
+}
+
+function showLink(state) {
+  const link = $("link");
+  link.className = `link ${state === "on" ? "on" : "off"}`;
+  link.textContent = state === "on" ? (store.about.mode === "journal" ? "journal" : "live") : state === "off" ? "connection lost, trying again" : state;
+}
+
+function themes() {
+  const order = ["auto", "light", "dark"];
+  const words = { auto: "as the system", light: "light", dark: "dark" };
+  const set = (theme) => {
+    document.documentElement.dataset.theme = theme;
+    $("theme").setAttribute("aria-label", `Theme: ${words[theme]}`);
+    $("theme").title = `Theme: ${words[theme]}`;
+    document.dispatchEvent(new Event("themechange"));
+  };
+  const read = () => { try { return localStorage.getItem("moorage-theme") ?? "auto"; } catch { return "auto"; } };
+  set(order.includes(read()) ? read() : "auto");
+  $("theme").addEventListener("click", () => {
+    const next = order[(order.indexOf(document.documentElement.dataset.theme) + 1) % order.length];
+    try { localStorage.setItem("moorage-theme", next); } catch { /* not kept, then */ }
+    set(next);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new Event("themechange")));
+}
+
+function start() {
+  $("nav").append(...Object.entries(PAGES).map(([page, [title]]) => h("li", {}, h("a", { href: `#/${page}` }, title, h("span", { class: "badge", id: `badge-${page}` })))));
+  $("search").addEventListener("submit", (event) => { event.preventDefault(); if ($("q").value.trim()) location.hash = `#/find/${encodeURIComponent($("q").value.trim())}`; });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "/" && !/INPUT|TEXTAREA|SELECT/.test(document.activeElement.tagName)) { $("q").focus(); event.preventDefault(); }
+  });
+  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("main").focus(); });
+  themes();
+  let shownPage = false;
+  store.listen((change) => {
+    showNumbers();
+    if (change.whole) {
+      $("title").replaceChildren(name(store.about.title));
+      $("mode").textContent = store.about.mode + (store.about.writes ? ", writes allowed" : "");
+      if (!shownPage || store.about.mode === "journal") { route(); shownPage = true; }
+      document.documentElement.dataset.ready = "yes";
+    }
+  }, new AbortController().signal);
+  addEventListener("hashchange", () => { if (shownPage) { route(); $("main").focus({ preventScroll: true }); } });
+  globalThis.moorage = store;
+  store.follow(showLink);
+}
+
+start();

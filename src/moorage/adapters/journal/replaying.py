@@ -1,0 +1,228 @@
+"""Decides everything in a journal again, with the same engine, and compares.
+
+A segment that follows the one before without a gap is gone on with; after a gap, or where older segments were dropped,
+the replay begins with the image at the beginning of the segment. Every call must give the very bytes of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from moorage.adapters.journal import image
+from moorage.adapters.journal.reader import JournalReader, ReadError
+from moorage.adapters.journal.records import (
+    EMPTY,
+    RAISED,
+    Image,
+    Reconfigured,
+    Record,
+    Start,
+    Term,
+    Turn,
+    commands_bytes,
+    commands_of,
+)
+from moorage.adapters.journal.values import Unreadable
+from moorage.core.commands import Bind, Command, DeletePod
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.queue import Backoff
+from moorage.framework.configuration import Configuration
+from moorage.framework.profiles import Profile
+from moorage.framework.registry import Registry
+from moorage.wire.configuration import Reading, read_configuration
+
+MOST_DIFFERENCES = 1000
+"""So many are kept; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A pod for which a turn gave other commands than recorded."""
+
+    time_s: float
+    pod: str
+    """`namespace/name`."""
+    recorded: tuple[str, ...]
+    replayed: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Replayed:
+    """What came of a replay."""
+
+    segments: int = 0
+    runs: int = 0
+    turns: int = 0
+    events: int = 0
+    binds: int = 0
+    evictions: int = 0
+    began_s: float | None = None
+    ended_s: float | None = None
+    differing: int = 0
+    """Turns whose commands were not the recorded ones."""
+    differences: list[Difference] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def saw(self, now_s: float) -> None:
+        """Something was recorded at this time."""
+        self.began_s = now_s if self.began_s is None else self.began_s
+        self.ended_s = now_s
+
+
+def replay(folder: Path, registry: Registry) -> Replayed:
+    """Replay a journal with what it was recorded with; `ReadError` where that cannot be read."""
+    reader = JournalReader(folder)
+    player = Player(registry)
+    for record in reader.records():
+        player.play(record)
+    player.result.warnings += reader.warnings
+    return player.result
+
+
+class Player:
+    """Plays records, one after the other."""
+
+    def __init__(self, registry: Registry) -> None:
+        self.result = Replayed()
+        self.engine: Engine | None = None
+        """As it was in the recorded process after the last record; None where that is not known."""
+        self._registry = registry
+        self._run = ""
+        self._turns = 0
+        self._start: Start | None = None
+
+    def play(self, record: Record) -> None:
+        """Do what was done."""
+        if isinstance(record, Turn):
+            self._turn(record)
+        elif isinstance(record, Start):
+            self._begin(record)
+        elif isinstance(record, Image):
+            self._load(record)
+        elif isinstance(record, Term):
+            if self.engine is not None:
+                self.engine.gangs.term = record.term
+        elif isinstance(record, Reconfigured):
+            self._reconfigure(record)
+
+    def _begin(self, start: Start) -> None:
+        result = self.result
+        result.segments += 1
+        if start.run == self._run and start.turns == self._turns and not start.gap and self.engine is not None:
+            return
+        if start.run == self._run:
+            result.warnings.append(f"at {start.time_s:.3f} something is missing; the replay begins anew there")
+        else:
+            result.runs += 1
+        self._run, self._turns, self._start = start.run, start.turns, start
+        self.engine = fresh_engine(start, self._registry) if start.begins == EMPTY else None
+
+    def _load(self, record: Image) -> None:
+        if self.engine is None:
+            self.engine = engine_of(record, self._start, self._registry)
+
+    def _turn(self, turn: Turn) -> None:
+        self.result.saw(turn.now_s)
+        self.result.turns += 1
+        self.result.events += len(turn.events)
+        self._turns += 1
+        if self.engine is None:
+            raise ReadError("a segment neither begins with an empty engine nor with an image; it cannot be replayed")
+        try:
+            commands: list[Command] | None = self.engine.handle(turn.events, turn.now_s, turn.budget)[0]
+        except Exception:  # noqa: BLE001 - the recorded call may have raised too
+            commands = None
+        self.engine.faults.take()
+        self._compare(turn.now_s, turn.commands, commands)
+
+    def _reconfigure(self, change: Reconfigured) -> None:
+        self.result.saw(change.now_s)
+        if self.engine is not None and self._start is not None:
+            reading = read_recorded(change.configuration, self._registry)
+            settings = settings_of(configuration_of(reading), self._start.seed)
+            commands = self.engine.reconfigure(reading.profiles, settings, change.now_s)
+            self._compare(change.now_s, change.commands, commands)
+
+    def _compare(self, now_s: float, recorded: bytes, commands: list[Command] | None) -> None:
+        for command in commands or ():
+            self.result.binds += type(command) is Bind
+            self.result.evictions += type(command) is DeletePod
+        replayed = RAISED if commands is None else commands_bytes(commands)
+        if replayed == recorded:
+            return
+        self.result.differing += 1
+        if len(self.result.differences) < MOST_DIFFERENCES:
+            self.result.differences += _differences(now_s, commands_of(recorded), commands or [])
+
+
+def _differences(now_s: float, recorded: list[Command], replayed: list[Command]) -> Iterator[Difference]:
+    pods = dict.fromkeys(command.pod for command in (*recorded, *replayed))
+    for pod in pods:
+        before = tuple(told(command) for command in recorded if command.pod == pod)
+        after = tuple(told(command) for command in replayed if command.pod == pod)
+        if before != after:
+            yield Difference(now_s, f"{pod.namespace}/{pod.name}", before, after)
+
+
+def told(command: Command) -> str:
+    """A command in a few words."""
+    if isinstance(command, Bind):
+        return f"bind to {command.node}"
+    if isinstance(command, DeletePod):
+        return f"evict ({command.reason})"
+    return f"{type(command).__name__} {' '.join(str(part) for part in _details(command))}".strip()
+
+
+def _details(command: Command) -> tuple[object, ...]:
+    for name in ("note", "nominated_node", "name"):
+        found = getattr(command, name, None)
+        if found:
+            return (found,)
+    condition = getattr(command, "condition", None)
+    return () if condition is None else (condition.type, condition.status, condition.reason)
+
+
+# --- from what was recorded to an engine ---
+
+
+def fresh_engine(start: Start, registry: Registry) -> Engine:
+    """The engine that a run began with."""
+    reading = read_recorded(start.configuration, registry)
+    return Engine(reading.profiles, settings_of(configuration_of(reading), start.seed))
+
+
+def engine_of(record: Image, start: Start | None, registry: Registry) -> Engine:
+    """The engine of an image; `ReadError` where it is of another version."""
+    try:
+        return image.load(record, registry)
+    except Unreadable as error:
+        version = "the version that wrote it" if start is None else f"Moorage {start.version}"
+        raise ReadError(f"{error}; replay this journal with {version}") from None
+
+
+def read_recorded(text: str, registry: Registry) -> Reading:
+    """The configuration of a journal; `ReadError` where it means nothing here."""
+    reading = read_configuration(text.encode(), "the journal's configuration", registry)
+    if reading.problems:
+        raise ReadError(str(reading.problems[0]))
+    return reading
+
+
+def configuration_of(reading: Reading) -> Configuration:
+    """The configuration of a reading without problems."""
+    if reading.configuration is None:
+        raise ReadError("the journal's configuration is empty")
+    return reading.configuration
+
+
+def settings_of(configuration: Configuration, seed: int) -> EngineSettings:
+    """The engine's settings, as the scheduler makes them."""
+    backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
+    return EngineSettings(backoff, seed, configuration.extenders)
+
+
+def scheduler_names(profiles: tuple[Profile, ...]) -> frozenset[str]:
+    """The names that profiles answer to."""
+    return frozenset(profile.scheduler_name for profile in profiles)

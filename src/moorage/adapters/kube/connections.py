@@ -1,0 +1,324 @@
+"""Connections for short requests: HTTP/1.1 with keep-alive, spoken over sockets that the event loop watches directly.
+
+Why not the HTTP library that watches use: a profile on the real API server showed that two thirds of the scheduler's
+CPU went through its layers, twice per pod (docs/performance.md). What is left here is one write and one read per
+request.
+
+Invariants:
+- A connection carries one exchange at a time. After an error, a timeout or a cancelled exchange it is closed, never
+  used again.
+- What was sent is never sent twice, except a read on a kept connection that the server had closed meanwhile.
+- Sockets belong to the event loop; whoever closes the pool closes them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from moorage.adapters.kube.errors import Timeout, Unreachable
+from moorage.adapters.kube.httpanswer import Answer, AnswerReader, BadAnswerError
+
+CONNECT_TIMEOUT_S = 10.0
+# Shorter than the API server's own idle limit, so that a kept connection is rarely found closed by the other side.
+KEEP_ALIVE_S = 30.0
+_PIECE_BYTES = 1 << 18
+_READS = frozenset({"GET", "HEAD"})
+
+Origin = tuple[str, int, ssl.SSLContext | None, str | None]
+"""Host, port, how to speak TLS (None: in the clear), and the name that the server's certificate must bear."""
+
+
+class Message(NamedTuple):
+    """A request as bytes. `check`, if any, is called when it is about to be written, and raises to keep it back."""
+
+    method: str
+    head: bytes
+    body: bytes | None
+    check: Callable[[], None] | None = None
+
+
+class LostError(Exception):
+    """The connection ended before the answer did. `unheard`: not a byte of an answer came."""
+
+    def __init__(self, why: str, *, unheard: bool) -> None:
+        super().__init__(why)
+        self.unheard = unheard
+
+
+class Connection:
+    """One connection; made by `connect`."""
+
+    __slots__ = ("_answer", "_loop", "_reader", "_rest", "_socket", "_writing", "closed", "idle_since_s", "used")
+
+    def __init__(self, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
+        self.closed = False
+        self.used = False
+        """Whether an exchange was completed on it, so that the server may have closed it since."""
+        self.idle_since_s = 0.0
+        self._socket = sock
+        self._loop = loop
+        self._reader = AnswerReader()
+        self._answer: asyncio.Future[Answer] | None = None
+        self._rest: memoryview | None = None
+        self._writing = False
+        loop.add_reader(sock.fileno(), self._readable)
+
+    async def exchange(self, message: Message) -> Answer:
+        """Send a request and wait for its answer. Raises LostError. Cancelled, it closes the connection."""
+        if message.check is not None:
+            message.check()
+        answer: asyncio.Future[Answer]
+        answer = self._answer = self._loop.create_future()
+        self._reader.without_body = message.method == "HEAD"
+        self._rest = memoryview(message.head + message.body if message.body else message.head)
+        self._write()
+        try:
+            return await answer
+        except asyncio.CancelledError:
+            self.close()
+            raise
+        finally:
+            self._answer = None
+
+    def close(self) -> None:
+        """Drop the connection at once. Closing twice is fine."""
+        if self.closed:
+            return
+        self.closed = True
+        descriptor = self._socket.fileno()
+        self._loop.remove_reader(descriptor)
+        if self._writing:
+            self._loop.remove_writer(descriptor)
+        self._socket.close()
+
+    def _write(self) -> None:
+        try:
+            while self._rest:
+                self._rest = self._rest[self._socket.send(self._rest) :]
+        except (ssl.SSLWantWriteError, ssl.SSLWantReadError, BlockingIOError, InterruptedError):
+            if not self._writing:
+                self._writing = True
+                self._loop.add_writer(self._socket.fileno(), self._write)
+            return
+        except OSError as failure:
+            self._fail(_reason(failure))
+            return
+        self._rest = None
+        if self._writing:
+            self._writing = False
+            self._loop.remove_writer(self._socket.fileno())
+
+    def _readable(self) -> None:
+        try:
+            piece = self._socket.recv(_PIECE_BYTES)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError, InterruptedError):
+            return
+        except OSError as failure:
+            self._fail(_reason(failure))
+            return
+        if not piece:
+            self._ended()
+            return
+        self._take(piece)
+        # What TLS has decrypted already does not make the socket readable again.
+        while not self.closed and isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+            self._take(self._socket.recv(_PIECE_BYTES))
+
+    def _take(self, piece: bytes) -> None:
+        waiting = self._answer
+        if waiting is None or waiting.done():
+            self.close()  # nobody asked for anything
+            return
+        try:
+            found = self._reader.feed(piece)
+        except BadAnswerError as failure:
+            self._fail(str(failure))
+            return
+        if found is None:
+            return
+        answer, stays = found
+        self.used = True
+        if not stays or not self._reader.reusable or self._rest is not None:
+            self.close()
+        waiting.set_result(answer)
+
+    def _ended(self) -> None:
+        answer = self._reader.end()
+        if answer is not None and self._answer is not None and not self._answer.done():
+            self.close()
+            self._answer.set_result(answer)
+            return
+        self._fail("Server disconnected")
+
+    def _fail(self, why: str) -> None:
+        unheard = not self._reader.begun
+        self.close()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(LostError(why, unheard=unheard))
+
+
+async def connect(origin: Origin) -> Connection:
+    """Open a connection. Raises Unreachable."""
+    host, port, tls, name = origin
+    loop = asyncio.get_running_loop()
+    address = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
+    try:
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as failure:
+        text = f"{address}: the server's name is not known; check the field server of the kubeconfig"
+        raise Unreachable(text) from failure
+    failure_seen: OSError | None = None
+    for family, kind, protocol, _, where in found:
+        sock = socket.socket(family, kind, protocol)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.sock_connect(sock, where)
+            return Connection(sock if tls is None else await _secured(sock, tls, name or host), loop)
+        except ssl.SSLCertVerificationError as failure:
+            sock.close()
+            text = f"the server's certificate is not trusted: {failure.verify_message}; check certificate-authority"
+            raise Unreachable(f"{address}: {text}") from failure
+        except OSError as failure:
+            sock.close()
+            failure_seen = failure
+        except BaseException:
+            sock.close()
+            raise
+    reason = "no address" if failure_seen is None else _reason(failure_seen)
+    text = f"{address}: cannot connect: {reason}; check the address, and that the server runs"
+    raise Unreachable(text) from failure_seen
+
+
+async def _secured(sock: socket.socket, tls: ssl.SSLContext, name: str) -> ssl.SSLSocket:
+    """Shake hands without ever blocking the loop. The socket given is part of the one returned."""
+    loop = asyncio.get_running_loop()
+    secured = tls.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
+    try:
+        while True:
+            try:
+                secured.do_handshake()
+            except ssl.SSLWantReadError:
+                await _once(secured.fileno(), loop.add_reader, loop.remove_reader)
+            except ssl.SSLWantWriteError:
+                await _once(secured.fileno(), loop.add_writer, loop.remove_writer)
+            else:
+                return secured
+    except BaseException:
+        secured.close()
+        raise
+
+
+async def _once(descriptor: int, add: Callable[..., None], remove: Callable[[int], object]) -> None:
+    ready = asyncio.Event()
+    add(descriptor, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        remove(descriptor)
+
+
+def _reason(failure: OSError) -> str:
+    if isinstance(failure, ssl.SSLError) or not failure.errno:
+        return str(failure) or type(failure).__name__
+    return os.strerror(failure.errno)
+
+
+class ConnectionPool:
+    """At most `limit` connections at once; who finds none free waits in line. Belongs to one event loop."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open: set[Connection] = set()
+        self._opening = 0
+        self._idle: dict[Origin, list[Connection]] = {}
+        self._line: deque[asyncio.Future[None]] = deque()
+
+    async def exchange(self, origin: Origin, message: Message) -> Answer:
+        """Send a request on a free connection, or on a new one. Raises LostError."""
+        while True:
+            connection = self._kept(origin) or await self._opened(origin)
+            kept = connection.used
+            try:
+                return await connection.exchange(message)
+            except LostError as failure:
+                if not (kept and failure.unheard and message.method in _READS):
+                    raise
+            finally:
+                self._give_back(origin, connection)
+
+    def close(self) -> None:
+        """Drop every connection."""
+        for connection in list(self._open):
+            connection.close()
+        self._open.clear()
+        self._idle.clear()
+
+    def _kept(self, origin: Origin) -> Connection | None:
+        """The connection that was used last, so that those beyond what is needed grow old."""
+        idle = self._idle.get(origin)
+        oldest_s = time.monotonic() - KEEP_ALIVE_S
+        while idle:
+            connection = idle.pop()
+            if not connection.closed and connection.idle_since_s >= oldest_s:
+                return connection
+            connection.close()
+            self._open.discard(connection)
+        return None
+
+    async def _opened(self, origin: Origin) -> Connection:
+        while len(self._open) + self._opening >= self._limit and not self._made_room():
+            turn = asyncio.get_running_loop().create_future()
+            self._line.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self._call_next()
+                raise
+            kept = self._kept(origin)
+            if kept is not None:
+                return kept
+        self._opening += 1
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                connection = await connect(origin)
+        except TimeoutError as failure:
+            raise Timeout(f"{origin[0]}:{origin[1]}: no answer in time") from failure
+        finally:
+            self._opening -= 1
+        self._open.add(connection)
+        return connection
+
+    def _made_room(self) -> bool:
+        """Close a connection that nobody uses, to whatever server it goes."""
+        for idle in self._idle.values():
+            if idle:
+                connection = idle.pop(0)
+                connection.close()
+                self._open.discard(connection)
+                return True
+        return False
+
+    def _give_back(self, origin: Origin, connection: Connection) -> None:
+        if connection.closed:
+            self._open.discard(connection)
+        else:
+            connection.idle_since_s = time.monotonic()
+            self._idle.setdefault(origin, []).append(connection)
+        if self._line:
+            self._call_next()
+
+    def _call_next(self) -> None:
+        while self._line:
+            turn = self._line.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return

@@ -1,0 +1,96 @@
+"""The transport of the client: short requests over connections of our own, watches over aiohttp.
+
+A scheduler sends two requests per pod, which is where its CPU time goes; it has a dozen watches, which bring many
+objects in every piece and need a library that copes with whatever stands between us and the server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from urllib.parse import urlsplit
+
+from moorage.adapters.kube.connections import ConnectionPool, LostError, Message
+from moorage.adapters.kube.errors import Timeout, Unreachable
+from moorage.adapters.kube.httpanswer import Answer
+from moorage.adapters.kube.transport import AiohttpTransport, Request, Response
+
+
+class _WholeResponse:
+    """An answer that has been read already."""
+
+    __slots__ = ("_answer", "status")
+
+    def __init__(self, answer: Answer) -> None:
+        self._answer = answer
+        self.status: int = answer.status
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return self._answer.headers
+
+    async def read(self) -> bytes:
+        return self._answer.body
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        yield self._answer.body
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class DirectTransport:
+    """Create it inside the event loop that uses it; close it there too."""
+
+    def __init__(self, *, connections: int = 256) -> None:
+        self._pool = ConnectionPool(connections)
+        self._connections = connections
+        self._streams: AiohttpTransport | None = None
+        self._places: dict[str, tuple[str, str, int]] = {}
+        """Beginning of a URL -> its scheme, host and port."""
+
+    async def send(self, request: Request) -> Response:
+        """Send the request and wait for the answer; of a watch, for status and headers."""
+        if request.timeout_s is None or request.silence_s is not None:
+            if self._streams is None:
+                self._streams = AiohttpTransport(connections=self._connections)
+            return await self._streams.send(request)
+        server, target = _split(request.url)
+        scheme, host, port = self._places.get(server) or self._placed(server)
+        origin = (host, port, request.tls if scheme == "https" else None, request.tls_server_name)
+        head = _head(request, server[len(scheme) + 3 :], target)
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                answer = await self._pool.exchange(origin, Message(request.method, head, request.body, request.check))
+        except TimeoutError as failure:
+            raise Timeout(f"{server}: no answer in time") from failure
+        except LostError as failure:
+            raise Unreachable(f"{server}: connection lost: {failure}") from failure
+        return _WholeResponse(answer)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        self._pool.close()
+        if self._streams is not None:
+            await self._streams.close()
+
+    def _placed(self, server: str) -> tuple[str, str, int]:
+        parts = urlsplit(server)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        place = self._places[server] = (parts.scheme, parts.hostname or "", port)
+        return place
+
+
+def _split(url: str) -> tuple[str, str]:
+    """`https://host:1/path` -> its beginning up to the path, and the rest."""
+    slash = url.find("/", url.find("://") + 3)
+    return (url, "/") if slash < 0 else (url[:slash], url[slash:])
+
+
+def _head(request: Request, authority: str, target: str) -> bytes:
+    lines = [f"{request.method} {target} HTTP/1.1\r\nHost: {authority}"]
+    lines += [f"{name}: {value}" for name, value in request.headers.items()]
+    if request.body is not None:
+        lines.append(f"Content-Length: {len(request.body)}")
+    lines.append("\r\n")
+    return "\r\n".join(lines).encode("latin-1")

@@ -1,0 +1,176 @@
+"""`moorage dashboard`: a live cluster or a journal in the browser; wiring only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from moorage.adapters.dashboard.advice import adviser
+from moorage.adapters.dashboard.desk import Desk, Refused, Surroundings
+from moorage.adapters.dashboard.security import Guard
+from moorage.adapters.dashboard.server import ListenError, application, listening
+from moorage.adapters.journal.reader import ReadError
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.errors import KubeError
+from moorage.app.caches import CacheError, Caches
+from moorage.app.connection import connected
+from moorage.app.dashboard_journal import JournalShow
+from moorage.app.dashboard_live import followers, reader, shown_kinds, writer
+from moorage.app.lifetime import cancel, first, stop_signal
+from moorage.app.prices import Prices
+from moorage.app.snapshot import SnapshotError, list_objects
+from moorage.engine.display.world import Settled, World
+from moorage.framework.configuration import Configuration
+from moorage.framework.keeping import keeper_configuration
+from moorage.framework.profiles import Profile
+from moorage.framework.registry import Registry
+
+TOKEN_BYTES = 24
+
+log = structlog.get_logger()
+
+WhatIf = Callable[[list[dict[str, Any]], Mapping[str, Any]], dict[str, Any]]
+"""(whole objects, what is asked) -> difference; ValueError with a text for people if that cannot be."""
+
+
+class StartError(Exception):
+    """The dashboard cannot start; the text is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardOptions:
+    """What the command line says."""
+
+    host: str
+    port: int
+    kubeconfig: str | None = None
+    journal: str | None = None
+    allow_writes: bool = False
+    token: str = ""
+    """Empty: a new one where one is needed."""
+    hosts: tuple[str, ...] = ()
+    answers_to_all: bool = False
+    what_if: WhatIf | None = None
+    started: Callable[[str], None] = lambda _: None
+    """Gets the address once pages are served."""
+
+
+def run_dashboard(
+    configuration: Configuration, profiles: Sequence[Profile], registry: Registry, options: DashboardOptions
+) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    try:
+        asyncio.run(_until_stopped(configuration, profiles, registry, options))
+    except (KubeError, CacheError, ListenError, ReadError) as error:
+        raise StartError(str(error)) from None
+
+
+async def _until_stopped(
+    configuration: Configuration, profiles: Sequence[Profile], registry: Registry, options: DashboardOptions
+) -> None:
+    await first(stop_signal(), serve(configuration, profiles, registry, options))
+
+
+async def serve(
+    configuration: Configuration, profiles: Sequence[Profile], registry: Registry, options: DashboardOptions
+) -> None:
+    """Serve until cancelled."""
+    if options.journal is not None:
+        shown = _journal(Path(options.journal), profiles, registry)
+    else:
+        shown = _live(configuration, profiles, options)
+    async with shown as desk:
+        guard = _guard(options)
+        app = application(desk, guard)
+        async with listening(app, options.host, options.port) as url:
+            options.started(f"{url}#token={guard.token}" if guard.token else url)
+            try:
+                await desk.run()
+            finally:
+                desk.close()
+
+
+def _guard(options: DashboardOptions) -> Guard:
+    guard = Guard(options.host, more_hosts=frozenset(host.lower() for host in options.hosts))
+    if guard.is_private and not options.allow_writes:
+        return guard
+    token = options.token or secrets.token_urlsafe(TOKEN_BYTES)
+    return Guard(options.host, token, guard.more_hosts)
+
+
+# A journal
+
+
+@contextlib.asynccontextmanager
+async def _journal(folder: Path, profiles: Sequence[Profile], registry: Registry) -> AsyncIterator[Desk]:
+    show = await asyncio.to_thread(JournalShow, folder, profiles, registry)
+    world = await asyncio.to_thread(show.at, show.now_s)
+    around = Surroundings("journal", str(folder), lambda: show.now_s, span=show.span)
+    desk = Desk(world, around)
+    seeking = asyncio.Lock()
+
+    async def seek(moment_s: float) -> None:
+        async with seeking:
+            found = await asyncio.to_thread(show.at, moment_s)
+            show.now_s = min(max(moment_s, show.span[0]), show.span[1])
+            await desk.replace(found)
+
+    around.seek = seek
+    await desk.replace(world)
+    yield desk
+
+
+# A live cluster
+
+
+@contextlib.asynccontextmanager
+async def _live(
+    configuration: Configuration, profiles: Sequence[Profile], options: DashboardOptions
+) -> AsyncIterator[Desk]:
+    async with connected(configuration, options.kubeconfig, None) as (client, other_client):
+        world = World(
+            profiles, answers_to_all=options.answers_to_all, keeper=keeper_configuration(configuration), derives=True
+        )
+        around = Surroundings(
+            mode="live",
+            title=client.server,
+            now_s=time.time,
+            writes=options.allow_writes,
+            apply=writer(other_client),
+            suggest=adviser(reader(other_client)),
+            what_if=None if options.what_if is None else _what_if(other_client, options.what_if),
+        )
+        desk = Desk(world, around)
+        caches = Caches(client, shown_kinds(profiles), desk.put)
+        prices = Prices(profiles, client, desk.put)
+        more = followers(client, configuration, desk.put, time.time)
+        tasks = [*caches.start(), *prices.start()]
+        try:
+            await caches.settle()
+            await prices.settle()
+            desk.put(Settled())
+            await desk.take_over()
+            tasks += [asyncio.create_task(each.run()) for each in more]
+            yield desk
+        finally:
+            await cancel(tasks)
+            await prices.aclose()
+
+
+def _what_if(client: KubeClient, answer: WhatIf) -> Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]:
+    async def ask(asked: Mapping[str, Any]) -> dict[str, Any]:
+        try:
+            found = await list_objects(client)
+            return await asyncio.to_thread(answer, found.objects, asked)
+        except (SnapshotError, KubeError, ValueError) as error:
+            raise Refused(str(error)) from None
+
+    return ask

@@ -1,0 +1,68 @@
+"""The dashboard on a journal: the world as it was at any moment of it, and what was decided until then."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from moorage.adapters.journal.timeline import Entry, entries, events, span
+from moorage.engine.display import timeline
+from moorage.engine.display.world import World
+from moorage.framework.profiles import Profile
+from moorage.framework.registry import Registry
+
+_KINDS = {
+    "bind": timeline.PLACED,
+    "evict": timeline.EVICTED,
+    "nominate": timeline.WAITS,
+    "unschedulable": timeline.WAITS,
+    "leader": timeline.LEADER,
+    "configuration": timeline.STORY,
+    "start": timeline.STORY,
+    "gap": timeline.STORY,
+    "end": timeline.STORY,
+}
+_ANEW = ("start", "gap")
+
+
+class JournalShow:
+    """One journal; `now_s` is the moment that is shown."""
+
+    def __init__(self, folder: Path, profiles: Sequence[Profile], registry: Registry) -> None:
+        self.span = span(folder)
+        self.now_s = self.span[1]
+        self._folder = folder
+        self._profiles = profiles
+        self._registry = registry
+
+    def at(self, moment_s: float) -> World:
+        """The world as it was then; takes as long as it takes to read the journal."""
+        first_s, last_s = self.span
+        until_s = min(max(moment_s, first_s), last_s)
+        told = [*entries(self._folder, until_s=until_s)]
+        begins = [each.time_s for each in told if each.kind in _ANEW]
+        world = self._world()
+        for time_s, seen in events(self._folder, self._registry, until_s=until_s):
+            if begins and begins[0] <= time_s:
+                # Another process, or a gap: what went away meanwhile is not told of.
+                while begins and begins[0] <= time_s:
+                    begins.pop(0)
+                world = self._world()
+            world.tell(seen, time_s)
+        world.tell(_happenings(told), until_s)
+        return world
+
+    def _world(self) -> World:
+        return World(copy.deepcopy(self._profiles), answers_to_all=True, derives=False)
+
+
+def _happenings(told: Sequence[Entry]) -> Iterator[timeline.Happening]:
+    for each in told:
+        kind = _KINDS.get(each.kind, timeline.STORY)
+        text = each.text
+        if each.kind == "bind":
+            text = f"-> {each.node} ({each.text})"
+        elif each.kind == "nominate":
+            text = f"is promised node {each.node}"
+        yield timeline.Happening(each.time_s, kind, each.pod, text, is_pod=bool(each.pod))

@@ -1,0 +1,213 @@
+"""The dashboard on a live cluster: watches of its own for what is shown, and the user's rights for what is written.
+
+Beside what the profiles read, evictions that schedulers and the keeper tell of by events and the leases of Moorage are
+followed. Who may not read those sees a shorter timeline, nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from moorage.adapters.dashboard.desk import Change, Refused
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
+from moorage.adapters.kube.intake import resource_of
+from moorage.adapters.kube.reflector import Reflector
+from moorage.adapters.kube.resources import LEASES, Resource
+from moorage.app.scheduler import watched_kinds
+from moorage.core.strategies import STRATEGY_KINDS
+from moorage.engine.display.previews import rules_of
+from moorage.engine.display.timeline import EVICTED, KEEPER, LEADER, Happening
+from moorage.framework.configuration import Configuration
+from moorage.framework.keeping import keeper_configuration
+from moorage.framework.profiles import Profile
+from moorage.wire.kinds import BY_ID, Kind
+
+_READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", "PodGroup.scheduling.x-k8s.io")
+"""What the pages read beside what the profiles do."""
+_CORE_EVENTS = Resource("", "v1", "events", kind="Event")
+_REASONS = {
+    "Preempted": EVICTED,
+    "TaintManagerEviction": EVICTED,
+    "SpotFallback": KEEPER,
+    "SpotReturn": KEEPER,
+    "PlacementRepair": KEEPER,
+    "RepairMissed": KEEPER,
+}
+"""Reasons of events that are worth a line of the timeline; what pods and nodes tell themselves is not among them."""
+_RAW_S = 5.0
+
+Put = Callable[[Happening], None]
+
+
+class _Regarding(msgspec.Struct, rename="camel"):
+    namespace: str = ""
+    name: str = ""
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    creation_timestamp: str | None = None
+
+
+class _EventWire(msgspec.Struct, rename="camel"):
+    metadata: _Meta
+    involved_object: _Regarding
+    reason: str = ""
+    message: str = ""
+    event_time: str | None = None
+
+
+class _LeaseSpec(msgspec.Struct, rename="camel"):
+    holder_identity: str | None = None
+
+
+class _LeaseWire(msgspec.Struct, rename="camel"):
+    metadata: _Meta
+    spec: _LeaseSpec | None = None
+
+
+def shown_kinds(profiles: Sequence[Profile]) -> list[Kind]:
+    """What is followed: what the profiles read and what the pages show."""
+    kinds = watched_kinds(profiles)
+    known = {kind.id for kind in kinds}
+    return [*kinds, *(BY_ID[name] for name in _READ if name not in known)]
+
+
+class _Occurrences:
+    """Events of one reason become lines of the timeline; those that are there at the start, with their own times."""
+
+    def __init__(self, put: Put, now_s: Callable[[], float]) -> None:
+        self._put = put
+        self._now_s = now_s
+
+    def replaced(self, objects: list[_EventWire]) -> None:
+        for each in sorted(objects, key=_time_text):
+            self._tell(each)
+
+    def upserted(self, obj: _EventWire) -> None:
+        self._tell(obj)
+
+    def deleted(self, obj: _EventWire) -> None:
+        """Events expire; what happened stays true."""
+
+    def _tell(self, event: _EventWire) -> None:
+        about = event.involved_object
+        try:
+            at_s = datetime.fromisoformat(_time_text(event)).timestamp()
+        except ValueError:
+            at_s = self._now_s()
+        subject = f"{about.namespace}/{about.name}"
+        self._put(Happening(at_s, _REASONS.get(event.reason, EVICTED), subject, event.message, is_pod=True))
+
+
+def _time_text(event: _EventWire) -> str:
+    return event.event_time or event.metadata.creation_timestamp or ""
+
+
+class _Holders:
+    """A change of who holds a lease is a change of the leader."""
+
+    def __init__(self, put: Put, now_s: Callable[[], float]) -> None:
+        self._put = put
+        self._now_s = now_s
+        self._known: dict[str, str] = {}
+
+    def replaced(self, objects: list[_LeaseWire]) -> None:
+        for each in objects:
+            self.upserted(each)
+
+    def upserted(self, obj: _LeaseWire) -> None:
+        name = f"{obj.metadata.namespace}/{obj.metadata.name}"
+        holder = (obj.spec or _LeaseSpec()).holder_identity or ""
+        if self._known.get(name) != holder:
+            self._known[name] = holder
+            text = f"is held by {holder}" if holder else "is free: nobody leads"
+            self._put(Happening(self._now_s(), LEADER, f"Lease {name}", text))
+
+    def deleted(self, obj: _LeaseWire) -> None:
+        self._known.pop(f"{obj.metadata.namespace}/{obj.metadata.name}", None)
+
+
+def followers(client: KubeClient, configuration: Configuration, put: Put, now_s: Callable[[], float]) -> list[Any]:
+    """Reflectors for what only the timeline shows."""
+    jitter = random.Random().random
+    events = msgspec.json.Decoder(_EventWire)
+    leases = msgspec.json.Decoder(_LeaseWire)
+    found: list[Any] = [
+        Reflector(
+            client,
+            _CORE_EVENTS,
+            _Occurrences(put, now_s),
+            parse=events.decode,
+            jitter=jitter,
+            field_selector=f"reason={reason}",
+        )
+        for reason in _REASONS
+    ]
+    keeper = keeper_configuration(configuration).leader_election
+    elections = [configuration.leader_election, *([] if keeper is None else [keeper])]
+    found += [
+        Reflector(
+            client,
+            LEASES,
+            _Holders(put, now_s),
+            parse=leases.decode,
+            jitter=jitter,
+            namespace=election.resource_namespace,
+            field_selector=f"metadata.name={election.resource_name}",
+        )
+        for election in elections
+    ]
+    return found
+
+
+def writer(client: KubeClient) -> Callable[[Change], Awaitable[None]]:
+    """Writes strategies with the rights of the client."""
+
+    async def apply(change: Change) -> None:
+        kind = BY_ID.get(change.kind)
+        if kind is None or change.kind not in STRATEGY_KINDS:
+            raise Refused(f"{change.kind} has no strategy")
+        body: dict[str, Any] = {"metadata": {"annotations": {change.key: change.text}}}
+        if not change.key:
+            body = {"spec": {"rules": rules_of(change.text)}}
+        try:
+            await client.patch(resource_of(kind), change.name, body, change.namespace)
+        except (Forbidden, NotFound, Conflict, ApiError) as error:
+            raise Refused(f"the API server refused it: {error}") from None
+
+    return apply
+
+
+def reader(client: KubeClient) -> Callable[[str, str, str], Mapping[str, Any] | None]:
+    """Reads whole objects for the thread of the world, which waits for them."""
+    loop = asyncio.get_running_loop()
+
+    async def read(kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
+        try:
+            found: dict[str, Any] = msgspec.json.decode(await client.get(resource_of(kind), name, namespace or None))
+        except (KubeError, msgspec.MsgspecError):
+            return None
+        return {"apiVersion": kind.api_versions[0], "kind": kind.name, **found}
+
+    def raw(name_of_kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
+        kind = BY_ID.get(name_of_kind)
+        if kind is None:
+            return None
+        waiting = asyncio.run_coroutine_threadsafe(read(kind, namespace, name), loop)
+        try:
+            return waiting.result(_RAW_S)
+        except TimeoutError:
+            waiting.cancel()
+            return None
+
+    return raw

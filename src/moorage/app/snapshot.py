@@ -1,0 +1,201 @@
+"""All that `moorage simulate` reads, from a live cluster, at one moment; nothing is written to the cluster.
+
+Kinds that the server does not have are left out, and so are those that we may not list, but that is worth a warning.
+Secrets and ConfigMaps are never asked for. Prices that a configuration takes from somewhere else are asked for once and
+become a PriceList among the objects, so that a simulation needs nothing but them.
+
+`slimmed` takes out of an object what placement never looks at and outsiders should not: see `LEFT_OUT`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFound
+from moorage.adapters.kube.intake import UNFINISHED_PODS
+from moorage.adapters.kube.listing import Lister
+from moorage.adapters.kube.resources import Resource
+from moorage.app.lifetime import cancel
+from moorage.app.prices import Prices
+from moorage.core.capacity import Capacity
+from moorage.core.events import Event, ObjectSeen
+from moorage.core.prices import PRICE_LIST, PriceList, format_price
+from moorage.framework.configuration import Configuration
+from moorage.framework.pricing import CapacityType
+from moorage.framework.profiles import Profile
+from moorage.wire.kinds import KINDS, Kind
+from moorage.wire.prices import PRICES_API
+
+LEFT_OUT = (
+    "Secrets, ConfigMaps, finished pods, managedFields, the annotation of kubectl apply, and of containers the values "
+    "of env, command, args, lifecycle and probes"
+)
+"""What a snapshot does not hold, for people."""
+_ESSENTIAL = ("Node", "Pod")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+_UNREAD = ("command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_CAPACITIES = {Capacity.SPOT: CapacityType.SPOT, Capacity.ON_DEMAND: CapacityType.ON_DEMAND}
+
+
+class SnapshotError(Exception):
+    """The cluster cannot be read; the text is one line."""
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A cluster at one moment."""
+
+    server: str
+    namespace: str = "default"
+    """The namespace of the kubeconfig's context."""
+    objects: list[dict[str, Any]] = field(default_factory=list)
+    """Whole objects with apiVersion and kind, kind by kind."""
+    warnings: list[str] = field(default_factory=list)
+
+
+def take_snapshot(
+    kubeconfig: str | None, configuration: Configuration | None = None, profiles: Sequence[Profile] = ()
+) -> Snapshot:
+    """Read a cluster; SnapshotError if nodes and pods cannot be listed. Profiles say which prices are needed."""
+    try:
+        return asyncio.run(_connected(kubeconfig, configuration or Configuration(), profiles))
+    except KubeError as error:
+        raise SnapshotError(str(error)) from None
+
+
+async def _connected(kubeconfig: str | None, configuration: Configuration, profiles: Sequence[Profile]) -> Snapshot:
+    connection = configuration.client_connection
+    credentials = load_credentials(kubeconfig, connection.kubeconfig)
+    async with KubeClient(credentials, qps=connection.qps, burst=connection.burst) as client:
+        snapshot = await list_objects(client)
+        snapshot.namespace = credentials.namespace
+        await _add_prices(profiles, client, snapshot)
+    return snapshot
+
+
+async def list_objects(client: KubeClient) -> Snapshot:
+    """All objects that a simulation reads, of one moment as far as the server still knows it."""
+    snapshot = Snapshot(client.server)
+    lister = Lister(client)
+    for kind in KINDS:
+        if kind.served:
+            snapshot.objects += await _list_kind(lister, kind, snapshot)
+    return snapshot
+
+
+async def _list_kind(lister: Lister, kind: Kind, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """The objects of a kind in the best version that the server has."""
+    selector = UNFINISHED_PODS if kind.name == "Pod" else ""
+    for version, api_version in zip(kind.versions, kind.api_versions, strict=True):
+        resource = Resource(kind.group, version, kind.plural, kind.namespaced, kind.name)
+        try:
+            found = await lister.everything(resource, field_selector=selector)
+        except NotFound:
+            continue
+        except Forbidden as error:
+            if kind.name in _ESSENTIAL:
+                raise SnapshotError(f"{snapshot.server}: cannot list {kind.plural}: {error}") from None
+            snapshot.warnings.append(f"{kind.plural} cannot be listed, so that they are left out: {error}")
+            return []
+        except ApiError as error:
+            # Without an answer the error names the server itself.
+            said = f"{snapshot.server}: cannot list {kind.plural}: {error}" if error.status else str(error)
+            raise SnapshotError(said) from None
+        head = {"apiVersion": api_version, "kind": kind.name}
+        return [{**head, **msgspec.json.decode(raw), **head} for raw in found]
+    if kind.name in _ESSENTIAL:
+        raise SnapshotError(f"{snapshot.server}: has no {kind.plural}; is this the address of a Kubernetes API server?")
+    return []
+
+
+# --- prices ---
+
+
+async def _add_prices(profiles: Sequence[Profile], client: KubeClient, snapshot: Snapshot) -> None:
+    """Ask every source of prices once. Prices that stand in the configuration itself are there anyway."""
+    seen: list[Event] = []
+    prices = Prices(profiles, client, seen.append)
+    if not prices.sources:
+        return
+    tasks = prices.start()
+    try:
+        await prices.settle()
+    finally:
+        await cancel(tasks)
+        await prices.aclose()
+    snapshot.warnings += [f"prices cannot be read, so that nodes have none: {why}" for why in prices.complaints()]
+    keys = {source.key for source in prices.sources}
+    events = (event for event in seen if isinstance(event, ObjectSeen) and event.kind == PRICE_LIST)
+    lists = {event.key: event.value for event in events if event.key in keys}
+    usable = [found for found in lists.values() if isinstance(found, PriceList) and found.rules and not found.stale]
+    if len(usable) > 1:
+        names = ", ".join(found.name for found in usable[1:])
+        snapshot.warnings.append(f"prices are taken from {usable[0].name} only, and not from {names}")
+    snapshot.objects += [_price_document(found) for found in usable[:1]]
+
+
+def _price_document(found: PriceList) -> dict[str, Any]:
+    """A PriceList as a document that `moorage.wire.prices` reads."""
+    prices: list[dict[str, Any]] = []
+    for rule in found.rules:
+        price: dict[str, Any] = {"pricePerHour": format_price(rule.micros_per_hour)}
+        if rule.labels:
+            price["labels"] = dict(rule.labels)
+        if rule.capacity in _CAPACITIES:
+            price["capacityType"] = _CAPACITIES[rule.capacity].value
+        prices.append(price)
+    head = {"apiVersion": PRICES_API, "kind": PRICE_LIST, "metadata": {"name": "snapshot"}}
+    return {**head, "currency": found.currency, "prices": prices}
+
+
+# --- what is left out ---
+
+
+def slimmed(body: dict[str, Any]) -> dict[str, Any]:
+    """The object without what `LEFT_OUT` names; it is changed in place."""
+    metadatas = [_part(body, "metadata")]
+    for template in (_part(body, "spec", "template"), _part(body, "spec", "jobTemplate", "spec", "template")):
+        metadatas.append(_part(template, "metadata"))
+        _slim_containers(_part(template, "spec"))
+    if body.get("kind") == "Pod":
+        _slim_containers(_part(body, "spec"))
+    for metadata in metadatas:
+        metadata.pop("managedFields", None)
+        annotations = metadata.get("annotations")
+        if isinstance(annotations, dict):
+            annotations.pop(_LAST_APPLIED, None)
+            if not annotations:
+                del metadata["annotations"]
+    return body
+
+
+def _slim_containers(spec: dict[str, Any]) -> None:
+    for container in _containers(spec):
+        for name in _UNREAD:
+            container.pop(name, None)
+        for variable in container.get("env") or ():
+            if isinstance(variable, dict):
+                variable.pop("value", None)
+
+
+def _containers(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for group in _CONTAINERS:
+        for container in spec.get(group) or ():
+            if isinstance(container, dict):
+                yield container
+
+
+def _part(body: dict[str, Any], *path: str) -> dict[str, Any]:
+    """The mapping at a path; an empty one of nobody where there is none."""
+    for step in path:
+        found = body.get(step)
+        body = found if isinstance(found, dict) else {}
+    return body

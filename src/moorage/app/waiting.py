@@ -1,0 +1,274 @@
+"""The pods of a live cluster that wait for a node, as far as the API server can tell; nothing is written.
+
+A scheduler's queue is in its memory. What others see of it are gates, the PodScheduled condition, nominations, and the
+FailedScheduling events; from these follows where a pod must be:
+
+    gated           it has scheduling gates
+    active          nobody has tried it yet, or it is about to be tried again
+    backoff         it was tried a moment ago, and is not tried again before its backoff ends
+    unschedulable   it fits nowhere, and waits for something to change
+
+It holds for pods of every scheduler that behaves like kube-scheduler, Moorage included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import msgspec
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFound
+from moorage.adapters.kube.intake import UNFINISHED_PODS, resource_of
+from moorage.adapters.kube.listing import Lister
+from moorage.adapters.kube.resources import EVENTS, Resource
+from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND
+from moorage.core.membership import Declared, GangKey
+from moorage.core.objects import PodGroup
+from moorage.core.pods import Pod
+from moorage.engine.queue import Backoff, Place
+from moorage.wire.errors import WireError
+from moorage.wire.kinds import BY_ID, pod_kind
+from moorage.wire.templates import TemplateTable
+
+FAILED = "FailedScheduling"
+_GROUP_KINDS = {Declared.SPEC: NATIVE_KIND, Declared.LABEL: COSCHEDULING_KIND}
+_PLACES = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED)
+
+
+class QueueError(Exception):
+    """The cluster cannot be asked; the text is one line."""
+
+
+class _Series(msgspec.Struct, rename="camel"):
+    count: int = 1
+    last_observed_time: str | None = None
+
+
+class _Regarding(msgspec.Struct):
+    uid: str | None = None
+
+
+class EventView(msgspec.Struct, rename="camel"):
+    """What is read of an event."""
+
+    regarding: _Regarding | None = None
+    note: str | None = None
+    series: _Series | None = None
+    event_time: str | None = None
+    deprecated_count: int | None = None
+    deprecated_last_timestamp: str | None = None
+
+    @property
+    def last_s(self) -> float:
+        """When it last happened, 0 where nobody says."""
+        texts = (
+            self.series.last_observed_time if self.series else None,
+            self.deprecated_last_timestamp,
+            self.event_time,
+        )
+        for text in texts:
+            if text:
+                try:
+                    return datetime.fromisoformat(text).timestamp()
+                except ValueError:
+                    continue
+        return 0.0
+
+    @property
+    def count(self) -> int:
+        """How often it happened."""
+        return max(self.series.count if self.series else 1, self.deprecated_count or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPod:
+    """One pod without a node."""
+
+    namespace: str
+    name: str
+    scheduler_name: str
+    place: Place
+    age_s: float
+    priority: int
+    message: str
+    gang: str | None = None
+    """`namespace/name` of its gang."""
+    gates: tuple[str, ...] = ()
+    nominated_node: str | None = None
+    attempts: int | None = None
+    """As far as events tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingGang:
+    """A gang of which somebody waits."""
+
+    namespace: str
+    name: str
+    min_available: int | None
+    waiting: int
+    standing: int
+
+
+@dataclass(slots=True)
+class WaitingList:
+    """Everybody who waits, in the order in which the default queue tries them."""
+
+    server: str
+    pods: list[WaitingPod] = field(default_factory=list)
+    gangs: list[WaitingGang] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many are where."""
+        return {place.value: sum(pod.place is place for pod in self.pods) for place in _PLACES}
+
+
+def list_waiting(kubeconfig: str | None, namespace: str | None = None) -> WaitingList:
+    """Ask the cluster; only pods of the namespace are listed if one is given. QueueError if pods cannot be listed."""
+    try:
+        return asyncio.run(_listed(kubeconfig, namespace))
+    except KubeError as error:
+        raise QueueError(str(error)) from None
+
+
+async def _listed(kubeconfig: str | None, namespace: str | None) -> WaitingList:
+    async with KubeClient(load_credentials(kubeconfig)) as client:
+        found = WaitingList(client.server)
+        lister = Lister(client)
+        kind = pod_kind(TemplateTable())
+        try:
+            raws = await lister.everything(resource_of(kind), field_selector=UNFINISHED_PODS)
+        except ApiError as error:
+            said = f"{client.server}: cannot list pods: {error}" if error.status else str(error)
+            raise QueueError(said) from None
+        pods: list[Pod] = []
+        for raw in raws:
+            try:
+                pods.append(kind.decode(raw))
+            except WireError as error:
+                found.warnings.append(f"left out, it cannot be read: {error}")
+        groups = [group for each in _GROUP_KINDS.values() for group in await _groups(lister, each, found)]
+        events = await _events(lister, found)
+    fill(found, pods, groups, events, time.time(), namespace)
+    return found
+
+
+async def _groups(lister: Lister, kind_id: str, found: WaitingList) -> list[PodGroup]:
+    kind = BY_ID[kind_id]
+    groups: list[PodGroup] = []
+    for raw in await _optional(lister, resource_of(kind), "", found):
+        try:
+            groups.append(kind.decode(raw))
+        except WireError as error:
+            found.warnings.append(f"left out, it cannot be read: {error}")
+    return groups
+
+
+async def _events(lister: Lister, found: WaitingList) -> list[EventView]:
+    raws = await _optional(lister, EVENTS, f"reason={FAILED}", found)
+    views: list[EventView] = []
+    for raw in raws:
+        try:
+            views.append(msgspec.json.decode(raw, type=EventView))
+        except msgspec.MsgspecError:
+            continue
+    return views
+
+
+async def _optional(lister: Lister, resource: Resource, selector: str, found: WaitingList) -> Sequence[msgspec.Raw]:
+    """A list that may be missing; one that we may not see is worth a word."""
+    try:
+        return await lister.everything(resource, field_selector=selector)
+    except NotFound:
+        return ()
+    except Forbidden as error:
+        found.warnings.append(f"{resource.plural} cannot be listed, so that less can be said: {error}")
+        return ()
+    except ApiError as error:
+        found.warnings.append(f"{resource.plural} cannot be listed: {error}")
+        return ()
+
+
+def fill(
+    found: WaitingList,
+    pods: Iterable[Pod],
+    groups: Iterable[PodGroup],
+    events: Iterable[EventView],
+    now_s: float,
+    namespace: str | None = None,
+) -> None:
+    """Work out who waits where from what was listed."""
+    last: dict[str, EventView] = {}
+    for event in events:
+        uid = event.regarding.uid if event.regarding is not None else None
+        if uid and (uid not in last or event.last_s >= last[uid].last_s):
+            last[uid] = event
+    pods = [pod for pod in pods if namespace is None or pod.namespace == namespace]
+    waiting = [pod for pod in pods if pod.node is None and pod.deleted_s is None and not pod.finished]
+    waiting.sort(key=lambda pod: (-pod.template.priority, pod.created_s, pod.key))
+    found.pods = [_waiting_pod(pod, last.get(pod.uid), now_s) for pod in waiting]
+    found.gangs = _gangs(pods, waiting, groups)
+
+
+def _waiting_pod(pod: Pod, event: EventView | None, now_s: float) -> WaitingPod:
+    place, message = _place(pod, event, now_s)
+    return WaitingPod(
+        pod.namespace,
+        pod.name,
+        pod.template.scheduler_name,
+        place,
+        max(0.0, now_s - pod.created_s),
+        pod.template.priority,
+        message,
+        None if pod.template.gang is None else pod.template.gang.object_key,
+        pod.gates,
+        pod.nominated_node,
+        None if event is None else event.count,
+    )
+
+
+def _place(pod: Pod, event: EventView | None, now_s: float) -> tuple[Place, str]:
+    if pod.gates:
+        return Place.GATED, f"waits for the gates {', '.join(pod.gates)}"
+    condition = pod.scheduled_condition
+    said = (condition.message if condition is not None else "") or (event.note if event is not None else "") or ""
+    if pod.nominated_node:
+        return Place.UNSCHEDULABLE, "; ".join(filter(None, (f"waits for room on {pod.nominated_node}", said)))
+    if condition is None and event is None:
+        return Place.ACTIVE, f"not tried yet by {pod.template.scheduler_name}"
+    if event is not None and now_s - event.last_s < Backoff().after(event.count):
+        return Place.BACKOFF, said
+    return Place.UNSCHEDULABLE, said
+
+
+def _gangs(pods: Iterable[Pod], waiting: Iterable[Pod], groups: Iterable[PodGroup]) -> list[WaitingGang]:
+    objects = {(_api(group), group.namespace, group.name): group for group in groups}
+    counts: dict[GangKey, int] = {}
+    sizes: dict[GangKey, int | None] = {}
+    for pod in waiting:
+        gang = pod.template.gang
+        if gang is not None:
+            counts[gang] = counts.get(gang, 0) + 1
+            sizes[gang] = sizes.get(gang) or pod.template.gang_size
+    standing = dict.fromkeys(counts, 0)
+    for pod in pods:
+        if pod.template.gang in standing and pod.node is not None and pod.deleted_s is None:
+            standing[pod.template.gang] += 1
+    found = []
+    for gang, number in sorted(counts.items()):
+        group = objects.get((_GROUP_KINDS.get(gang.by, ""), gang.namespace, gang.name))
+        size = group.min_count if group is not None else sizes[gang]
+        found.append(WaitingGang(gang.namespace, gang.name, size, number, standing[gang]))
+    return found
+
+
+def _api(group: PodGroup) -> str:
+    return NATIVE_KIND if group.api_group == BY_ID[NATIVE_KIND].group else COSCHEDULING_KIND

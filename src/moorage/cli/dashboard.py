@@ -1,0 +1,104 @@
+"""`moorage dashboard`: look at a cluster, or at a journal, in the browser."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from moorage.cli.options import common_options, config_option, kubeconfig_option, session_of
+
+if TYPE_CHECKING:  # at run time this costs a start-up of numpy and pydantic, and --help needs none of it
+    from moorage.app.dashboard import WhatIf
+    from moorage.wire.configuration import Reading
+
+LISTEN = "127.0.0.1:8484"
+TOKEN_VARIABLE = "MOORAGE_DASHBOARD_TOKEN"  # noqa: S105 - the name of a variable
+_TOKEN = re.compile(r"[A-Za-z0-9_-]{16,256}", re.ASCII)
+
+
+@click.command("dashboard", short_help="Look at a cluster in the browser.")
+@click.option(
+    "--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Where pages are served; port 0: any."
+)
+@config_option
+@kubeconfig_option
+@click.option("--journal", metavar="DIR", default=None, help="Show a journal of `moorage scheduler --journal`.")
+@click.option("--allow-writes", is_flag=True, help="Let who has the printed address apply strategies.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Answer under this host name, too.")
+@common_options
+@click.pass_context
+def command(
+    context: click.Context,
+    listen: str,
+    config_file: str | None,
+    kubeconfig: str | None,
+    journal: str | None,
+    allow_writes: bool,
+    hosts: tuple[str, ...],
+) -> None:
+    """Show the cluster map, the queue, pods and their reasons, strategies, spot capacity, a timeline and what-ifs.
+
+    Only this machine is served and nothing is changed, unless told otherwise. Elsewhere than on this machine, and for
+    changes, the address that is printed carries a token. Changes are made with the rights of the kubeconfig.
+    """
+    from moorage.app.dashboard import DashboardOptions, StartError, run_dashboard  # noqa: PLC0415 - slow to import
+    from moorage.cli.logs import configure_logs  # noqa: PLC0415
+    from moorage.cli.output import InputError  # noqa: PLC0415
+    from moorage.cli.profiles import find_registry, load_reading  # noqa: PLC0415
+    from moorage.wire.configuration.extending import split_address  # noqa: PLC0415
+
+    if journal is not None and (kubeconfig or allow_writes):
+        other = "--kubeconfig" if kubeconfig else "--allow-writes"
+        raise click.UsageError(f"--journal and {other} exclude each other: a journal is a record")
+    where = split_address(listen)
+    if where is None:
+        raise click.UsageError(f"--listen {listen}: not an address; write HOST:PORT, such as {LISTEN}")
+    configure_logs(session_of(context))
+    reading = load_reading(config_file)
+    if reading.configuration is None:
+        raise InputError(["the configuration could not be read"])
+    options = DashboardOptions(
+        host=where[0],
+        port=where[1],
+        kubeconfig=kubeconfig,
+        journal=journal,
+        allow_writes=allow_writes,
+        token=_token(),
+        hosts=hosts,
+        answers_to_all=config_file is None,
+        what_if=_what_if(reading, answers_to_all=config_file is None),
+        started=lambda url: click.echo(f"dashboard at {url}"),
+    )
+    try:
+        run_dashboard(reading.configuration, reading.profiles, find_registry(), options)
+    except StartError as error:
+        raise InputError([error]) from None
+
+
+def _token() -> str:
+    """The token that the environment gives, for those who cannot read what is printed."""
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    if token and not _TOKEN.fullmatch(token):
+        raise click.UsageError(f"{TOKEN_VARIABLE}: write 16 or more letters, digits, - and _, or leave it out")
+    return token
+
+
+def _what_if(reading: Reading, *, answers_to_all: bool) -> WhatIf:
+    """What-ifs with the profiles of the dashboard, on a copy of them as plugins remember what they have seen."""
+    import copy  # noqa: PLC0415
+
+    from moorage.sim.rules import rules_of  # noqa: PLC0415
+    from moorage.sim.simulation import Rules  # noqa: PLC0415
+    from moorage.sim.whatif_requests import answer  # noqa: PLC0415
+
+    rules = rules_of(reading, 0, answers_to_all=answers_to_all)
+
+    def ask(objects: list[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
+        fresh = Rules(copy.deepcopy(rules.profiles), rules.settings, rules.answers_to_all)
+        return answer(objects, fresh, asked, "the cluster")
+
+    return ask

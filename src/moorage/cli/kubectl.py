@@ -1,0 +1,65 @@
+"""The kubectl plugin: `kubectl moorage explain|queue|what-if`, always on the live cluster.
+
+kubectl runs an executable `kubectl-moorage` that it finds on the PATH, with everything behind `moorage` as arguments.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+import click
+
+from moorage.cli.main import Commands, run_group
+from moorage.cli.options import common_options
+from moorage.cli.simulate import Request, answer, change_options
+
+PLUGIN_COMMANDS: Mapping[str, str] = {
+    "explain": "Say where a pod goes and why, node by node.",
+    "queue": "List the pods that wait for a node, and what for.",
+    "what-if": "Say what a drain, another number of replicas, more nodes or another configuration would change.",
+}
+"""Name of the command -> the line that `kubectl moorage --help` prints."""
+
+
+class _PluginCommands(Commands):
+    """The commands of the plugin."""
+
+    listed = PLUGIN_COMMANDS
+
+    def load(self, name: str) -> click.Command:
+        """Import a command."""
+        if name == "what-if":
+            return what_if
+        module = "kubectl_queue" if name == "queue" else name
+        command: click.Command = import_module(f"moorage.cli.{module}").command
+        return command
+
+
+@click.group(cls=_PluginCommands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+def plugin() -> None:
+    """Ask Moorage about the live cluster of your kubeconfig. Nothing is written to it."""
+
+
+@click.command("what-if", short_help=PLUGIN_COMMANDS["what-if"])
+@change_options
+@common_options
+def what_if(**asked: Any) -> int:
+    """Say what would be different on the live cluster, with files on top if there are some.
+
+    It is `moorage simulate` with the live cluster of your kubeconfig: who moves, who waits, who is evicted, utilisation
+    and cost, before and after.
+    """
+    return answer(Request(live=True, compare=True, **asked))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return the exit code; nothing is ever raised."""
+    return run_group(plugin, "kubectl moorage", arguments)
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run())

@@ -1,0 +1,142 @@
+"""`kubectl moorage queue`: the pods that wait for a node, and what for."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from moorage.cli.options import common_options, kubeconfig_option, output_option
+from moorage.cli.output import GOOD, InputError, say
+
+if TYPE_CHECKING:  # at run time these cost a start-up of numpy, and --help needs none of it
+    from moorage.app.waiting import WaitingGang, WaitingList, WaitingPod
+
+_PIPE_WIDTH = 1000
+_NOTHING = "-"
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+@click.command("queue", short_help="List the pods that wait for a node, and what for.")
+@click.option("-n", "--namespace", metavar="NAMESPACE", default=None, help="Only pods of this namespace.")
+@click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces, as without --namespace.")
+@kubeconfig_option
+@output_option("table", "json")
+@common_options
+def command(namespace: str | None, all_namespaces: bool, kubeconfig: str | None, output_format: str) -> int:
+    """List the pods that wait for a node: where they are in the queue, for how long, and what for.
+
+    It is told from gates, conditions, nominations and events, whichever scheduler a pod belongs to.
+    """
+    from moorage.app.waiting import QueueError, list_waiting  # noqa: PLC0415 - not needed for --help
+
+    if namespace is not None and all_namespaces:
+        raise click.UsageError("--namespace and --all-namespaces exclude each other; give one of them")
+    try:
+        found = list_waiting(kubeconfig, namespace)
+    except QueueError as error:
+        raise InputError([error]) from None
+    say("warning", found.warnings)
+    if output_format == "json":
+        write_json(found, sys.stdout)
+    else:
+        write_table(found, sys.stdout)
+    return GOOD
+
+
+def write_json(found: WaitingList, out: TextIO) -> None:
+    """One JSON document."""
+    import msgspec  # noqa: PLC0415
+
+    out.write(msgspec.json.encode(document(found)).decode() + "\n")
+
+
+def document(found: WaitingList) -> dict[str, Any]:
+    """The list as plain values."""
+    return {
+        "pods": [_pod_document(pod) for pod in found.pods],
+        "gangs": [_gang_document(gang) for gang in found.gangs],
+        "summary": found.counts,
+    }
+
+
+def _pod_document(pod: WaitingPod) -> dict[str, Any]:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "schedulerName": pod.scheduler_name,
+        "queue": pod.place.value,
+        "ageSeconds": int(pod.age_s),
+        "priority": pod.priority,
+        "gang": pod.gang,
+        "gates": list(pod.gates),
+        "nominatedNode": pod.nominated_node,
+        "attempts": pod.attempts,
+        "message": pod.message,
+    }
+
+
+def _gang_document(gang: WaitingGang) -> dict[str, Any]:
+    return {
+        "namespace": gang.namespace,
+        "name": gang.name,
+        "minAvailable": gang.min_available,
+        "waiting": gang.waiting,
+        "standing": gang.standing,
+    }
+
+
+def write_table(found: WaitingList, out: TextIO) -> None:
+    """Tables of pods and gangs, and a line that sums up."""
+    if found.pods:
+        columns = ("NAMESPACE", "POD", "SCHEDULER", "QUEUE", "AGE", "PRIORITY", "GANG", "REASON")
+        _write(columns, [_pod_row(pod) for pod in found.pods], out)
+    if found.gangs:
+        _write(("GANG", "NEEDS", "WAITING", "STANDING"), [_gang_row(gang) for gang in found.gangs], out)
+    out.write(", ".join(f"{number} {name}" for name, number in found.counts.items()) + "\n")
+
+
+def _pod_row(pod: WaitingPod) -> tuple[str, ...]:
+    age, gang = age_text(pod.age_s), pod.gang or _NOTHING
+    place = pod.place.value
+    return (pod.namespace, pod.name, pod.scheduler_name, place, age, str(pod.priority), gang, pod.message)
+
+
+def _gang_row(gang: WaitingGang) -> tuple[str, ...]:
+    needs = _NOTHING if gang.min_available is None else str(gang.min_available)
+    return (f"{gang.namespace}/{gang.name}", needs, str(gang.waiting), str(gang.standing))
+
+
+def age_text(age_s: float) -> str:
+    """`3d4h`, `5m2s`, `12s`: the two largest units."""
+    left = int(age_s)
+    parts: list[str] = []
+    for seconds, unit in _UNITS:
+        number, left = divmod(left, seconds)
+        if number or parts:
+            parts.append(f"{number}{unit}" if number else "")
+    return "".join(parts[:2]) or "0s"
+
+
+def _write(columns: Sequence[str], rows: Sequence[tuple[str, ...]], out: TextIO) -> None:
+    from io import StringIO  # noqa: PLC0415
+
+    from rich.console import Console  # noqa: PLC0415 - a tenth of a second, only for this output
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    width = shutil.get_terminal_size().columns if out.isatty() else _PIPE_WIDTH
+    # Rendered apart and written by us: rich would end the process itself when the reader goes away.
+    console = Console(file=StringIO(), force_terminal=out.isatty(), width=width, highlight=False, markup=False)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        table.add_column(column, no_wrap=number < len(columns) - 1, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    with console.capture() as rendered:
+        console.print(table)
+    out.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())
+    out.write("\n")

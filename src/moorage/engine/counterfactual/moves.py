@@ -1,0 +1,190 @@
+"""Pods moved elsewhere: the fewest whose leaving lets the pod in, each with a node that is proven to take it.
+
+Proven means decided by the profile that is responsible for the moved pod, with the pod in question already in place and
+every other moved pod in its new place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from moorage.core.affinity import PodTerm
+from moorage.core.edits import Edits, MovePod
+from moorage.core.objects import DAEMON_SET
+from moorage.core.pods import PENDING, Pod, PodTemplate
+from moorage.core.state import NOWHERE, PodRecord
+from moorage.engine.counterfactual.objections import FIT, Objections, shortage
+from moorage.engine.counterfactual.scene import Scene
+from moorage.framework.runner import Runner
+
+_HELPED = frozenset({FIT, "NodePorts", "InterPodAffinity", "PodTopologySpread", "NodeVolumeLimits", "ControllerSpread",
+                     "OnePodPerNode", "VolumeRestrictions"})  # fmt: skip
+"""Plugins whose mind the leaving of pods can change."""
+_RELATED = frozenset({"InterPodAffinity", "PodTopologySpread"})
+_MOST_ROWS = 64
+_MOST_PODS = 4
+"""More than so many moves for one pod are no small change."""
+_MOST_PROOFS = 48
+_MOST_RELATED = 16
+_MOST_LOOKS = 4
+"""For so many nodes pods in the same domains are looked at, too."""
+_NODE_AGENTS = ("", "Node")
+
+
+def moves(scene: Scene, runner: Runner, pod: Pod, objections: Objections) -> Iterator[tuple[Edits, float]]:
+    """Sets of moves with their cost, the most promising nodes first."""
+    search = _Moves(scene, runner, pod)
+    lacking = shortage(scene, pod, objections.rows)
+    fixed = sum(1 << number for number, name in enumerate(objections.plugins) if name not in _HELPED)
+    promising = np.flatnonzero((objections.bits != 0) & ((objections.bits & fixed) == 0))
+    order = sorted(promising.tolist(), key=lambda i: (lacking[i], scene.state.node(int(objections.rows[i])).name))
+    for index in order[:_MOST_ROWS]:
+        found = search.on_row(int(objections.rows[index]), set(objections.at(index)))
+        if found:
+            yield found, 2.0 + len(found)
+        if search.exhausted:
+            return
+
+
+class _Moves:
+    def __init__(self, scene: Scene, runner: Runner, pod: Pod) -> None:
+        self._scene = scene
+        self._state = scene.state
+        self._runner = runner
+        self._pod = pod
+        self._proofs = 0
+        self._stuck: set[PodTemplate] = set()
+        """What has no other place."""
+        self._about: list[tuple[PodRecord, set[str]]] | None = None
+        self._looks = 0
+
+    @property
+    def exhausted(self) -> bool:
+        return self._proofs >= _MOST_PROOFS
+
+    def on_row(self, row: int, plugins: set[str]) -> Edits:
+        """The moves that let the pod in on a row; empty if none were found."""
+        here = [record for record in self._state.records_on(row) if _movable(record)]
+        candidates = [*here, *(self._related(row) if plugins & _RELATED and self._looks < _MOST_LOOKS else ())]
+        candidates = [each for each in candidates if each.pod.template not in self._stuck]
+        for record in sorted(candidates, key=_importance):
+            if (plugins == {FIT} and not self._suffices(record, row)) or not self._admits(row, [record]):
+                continue
+            found = self._places(row, [record])
+            if found or self.exhausted:
+                return found
+        return self._several(row, candidates)
+
+    def _several(self, row: int, candidates: Sequence[PodRecord]) -> Edits:
+        """The larger ones go until there is room; then those that need not go come back."""
+        gone: list[PodRecord] = []
+        for record in sorted(candidates, key=lambda each: (each.pod.template.priority, -_size(each))):
+            gone.append(record)
+            if self._admits(row, gone) or len(gone) > _MOST_PODS:
+                break
+        if not gone or len(gone) > _MOST_PODS or not self._admits(row, gone):
+            return ()
+        for record in list(gone):
+            rest = [each for each in gone if each is not record]
+            if rest and self._admits(row, rest):
+                gone = rest
+        return self._places(row, gone)
+
+    def _suffices(self, record: PodRecord, row: int) -> bool:
+        """Whether the amounts would do without this pod; cheaper than asking everybody."""
+        resources = self._state.resources
+        freed = dict(record.vector.pairs)
+        for column, amount in resources.vector(self._pod.template.requests).pairs:
+            free = int(resources.allocatable[column, row] - resources.requested[column, row])
+            if free + freed.get(column, 0) < amount:
+                return False
+        return True
+
+    def _admits(self, row: int, gone: Iterable[PodRecord]) -> bool:
+        with self._state.statement():
+            for record in gone:
+                self._state.remove_pod(record.pod.uid)
+            return self._runner.fits(self._scene.cycle(self._pod), row)
+
+    def _places(self, row: int, gone: Sequence[PodRecord]) -> Edits:
+        """A new node for each; empty if one of them has none."""
+        self._proofs += 1
+        found: list[MovePod] = []
+        with self._state.statement():
+            nodes = {record.pod.uid: record.node for record in gone}
+            for record in gone:
+                self._state.remove_pod(record.pod.uid)
+            self._state.assume(self._pod, row)
+            for pod in (record.pod for record in gone):
+                runner = self._scene.engine.runner_of(pod)
+                ghost = _again(pod)
+                target = NOWHERE if runner is None else runner.decide(self._scene.cycle(ghost))
+                if target == NOWHERE:
+                    self._stuck.add(pod.template)
+                    return ()
+                to_node = self._state.assume(ghost, target).node
+                found.append(MovePod(pod.namespace, pod.name, pod.uid, nodes[pod.uid], to_node))
+        return tuple(found)
+
+    def _related(self, row: int) -> list[PodRecord]:
+        """Pods elsewhere in the row's domains that rules between pods are about."""
+        self._looks += 1
+        labels, found = self._state.node(row).labels, []
+        for record, keys in self._relations():
+            there = self._state.node(record.row).labels
+            if record.row != row and any(key in labels and labels[key] == there.get(key) for key in keys):
+                found.append(record)
+                if len(found) >= _MOST_RELATED:
+                    break
+        return found
+
+    def _relations(self) -> list[tuple[PodRecord, set[str]]]:
+        """The pods that rules between pods are about, with the topologies; looked for once."""
+        if self._about is None:
+            known: dict[PodTemplate, set[str]] = {}
+            self._about = []
+            for record in self._state.records():
+                template = record.pod.template
+                keys = known.get(template)
+                if keys is None:
+                    keys = known[template] = _keys_between(self._pod.template, template)
+                if keys and record.row != NOWHERE and _movable(record):
+                    self._about.append((record, keys))
+        return self._about
+
+
+def _keys_between(own: PodTemplate, other: PodTemplate) -> set[str]:
+    """The topologies in which one of the two says something about the other."""
+    found = {term.topology_key for term in _apart(own) if term.selector.matches(other.labels)}
+    found |= {term.topology_key for term in _apart(other) if term.selector.matches(own.labels)}
+    if own.namespace == other.namespace:
+        found |= {each.topology_key for each in own.spread if each.hard and each.selector.matches(other.labels)}
+    return found
+
+
+def _apart(template: PodTemplate) -> tuple[PodTerm, ...]:
+    return () if template.pod_anti_affinity is None else template.pod_anti_affinity.required
+
+
+def _movable(record: PodRecord) -> bool:
+    """Daemons and static pods belong to their node; what is going goes anyway, and what is on its way is no fact."""
+    owner = record.pod.template.owner
+    stays = owner is not None and owner.kind in (DAEMON_SET, *_NODE_AGENTS)
+    return not stays and not record.assumed and record.pod.node is not None and record.pod.deleted_s is None
+
+
+def _importance(record: PodRecord) -> tuple[int, int, str]:
+    return record.pod.template.priority, _size(record), record.pod.key
+
+
+def _size(record: PodRecord) -> int:
+    return record.vector.score_cpu_milli
+
+
+def _again(pod: Pod) -> Pod:
+    return replace(
+        pod, node=None, nominated_node=None, phase=PENDING, gates=(), requests=pod.template.requests, started_s=None
+    )

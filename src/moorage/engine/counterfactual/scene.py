@@ -1,0 +1,310 @@
+"""The world in which changes are tried: a live state, one waiting pod, and those that are decided on before it.
+
+Everything happens inside statements, so that nothing is left behind: pod changes are undone by the statement, changes
+of nodes and of other objects by `Scene` itself, newest first. Nothing is ever copied.
+
+A trial asks all filters of the profile about all nodes, on the very objects that a suggestion shows (they are made by
+the rewriter and decoded). A quick trial leaves the pods ahead where they stand without the change; a proof decides on
+them again, as they may want what the change offers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from moorage.core.arrays import Rows
+from moorage.core.edits import AddNode, Changed, Edits, LowerRequest
+from moorage.core.gangs import lasting, terms_of
+from moorage.core.hashing import pod_hash
+from moorage.core.membership import GangKey
+from moorage.core.objects import DAEMON_SET
+from moorage.core.pods import Pod, PodTemplate
+from moorage.core.state import NOWHERE, ClusterState
+from moorage.engine.domains import domains_of
+from moorage.engine.engine import Engine
+from moorage.framework.cycle import Cycle
+from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.plugin import Point
+from moorage.framework.runner import Runner
+from moorage.framework.status import Code, Nomination, OnlyNodes
+from moorage.framework.ties import Ties
+
+PATIENCE_S = 3600.0
+"""Whoever asks what would help has waited: rules that grow lenient with time have done so."""
+MOST_AHEAD = 512
+"""So many pods ahead are decided on before the pod; of more only the nearest."""
+
+
+class Rewrites(Protocol):
+    """Makes whole objects of edits; `moorage.wire.rewriting.Rewriter` does."""
+
+    def change(self, pod: Pod, edits: Edits) -> Changed | None:
+        """What the edits come to for this pod; None if they cannot be made, or change nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A change that lets the pod fit."""
+
+    edits: Edits
+    changed: Changed
+    node: str
+    evicted: tuple[str, ...] = ()
+    """Less important pods that would make room, as `namespace/name`."""
+
+
+class Scene:
+    """One pod and its chances. Ask only inside `opened`."""
+
+    def __init__(self, engine: Engine, pod: Pod, now_s: float, rewriter: Rewrites, ahead: Sequence[Pod]) -> None:
+        self.engine = engine
+        self.state: ClusterState = engine.state
+        self.pod = pod
+        self.now_s = now_s
+        self.trials = 0
+        """How many changes were tried."""
+        self._rewriter = rewriter
+        self._ahead = [each for each in ahead if each.uid != pod.uid][-MOST_AHEAD:]
+        self.evicts = False
+        """Whether less important pods may be evicted."""
+        self._placed: list[str] = []
+        self.unit: GangKey | None = None if pod.template.gang is None else engine.gangs.unit_of(pod)
+        """The gang that the pod is placed with."""
+        self._members = self._waiting_members()
+
+    def _waiting_members(self) -> list[Pod]:
+        if self.unit is None:
+            return []
+        others = (entry.pod for entry in self.engine.queue.entries() if entry.unit == self.unit)
+        found = {pod.uid: pod for pod in (*others, self.pod)}
+        return sorted(found.values(), key=lambda pod: (-pod.template.priority, pod.created_s, pod.key))
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """The world with the pods ahead on the nodes that they would get today."""
+        with self.state.statement():
+            self.state.remove_pod(self.pod.uid)
+            self._placed = self._place_ahead({})
+            yield
+
+    # --- trying ---
+
+    def changed(self, edits: Edits) -> Changed | None:
+        """What edits come to, without trying them."""
+        return self._rewriter.change(self.pod, edits)
+
+    @contextmanager
+    def grown(self, edits: Edits) -> Iterator[int | None]:
+        """Inside, the node that is added last is there; its row."""
+        changed = self.changed(edits)
+        if changed is None:
+            yield None
+            return
+        with self._applied(edits, changed):
+            yield self.state.row_of(changed.nodes[-1].name)
+
+    def trial(self, edits: Edits, *, proof: bool = False) -> Fit | None:
+        """Whether the pod fits once all of this is changed."""
+        changed = self._rewriter.change(self.pod, edits)
+        if changed is None:
+            return None
+        self.trials += 1
+        swapped = {pod.uid: pod for pod in changed.waiting}
+        pod = swapped.get(self.pod.uid, self.pod)
+        with self._applied(edits, changed):
+            if proof or len(swapped) > 1:
+                for uid in self._placed:
+                    self.state.remove_pod(uid)
+                self._place_ahead(swapped)
+            row, evicted = self._place(pod, swapped, proof=proof)
+            return None if row == NOWHERE else Fit(edits, changed, self.state.node(row).name, evicted)
+
+    def accepts(self, plugin_name: str, template: PodTemplate, row: int) -> bool:
+        """Whether one plugin accepts a pod like this on one row, as things stand."""
+        plugin: Any = None if self.runner is None else self.runner.plugin(plugin_name)
+        cycle = self.cycle(replace(self.pod, template=template, requests=template.requests))
+        answer = plugin.pre_filter(cycle) if hasattr(plugin, "pre_filter") else None
+        if isinstance(answer, OnlyNodes):
+            if self.state.node(row).name not in answer.names:
+                return False
+        elif answer is not None and answer.code is not Code.SUCCESS:
+            return bool(answer.code is Code.SKIP)
+        rejections = plugin.filter(cycle, np.array([row], dtype=np.intp))
+        return rejections is None or not rejections.bits.any()
+
+    def cycle(self, pod: Pod) -> Cycle:
+        """The decision on a pod that has waited long."""
+        cycle = Cycle(pod, self.state, self.now_s)
+        cycle.misfit_s = self.now_s - PATIENCE_S
+        return cycle
+
+    @property
+    def runner(self) -> Runner | None:
+        """Who decides on the pod."""
+        return self.engine.runner_of(self.pod)
+
+    # --- the world changed ---
+
+    @contextmanager
+    def _applied(self, edits: Edits, changed: Changed) -> Iterator[None]:
+        undo: list[Callable[[], object]] = []
+        try:
+            with self.state.statement():
+                self._change_objects(changed, undo)
+                for pod in changed.standing:
+                    self.state.observe_pod(pod)
+                for edit in edits:
+                    if isinstance(edit, AddNode):
+                        self._add_daemons(edit)
+                yield
+        finally:
+            for step in reversed(undo):
+                step()
+
+    def _change_objects(self, changed: Changed, undo: list[Callable[[], object]]) -> None:
+        state = self.state
+        for node in changed.nodes:
+            before = state.upsert_node(node)
+            undo.append(_call(state.remove_node, node.name) if before is None else _call(state.upsert_node, before))
+        for kind, key, value in changed.objects:
+            known = state.put_object(kind, key, value)
+            undo.append(
+                _call(state.remove_object, kind, key) if known is None else _call(state.put_object, kind, key, known)
+            )
+
+    def _add_daemons(self, edit: AddNode) -> None:
+        """A new node gets the daemons that the one like it has, or waits for."""
+        like, row = self.state.row_of(edit.like), self.state.row_of(edit.name)
+        if like is None or row is None:
+            return
+        standing = {record.pod.uid: record.pod for record in self.state.records_on(like)}
+        waiting = {entry.pod.uid: entry.pod for entry in self.engine.queue.entries() if _is_for(entry.pod, edit.like)}
+        for pod in (standing | waiting).values():
+            owner = pod.template.owner
+            if owner is not None and owner.kind == DAEMON_SET:
+                self.state.assume(replace(pod, uid=f"{pod.uid}/{edit.name}", node=None), row)
+
+    # --- deciding ---
+
+    def _place_ahead(self, swapped: dict[str, Pod]) -> list[str]:
+        """Decide on the pods that come first; those that fit stand on their nodes from now on, and are returned."""
+        placed = []
+        for known in self._ahead:
+            pod = swapped.get(known.uid, known)
+            runner = self.engine.runner_of(pod)
+            if runner is None or not may_enter(runner, pod) or (self.unit and pod.template.gang == self.unit):
+                continue
+            row = runner.decide(self.cycle(pod))
+            if row != NOWHERE:
+                self.state.assume(pod, row)
+                placed.append(pod.uid)
+        return placed
+
+    def _place(self, pod: Pod, swapped: dict[str, Pod], *, proof: bool) -> tuple[int, tuple[str, ...]]:
+        """The row of the pod and who would go for it; NOWHERE if it does not fit."""
+        runner = self.engine.runner_of(pod)
+        if runner is None or not may_enter(runner, pod):
+            return NOWHERE, ()
+        if self.unit is not None:
+            return self._place_gang(swapped), ()
+        cycle = self.cycle(pod)
+        judgement = runner.judge(cycle, self.state.rows())
+        if len(judgement.passed):
+            return best_row(runner, cycle, judgement.passed) if proof else int(judgement.passed[0]), ()
+        if not self.evicts:
+            return NOWHERE, ()
+        for plugin in runner.profile.at(Point.POST_FILTER):
+            answer = plugin.post_filter(cycle, runner, judgement)
+            if isinstance(answer, Nomination) and answer.node is not None:
+                records = [self.state.record(uid) for uid in answer.victims]
+                row = self.state.row_of(answer.node)
+                return NOWHERE if row is None else row, tuple(each.pod.key for each in records if each is not None)
+        return NOWHERE, ()
+
+    def _place_gang(self, swapped: dict[str, Pod]) -> int:
+        """The row of the pod if enough members of its gang find one together."""
+        members = [swapped.get(pod.uid, pod) for pod in self._members]
+        ready = [pod for pod in members if self._may_enter(pod)]
+        if self.unit is None:
+            return NOWHERE
+        terms = terms_of(self.state, self.unit, members)
+        if terms is None:
+            return NOWHERE
+        there = len(lasting(self.state, self.unit))
+        needed = len(members) if terms.min_count is None else max(1, terms.min_count - there)
+        if there and self.engine.gangs.recovery.runs(self.unit, terms):
+            needed = 1
+        for domain in domains_of(self.state, self.unit, terms):
+            row = self._place_members(ready, needed, domain)
+            if row != NOWHERE:
+                return row
+        return NOWHERE
+
+    def _may_enter(self, pod: Pod) -> bool:
+        runner = self.engine.runner_of(pod)
+        return runner is not None and may_enter(runner, pod)
+
+    def _place_members(self, members: Iterable[Pod], needed: int, domain: frozenset[str] | None) -> int:
+        count, own = 0, NOWHERE
+        with self.state.statement():
+            for pod in members:
+                runner = self.engine.runner_of(pod)
+                cycle = self.cycle(pod)
+                if domain is not None:
+                    cycle.memo[GANG_SCHEDULING] = domain
+                row = NOWHERE if runner is None else runner.decide(cycle)
+                if row == NOWHERE:
+                    continue
+                self.state.assume(pod, row)
+                count += 1
+                if pod.uid == self.pod.uid:
+                    own = row
+        return own if count >= needed else NOWHERE
+
+
+def lowered(scene: Scene, pod: Pod, base: Edits) -> Iterator[tuple[float, Edits]]:
+    """The largest request of each resource that fits, found by trying: for pods that do not change alone."""
+    for name, amount in pod.template.requests.amounts:
+        low, high = -1, amount
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = scene.trial((*base, LowerRequest(name, middle))) is not None
+            low, high = (middle, high) if fits else (low, middle)
+        if low >= 0:
+            yield lowering_cost(amount, low), (LowerRequest(name, low),)
+
+
+def lowering_cost(before: int, after: int) -> float:
+    """How much a lower request asks for; a pod that may ask for nothing at all is another pod."""
+    return 1.0 + 4.0 * (before - after) / before + (0.0 if after else 3.0)
+
+
+def may_enter(runner: Runner, pod: Pod) -> bool:
+    """Whether nothing keeps the pod from being tried."""
+    answers = (plugin.pre_enqueue(pod) for plugin in runner.pre_enqueue_plugins)
+    return all(answer is None or answer.code is Code.SUCCESS for answer in answers)
+
+
+def _is_for(pod: Pod, node: str) -> bool:
+    """Whether a pod names the one node that it can stand on, as daemons do."""
+    affinity = pod.template.node_affinity
+    terms = () if affinity is None else affinity.required or ()
+    return any(field.values == (node,) for term in terms for field in term.fields)
+
+
+def best_row(runner: Runner, cycle: Cycle, rows: Rows) -> int:
+    """The row that the profile would choose of those that passed."""
+    totals = np.zeros(len(rows), dtype=np.int64)
+    for scores in runner.score_table(cycle, rows).values():
+        totals += scores
+    hashes = cycle.state.pick(cycle.state.node_hashes, rows)
+    return int(rows[Ties().pick(pod_hash(cycle.state.seed, cycle.pod.key), totals, hashes)])
+
+
+def _call(function: Callable[..., object], *arguments: object) -> Callable[[], object]:
+    return lambda: function(*arguments)

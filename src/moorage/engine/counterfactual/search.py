@@ -1,0 +1,379 @@
+"""The smallest changes that let a waiting pod fit: candidates by family, tried, ranked, proven.
+
+1. What keeps the pod from being tried at all (gates, a scheduler that nobody is) must change in any case.
+2. Who objects to which node says which single fixes, and which pairs of them, could be enough.
+3. Pods that could move, and nodes that could be added, are looked for beside that.
+4. Only where none of it helps, everything that could be given up is tried alone, and evictions are allowed.
+5. What passed is ranked by cost and proven: pods ahead decide again, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from moorage.core.edits import (
+    POD_EDITS,
+    AddNode,
+    DropHostPort,
+    DropLabel,
+    DropNodeRules,
+    DropPodRule,
+    DropSelector,
+    DropVolume,
+    Edit,
+    Edits,
+    LowerRequest,
+    OpenGates,
+    RelaxSpread,
+    Tolerate,
+    UseScheduler,
+)
+from moorage.core.pods import Pod
+from moorage.engine.counterfactual.fixes import Fix, fixes_for, missing_taints, one_of_each
+from moorage.engine.counterfactual.gangs import gang_candidates
+from moorage.engine.counterfactual.growth import fewest, growth_cost, kinds_of_nodes, more_nodes
+from moorage.engine.counterfactual.moves import moves
+from moorage.engine.counterfactual.objections import FIT, TAINTS, Objections, find_objections, shortage
+from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered, may_enter
+from moorage.engine.counterfactual.wording import sentence
+from moorage.engine.engine import Engine
+from moorage.framework.runner import Runner
+
+MOST_SUGGESTIONS = 8
+_MOST_OF_A_KIND = 2
+_MOST_TRIALS = 96
+_MOST_GROUPS = 64
+_ROWS_PER_GROUP = 2
+_MOST_OBJECTORS = 3
+_MOST_PRODUCTS = 8
+_MOST_MOVES = 2
+_MOST_EVICTIONS = 12
+_DEAR = 6.0
+"""Where nothing costs less, a new node and a change of the pod are tried together."""
+_EVICTABLE = frozenset({FIT, "NodePorts", "InterPodAffinity", "NodeVolumeLimits", "PodTopologySpread"})
+_ENOUGH = 24
+"""So many changes that help are enough to choose from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A change that was proven to let the pod fit."""
+
+    text: str
+    objects: tuple[dict[str, Any], ...]
+    """Whole Kubernetes objects, to be put in place of those of their names, or to be added."""
+    node: str
+    """Where the pod goes then."""
+    cost: float
+    edits: Edits = ()
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {"text": self.text, "objects": list(self.objects)}
+
+
+Accept: TypeAlias = Callable[[Suggestion], bool]
+
+
+def suggest(
+    engine: Engine,
+    pod: Pod,
+    now_s: float,
+    rewriter: Rewrites,
+    *,
+    ahead: Sequence[Pod] | None = None,
+    accept: Accept | None = None,
+) -> tuple[Suggestion, ...]:
+    """What would let a waiting pod fit, the smallest change first; empty if nothing would, or it fits already.
+
+    Works on the engine's own state and leaves it as it was. Call it between two calls of `handle`. `ahead` are the
+    waiting pods that are decided on before it, by default those that stand before it in the engine's queue. `accept`
+    may refuse what it knows more about.
+    """
+    if pod.node is not None or pod.finished or pod.deleted_s is not None or not engine.state.node_count:
+        return ()
+    waiting = waiting_ahead(engine, pod) if ahead is None else ahead
+    scene = Scene(engine, pod, now_s, rewriter, waiting)
+    with scene.opened():
+        return _Search(scene, accept).run()
+
+
+def waiting_ahead(engine: Engine, pod: Pod) -> list[Pod]:
+    """The pods of the queue that are decided on before this one."""
+    entries = list(engine.queue.entries())
+    own = next((entry for entry in entries if entry.pod.uid == pod.uid), None)
+    sort: Any = next(iter(engine.runners.values())).profile.queue_sort
+    keyed = [((sort.queue_key(entry.pod, entry.since_s), number), entry) for number, entry in enumerate(entries)]
+    if own is not None:
+        limit = next(key for key, entry in keyed if entry is own)
+    else:
+        limit = (sort.queue_key(pod, max((entry.since_s for entry in entries), default=0.0)), len(entries))
+    return [entry.pod for key, entry in sorted(keyed, key=lambda item: item[0]) if key < limit]
+
+
+class _Search:
+    def __init__(self, scene: Scene, accept: Accept | None) -> None:
+        self._scene = scene
+        self._accept = accept
+        self._base: Edits = ()
+        self._pod = scene.pod
+        """The pod with what must change in any case."""
+        self._found: dict[frozenset[Edit], tuple[float, Fit]] = {}
+        self._tried: set[frozenset[Edit]] = set()
+
+    def run(self) -> tuple[Suggestion, ...]:
+        """All steps."""
+        runner = self._prepare()
+        if runner is None or (not self._base and self._scene.trial(()) is not None):
+            return ()
+        if self._base:
+            self._try(0.0, ())
+        if self._scene.unit is not None:
+            self._try_all(gang_candidates(self._scene, self._pod))
+        else:
+            self._look(runner)
+        return self._suggestions()
+
+    # --- 1 ---
+
+    def _prepare(self) -> Runner | None:
+        """Settle who decides, and let the pod be tried at all."""
+        scene = self._scene
+        runner = scene.runner
+        if runner is None:
+            runner = next(iter(scene.engine.runners.values()))
+            self._base = (UseScheduler(runner.profile.scheduler_name),)
+        if scene.pod.gates and not may_enter(runner, scene.pod):
+            self._base = (*self._base, OpenGates())
+        if self._base:
+            changed = scene.changed(self._base)
+            pods = [] if changed is None else [pod for pod in changed.waiting if pod.uid == scene.pod.uid]
+            if not pods:
+                return None
+            self._pod = pods[0]
+        return runner
+
+    # --- 2 to 4 ---
+
+    def _look(self, runner: Runner) -> None:
+        objections = find_objections(self._scene, runner, self._pod)
+        self._try_all(self._fixes(objections))
+        if self._has_kin():
+            self._try_all(lowered(self._scene, self._pod, self._base))
+        for edits, cost in self._some_moves(runner, objections):
+            self._try(cost, edits)
+        self._grow()
+        if not self._found:
+            self._try_all((1.0 + len(edits), edits) for edits in self._everything(objections))
+        if self._best() > _DEAR:
+            self._grow_and_fix(runner)
+        if self._may_evict():
+            self._scene.evicts = True
+            self._try_all(self._fixes(objections, _EVICTABLE), most=_MOST_EVICTIONS)
+            if not self._found:
+                self._try_all((1.0 + len(edits), edits) for edits in self._everything(objections))
+            self._scene.evicts = False
+
+    def _best(self) -> float:
+        return min((cost for cost, _ in self._found.values()), default=float("inf"))
+
+    def _may_evict(self) -> bool:
+        """Whether somebody stands who is less important."""
+        own = self._pod.template
+        if own.preemption_policy == "Never":
+            return False
+        return any(record.pod.template.priority < own.priority for record in self._scene.state.records())
+
+    def _fixes(self, objections: Objections, settled: frozenset[str] = frozenset()) -> Iterator[tuple[float, Edits]]:
+        """Singles and combinations for the most promising rows of each group, cheapest first.
+
+        What `settled` plugins object to need not be fixed: others are evicted for it.
+        """
+        found: dict[Edits, float] = {}
+        for index in self._promising(objections):
+            row = int(objections.rows[index])
+            objectors = one_of_each(set(objections.at(index)) - settled)
+            options = [fixes_for(plugin, self._scene, self._pod, row) for plugin in objectors]
+            if options and all(options):
+                most = _MOST_PRODUCTS if len(options) > 1 else 1 << 30
+                for _, fixes in zip(range(most), product(*(sorted(each, key=_cost) for each in options)), strict=False):
+                    edits, cost = _joined(fixes)
+                    found[edits] = min(cost, found.get(edits, cost))
+        yield from sorted(((cost, edits) for edits, cost in found.items()), key=lambda item: item[0])
+
+    def _promising(self, objections: Objections) -> list[int]:
+        """Indexes of rows: of each group that fails alike, those that lack the least."""
+        state, rows = self._scene.state, objections.rows
+        nothing = np.zeros(len(rows), dtype=np.int64)
+        columns = [objections.bits, objections.detail.get(FIT, nothing)]
+        columns.append(state.taint_ids[rows].astype(np.int64) if TAINTS in objections.detail else nothing)
+        _, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        lacking = shortage(self._scene, self._pod, rows)
+        best: dict[int, list[tuple[float, str, int]]] = {}
+        order = np.argsort(lacking, kind="stable")
+        for index in map(int, order):
+            entries = best.setdefault(int(inverse.reshape(-1)[index]), [])
+            if len(entries) < _ROWS_PER_GROUP:
+                entries.append((float(lacking[index]), state.node(int(rows[index])).name, index))
+        ranked = sorted(
+            (len(one_of_each(objections.at(entry[2]))), entry) for entries in best.values() for entry in entries
+        )
+        return [entry[2] for count, entry in ranked if 0 < count <= _MOST_OBJECTORS][:_MOST_GROUPS]
+
+    def _some_moves(self, runner: Runner, objections: Objections) -> Iterator[tuple[Edits, float]]:
+        if any(isinstance(edit, UseScheduler) for edit in self._base):
+            return
+        for number, found in enumerate(moves(self._scene, runner, self._pod, objections), start=1):
+            yield found
+            if number >= _MOST_MOVES:
+                return
+
+    def _grow(self) -> None:
+        for rank, node in enumerate(kinds_of_nodes(self._scene.state, self._pod.template)):
+            self._try(growth_cost(1, rank), more_nodes(self._scene.state, node.name, 1))
+
+    def _grow_and_fix(self, runner: Runner) -> None:
+        """A new node that would need a change of the pod, too: for a pod that is too large for any node, say."""
+        for rank, node in enumerate(kinds_of_nodes(self._scene.state, self._pod.template)):
+            added = more_nodes(self._scene.state, node.name, 1)
+            with self._scene.grown(added) as row:
+                if row is None:
+                    continue
+                objections = find_objections(self._scene, runner, self._pod)
+                index = int(np.searchsorted(objections.rows, row))
+                objectors = one_of_each(objections.at(index))
+                options = [fixes_for(plugin, self._scene, self._pod, row) for plugin in objectors]
+                choices = [[fix for fix in each if _of_pod(fix.edits)] for each in options]
+                joined = [_joined(fixes) for fixes in product(*choices)] if all(choices) else []
+            for edits, cost in joined[:_MOST_PRODUCTS]:
+                self._try(cost + growth_cost(1, rank), (*edits, *added))
+
+    def _has_kin(self) -> bool:
+        """Whether pods ahead come from the same template, and would change with this one."""
+        amounts = self._pod.template.requests.amounts
+        if not amounts:
+            return False
+        changed = self._scene.changed((*self._base, LowerRequest(amounts[0][0], amounts[0][1] - 1)))
+        return changed is not None and len(changed.waiting) > 1
+
+    def _everything(self, objections: Objections) -> Iterator[Edits]:
+        """Each thing that the pod could give up, alone; then all rules of a kind together."""
+        template = self._pod.template
+        kinds: list[list[Edit]] = [
+            [DropSelector(key) for key in template.node_selector],
+            [DropNodeRules()],
+            [DropPodRule(i, anti=False) for i in _backwards(template.pod_affinity)],
+            [DropPodRule(i, anti=True) for i in _backwards(template.pod_anti_affinity)],
+            [RelaxSpread(i) for i, each in enumerate(template.spread) if each.hard],
+            [DropHostPort(port) for port in template.host_ports],
+            [DropVolume(volume) for volume in template.volumes],
+            [LowerRequest(name, 0) for name, _ in template.requests.amounts],
+            [DropLabel(key) for key in template.labels],
+            list(self._tolerations(objections)),
+        ]
+        for kind in kinds:
+            yield from ((edit,) for edit in kind)
+        for kind in kinds:
+            if len(kind) > 1:
+                yield tuple(kind)
+
+    def _tolerations(self, objections: Objections) -> Iterator[Edit]:
+        state = self._scene.state
+        sets = {int(state.taint_ids[row]): int(row) for row in objections.rows}
+        taints = (taint for row in sets.values() for taint in missing_taints(state, self._pod.template, row))
+        return map(Tolerate, dict.fromkeys(taints))
+
+    # --- trying ---
+
+    def _try_all(self, candidates: Iterable[tuple[float, Edits]], most: int = _MOST_TRIALS) -> None:
+        start, known = self._scene.trials, len(self._found)
+        for cost, edits in candidates:
+            if len(self._found) - known >= _ENOUGH or self._scene.trials - start >= most:
+                return
+            self._try(cost, edits)
+
+    def _try(self, cost: float, edits: Edits) -> None:
+        key = frozenset(edits)
+        if (key in self._tried and not self._scene.evicts) or any(known <= key for known in self._found):
+            return
+        self._tried.add(key)
+        fit = self._scene.trial((*self._base, *edits))
+        if fit is not None:
+            self._found[key] = (cost + (1.0 + 0.5 * len(fit.evicted) if fit.evicted else 0.0), fit)
+
+    # --- 5 ---
+
+    def _suggestions(self) -> tuple[Suggestion, ...]:
+        chosen: list[Suggestion] = []
+        kinds: dict[tuple[str, ...], int] = {}
+        for key, (cost, fit) in sorted(self._found.items(), key=lambda item: (item[1][0], str(item[1][1].edits))):
+            kind = tuple(sorted({type(edit).__name__ for edit in key}))
+            if any(_asks_less(each.edits, fit.edits) for each in chosen) or kinds.get(kind, 0) >= _MOST_OF_A_KIND:
+                continue
+            proven = self._proven(fit)
+            suggestion = None if proven is None else self._suggestion(cost, proven)
+            if suggestion is not None and (self._accept is None or self._accept(suggestion)):
+                kinds[kind] = kinds.get(kind, 0) + 1
+                chosen.append(suggestion)
+            if len(chosen) >= MOST_SUGGESTIONS:
+                break
+        return tuple(sorted(chosen, key=lambda each: each.cost))
+
+    def _proven(self, fit: Fit) -> Fit | None:
+        """The same with the pods ahead deciding again; of new nodes perhaps more, as those take some."""
+        self._scene.evicts = bool(fit.evicted)
+        proven = self._scene.trial(fit.edits, proof=True)
+        likes = [edit.like for edit in fit.edits if isinstance(edit, AddNode)]
+        if proven is None and len(likes) == 1:
+            others = tuple(edit for edit in fit.edits if not isinstance(edit, AddNode))
+
+            def enough(count: int) -> Fit | None:
+                return self._scene.trial((*others, *more_nodes(self._scene.state, likes[0], count)), proof=True)
+
+            proven = fewest(enough)
+        self._scene.evicts = False
+        return proven
+
+    def _suggestion(self, cost: float, fit: Fit) -> Suggestion:
+        extra = sum(isinstance(edit, AddNode) for edit in fit.edits) - 1
+        text = sentence(self._scene.state, self._scene.pod, fit)
+        documents = tuple(dict(document) for document in fit.changed.documents)
+        return Suggestion(text, documents, fit.node, cost + 0.5 * max(0, extra), fit.edits)
+
+
+def _joined(fixes: Iterable[Fix]) -> tuple[Edits, float]:
+    """All edits once; what a fix shares with those before it costs nothing more."""
+    edits: dict[Edit, None] = {}
+    cost = 0.0
+    for fix in fixes:
+        if not set(fix.edits) <= edits.keys():
+            edits |= dict.fromkeys(fix.edits)
+            cost += fix.cost
+    return tuple(edits), cost
+
+
+def _asks_less(one: Edits, other: Edits) -> bool:
+    """Whether the first set of edits is part of the second, or lowers the same requests by less."""
+    lowered = {edit.resource: edit.amount for edit in other if isinstance(edit, LowerRequest)}
+    return all(
+        lowered.get(edit.resource, edit.amount + 1) <= edit.amount if isinstance(edit, LowerRequest) else edit in other
+        for edit in one
+    )
+
+
+def _cost(fix: Fix) -> float:
+    return fix.cost
+
+
+def _of_pod(edits: Edits) -> bool:
+    return all(isinstance(edit, POD_EDITS) for edit in edits)
+
+
+def _backwards(affinity: Any) -> list[int]:
+    """Positions from the last on, so that dropping one leaves the others where they are."""
+    return [] if affinity is None else list(reversed(range(len(affinity.required))))

@@ -1,0 +1,160 @@
+"""Suggestions in words: one sentence for each, imperative, with names and values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moorage.core.controllers import controller_of
+from moorage.core.edits import (
+    POD_EDITS,
+    AddClaim,
+    AddNode,
+    Annotate,
+    DropAnnotations,
+    DropDevices,
+    DropHostPort,
+    DropLabel,
+    DropNodeRules,
+    DropPodRule,
+    DropSelector,
+    DropTaint,
+    DropVolume,
+    Edits,
+    LowerRequest,
+    MovePod,
+    OpenGates,
+    RelaxSpread,
+    SetNodeLabel,
+    ShrinkGang,
+    Tolerate,
+    Uncordon,
+    UseScheduler,
+)
+from moorage.core.pods import Pod
+from moorage.core.quantity import format_amount
+from moorage.core.state import ClusterState
+from moorage.core.taints import Taint
+from moorage.engine.counterfactual.scene import Fit
+
+_LONGEST_LIST = 3
+
+
+def sentence(state: ClusterState, pod: Pod, fit: Fit) -> str:
+    """What to do, and where the pod goes then."""
+    added = {edit.name for edit in fit.edits if isinstance(edit, AddNode)}
+    where = "there" if fit.node in added else f"on {fit.node}"
+    evicted = f" once {_listed(fit.evicted)} made room" if fit.evicted else ""
+    todo = describe(pod, fit.edits)
+    return f"{todo[0].upper()}{todo[1:]}{_owner(state, pod, fit)}; it then fits {where}{evicted}."
+
+
+def describe(pod: Pod, edits: Edits) -> str:
+    """The edits as one phrase."""
+    said = [_ONE[type(edit)](pod, edit) for edit in edits if not isinstance(edit, AddNode)]
+    likes = [edit.like for edit in edits if isinstance(edit, AddNode)]
+    for like in dict.fromkeys(likes):
+        count = likes.count(like)
+        said.append(f"add one more node like {like}" if count == 1 else f"add {count} more nodes like {like}")
+    return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+
+
+def _owner(state: ClusterState, pod: Pod, fit: Fit) -> str:
+    """Pods that a controller makes are changed where they come from."""
+    controller = controller_of(state, pod.template)
+    if controller is None or not any(isinstance(edit, POD_EDITS) for edit in fit.edits):
+        return ""
+    return f" (in the pod template of {controller.kind} {controller.name})"
+
+
+def _lower(pod: Pod, edit: LowerRequest) -> str:
+    before = format_amount(edit.resource, pod.template.requests.get(edit.resource))
+    if not edit.amount:
+        return f"request no {edit.resource} instead of {before}"
+    return f"lower the {edit.resource} request from {before} to {format_amount(edit.resource, edit.amount)}"
+
+
+def _taint(taint: Taint) -> str:
+    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
+
+
+def _node_rules(pod: Pod, edit: DropNodeRules) -> str:
+    if edit.term is None:
+        return "drop the required node affinity"
+    several = pod.template.node_affinity is not None and len(pod.template.node_affinity.required or ()) > 1
+    which = f" in term {edit.term + 1}" if several else ""
+    return f"drop the node affinity's requirement on {_listed(edit.keys)}{which}"
+
+
+def _pod_rule(pod: Pod, edit: DropPodRule) -> str:
+    affinity = pod.template.pod_anti_affinity if edit.anti else pod.template.pod_affinity
+    title = "pod anti-affinity" if edit.anti else "pod affinity"
+    if affinity is None or edit.index >= len(affinity.required):
+        return f"drop the required {title}"
+    return f"drop the required {title} (term {edit.index + 1}, {affinity.required[edit.index].topology_key})"
+
+
+def _spread(pod: Pod, edit: RelaxSpread) -> str:
+    constraint = pod.template.spread[edit.index]
+    where = f"the spread over {constraint.topology_key}"
+    if edit.max_skew is not None:
+        return f"raise maxSkew of {where} from {constraint.max_skew} to {edit.max_skew}"
+    if edit.min_domains is not None:
+        return f"lower minDomains of {where} from {constraint.min_domains} to {edit.min_domains}"
+    return f"make {where} a preference (whenUnsatisfiable: ScheduleAnyway)"
+
+
+def _volume(_: Pod, edit: DropVolume) -> str:
+    volume = edit.volume
+    if volume.claim is not None:
+        return f"drop the volume of claim {volume.claim}"
+    return f"drop the volume {volume.disk[1] if volume.disk is not None else volume.csi_driver}"
+
+
+def _label(_: Pod, edit: SetNodeLabel) -> str:
+    if edit.value is None:
+        return f"remove the label {edit.key} from node {edit.node}"
+    return f"label node {edit.node} with {edit.key}={edit.value}"
+
+
+def _annotate(_: Pod, edit: Annotate) -> str:
+    title = f"{edit.kind} {edit.namespace}/{edit.name}"
+    if edit.value is None:
+        return f"remove the annotation {edit.key} from {title}"
+    return f"annotate {title} with {edit.key}={edit.value}"
+
+
+def _gates(pod: Pod, _: OpenGates) -> str:
+    return f"remove the scheduling gate{'' if len(pod.gates) == 1 else 's'} {_listed(pod.gates)}"
+
+
+_ONE: dict[type, Callable[[Pod, Any], str]] = {
+    LowerRequest: _lower,
+    Tolerate: lambda _, edit: f"tolerate the taint {_taint(edit.taint)}",
+    DropSelector: lambda pod, edit: f"drop {edit.key}={pod.template.node_selector.get(edit.key)} from the nodeSelector",
+    DropNodeRules: _node_rules,
+    DropPodRule: _pod_rule,
+    RelaxSpread: _spread,
+    DropHostPort: lambda _, edit: f"give up the host port {edit.port.port}/{edit.port.protocol}",
+    DropLabel: lambda _, edit: f"remove the pod's label {edit.key}, which rules about it select",
+    DropVolume: _volume,
+    DropDevices: lambda _, __: "drop the pod's resource claims",
+    OpenGates: _gates,
+    UseScheduler: lambda _, edit: f"set schedulerName to {edit.name}",
+    DropAnnotations: lambda _, edit: f"remove the annotation {_listed(edit.keys)}",
+    Uncordon: lambda _, edit: f"uncordon node {edit.node}",
+    DropTaint: lambda _, edit: f"remove the taint {_taint(edit.taint)} from node {edit.node}",
+    SetNodeLabel: _label,
+    MovePod: lambda _, edit: f"move pod {edit.namespace}/{edit.name} from {edit.node} to {edit.to_node}",
+    Annotate: _annotate,
+    AddClaim: lambda _, edit: (
+        f"create PersistentVolumeClaim {edit.namespace}/{edit.name} in class {edit.storage_class}"
+    ),
+    ShrinkGang: lambda _, edit: f"let {edit.min_count} members of pod group {edit.namespace}/{edit.name} be enough",
+}
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > _LONGEST_LIST:
+        return f"{', '.join(names[:_LONGEST_LIST])} and {len(names) - _LONGEST_LIST} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,0 +1,93 @@
+"""The nodes as rows of plain values, all of them or those that changed since last time.
+
+A row is `[row, name, zone, capacity, state, cpu requested, cpu allocatable, memory requested, memory allocatable, pods,
+most pods]`: cpu in milli, memory in MiB; capacity and state are numbers (`Capacity`, `NodeState`). The number of a row
+stays with its node and is used again when the node is gone, so whoever keeps rows replaces them by number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Any
+
+from moorage.core.capacity import CapacityTypes
+from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN
+from moorage.core.nodes import Node
+from moorage.core.state import ClusterState
+
+ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+MIB = 1 << 20
+
+
+class NodeState(IntEnum):
+    """What a bystander should know about a node beyond its load."""
+
+    READY = 0
+    CORDONED = 1
+    NOT_READY = 2
+    LEAVING = 3
+    """It has given notice that it is about to go."""
+
+
+class NodeMap:
+    """Turns rows of a state into plain values; `leaving` says of a node whether it has given notice."""
+
+    def __init__(self, state: ClusterState, types: CapacityTypes, leaving: Callable[[str], bool]) -> None:
+        self._state = state
+        self._types = types
+        self._leaving = leaving
+        self._positions = (0, 0)
+        self._told: set[int] = set()
+        """Rows that readers know."""
+
+    def everything(self) -> list[list[Any]]:
+        """All nodes. What `changes` tells is not affected."""
+        return self._rows(self._state.rows().tolist())
+
+    def changes(self) -> tuple[list[list[Any]], list[int]]:
+        """The rows that changed since this was last asked, and those that hold no node any more."""
+        state = self._state
+        logs = (state.node_log, state.pod_log)
+        changed = [log.since(position) for log, position in zip(logs, self._positions, strict=True)]
+        self._positions = (state.node_log.position, state.pod_log.position)
+        touched: set[int] = set()
+        for rows in changed:
+            touched.update(self._told | set(state.rows().tolist()) if rows is None else rows)
+        alive = sorted(row for row in touched if state.alive[row])
+        gone = sorted(row for row in touched if row in self._told and not state.alive[row])
+        self._told.difference_update(gone)
+        self._told.update(alive)
+        return self._rows(alive), gone
+
+    def _rows(self, rows: Iterable[int]) -> list[list[Any]]:
+        state = self._state
+        picked = list(rows)
+        requested, allocatable = state.resources.requested, state.resources.allocatable
+        columns = [
+            requested[CPU_COLUMN][picked].tolist(),
+            allocatable[CPU_COLUMN][picked].tolist(),
+            (requested[MEMORY_COLUMN][picked] // MIB).tolist(),
+            (allocatable[MEMORY_COLUMN][picked] // MIB).tolist(),
+            requested[PODS_COLUMN][picked].tolist(),
+            allocatable[PODS_COLUMN][picked].tolist(),
+        ]
+        capacities = self._types.column(state)[picked].tolist() if picked else []
+        found: list[list[Any]] = []
+        for row, capacity, *amounts in zip(picked, capacities, *columns, strict=True):
+            node = state.node(row)
+            found.append([row, node.name, zone_of(node), capacity, int(self.state_of(node)), *amounts])
+        return found
+
+    def state_of(self, node: Node) -> NodeState:
+        """The one thing about a node that matters most."""
+        if not node.ready:
+            return NodeState.NOT_READY
+        if self._leaving(node.name):
+            return NodeState.LEAVING
+        return NodeState.CORDONED if node.unschedulable else NodeState.READY
+
+
+def zone_of(node: Node) -> str:
+    """The zone that a node is in, empty if it says none."""
+    return next((node.labels[key] for key in ZONES if key in node.labels), "")

@@ -1,0 +1,96 @@
+"""The pages that every visitor asks for, as plain values: overview, changes, a node, a search."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
+from moorage.core.nodes import Node
+from moorage.core.pods import Pod
+from moorage.core.quantity import format_amount
+from moorage.core.resources import PODS
+from moorage.engine.display.nodemap import MIB, zone_of
+from moorage.engine.display.queues import place_of, queue_counts
+from moorage.engine.display.world import World
+
+_MOST_FOUND = 100
+
+
+def summary(world: World, now: float) -> dict[str, Any]:
+    """The numbers that every page shows."""
+    state = world.state
+    rows = state.rows()
+    requested, allocatable = state.resources.requested, state.resources.allocatable
+    return {
+        "now": now,
+        "nodes": state.node_count,
+        "pods": state.pod_count,
+        "queue": queue_counts(world),
+        "cpu": [int(requested[CPU_COLUMN][rows].sum()), int(allocatable[CPU_COLUMN][rows].sum())],
+        "memory": [
+            int(requested[MEMORY_COLUMN][rows].sum()) // MIB,
+            int(allocatable[MEMORY_COLUMN][rows].sum()) // MIB,
+        ],
+        "notices": len(world.notices),
+        "off": sum(split.off for split in world.splits),
+        "versions": {
+            "queue": world.versions.queue,
+            "strategies": world.versions.strategies,
+            "spot": world.versions.spot,
+            "pods": world.versions.pods,
+            "timeline": world.timeline.last,
+        },
+    }
+
+
+def node_page(world: World, node: Node) -> dict[str, Any]:
+    """One node with its pods."""
+    state = world.state
+    row = state.row_of(node.name)
+    resources = state.resources
+    amounts = []
+    for column, name in enumerate(resources.names) if row is not None else ():
+        asked, offered = int(resources.requested[column, row]), int(resources.allocatable[column, row])
+        if asked or offered:
+            amounts.append([name, *_texts(name, asked, offered), round(asked / offered, 4) if offered else None])
+    records = [] if row is None else state.records_on(row)
+    return {
+        "name": node.name,
+        "zone": zone_of(node),
+        "ready": node.ready,
+        "unschedulable": node.unschedulable,
+        "notices": [heard.words for heard in world.notices.get(node.name, ())],
+        "resources": amounts,
+        "labels": dict(node.labels),
+        "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in node.taints],
+        "pods": sorted((_pod_row(world, record.pod) for record in records), key=lambda each: str(each["pod"])),
+    }
+
+
+def _texts(name: str, *amounts: int) -> list[str]:
+    return [str(amount) if name == PODS else format_amount(name, amount) for amount in amounts]
+
+
+def search(world: World, text: str) -> dict[str, Any]:
+    """Pods and nodes whose name has this text in it."""
+    wanted = text.strip().lower()
+    pods: list[dict[str, Any]] = []
+    for key, uid in world.by_key.items():
+        if wanted in key.lower():
+            pods.append(_pod_row(world, world.pods[uid]))
+            if len(pods) >= _MOST_FOUND:
+                break
+    nodes = [name for name in sorted(world.state.node_names()) if wanted in name.lower()]
+    return {"pods": pods, "nodes": nodes[:_MOST_FOUND], "more": len(pods) >= _MOST_FOUND}
+
+
+def _pod_row(world: World, pod: Pod) -> dict[str, Any]:
+    settled = pod.node is not None or pod.deleted_s is not None
+    return {
+        "pod": pod.key,
+        "node": pod.node or "",
+        "phase": "Terminating" if pod.deleted_s is not None else pod.phase,
+        "place": "" if settled else place_of(world, pod)[0].value,
+        "requests": {name: format_amount(name, amount) for name, amount in pod.requests.amounts},
+        "priority": pod.template.priority,
+    }

@@ -1,0 +1,139 @@
+"""The page of strategies and spread: target and actual of each rule, and where a strategy can be edited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from moorage.core.annotations import MIN_HOSTS, annotated_count
+from moorage.core.controllers import CONTROLLER_KINDS, controller_of
+from moorage.core.objects import PlacementPolicy, Workload, object_key
+from moorage.core.pods import PodTemplate
+from moorage.core.strategies import PLACEMENT_POLICY, read_rules, read_strategy
+from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, StrategyError
+from moorage.engine.display.world import World
+from moorage.engine.keeping.splits import Split
+
+
+class Spot(NamedTuple):
+    """Where a strategy is written: an annotation (`key`) of an object, or the rules of a PlacementPolicy."""
+
+    kind: str
+    namespace: str
+    name: str
+    key: str = ""
+
+    @property
+    def document(self) -> dict[str, str]:
+        """As plain values."""
+        return self._asdict()
+
+
+def strategies_page(world: World) -> dict[str, Any]:
+    """Every workload with a strategy, those whose strategy cannot be read, and those that must spread."""
+    return {
+        "version": world.versions.strategies,
+        "workloads": sorted((_workload(world, split) for split in world.splits), key=lambda row: str(row["title"])),
+        "unreadable": [*_unreadable(world)],
+        "policies": [*_policies(world)],
+        "spread": sorted(_spread(world), key=lambda row: str(row["title"])),
+        "plugin": any(runner.plugin("PlacementStrategy") is not None for runner in world.engine.runners.values()),
+    }
+
+
+def find_split(world: World, namespace: str, kind: str, name: str) -> Split | None:
+    """The split of a workload that users know; of a rollout's two the one with more desired pods."""
+    found = [split for split in world.splits if split.title == (namespace, kind, name)]
+    return max(found, key=lambda split: split.desired or 0, default=None)
+
+
+def place_of_strategy(world: World, split: Split) -> Spot | None:
+    """Where the strategy of a split is written; None where it is on pods or on an object in the middle."""
+    namespace, kind, name = split.title
+    if split.policy:
+        policy_namespace, _, policy = split.policy.partition("/")
+        return Spot(PLACEMENT_POLICY, policy_namespace, policy)
+    found = world.state.object(kind, object_key(namespace, name)) if kind else None
+    if isinstance(found, Workload):
+        key = next((key for key in STRATEGY_ANNOTATIONS if key in found.annotations), "")
+        if key:
+            return Spot(kind, namespace, name, key)
+    return None
+
+
+def strategy_text(world: World, spot: Spot) -> str:
+    """The strategy as it is written now."""
+    found = world.state.object(spot.kind, object_key(spot.namespace, spot.name))
+    if isinstance(found, Workload):
+        return found.annotations.get(spot.key, "")
+    if isinstance(found, PlacementPolicy):
+        said = read_rules(found.rules)
+        return str(said) if isinstance(said, Strategy) else ""
+    return ""
+
+
+def _workload(world: World, split: Split) -> dict[str, Any]:
+    namespace, kind, name = split.title
+    spot = place_of_strategy(world, split)
+    return {
+        "title": f"{kind} {namespace}/{name}",
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "owner": split.owner,
+        "policy": split.policy,
+        "text": str(split.strategy) if spot is None else strategy_text(world, spot),
+        "spot": None if spot is None else spot.document,
+        "rules": [
+            {"labels": rule.labels, "base": rule.base, "weight": rule.weight, "target": target, "actual": actual}
+            for rule, target, actual in zip(split.strategy.rules, split.target, split.actual, strict=True)
+        ],
+        "strays": sum(rule is None for _, rule in split.pods),
+        "waiting": split.waiting,
+        "desired": split.desired,
+        "off": split.off,
+    }
+
+
+def _unreadable(world: World) -> Iterator[dict[str, Any]]:
+    for kind in sorted(CONTROLLER_KINDS):
+        for workload in world.state.objects.get(kind, {}).values():
+            key = next((key for key in STRATEGY_ANNOTATIONS if key in workload.annotations), "")
+            said = read_strategy(workload.annotations[key]) if key else None
+            if isinstance(said, StrategyError) and workload.owner is None:
+                spot = Spot(kind, workload.namespace, workload.name, key)
+                text = workload.annotations[key]
+                yield {"title": f"{kind} {workload.key}", "text": text, "spot": spot.document, "error": str(said)}
+
+
+def _policies(world: World) -> Iterator[dict[str, Any]]:
+    for policy in world.state.objects.get(PLACEMENT_POLICY, {}).values():
+        said = read_rules(policy.rules)
+        yield {
+            "name": policy.key,
+            "error": str(said) if isinstance(said, StrategyError) else "",
+            "workloads": len({split.title for split in world.splits if split.policy == policy.key}),
+        }
+
+
+def _spread(world: World) -> Iterator[dict[str, Any]]:
+    """Workloads that say on how many hosts they must stand."""
+    seen: set[str] = set()
+    for pod in world.pods.values():
+        template: PodTemplate = pod.template
+        owner = template.owner
+        if owner is None or owner.uid in seen:
+            continue
+        seen.add(owner.uid)
+        controller = controller_of(world.state, template)
+        said = None if controller is None else annotated_count(controller.annotations, MIN_HOSTS, 1)
+        if controller is None or said is None:
+            continue
+        wanted = said.value if said.value is None or controller.desired is None else min(said.value, controller.desired)
+        yield {
+            "title": f"{controller.kind} {template.namespace}/{controller.name}",
+            "wanted": wanted,
+            "said": said.text,
+            "hosts": world.state.owner_rows(template).places,
+            "pods": world.state.owner_rows(template).total,
+        }

@@ -1,0 +1,148 @@
+"""The page of a pod: where it stands or why it waits, how every node does, and what would help.
+
+The pod is judged as the cluster is now; a bound one as if it were pending. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+from moorage.core.pods import PENDING, Pod
+from moorage.core.quantity import format_amount
+from moorage.core.state import NOWHERE
+from moorage.engine.counterfactual import runner_up
+from moorage.engine.display.queues import place_of
+from moorage.engine.display.world import World
+from moorage.engine.explain import NodeExplanation, explain
+from moorage.engine.faults import describe
+from moorage.engine.opinion import Opinion
+from moorage.framework.cycle import Cycle
+
+SHOWN_NODES = 25
+SHOWN_NAMES = 12
+
+
+def pod_page(world: World, pod: Pod, now: float) -> dict[str, Any]:
+    """Everything about one pod, but for what would help."""
+    page = {"pod": _facts(world, pod)}
+    runner = world.engine.runner_of(pod)
+    if runner is None:
+        known = ", ".join(world.engine.runners)
+        name = pod.template.scheduler_name
+        return {**page, "verdict": f"No profile has the scheduler name {name}; there are: {known}.", "judged": False}
+    state = world.state
+    ghost = pod if pod.node is None else _as_pending(pod)
+    with nullcontext() if pod.node is None else state.statement():
+        if pod.node is not None:
+            state.remove_pod(pod.uid)
+        try:
+            nodes = explain(runner, state, ghost, now)
+            row = runner.decide(Cycle(ghost, state, now))
+        except Exception as error:  # noqa: BLE001 - a plugin's fault is told like any other answer
+            return {**page, "verdict": f"A plugin failed: {describe(error)}.", "judged": False}
+        chosen = None if row == NOWHERE else state.node(row).name
+    return {**page, **_judgement(pod, chosen, nodes), "judged": True}
+
+
+def _judgement(pod: Pod, chosen: str | None, nodes: Mapping[str, NodeExplanation]) -> dict[str, Any]:
+    fitting = [(name, node) for name, node in nodes.items() if not node.rejected]
+    # A stable sort twice: the chosen node comes before its equals.
+    fitting.sort(key=lambda item: (-item[1].total, item[0] not in (chosen, pod.node), item[0]))
+    shown = fitting[:SHOWN_NODES]
+    shown += [item for item in fitting[SHOWN_NODES:] if item[0] == pod.node]
+    name = pod.template.scheduler_name
+    second = runner_up(Opinion(pod.namespace, pod.name, name, node=chosen, nodes=nodes, stands_on=pod.node))
+    return {
+        "second": "" if second is None else second.text,
+        "chosen": chosen,
+        "verdict": verdict(pod, chosen, nodes, fitting),
+        "fitting": len(fitting),
+        "nodes": len(nodes),
+        "best": [{"node": name, "total": node.total, "scores": node.scores} for name, node in shown],
+        "rejections": _rejections(nodes),
+    }
+
+
+def verdict(
+    pod: Pod,
+    chosen: str | None,
+    nodes: Mapping[str, NodeExplanation],
+    fitting: list[tuple[str, NodeExplanation]],
+) -> str:
+    """What it comes to, in a sentence."""
+    count = f"{len(fitting)} of {len(nodes)} nodes fit"
+    if pod.node is None:
+        if chosen is None:
+            return f"No node fits now: 0 of {len(nodes)}."
+        return f"It would go to {chosen} now; {count}."
+    here = nodes.get(pod.node)
+    if here is None:
+        return f"It stands on {pod.node}, which is not there any more; {count}."
+    if here.rejected:
+        return f"It stands on {pod.node}, which would reject it now; {count}."
+    better = sum(node.total > here.total for _, node in fitting)
+    if not better:
+        return f"It stands on {pod.node}, which still ranks best ({here.total}); {count}."
+    best = fitting[0]
+    return (
+        f"It stands on {pod.node}, which ranks {better + 1} of {len(fitting)} now ({here.total}); "
+        f"{best[0]} ranks best ({best[1].total})."
+    )
+
+
+def _rejections(nodes: Mapping[str, NodeExplanation]) -> list[dict[str, Any]]:
+    """Who rejected how many nodes and why, the most frequent first."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, node in nodes.items():
+        for plugin, reasons in node.rejected.items():
+            groups.setdefault((plugin, ", ".join(reasons)), []).append(name)
+    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [
+        {"plugin": plugin, "reason": reason, "count": len(names), "nodes": names[:SHOWN_NAMES]}
+        for (plugin, reason), names in ranked
+    ]
+
+
+def _facts(world: World, pod: Pod) -> dict[str, Any]:
+    template = pod.template
+    place, message = place_of(world, pod) if pod.node is None and pod.deleted_s is None else (None, "")
+    owner = template.owner
+    return {
+        "key": pod.key,
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "node": pod.node or "",
+        "phase": pod.phase,
+        "deleting": pod.deleted_s is not None,
+        "place": "" if place is None else place.value,
+        "message": message,
+        "nominated": pod.nominated_node or "",
+        "scheduler": template.scheduler_name,
+        "priority": template.priority,
+        "created": pod.created_s,
+        "scheduled": pod.scheduled_s,
+        "owner": "" if owner is None else f"{owner.kind} {owner.name}",
+        "gang": "" if template.gang is None else template.gang.object_key,
+        "requests": {name: format_amount(name, amount) for name, amount in pod.requests.amounts},
+        "labels": dict(template.labels),
+        "annotations": dict(template.annotations),
+        "selector": dict(template.node_selector),
+    }
+
+
+def _as_pending(pod: Pod) -> Pod:
+    return replace(
+        pod,
+        node=None,
+        nominated_node=None,
+        phase=PENDING,
+        requests=pod.template.requests,
+        started_s=None,
+        deleted_s=None,
+        scheduled_condition=None,
+        preempted=False,
+    )

@@ -1,0 +1,156 @@
+"""What a changed strategy would do: how many pods each rule should have, and which pods would go where.
+
+The changed object is put into the state for as long as the question takes, and the pods that are then over their rule's
+share are placed again by the profile itself, in a statement. The state is left as it was found.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from moorage.core.frozen import FrozenDict
+from moorage.core.objects import PlacementPolicy, Workload, object_key
+from moorage.core.pods import PENDING, Pod
+from moorage.core.state import NOWHERE
+from moorage.core.strategy import Strategy, StrategyError, matching_rule, parse_strategy, targets
+from moorage.engine.display.placements import Spot, find_split, place_of_strategy
+from moorage.engine.display.world import World
+from moorage.engine.faults import describe
+from moorage.engine.keeping.splits import Split
+from moorage.framework.cycle import Cycle
+
+_MOST_MOVES = 500
+
+
+def check_strategy(text: str) -> dict[str, Any]:
+    """What is wrong with a strategy, every mistake with its column; or its rules."""
+    try:
+        strategy = parse_strategy(text)
+    except StrategyError as error:
+        mistakes = [
+            {"column": each.column, "what": each.what, "remedy": each.remedy, "where": each.where}
+            for each in error.mistakes
+        ]
+        return {"ok": False, "mistakes": mistakes, "rules": []}
+    return {"ok": True, "mistakes": [], "rules": [_rule(rule) for rule in strategy.rules]}
+
+
+def rules_of(text: str) -> list[dict[str, Any]]:
+    """The rules of a PlacementPolicy that mean the same as this strategy; StrategyError if it cannot be read."""
+    return [
+        {"base": rule.base, "weight": rule.weight, "nodeSelector": dict(rule.selector)}
+        for rule in parse_strategy(text).rules
+    ]
+
+
+def preview(world: World, namespace: str, kind: str, name: str, text: str, now: float) -> dict[str, Any]:
+    """What would become of a workload's pods with this strategy."""
+    checked = check_strategy(text)
+    split = find_split(world, namespace, kind, name)
+    if not checked["ok"] or split is None:
+        return {**checked, "known": split is not None}
+    strategy = parse_strategy(text)
+    number = len(split.pods) + split.waiting if split.desired is None else split.desired
+    wanted = targets(strategy, number)
+    staying, leaving = _sorted_out(world, split, strategy, wanted)
+    spot = place_of_strategy(world, split)
+    with _put(world, spot, text):
+        moves, stuck, fault = _moves(world, leaving, now)
+    after = [*staying]
+    for _, _, node in moves:
+        row = world.state.row_of(node)
+        rule = None if row is None else matching_rule(strategy, world.state.node(row).labels)
+        if rule is not None:
+            after[rule] += 1
+    rows = zip(strategy.rules, wanted, staying, after, strict=True)
+    return {
+        **checked,
+        "known": True,
+        "pods": number,
+        "rules": [{**_rule(rule), "target": t, "staying": s, "after": a} for rule, t, s, a in rows],
+        "moves": [{"pod": pod.key, "from": origin, "to": node} for pod, origin, node in moves[:_MOST_MOVES]],
+        "moving": len(moves),
+        "stuck": [pod.key for pod in stuck[:_MOST_MOVES]],
+        "fault": fault,
+    }
+
+
+def _rule(rule: Any) -> dict[str, Any]:
+    return {"labels": rule.labels, "base": rule.base, "weight": rule.weight}
+
+
+def _sorted_out(world: World, split: Split, strategy: Strategy, wanted: tuple[int, ...]) -> tuple[list[int], list[Pod]]:
+    """How many pods of each rule may stay, and those that may not; the ones to be kept longest stay."""
+    staying = [0] * len(wanted)
+    leaving: list[Pod] = []
+    for pod, _ in split.pods:
+        row = None if pod.node is None else world.state.row_of(pod.node)
+        rule = None if row is None else matching_rule(strategy, world.state.node(row).labels)
+        if rule is not None and staying[rule] < wanted[rule]:
+            staying[rule] += 1
+        else:
+            leaving.append(pod)
+    return staying, leaving
+
+
+@contextmanager
+def _put(world: World, spot: Spot | None, text: str) -> Iterator[None]:
+    """The state with the object as it would be."""
+    state = world.state
+    key = "" if spot is None else object_key(spot.namespace, spot.name)
+    before = None if spot is None else state.object(spot.kind, key)
+    if spot is None or before is None:
+        yield
+        return
+    state.put_object(spot.kind, key, _changed(before, spot, text))
+    try:
+        yield
+    finally:
+        state.put_object(spot.kind, key, before)
+
+
+def _changed(before: Workload | PlacementPolicy, spot: Spot, text: str) -> Workload | PlacementPolicy:
+    if isinstance(before, PlacementPolicy):
+        return replace(before, rules=tuple(json.dumps(rule) for rule in rules_of(text)))
+    return replace(before, annotations=FrozenDict({**before.annotations, spot.key: text}))
+
+
+def _moves(world: World, leaving: list[Pod], now: float) -> tuple[list[tuple[Pod, str, str]], list[Pod], str]:
+    """Pods with the nodes that they leave and go to, those that no node would take, and what a plugin did wrong."""
+    moves: list[tuple[Pod, str, str]] = []
+    stuck: list[Pod] = []
+    state = world.state
+    with state.statement():
+        for pod in leaving:
+            state.remove_pod(pod.uid)
+        for pod in leaving:
+            runner = world.engine.runner_of(pod)
+            ghost = _pending(pod)
+            try:
+                row = NOWHERE if runner is None else runner.decide(Cycle(ghost, state, now))
+            except Exception as error:  # noqa: BLE001 - a plugin's fault is told, and ends the preview only
+                return moves, stuck, describe(error)
+            if row == NOWHERE:
+                stuck.append(pod)
+                continue
+            node = state.assume(ghost, row).node
+            if node != pod.node:
+                moves.append((pod, pod.node or "", node))
+    return moves, stuck, ""
+
+
+def _pending(pod: Pod) -> Pod:
+    return replace(
+        pod,
+        node=None,
+        nominated_node=None,
+        phase=PENDING,
+        gates=(),
+        requests=pod.template.requests,
+        started_s=None,
+        scheduled_condition=None,
+    )

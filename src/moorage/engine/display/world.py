@@ -1,0 +1,240 @@
+"""The world of whoever only looks: told everything, it never decides.
+
+Its engine is asked what-ifs in statements, so that what is shown is what the scheduler's own plugins say. Everything
+here belongs to one thread. `now` is an argument; nothing reads a clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from moorage.core.capacity import CapacityTypes
+from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.membership import GangKey
+from moorage.core.nodes import Node
+from moorage.core.pods import Pod
+from moorage.core.strategies import STRATEGY_KINDS
+from moorage.engine.display.nodemap import NodeMap
+from moorage.engine.display.timeline import Happening, Notes, Timeline
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.keeping import marks
+from moorage.engine.keeping.members import Members
+from moorage.engine.keeping.signals import Heard, Signals
+from moorage.engine.keeping.splits import Splits
+from moorage.engine.queue import Place
+from moorage.framework.keeping import KeeperConfiguration
+from moorage.framework.profiles import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class QueueEntry:
+    """A waiting pod as the scheduler itself knows it."""
+
+    uid: str
+    place: Place
+    attempts: int
+    since_s: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTold:
+    """The scheduler's whole queue; from the first one on, it counts and not what pods say."""
+
+    entries: tuple[QueueEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What was told so far is what there is; everything from now on is news."""
+
+
+Told: TypeAlias = Event | QueueTold | Happening | Settled
+
+
+@dataclass(slots=True)
+class Versions:
+    """Numbers that rise whenever a page has something new to show."""
+
+    queue: int = 0
+    strategies: int = 0
+    spot: int = 0
+    pods: int = 0
+
+
+class World:
+    """One cluster as somebody sees it who does nothing."""
+
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        *,
+        answers_to_all: bool = False,
+        keeper: KeeperConfiguration | None = None,
+        seed: int = 0,
+        derives: bool = True,
+    ) -> None:
+        """With `derives`, what happened is found out from what is seen; otherwise somebody tells it."""
+        settings = keeper or KeeperConfiguration()
+        self.engine = Engine(profiles, EngineSettings(seed=seed), answers_to_all=answers_to_all)
+        self.state = self.engine.state
+        self.types = CapacityTypes()
+        self.pods: dict[str, Pod] = {}
+        """Every unfinished pod, by uid."""
+        self.by_key: dict[str, str] = {}
+        """`namespace/name` -> uid."""
+        self.waiting: dict[str, Pod] = {}
+        """Pods without a node that are not being deleted, in order of arrival."""
+        self.gangs: dict[GangKey, dict[str, None]] = {}
+        """Uids of the members of every gang."""
+        self.fallen: dict[str, None] = {}
+        """Uids of pods that stand elsewhere because their spot node went."""
+        self.notices: dict[str, list[Heard]] = {}
+        """What nodes that are about to go have said."""
+        self.queue: dict[str, QueueEntry] | None = None
+        """What the scheduler says about waiting pods; None where only the pods themselves can be asked."""
+        self.members = Members()
+        self.splits = Splits(self.state)
+        self.timeline = Timeline()
+        self.versions = Versions()
+        self.nodes = NodeMap(self.state, self.types, self.notices.__contains__)
+        self._known: dict[str, Node] = {}
+        self._signals = Signals(settings.signals, settings.notice_s)
+        self._notes = Notes()
+        self._derives = derives
+        self._hearers: dict[type, Callable[[Any, float], None]] = {
+            PodSeen: self._pod_seen,
+            PodGone: self._pod_gone,
+            NodeSeen: self._node_seen,
+            NodeGone: self._node_gone,
+            ObjectSeen: self._object_changed,
+            ObjectGone: self._object_changed,
+            QueueTold: self._queue_told,
+            Happening: lambda happening, _: self.timeline.add(happening),
+            Settled: self._settled,
+        }
+
+    def tell(self, told: Iterable[Told], now: float) -> None:
+        """Take over what happened, in its order."""
+        events: list[Event] = []
+        for item in told:
+            hearer = self._hearers.get(type(item))
+            if hearer is not None:
+                hearer(item, now)
+            if not isinstance(item, QueueTold | Happening | Settled):
+                events.append(item)
+        self.engine.handle(events, now, budget=0)
+        self._review()
+
+    def pod(self, key: str) -> Pod | None:
+        """The pod `namespace/name`."""
+        return self.pods.get(self.by_key.get(key, ""))
+
+    def node(self, name: str) -> Node | None:
+        """The node of this name."""
+        return self._known.get(name)
+
+    # --- what was told ---
+
+    def _settled(self, _: Settled, __: float) -> None:
+        self._notes.settled = self._derives
+
+    def _queue_told(self, told: QueueTold, _: float) -> None:
+        self.queue = {entry.uid: entry for entry in told.entries}
+        self.versions.queue += 1
+
+    def _pod_seen(self, event: PodSeen, now: float) -> None:
+        pod = event.pod
+        before = self.pods.get(pod.uid)
+        for happening in self._notes.pod(before, pod, now):
+            self.timeline.add(happening)
+        if pod.finished:
+            self._forget(pod.uid)
+            return
+        self.pods[pod.uid] = pod
+        self.by_key[pod.key] = pod.uid
+        self.members.see(pod)
+        self._file(pod)
+        self.versions.pods += 1
+
+    def _file(self, pod: Pod) -> None:
+        """Put a pod into the lists that it belongs to, and out of the others."""
+        if pod.node is None and pod.deleted_s is None:
+            self.waiting[pod.uid] = pod
+            self.versions.queue += 1
+        elif self.waiting.pop(pod.uid, None) is not None:
+            self.versions.queue += 1
+        gang = pod.template.gang
+        if gang is not None:
+            self.gangs.setdefault(gang, {})[pod.uid] = None
+            self.versions.queue += 1
+        if marks.FALLBACK in pod.template.annotations:
+            self.fallen[pod.uid] = None
+            self.versions.spot += 1
+
+    def _pod_gone(self, event: PodGone, now: float) -> None:
+        before = self.pods.get(event.uid)
+        if before is not None:
+            for happening in self._notes.pod_gone(before, now):
+                self.timeline.add(happening)
+        self._forget(event.uid)
+
+    def _forget(self, uid: str) -> None:
+        pod = self.pods.pop(uid, None)
+        self.members.gone(uid)
+        if pod is None:
+            return
+        self.versions.pods += 1
+        if self.by_key.get(pod.key) == uid:
+            del self.by_key[pod.key]
+        if self.waiting.pop(uid, None) is not None:
+            self.versions.queue += 1
+        if uid in self.fallen:
+            del self.fallen[uid]
+            self.versions.spot += 1
+        gang = pod.template.gang
+        if gang is not None:
+            self.gangs.get(gang, {}).pop(uid, None)
+            if not self.gangs.get(gang):
+                self.gangs.pop(gang, None)
+
+    def _node_seen(self, event: NodeSeen, now: float) -> None:
+        node = event.node
+        before = self._known.get(node.name)
+        self._known[node.name] = node
+        for happening in self._notes.node(before, node, now):
+            self.timeline.add(happening)
+        heard = self._signals.heard(node)
+        if heard != self.notices.get(node.name, []):
+            self.versions.spot += 1
+            if heard:
+                self.notices[node.name] = heard
+            else:
+                del self.notices[node.name]
+        if before is None or before.labels != node.labels:
+            self.members.touch_all()
+            self.versions.spot += 1
+
+    def _node_gone(self, event: NodeGone, now: float) -> None:
+        for happening in self._notes.node_gone(event.name, now):
+            self.timeline.add(happening)
+        self._known.pop(event.name, None)
+        self.notices.pop(event.name, None)
+        self.members.touch_all()
+        self.versions.spot += 1
+
+    def _object_changed(self, event: ObjectSeen | ObjectGone, _: float) -> None:
+        if event.kind in STRATEGY_KINDS:
+            self.members.touch_namespace(event.key.partition("/")[0])
+            self.versions.strategies += 1
+        elif event.kind == "PriceList":
+            self.versions.spot += 1
+
+    def _review(self) -> None:
+        """Look at the workloads to which something happened."""
+        before = self.splits.version
+        for owner in self.members.take_touched():
+            self.splits.review(owner, self.members.of(owner))
+        self.versions.strategies += self.splits.version - before

@@ -1,0 +1,301 @@
+"""What another configuration would have decided: the events of a journal, decided anew.
+
+What came from outside is told at the times at which it happened: nodes, other objects, pods that came, ended or were
+deleted. What followed from the recorded decisions is left out, and follows from the new ones instead: a bind succeeds
+and the pod is seen on its node, an eviction succeeds and the pod is gone, a status that was written is seen. So the
+outcome is what a run with the new configuration would have decided on the same cluster.
+
+What cannot be told apart counts as having come from outside: pods that controllers made in place of evicted ones, and
+what volume controllers did for recorded binds. HTTP extenders are not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from moorage.adapters.journal.reader import JournalReader
+from moorage.adapters.journal.records import Image, Reconfigured, Record, Start, Term, Turn, commands_of
+from moorage.adapters.journal.replaying import engine_of
+from moorage.adapters.journal.timeline import known_to
+from moorage.core.commands import Bind, Command, DeletePod, PatchObject, PatchPodStatus
+from moorage.core.events import (
+    BindDone,
+    BindOutcome,
+    DeleteDone,
+    Event,
+    NodeGone,
+    NodeSeen,
+    ObjectGone,
+    ObjectSeen,
+    PatchDone,
+    PodGone,
+    PodSeen,
+    StatusDone,
+)
+from moorage.core.pods import GANG_RECORD, PENDING, Pod
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.queue import Backoff
+from moorage.framework.configuration import Configuration
+from moorage.framework.profiles import Profile
+from moorage.framework.registry import Registry
+
+_STEP = 32
+"""Pods decided per call, as the scheduler does."""
+_OUTSIDE = (NodeSeen, NodeGone, ObjectSeen, ObjectGone)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a pod was placed, and where it would have been; None: nowhere."""
+
+    pod: str
+    """`namespace/name`."""
+    uid: str
+    recorded: str | None
+    decided: str | None
+
+
+@dataclass(slots=True)
+class Rerun:
+    """What came of deciding anew."""
+
+    placements: list[Placement] = field(default_factory=list)
+    """Of every pod that either of them decided on, in order of arrival."""
+    recorded_evictions: list[str] = field(default_factory=list)
+    evictions: list[str] = field(default_factory=list)
+    began_s: float | None = None
+    ended_s: float | None = None
+    turns: int = 0
+    events: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def differences(self) -> list[Placement]:
+        """The pods that would stand elsewhere."""
+        return [each for each in self.placements if each.recorded != each.decided]
+
+
+def rerun(folder: Path, registry: Registry, configuration: Configuration, profiles: Sequence[Profile]) -> Rerun:
+    """Decide everything in a journal anew; `ReadError` where it cannot be read."""
+    reader = JournalReader(folder)
+    player = _Player(registry, configuration, profiles)
+    for record in reader.records():
+        player.play(record)
+    result = player.finish()
+    result.warnings += reader.warnings
+    return result
+
+
+class _Player:
+    def __init__(self, registry: Registry, configuration: Configuration, profiles: Sequence[Profile]) -> None:
+        self._registry = registry
+        self._configuration = configuration
+        self._profiles = profiles
+        self._engine: Engine | None = None
+        self._start: Start | None = None
+        self._known = False
+        """Whether the engine knows what the recorded one knew where the segment begins."""
+        self._result = Rerun()
+        self._now_s = 0.0
+        self._wakeup_s: float | None = None
+        self._deciding = False
+        self._outcome = Outcome()
+
+    def play(self, record: Record) -> None:
+        if isinstance(record, Turn):
+            self._turn(record)
+        elif isinstance(record, Start):
+            self._begin(record)
+        elif isinstance(record, Image) and not self._known:
+            recorded = engine_of(record, self._start, self._registry)
+            self._tell(known_to(recorded), 0)
+        elif isinstance(record, Term) and self._engine is not None:
+            self._engine.gangs.term = record.term
+        elif isinstance(record, Reconfigured):
+            self._warn("the configuration was changed while the journal was written; here it stays as given")
+
+    def _begin(self, start: Start) -> None:
+        before, self._start = self._start, start
+        self._known = before is not None and before.run == start.run and not start.gap
+        self._now_s = start.time_s
+        if self._engine is None:
+            backoff = Backoff(self._configuration.pod_initial_backoff_s, self._configuration.pod_max_backoff_s)
+            self._engine = Engine(self._profiles, EngineSettings(backoff, start.seed))
+        elif not self._known:
+            self._warn(
+                "something is missing in the journal, or the scheduler was started again; what went away then is kept"
+            )
+
+    def _turn(self, turn: Turn) -> None:
+        self._run_until(turn.now_s)
+        result = self._result
+        result.began_s = turn.now_s if result.began_s is None else result.began_s
+        result.ended_s = turn.now_s
+        result.turns += 1
+        result.events += len(turn.events)
+        self._deciding = turn.budget > 0 or (self._deciding and bool(turn.events))
+        self._now_s = max(self._now_s, turn.now_s)
+        self._tell(turn.events, turn.budget)
+        self._outcome.recorded(commands_of(turn.commands))
+        self._run_until(turn.now_s, inclusive=True)
+
+    def _tell(self, events: Iterable[Event], budget: int) -> None:
+        outcome = self._outcome
+        translated = [*outcome.answers(), *outcome.translated(events)]
+        if self._engine is not None:
+            commands, self._wakeup_s = self._engine.handle(translated, self._now_s, budget)
+            outcome.decided(commands)
+
+    def _run_until(self, until_s: float, *, inclusive: bool = False) -> None:
+        """Go on deciding while something is to be decided before the next recorded turn."""
+        while self._deciding and (self._outcome.waiting or self._is_due(until_s, inclusive=inclusive)):
+            before = (self._now_s, self._wakeup_s)
+            if self._wakeup_s is not None and self._is_due(until_s, inclusive=inclusive):
+                self._now_s = max(self._now_s, self._wakeup_s)
+            self._tell((), _STEP)
+            if not self._outcome.waiting and before == (self._now_s, self._wakeup_s):
+                return
+
+    def _is_due(self, until_s: float, *, inclusive: bool) -> bool:
+        wakeup_s = self._wakeup_s
+        return wakeup_s is not None and (wakeup_s < until_s or (inclusive and wakeup_s <= until_s))
+
+    def finish(self) -> Rerun:
+        self._run_until(self._now_s, inclusive=True)
+        result, outcome = self._result, self._outcome
+        for uid, pod in outcome.arrived.items():
+            recorded, decided = outcome.recorded_nodes.get(uid), outcome.nodes.get(uid)
+            if recorded is not None or decided is not None or self._answers_to(pod):
+                result.placements.append(Placement(pod.key, uid, recorded, decided))
+        result.recorded_evictions = list(outcome.recorded_evictions.values())
+        result.evictions = list(outcome.evictions.values())
+        return result
+
+    def _answers_to(self, pod: Pod) -> bool:
+        return self._engine is not None and self._engine.runner_of(pod) is not None
+
+    def _warn(self, text: str) -> None:
+        if text not in self._result.warnings:
+            self._result.warnings.append(text)
+
+
+class Outcome:
+    """What followed from the recorded decisions, and what follows from the new ones."""
+
+    def __init__(self) -> None:
+        self.arrived: dict[str, Pod] = {}
+        """Pods that needed a node when they were first seen, as they are with the new decisions; also those gone."""
+        self.nodes: dict[str, str] = {}
+        self.recorded_nodes: dict[str, str] = {}
+        self.evictions: dict[str, str] = {}
+        """Uid -> `namespace/name`."""
+        self.recorded_evictions: dict[str, str] = {}
+        self._given: set[str] = set()
+        """Pods that had a node when they were first seen."""
+        self._answers: list[Event] = []
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the engine has not been told everything yet."""
+        return bool(self._answers)
+
+    def answers(self) -> list[Event]:
+        """What became of the latest commands."""
+        answers, self._answers = self._answers, []
+        return answers
+
+    def recorded(self, commands: Iterable[Command]) -> None:
+        """What was decided then."""
+        for command in commands:
+            uid = command.pod.uid
+            if isinstance(command, Bind):
+                self.recorded_nodes[uid] = command.node
+            elif isinstance(command, DeletePod):
+                self.recorded_evictions[uid] = f"{command.pod.namespace}/{command.pod.name}"
+
+    def decided(self, commands: Iterable[Command]) -> None:
+        """What is decided now; its consequences are the next answers."""
+        for command in commands:
+            uid = command.pod.uid
+            if isinstance(command, Bind):
+                self.nodes[uid] = command.node
+                self._answers.append(BindDone(uid, BindOutcome.BOUND, command.node))
+                self._show(uid, node=command.node, nominated_node=None)
+            elif isinstance(command, DeletePod):
+                self.evictions[uid] = f"{command.pod.namespace}/{command.pod.name}"
+                self._answers += [DeleteDone(uid, ok=True), PodGone(uid)]
+            elif isinstance(command, PatchPodStatus):
+                self._write(command)
+            elif isinstance(command, PatchObject):
+                self._answers.append(PatchDone(command, ok=True))
+
+    def _write(self, command: PatchPodStatus) -> None:
+        uid, condition, nominated = command.pod.uid, command.condition, command.nominated_node
+        if command.answered:
+            self._answers.append(StatusDone(uid, ok=True))
+        if condition is not None and condition.type == GANG_RECORD:
+            self._show(uid, gang_record=condition)
+        elif condition is not None:
+            self._show(uid, scheduled_condition=condition)
+        if nominated is not None:
+            self._show(uid, nominated_node=nominated or None)
+
+    def _show(self, uid: str, **changes: object) -> None:
+        pod = self.arrived.get(uid)
+        if pod is not None:
+            self.arrived[uid] = shown = replace(pod, **changes)  # type: ignore[arg-type]
+            self._answers.append(PodSeen(shown))
+
+    # --- from what was told then to what is told now ---
+
+    def translated(self, events: Iterable[Event]) -> list[Event]:
+        """What came from outside, as the new decisions let it look."""
+        found: list[Event] = []
+        for event in events:
+            if isinstance(event, PodSeen):
+                pod = self._pod(event.pod)
+                found += [] if pod is None else [PodSeen(pod)]
+            elif isinstance(event, PodGone):
+                if event.uid not in self.recorded_evictions and event.uid not in self.evictions:
+                    found.append(event)
+            elif isinstance(event, BindDone):
+                self._corrected(event)
+            elif isinstance(event, _OUTSIDE):
+                found.append(event)
+        return found
+
+    def _corrected(self, event: BindDone) -> None:
+        """A recorded bind that came to something else."""
+        if event.outcome is BindOutcome.ELSEWHERE and event.node is not None:
+            self.recorded_nodes[event.uid] = event.node
+        elif event.outcome is not BindOutcome.BOUND:
+            self.recorded_nodes.pop(event.uid, None)
+
+    def _pod(self, pod: Pod) -> Pod | None:
+        uid = pod.uid
+        if uid in self.evictions:
+            return None
+        deleted_s = None if uid in self.recorded_evictions else pod.deleted_s
+        if uid in self._given or (uid not in self.arrived and pod.node is not None):
+            self._given.add(uid)
+            return replace(pod, deleted_s=deleted_s)
+        node, known = self.nodes.get(uid), self.arrived.get(uid)
+        if node is None and pod.finished:
+            return None  # it has run only where it was placed then
+        shown = replace(
+            pod,
+            node=node,
+            deleted_s=deleted_s,
+            phase=PENDING if node is None else pod.phase,
+            started_s=None if node is None else pod.started_s,
+            scheduled_s=None if node is None else pod.scheduled_s,
+            requests=pod.requests if node is not None else pod.template.requests,
+            nominated_node=None if known is None else known.nominated_node,
+            scheduled_condition=None if known is None else known.scheduled_condition,
+            gang_record=None if known is None else known.gang_record,
+            preempted=False,
+        )
+        self.arrived[uid] = shown
+        return shown

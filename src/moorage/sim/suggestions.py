@@ -1,0 +1,144 @@
+"""What would let a pod of some files fit: looked for on the cluster as it starts, checked by simulating again.
+
+A pod that a controller of the files makes is changed in the controller's template, and the others that come from it
+change with it. Every suggestion is put into the input and simulated before it is shown, as long as that is affordable;
+of a large cluster what was proven inside a statement counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+from moorage.adapters.memory.cluster import EmbeddedCluster
+from moorage.adapters.memory.objects import controller_of
+from moorage.core.edits import Changed, DropLabel, PodEdit
+from moorage.core.events import Event, PodSeen
+from moorage.core.pods import Pod
+from moorage.engine.counterfactual import Suggestion, suggest
+from moorage.engine.engine import Engine
+from moorage.sim.inputs import TEMPLATE_PATHS, ClusterInput
+from moorage.sim.simulation import Rules, SimulationError, simulate
+from moorage.wire.kinds import find_kind
+from moorage.wire.manifests import DEFAULT_NAMESPACE
+from moorage.wire.podrewriting import RewriteError
+from moorage.wire.rewriting import Rewriter, decoded_pod, plans_of, rewritten
+
+AFFORDABLE = 20_000
+"""So many objects are simulated again to check suggestions."""
+_FIXED_COST = 50
+
+Identity = tuple[str, str, str]
+
+
+def suggestions_from_files(
+    given: ClusterInput,
+    rules: Rules,
+    cluster: EmbeddedCluster,
+    world: Iterable[Event],
+    pod: Pod,
+    *,
+    affordable: int = AFFORDABLE,
+) -> tuple[Suggestion, ...]:
+    """What would let a waiting pod fit; `world` is the cluster as it starts, this pod included.
+
+    At most `affordable` objects are simulated again to check it.
+    """
+    events = list(world)
+    engine = Engine(rules.profiles, rules.settings, answers_to_all=rules.answers_to_all)
+    engine.handle(events, cluster.now_s, budget=0)
+    waiting = [event.pod for event in events if isinstance(event, PodSeen) and event.pod.node is None]
+    rewriter = FileRewriter(given, cluster, waiting)
+    return suggest(engine, pod, cluster.now_s, rewriter, accept=_Check(given, rules, pod.key, affordable).accepts)
+
+
+@dataclass(slots=True)
+class _Check:
+    """Simulates the input with a suggestion put in."""
+
+    given: ClusterInput
+    rules: Rules
+    key: str
+    left: int
+
+    def accepts(self, suggestion: Suggestion) -> bool:
+        self.left -= len(self.given.objects) + _FIXED_COST
+        if self.left < 0:
+            return True
+        try:
+            outcome = simulate(replaced(self.given, suggestion.objects), self.rules)
+        except SimulationError:
+            return False
+        return any(story.key == self.key and story.node is not None for story in outcome.pods)
+
+
+def replaced(given: ClusterInput, objects: Iterable[Mapping[str, Any]]) -> ClusterInput:
+    """The input with these objects in place of those of the same identity, or added."""
+    by_identity = {_identity(body): body for body in given.objects}
+    by_identity |= {_identity(body): dict(body) for body in objects}
+    return replace(given, objects=list(by_identity.values()))
+
+
+class FileRewriter(Rewriter):
+    """Knows the objects of the files, what the cluster made of them, and the pods that controllers made."""
+
+    def __init__(self, given: ClusterInput, cluster: EmbeddedCluster, waiting: Iterable[Pod]) -> None:
+        by_identity = {_identity(body): body for body in given.objects}
+        super().__init__(lambda *identity: by_identity.get(identity), cluster.store.find)
+        self._cluster = cluster
+        self._waiting = list(waiting)
+
+    def rewrite(self, pod: Pod, edits: list[PodEdit], changed: Changed) -> None:
+        """Change the pod where it is written down: itself, or the template that it comes from."""
+        if self._raw("Pod", pod.namespace, pod.name) is not None:
+            super().rewrite(pod, edits, changed)
+            return
+        stored = self._stored("Pod", pod.namespace, pod.name)
+        owner = None if stored is None else controller_of(stored)
+        if stored is None or owner is None or any(isinstance(edit, DropLabel) for edit in edits):
+            raise RewriteError("nobody is known who makes the pod")
+        given = self._raw(str(owner.get("kind")), pod.namespace, str(owner.get("name")))
+        if given is None:
+            raise RewriteError("who makes the pod is not in the input")
+        plans = plans_of(dict(stored), edits)
+        document = deepcopy(dict(given))
+        holder, field = _template_holder(document)
+        holder[field] = rewritten(holder[field], pod.name, edits, plans)
+        changed.documents.append(document)
+        for kin in self._kin(pod):
+            body = self._stored("Pod", kin.namespace, kin.name)
+            if body is not None:
+                changed.waiting.append(decoded_pod(kin, rewritten(body, kin.name, edits, plans)))
+
+    def _kin(self, pod: Pod) -> list[Pod]:
+        """The waiting pods of the same template, this one included."""
+        owner = pod.template.owner
+        return [
+            each
+            for each in self._waiting
+            if each.namespace == pod.namespace
+            and each.template.owner == owner
+            and self._raw("Pod", each.namespace, each.name) is None
+        ]
+
+
+def _template_holder(document: dict[str, Any]) -> tuple[dict[str, Any], str]:
+    path = TEMPLATE_PATHS.get(str(document.get("kind")))
+    if path is None:
+        raise RewriteError("this kind has no pod template")
+    *steps, last = path.split(".")
+    holder = document
+    for step in steps:
+        holder = holder.get(step) or {}
+    if last not in holder:
+        raise RewriteError("there is no pod template")
+    return holder, last
+
+
+def _identity(body: Mapping[str, Any]) -> Identity:
+    metadata = body.get("metadata") or {}
+    kind = find_kind(str(body.get("apiVersion")), str(body.get("kind")))
+    namespace = (metadata.get("namespace") or DEFAULT_NAMESPACE) if kind is not None and kind.namespaced else ""
+    return str(body.get("kind")), namespace, str(metadata.get("name"))

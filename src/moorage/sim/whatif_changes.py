@@ -1,0 +1,143 @@
+"""Changes to a cluster that somebody thinks about making, as values, and the texts that name them.
+
+Every text that cannot be understood, and every node or workload that is not there, is a `ChangeError` of one line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TypeAlias
+
+MOST_REPLICAS = 1_000_000
+MOST_NODES = 100_000
+_MOST_SUGGESTIONS = 3
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
+
+SCALABLE: Mapping[str, tuple[str, ...]] = {
+    "Deployment": ("deployment", "deployments", "deploy", "deployment.apps", "deployments.apps"),
+    "ReplicaSet": ("replicaset", "replicasets", "rs", "replicaset.apps", "replicasets.apps"),
+    "ReplicationController": ("replicationcontroller", "replicationcontrollers", "rc"),
+    "StatefulSet": ("statefulset", "statefulsets", "sts", "statefulset.apps", "statefulsets.apps"),
+}
+"""Kinds with a number of replicas -> what kubectl's users call them, in lower case."""
+_SCALE_REMEDY = "write KIND/NAME=N or NAMESPACE/KIND/NAME=N, such as Deployment/web=5"
+
+
+class ChangeError(ValueError):
+    """Changes that cannot be made; `problems` says why, one line each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """A node is cordoned and its pods are evicted, as `kubectl drain` does it."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return f"drain {self.node}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A workload gets another number of replicas."""
+
+    kind: str
+    namespace: str
+    name: str
+    replicas: int
+
+    @property
+    def title(self) -> str:
+        """Kind, namespace and name, as messages show them."""
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+    def __str__(self) -> str:
+        return f"scale {self.title} to {self.replicas}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddNodes:
+    """Some new nodes that are like one that is there."""
+
+    number: int
+    like: str
+
+    def __str__(self) -> str:
+        return f"add {self.number} node{'' if self.number == 1 else 's'} like {self.like}"
+
+
+@dataclass(frozen=True, slots=True)
+class Afresh:
+    """Every pod that does not belong to its node is placed anew, as if all of them were pending."""
+
+    def __str__(self) -> str:
+        return "place all pods afresh"
+
+
+Change: TypeAlias = Drain | Scale | AddNodes | Afresh
+
+
+def parse_scale(text: str, namespace: str = "default") -> Scale:
+    """`KIND/NAME=N` or `NAMESPACE/KIND/NAME=N`; `namespace` is that of texts which name none."""
+    path, equals, number = text.rpartition("=")
+    parts = path.split("/")
+    if not equals or len(parts) not in (2, 3) or not all(parts):
+        raise ChangeError([f"scale: {text!r} is not understood; {_SCALE_REMEDY}"])
+    *where, kind_text, name = parts
+    kind = _kind_of(kind_text)
+    if kind is None:
+        known = ", ".join(SCALABLE)
+        raise ChangeError([f"scale: {text!r}: {kind_text!r} has no number of replicas; write one of {known}"])
+    if not _NUMBER.fullmatch(number) or int(number) > MOST_REPLICAS:
+        raise ChangeError([f"scale: {text!r}: {number!r} is not a number of replicas; write 0 to {MOST_REPLICAS}"])
+    return Scale(kind, where[0] if where else namespace, name, int(number))
+
+
+def _kind_of(text: str) -> str | None:
+    word = text.lower()
+    return next((kind for kind, words in SCALABLE.items() if word in words), None)
+
+
+def check_changes(changes: Iterable[Change], names: Iterable[tuple[str, str, str]]) -> None:
+    """ChangeError unless everything that is to be changed is there; `names` are (kind, namespace, name) of what is."""
+    known: dict[str, set[tuple[str, str]]] = {}
+    for kind, namespace, name in names:
+        known.setdefault(kind, set()).add((namespace, name))
+    problems = [problem for change in changes if (problem := _absence(change, known))]
+    if problems:
+        raise ChangeError(problems)
+
+
+def _absence(change: Change, known: Mapping[str, set[tuple[str, str]]]) -> str:
+    """What is missing for a change, empty if nothing is."""
+    match change:
+        case Drain(node) | AddNodes(_, node) if ("", node) not in known.get("Node", ()):
+            nodes = sorted(name for _, name in known.get("Node", ()))
+            return f"{change}: there is no node {node!r}; {did_you_mean(node, nodes)}"
+        case Scale(kind, namespace, name) if (namespace, name) not in known.get(kind, ()):
+            elsewhere = sorted(where for where, each in known.get(kind, ()) if each == name)[:_MOST_SUGGESTIONS]
+            if elsewhere:
+                remedy = f"did you mean {' or '.join(f'{where}/{kind}/{name}' for where in elsewhere)}?"
+            else:
+                here = sorted(each for where, each in known.get(kind, ()) if where == namespace)
+                remedy = did_you_mean(name, here)
+            return f"{change}: there is no {change.title}; {remedy}"
+    return ""
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """The end of a sentence about a name that nobody has: names like it, or some that there are."""
+    near = get_close_matches(name, known, n=_MOST_SUGGESTIONS)
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    if not known:
+        return "there is none at all"
+    more = f" or {len(known) - _MOST_SUGGESTIONS} others" if len(known) > _MOST_SUGGESTIONS else ""
+    return f"name one of {', '.join(known[:_MOST_SUGGESTIONS])}{more}"

@@ -1,0 +1,263 @@
+"""Edits become whole Kubernetes objects, and those become values again: what is proposed is what was judged.
+
+A `Rewriter` is given the objects as they are and never changes them. Of an object that the API server has filled up it
+needs two versions where they differ: the one that was written (`raw`), which is what people get to see, and the one
+that counts (`stored`), which is what is decoded. Edits are applied to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from moorage.core.edits import (
+    NODE_EDITS,
+    POD_EDITS,
+    AddClaim,
+    AddNode,
+    Annotate,
+    Changed,
+    DropTaint,
+    Edits,
+    LowerRequest,
+    MovePod,
+    NodeEdit,
+    PodEdit,
+    SetNodeLabel,
+    ShrinkGang,
+    Uncordon,
+)
+from moorage.core.pods import Pod
+from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY, Taint
+from moorage.wire.errors import WireError
+from moorage.wire.kinds import NODE, POD, find_kind, readable_versions
+from moorage.wire.podrewriting import Plain, RequestPlan, RewriteError, request_plan, rewrite_pod
+
+Lookup: TypeAlias = Callable[[str, str, str], Mapping[str, Any] | None]
+"""Kind, namespace (empty where there is none) and name -> the object whole, None if it is not known."""
+
+HOSTNAME = "kubernetes.io/hostname"
+_TROUBLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""How the keys of taints begin that say how a node is at present, not what kind of node it is."""
+_OF_ONE = frozenset({"uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences", "selfLink",
+                     "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "finalizers"})  # fmt: skip
+_NODE_STATUS = ("capacity", "allocatable", "images", "declaredFeatures", "features", "runtimeHandlers")
+_WHERE_IT_RAN = ("hostIP", "hostIPs", "podIP", "podIPs", "nominatedNodeName")
+
+
+class Rewriter:
+    """Makes objects of edits."""
+
+    def __init__(self, raw: Lookup, stored: Lookup | None = None) -> None:
+        self._raw = raw
+        self._stored = stored or raw
+
+    def change(self, pod: Pod, edits: Edits) -> Changed | None:
+        """What the edits come to; None if one of them cannot be made, or changes nothing."""
+        changed = Changed()
+        try:
+            self._change_pod(pod, edits, changed)
+            self._change_nodes(edits, changed)
+            for edit in edits:
+                self._change_other(edit, changed)
+        except (RewriteError, WireError):
+            return None
+        return changed
+
+    # --- the pod ---
+
+    def _change_pod(self, pod: Pod, edits: Edits, changed: Changed) -> None:
+        own = [edit for edit in edits if isinstance(edit, POD_EDITS)]
+        if own:
+            self.rewrite(pod, own, changed)
+
+    def rewrite(self, pod: Pod, edits: list[PodEdit], changed: Changed) -> None:
+        """Change the pod itself. Who knows where pods come from may change that instead."""
+        given, stored = self._both("Pod", pod.namespace, pod.name)
+        plans = plans_of(stored, edits)
+        changed.documents.append(rewritten(given, pod.name, edits, plans))
+        changed.waiting.append(decoded_pod(pod, rewritten(stored, pod.name, edits, plans)))
+
+    # --- nodes ---
+
+    def _change_nodes(self, edits: Edits, changed: Changed) -> None:
+        by_node: dict[str, list[NodeEdit]] = {}
+        for edit in edits:
+            if isinstance(edit, NODE_EDITS):
+                by_node.setdefault(edit.node, []).append(edit)
+        for name, own in by_node.items():
+            given, stored = self._both("Node", "", name)
+            changed.documents.append(_rewritten_node(given, own))
+            changed.nodes.append(NODE.from_builtin(_rewritten_node(stored, own)))
+
+    def _add_node(self, edit: AddNode, changed: Changed) -> None:
+        given, stored = self._both("Node", "", edit.like)
+        changed.documents.append(_another_node(given, edit))
+        changed.nodes.append(NODE.from_builtin(_another_node(stored, edit)))
+        drivers = self._raw("CSINode", "", edit.like)
+        if drivers is not None:
+            document = _plain("CSINode", drivers)
+            document["metadata"] = {"name": edit.name}
+            self._put(document, changed)
+
+    # --- others ---
+
+    def _change_other(self, edit: object, changed: Changed) -> None:
+        match edit:
+            case AddNode():
+                self._add_node(edit, changed)
+            case MovePod():
+                self._move(edit, changed)
+            case Annotate():
+                self._annotate(edit, changed)
+            case AddClaim():
+                self._put(_claim(edit), changed)
+            case ShrinkGang():
+                self._shrink(edit, changed)
+
+    def _move(self, edit: MovePod, changed: Changed) -> None:
+        given, stored = (_moved(body, edit.to_node) for body in self._both("Pod", edit.namespace, edit.name))
+        changed.documents.append(given)
+        changed.standing.append(replace(POD.from_builtin(stored), uid=edit.uid))
+
+    def _annotate(self, edit: Annotate, changed: Changed) -> None:
+        document = self._copy(edit.kind, edit.namespace, edit.name)
+        metadata = document["metadata"] = dict(document.get("metadata") or {})
+        annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key != edit.key}
+        if edit.value is not None:
+            annotations[edit.key] = edit.value
+        metadata["annotations"] = annotations
+        self._put(document, changed)
+
+    def _shrink(self, edit: ShrinkGang, changed: Changed) -> None:
+        document = self._copy("PodGroup", edit.namespace, edit.name)
+        spec = document.setdefault("spec", {})
+        if str(document.get("apiVersion")).startswith("scheduling.k8s.io/"):
+            spec.setdefault("schedulingPolicy", {}).setdefault("gang", {})["minCount"] = edit.min_count
+        else:
+            spec["minMember"] = edit.min_count
+        self._put(document, changed)
+
+    def _put(self, document: Plain, changed: Changed) -> None:
+        kind = find_kind(str(document.get("apiVersion")), str(document.get("kind")))
+        if kind is None:
+            raise RewriteError("objects of this kind are not read")
+        value = kind.from_builtin(document)
+        changed.documents.append(document)
+        changed.objects.append((kind.id, value.key, value))
+
+    def _both(self, kind: str, namespace: str, name: str) -> tuple[Plain, Plain]:
+        given, stored = self._raw(kind, namespace, name), self._stored(kind, namespace, name)
+        if given is None or stored is None:
+            raise RewriteError(f"{kind} {name} is not known")
+        return _plain(kind, given), _plain(kind, stored)
+
+    def _copy(self, kind: str, namespace: str, name: str) -> Plain:
+        found = self._raw(kind, namespace, name)
+        if found is None:
+            raise RewriteError(f"{kind} {name} is not known")
+        return _plain(kind, found)
+
+
+def plans_of(stored: Plain, edits: Iterable[PodEdit]) -> dict[LowerRequest, RequestPlan]:
+    """How the requests of a pod, as it counts, are to be lowered."""
+    return {edit: request_plan(stored, edit) for edit in edits if isinstance(edit, LowerRequest)}
+
+
+def rewritten(
+    body: Mapping[str, Any], pod_name: str, edits: Iterable[PodEdit], plans: dict[LowerRequest, RequestPlan]
+) -> Plain:
+    """A changed copy of a pod or of a template; `RewriteError` if nothing of it changes."""
+    document: Plain = deepcopy(dict(body))
+    rewrite_pod(document, pod_name, edits, plans)
+    if document == body:
+        raise RewriteError("nothing changes")
+    return document
+
+
+def decoded_pod(known: Pod, stored: Plain) -> Pod:
+    """The changed pod with the identity and the priority of the known one, which somebody may have settled."""
+    found: Pod = POD.from_builtin(stored)
+    template = replace(found.template, priority=known.template.priority)
+    return replace(found, uid=known.uid, template=template, created_s=known.created_s)
+
+
+def _plain(kind: str, body: Mapping[str, Any]) -> Plain:
+    """A copy, complete: items of lists do not say what they are, and who manages which field concerns nobody here."""
+    copy: Plain = deepcopy(dict(body))
+    copy.setdefault("kind", kind)
+    copy.setdefault("apiVersion", next(iter(readable_versions(kind)), "v1"))
+    if "managedFields" in (copy.get("metadata") or {}):
+        del copy["metadata"]["managedFields"]
+    return {"apiVersion": copy.pop("apiVersion"), "kind": copy.pop("kind"), **copy}
+
+
+def _rewritten_node(body: Plain, edits: list[NodeEdit]) -> Plain:
+    document = deepcopy(body)
+    spec = document["spec"] = dict(document.get("spec") or {})
+    metadata = document["metadata"]
+    for edit in edits:
+        match edit:
+            case Uncordon():
+                spec.pop("unschedulable", None)
+                _drop_taints(spec, UNSCHEDULABLE_TAINT_KEY, None)
+            case DropTaint(_, taint):
+                _drop_taints(spec, taint.key, taint)
+            case SetNodeLabel(_, key, value):
+                labels = {name: text for name, text in (metadata.get("labels") or {}).items() if name != key}
+                metadata["labels"] = labels if value is None else {**labels, key: value}
+    return document
+
+
+def _drop_taints(spec: Plain, key: str, exactly: Taint | None) -> None:
+    """Take away the taints with a key, or only one of them."""
+    found = spec.get("taints") or ()
+    taints = [each for each in found if each.get("key") != key or (exactly is not None and _taint(each) != exactly)]
+    spec.pop("taints", None)
+    if taints:
+        spec["taints"] = taints
+
+
+def _taint(body: Mapping[str, Any]) -> Taint:
+    return Taint(str(body.get("key")), body.get("value") or "", str(body.get("effect")))
+
+
+def _another_node(body: Plain, edit: AddNode) -> Plain:
+    """A node of the same kind that has just come: without pods, troubles and an identity of its own."""
+    metadata = {key: value for key, value in body["metadata"].items() if key not in _OF_ONE}
+    labels = {key: edit.name if text == edit.like else text for key, text in (metadata.get("labels") or {}).items()}
+    if HOSTNAME in labels:
+        labels[HOSTNAME] = edit.name
+    annotations = metadata.pop("annotations", None) or {}
+    kept = {key: text for key, text in annotations.items() if not key.startswith("csi.volume.kubernetes.io/")}
+    metadata |= {"name": edit.name, **({"labels": labels} if labels else {}), **({"annotations": kept} if kept else {})}
+    spec: Plain = {}
+    taints = [
+        each for each in (body.get("spec") or {}).get("taints") or () if not _taint(each).key.startswith(_TROUBLE)
+    ]
+    if taints:
+        spec["taints"] = deepcopy(taints)
+    status = {key: deepcopy(value) for key, value in (body.get("status") or {}).items() if key in _NODE_STATUS}
+    return {"apiVersion": body["apiVersion"], "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+
+
+def _moved(body: Plain, node: str) -> Plain:
+    body["spec"]["nodeName"] = node
+    if body.get("status"):
+        body["status"] = {key: value for key, value in body["status"].items() if key not in _WHERE_IT_RAN}
+    return body
+
+
+def _claim(edit: AddClaim) -> Plain:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"namespace": edit.namespace, "name": edit.name},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": edit.storage_class,
+            "resources": {"requests": {"storage": "1Gi"}},
+        },
+    }

@@ -1,0 +1,230 @@
+"""A configuration file that changes under a running scheduler: what is applied, what is refused, and what stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from moorage.adapters.kube.errors import CredentialsError
+from moorage.adapters.metrics.registry import MetricsPage
+from moorage.adapters.metrics.reloads import ReloadMetrics
+from moorage.app.plugins import find_plugins
+from moorage.app.reload import Reloader
+from moorage.bench.controlplane import ControlPlane
+from moorage.bench.processes import free_ports
+from moorage.core.commands import RecordEvent
+from moorage.framework.configuration import Configuration
+from moorage.framework.profiles import Profile
+from moorage.wire.configuration import read_configuration
+from tests.app.test_scheduler_serving import OPEN, ask, eventually, running
+from tests.contract.manifests import a_node, a_pod
+
+HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def document(*names: str, **fields: Any) -> str:
+    """A configuration with these profiles, and no leader election unless told otherwise."""
+    profiles = [{"schedulerName": name} for name in names]
+    return yaml.safe_dump({**HEAD, "leaderElection": {"leaderElect": False}, "profiles": profiles, **fields})
+
+
+class Desk:
+    """A reloader whose deeds and words are kept instead of carried out."""
+
+    def __init__(self, file: Path) -> None:
+        reading = read_configuration(file.read_bytes(), str(file), find_plugins().registry)
+        assert reading.configuration is not None
+        self.applied: list[list[str]] = []
+        self.events: list[RecordEvent] = []
+        self.metrics = ReloadMetrics()
+        self.fails = False
+        self.reloader = Reloader(str(file), reading.configuration, self._apply, self.events.append, self.metrics)
+
+    async def _apply(self, configuration: Configuration, profiles: Sequence[Profile]) -> None:
+        if self.fails:
+            raise CredentialsError("no such certificate")
+        assert [each.scheduler_name for each in configuration.profiles] == [each.scheduler_name for each in profiles]
+        self.applied.append([profile.scheduler_name for profile in profiles])
+
+    def look(self, times: int = 2) -> None:
+        for _ in range(times):
+            asyncio.run(self.reloader.look())
+
+    def metric(self, name: str) -> str:
+        text = MetricsPage(self.metrics).render("")[0].decode()
+        return next(line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "config.yaml"
+    path.write_text(document("a"))
+    return path
+
+
+def write(text: str) -> Callable[[Path], object]:
+    return lambda path: path.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "want_applied", "want_reasons", "want_note"),
+    [
+        pytest.param(lambda _: None, [], [], "", id="nothing"),
+        pytest.param(write("# a remark\n" + document("a")), [], [], "", id="a comment"),
+        pytest.param(
+            write(document("a", "b")), [["a", "b"]], ["ConfigurationApplied"], "profiles: a, b", id="profiles"
+        ),
+        pytest.param(
+            write(document("a", podMaxBackoffSeconds=20)), [["a"]], ["ConfigurationApplied"], "", id="a setting"
+        ),
+        pytest.param(
+            write(document("a", clientConnection={"qps": 7})),
+            [],
+            ["ConfigurationApplied"],
+            "clientConnection differ and wait for the next start",
+            id="what lasts",
+        ),
+        pytest.param(
+            write(document("a", podMaxBackoffSeconds=-3)),
+            [],
+            ["ConfigurationRefused"],
+            "podMaxBackoffSeconds: -3",
+            id="a wrong value",
+        ),
+        pytest.param(write("{"), [], ["ConfigurationRefused"], "config.yaml", id="broken YAML"),
+        pytest.param(write(""), [], ["ConfigurationRefused"], "config.yaml", id="emptied"),
+        pytest.param(Path.unlink, [], ["ConfigurationRefused"], "cannot be read", id="deleted"),
+    ],
+)
+def test_what_a_change_leads_to(
+    file: Path, change: Callable[[Path], object], want_applied: list[list[str]], want_reasons: list[str], want_note: str
+) -> None:
+    """Good changes are applied once, bad ones refused once with the reason, and the rest is no news."""
+    desk = Desk(file)
+    desk.look()
+    change(file)
+    desk.look(4)
+    assert desk.applied == want_applied
+    assert [event.reason for event in desk.events] == want_reasons
+    assert want_note in "".join(event.note for event in desk.events)
+    refused = "ConfigurationRefused" in want_reasons
+    assert desk.metric("moorage_configuration_last_reload_successful") == ("0.0" if refused else "1.0")
+    assert desk.metric('moorage_configuration_reloads_total{result="refused"}') == ("1.0" if refused else "0.0")
+
+
+def test_a_file_that_is_being_written_is_left_alone(file: Path) -> None:
+    """Half of it may look like a good one; it counts once it has come to rest."""
+    desk = Desk(file)
+    desk.look()
+    for text in (document("b"), document("b", "c"), document("b", "c", "d")):
+        file.write_text(text)
+        desk.look(1)
+    assert desk.applied == []
+    desk.look(1)
+    assert desk.applied == [["b", "c", "d"]]
+
+
+def test_a_refused_file_that_is_put_right_is_good_again(file: Path) -> None:
+    """Also where that means that nothing has changed in the end."""
+    desk = Desk(file)
+    before = file.read_text()
+    for text in ("{", before):
+        file.write_text(text)
+        desk.look()
+    assert desk.applied == []
+    assert desk.metric("moorage_configuration_last_reload_successful") == "1.0"
+
+
+def test_what_cannot_be_put_in_force_is_refused(file: Path) -> None:
+    """Such as extenders whose certificates are not there."""
+    desk = Desk(file)
+    desk.fails = True
+    file.write_text(document("b"))
+    desk.look()
+    assert [event.reason for event in desk.events] == ["ConfigurationRefused"]
+    assert [each.scheduler_name for each in desk.reloader.configuration.profiles] == ["a"]
+
+
+def test_the_event_is_about_the_pod_that_we_are(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the names of the downward API."""
+    for name, value in (("POD_NAME", "moorage-x"), ("POD_NAMESPACE", "moorage-system"), ("POD_UID", "u1")):
+        monkeypatch.setenv(name, value)
+    desk = Desk(file)
+    file.write_text("{")
+    desk.look()
+    assert desk.events[0].pod == ("moorage-system", "moorage-x", "u1")
+
+
+class Mount:
+    """A ConfigMap as the kubelet mounts it: the files are links into a folder that is swapped as a whole."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._version = 0
+        self.file = folder / "config.yaml"
+
+    def put(self, text: str) -> None:
+        self._version += 1
+        content = self._folder / f"..{self._version}"
+        content.mkdir()
+        (content / "config.yaml").write_text(text)
+        swap = self._folder / "..data_tmp"
+        swap.symlink_to(content.name)
+        swap.replace(self._folder / "..data")
+        if not self.file.is_symlink():
+            self.file.symlink_to("..data/config.yaml")
+
+
+def test_a_running_scheduler_takes_a_changed_configmap_and_keeps_its_queue(
+    empty_control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Pods of a new profile are placed, waiting ones stay in line, and a bad change alters nothing but is told."""
+    plane, log = empty_control_plane, tmp_path / "log"
+    mount = Mount(tmp_path)
+    mount.put(document("moorage"))
+    assert plane.request("POST", "/api/v1/nodes", a_node("n")).status == 201
+    (port,) = free_ports(1)
+    arguments = [f"--secure-port={port}", "--bind-address", "127.0.0.1", OPEN, "--config", str(mount.file)]
+    with running(plane, log, *arguments) as process:
+        for pod in (a_pod("waits", cpu="64"), a_pod("other", scheduler="second")):
+            assert plane.request("POST", "/api/v1/namespaces/default/pods", pod).status == 201
+
+        def until(condition: Callable[[], bool], what: str) -> None:
+            eventually(condition, process, log, what)
+
+        def metric(line: str) -> bool:
+            return line in ask(port, "/metrics")[1].splitlines()
+
+        def bound(name: str) -> bool:
+            pod = plane.request("GET", f"/api/v1/namespaces/default/pods/{name}").json()
+            return bool(pod["spec"].get("nodeName"))
+
+        def told(reason: str) -> list[str]:
+            events = plane.request("GET", "/apis/events.k8s.io/v1/events").json()["items"]
+            return [event["note"] for event in events if event["reason"] == reason]
+
+        until(lambda: metric('scheduler_pending_pods{queue="unschedulable"} 1.0'), "one pod waits")
+        assert not bound("other")
+        mount.put(document("moorage", "second"))
+        until(lambda: bound("other"), "the pod of the new profile is placed")
+        assert metric('moorage_configuration_reloads_total{result="applied"} 1.0')
+        profiles = json.loads(ask(port, "/configz")[1])["componentconfig"]["profiles"]
+        assert [profile["schedulerName"] for profile in profiles] == ["moorage", "second"]
+        until(lambda: bool(told("ConfigurationApplied")), "the change is told")
+        until(lambda: metric('scheduler_pending_pods{queue="unschedulable"} 1.0'), "the pod waits still")
+
+        mount.put(document("moorage", "moorage"))
+        until(lambda: bool(told("ConfigurationRefused")), "the refusal is told")
+        assert "profiles[1].schedulerName" in told("ConfigurationRefused")[0]
+        assert metric("moorage_configuration_last_reload_successful 0.0")
+        again = a_pod("again", scheduler="second")
+        assert plane.request("POST", "/api/v1/namespaces/default/pods", again).status == 201
+        until(lambda: bound("again"), "the configuration before is in force")
+        assert plane.request("POST", "/api/v1/nodes", a_node("large", cpu="128")).status == 201
+        until(lambda: bound("waits"), "the pod that waited all the time is placed")

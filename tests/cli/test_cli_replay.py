@@ -1,0 +1,97 @@
+"""`moorage replay`, as it is called."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from moorage.adapters.journal.frames import segments
+from moorage.cli.main import run
+from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
+from moorage.testing.builders import make_node, make_pod
+from tests.adapters.journal.recording import PACKING, SPREADING, RecordedEngine
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """Twelve pods on four nodes, of which one is half full."""
+    folder = tmp_path / "journal"
+    engine = RecordedEngine(folder, SPREADING)
+    nodes = [NodeSeen(make_node(f"n{number}", cpu="8", memory="32Gi")) for number in range(4)]
+    engine.handle([*nodes, PodSeen(make_pod("there", cpu="4", node="n2"))], 1.0, 0)
+    commands, _ = engine.handle([PodSeen(make_pod(f"p{number}", cpu="500m")) for number in range(12)], 2.0, 32)
+    engine.handle([BindDone(f"default/p{number}", BindOutcome.BOUND) for number in range(12)], 2.5, 32)
+    engine.journal.close()
+    assert commands
+    return folder
+
+
+def test_a_replay_says_that_every_decision_is_the_recorded_one(
+    journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 0, figures and the verdict."""
+    assert run(["replay", str(journal)]) == 0
+    printed = capsys.readouterr().out
+    assert "binds       12" in printed
+    assert "every decision is the recorded one" in printed
+
+
+def test_a_replay_as_a_document(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One JSON document on stdout."""
+    assert run(["replay", str(journal), "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["binds"], document["differing"], document["differences"]) == (12, 0, [])
+
+
+def test_another_configuration_lists_what_it_would_place_elsewhere(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Packing puts the pods beside the one that is there."""
+    config = tmp_path / "packing.yaml"
+    config.write_text(PACKING)
+    assert run(["replay", str(journal), "--config", str(config), "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["pods"] == 12
+    decided = {each["decided"] for each in document["differences"]}
+    assert "n2" in decided
+    assert run(["replay", str(journal), "--config", str(config)]) == 0
+    assert f"{document['differing']} of 12 pods would be placed otherwise" in capsys.readouterr().out
+
+
+def test_the_same_configuration_would_decide_the_same(
+    journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Deciding anew with what was in force changes nothing."""
+    config = tmp_path / "same.yaml"
+    config.write_text(SPREADING)
+    assert run(["replay", str(journal), "--config", str(config)]) == 0
+    assert "0 of 12 pods would be placed otherwise" in capsys.readouterr().out
+
+
+def test_a_torn_journal_is_read_up_to_the_tear(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A warning says what was left out."""
+    (path,) = segments(journal)
+    path.write_bytes(path.read_bytes()[:-3])
+    assert run(["replay", str(journal)]) == 0
+    assert "left out" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["replay"], "Missing argument 'DIR'"),
+        (["replay", "/nonexistent"], "/nonexistent: no such folder"),
+        (["replay", "/etc/passwd"], "/etc/passwd: is no folder"),
+        (["scheduler", "--journal-size", "1Mi"], "'1Mi' is no size of at least 8Mi"),
+        (["scheduler", "--journal-size", "１Gi"], "is no size of at least 8Mi"),
+    ],
+    ids=["no folder", "no such folder", "a file", "too small", "other digits"],
+)
+def test_wrong_usage_is_one_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 2, and never a traceback."""
+    assert run(arguments) == 2
+    printed = capsys.readouterr().err
+    assert message in printed
+    assert len(printed.splitlines()) == 1
