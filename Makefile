@@ -11,7 +11,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane properties parity drill takeover replay-drill conformance helm-lint manifests build docker-build generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane properties suggestions parity drill takeover replay-drill conformance screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -61,6 +61,9 @@ bench-core: $(READY) ## Decisions per second of the engine alone (ARGS=--check c
 properties: $(READY) ## Try 10,000 random histories of the plan and of gangs (SEQUENCES=)
 	@MOORAGE_PLAN_SEQUENCES=$(or $(SEQUENCES),10000) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 tests/core/test_plan.py tests/engine/test_plan_random.py tests/engine/test_gangs_random.py
 
+suggestions: $(READY) ## Check what explain suggests for 500 generated pods that fit nowhere (PODS=)
+	@MOORAGE_SUGGESTIONS=$(or $(PODS),500) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 tests/suggestions
+
 parity: $(READY) controlplane ## Ask the real kube-scheduler and Moorage 1,000 fresh questions (QUESTIONS=, SEED=)
 	@$(BIN)/python -m tests.parity.fuzz --questions $(or $(QUESTIONS),1000) $(if $(SEED),--seed $(SEED))
 
@@ -82,6 +85,9 @@ helm-lint: $(READY) controlplane ## Check the chart with helm itself
 manifests: $(READY) controlplane ## Render deploy/manifests from the chart
 	@$(BIN)/python deploy/helm/render.py
 
+screenshots: $(READY) ## Take the pictures of docs/screenshots with Chromium
+	@$(BIN)/python -m tests.dashboard.screenshots docs/screenshots
+
 docs: $(READY) ## Run every example in README and docs
 	@$(BIN)/python -m pytest tests/docs
 
@@ -91,6 +97,13 @@ lock: ## Renew requirements/*.txt from pyproject.toml
 
 build: $(READY) ## Build the wheel into dist/
 	@$(BIN)/python -m build --no-isolation --wheel --outdir dist .
+
+image: $(READY) ## Make what the image holds in dist/image, without a container engine
+	@rm -rf dist/image
+	@$(BIN)/python deploy/image.py dist/image
+
+sizing: $(READY) controlplane ## Measure what schedulers need in clusters of three sizes, for docs/operate.md (SIZES="500:5000")
+	@$(BIN)/python -m tests.app.sizing $(SIZES)
 
 docker-build: ## Build the image IMAGE (moorage:latest) with docker or podman
 	@tool=$$(command -v docker || command -v podman) || { echo "make docker-build needs docker or podman; install one of them" >&2; exit 1; }; \

@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ NODES = "/api/v1/nodes"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 WITHIN_S = 900.0
 GANG = 5
+_PAUSE_S = 0.3
 _HEAD = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -107,11 +109,29 @@ def single(number: int) -> Manifest:
 # --- doing things ---
 
 
+def client_of(plane: ControlPlane) -> KubeClient:
+    return KubeClient(load_credentials(str(plane.admin_kubeconfig), None), qps=10_000, burst=20_000)
+
+
 def create(plane: ControlPlane, items: Iterable[tuple[str, Manifest]]) -> None:
     async def run() -> None:
-        credentials = load_credentials(str(plane.admin_kubeconfig), None)
-        async with KubeClient(credentials, qps=10_000, burst=20_000) as client:
+        async with client_of(plane) as client:
             await create_all(client, items, lambda: None)
+
+    asyncio.run(run())
+
+
+def delete_pods(plane: ControlPlane, names: Iterable[str]) -> None:
+    left = iter(names)
+
+    async def work(client: KubeClient) -> None:
+        for name in left:
+            await client.request("DELETE", f"{PODS}/{name.removeprefix('default/')}")
+
+    async def run() -> None:
+        async with client_of(plane) as client, asyncio.TaskGroup() as tasks:
+            for _ in range(48):
+                tasks.create_task(work(client))
 
     asyncio.run(run())
 
@@ -120,20 +140,34 @@ def create_pods(plane: ControlPlane, pods: Iterable[Manifest]) -> None:
     create(plane, ((PODS, each) for each in pods))
 
 
+def pods_of(plane: ControlPlane, query: str = "") -> Iterator[Manifest]:
+    """All pods, page by page; a server that is busy is asked again."""
+    more = ""
+    while True:
+        try:
+            page = plane.request("GET", f"{PODS}?limit=500{query}{more}").json()
+        except TimeoutError:
+            continue
+        yield from page["items"]
+        token = page["metadata"].get("continue")
+        if not token:
+            return
+        more = f"&continue={token}"
+
+
 def waiting(plane: ControlPlane) -> set[str]:
     """Names of the pods that have no node."""
-    items = plane.request("GET", f"{PODS}?fieldSelector=spec.nodeName%3D").json()["items"]
-    return {item["metadata"]["name"] for item in items}
+    return {item["metadata"]["name"] for item in pods_of(plane, "&fieldSelector=spec.nodeName%3D")}
 
 
 def bound(plane: ControlPlane) -> dict[str, str]:
     """`namespace/name` -> node."""
-    items = plane.request("GET", PODS).json()["items"]
-    return {f"default/{item['metadata']['name']}": item["spec"].get("nodeName", "") for item in items}
+    return {f"default/{item['metadata']['name']}": item["spec"].get("nodeName", "") for item in pods_of(plane)}
 
 
 def all_placed_but(plane: ControlPlane, prefix: str) -> None:
     def left() -> set[str]:
+        time.sleep(_PAUSE_S)  # lists of thousands of pods are not for free
         return {name for name in waiting(plane) if not (prefix and name.startswith(prefix))}
 
     eventually(lambda: not left(), WITHIN_S, lambda: f"every pod has a node; {sorted(left())[:5]} have none")
@@ -233,7 +267,7 @@ def counterfactual(plane: ControlPlane, folder: Path, pods: int) -> Manifest:
         with scheduler(plane, folder, name, config):
             all_placed_but(plane, "")
         found[name] = bound(plane)
-        plane.request("DELETE", PODS)
+        delete_pods(plane, found[name])
         eventually(lambda: not bound(plane), WITHIN_S, lambda: "the pods are gone")
     assert replay(folder / "spreading")["differing"] == 0
     figure = replay(folder / "spreading", "--config", str(folder / "packing.yaml"))

@@ -32,11 +32,12 @@ AT_ONCE = 64
 REPLICAS = 50
 """Pods of one workload."""
 START_S, BIND_S = 600.0, 1800.0
+# The lease lives long: roles must not change when the machine that also runs the API server is busy with other things.
 CONFIG = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection: {qps: 1000, burst: 2000}
-leaderElection: {leaderElect: true, resourceName: sizing}
+leaderElection: {leaderElect: true, resourceName: sizing, leaseDuration: 300s, renewDeadline: 240s, retryPeriod: 2s}
 profiles: [{schedulerName: moorage}]
 """
 

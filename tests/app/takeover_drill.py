@@ -73,18 +73,19 @@ class Course:
     urgent: int = 40
     """Pods that take the room of as many in its queue."""
     suspended_s: float = 20.0
+    """Without a last round if it is 0."""
     values: tuple[str, ...] = ()
     """More values of the chart."""
 
     @property
     def room(self) -> int:
         """So many pods fit."""
-        return len(self.signals) * (self.burst + self.trickle) + self.last_burst
+        return len(self.signals) * (self.burst + self.trickle) + self.last_nodes * PODS_PER_NODE
 
     @property
     def last_nodes(self) -> int:
         """So many nodes come in the last round."""
-        return self.last_burst // PODS_PER_NODE
+        return self.last_burst // PODS_PER_NODE if self.suspended_s else 0
 
     @property
     def first_nodes(self) -> int:
@@ -146,7 +147,7 @@ class Drill:
         self.report.held_back = len(leader.decided - self._bound_names())
         if not self.report.held_back:
             self.report.faults.append("the suspended leader had no bind left to send, so nothing was shown")
-        await self._by_hand(reign)
+        await self.bind_by_hand(reign)
         takeover.binds = self.ledger.binds_of(reign)
         leader.process.send_signal(signal.SIGCONT)
         await self._replacement(leader)
@@ -154,6 +155,19 @@ class Drill:
         if (now := self.ledger.binds_of(reign)) != takeover.binds:
             self.report.faults.append(f"the suspended leader bound {now - takeover.binds} pods when it woke up")
         return takeover
+
+    async def bind_by_hand(self, reign: Reign) -> None:
+        """Post a bind of a term that is over with the replicas' own credentials; in earnest only behind the fence."""
+        token = yaml.safe_load(self.replicas.kubeconfig.read_text())["users"][0]["user"]["token"]
+        await self.cluster.create(PODS, a_pod("by-hand", cpu=POD_CPU, scheduler="nobody"))
+        metadata = {"name": "by-hand", "annotations": {TERM: reign.term}}
+        target = {"apiVersion": "v1", "kind": "Node", "name": "node-000"}
+        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
+        path = f"{PODS}/by-hand/binding" + ("" if self.report.fence else "?dryRun=All")
+        headers = {"Authorization": f"Bearer {token}"}
+        async with self.cluster.session.post(path, json=body, headers=headers) as answer:
+            self.report.answered_by_hand(answer.status, (await answer.json()).get("message", ""))
+        await self.cluster.delete(f"{PODS}/by-hand")
 
     async def finish(self) -> None:
         """Wait until all is said, stop the replicas, and judge."""
@@ -233,18 +247,6 @@ class Drill:
         if code != want:
             self.report.faults.append(f"{replica.name} ended with code {code} instead of {want}")
 
-    async def _by_hand(self, reign: Reign) -> None:
-        """Post a bind of the suspended leader's term with its own credentials; in earnest only behind the fence."""
-        pod = next(name for name in reversed(self.made) if name not in self._bound_names())
-        token = yaml.safe_load(self.replicas.kubeconfig.read_text())["users"][0]["user"]["token"]
-        metadata = {"name": pod, "annotations": {TERM: reign.term}}
-        target = {"apiVersion": "v1", "kind": "Node", "name": "node-000"}
-        body = {"apiVersion": "v1", "kind": "Binding", "metadata": metadata, "target": target}
-        path = f"{PODS}/{pod}/binding" + ("" if self.report.fence else "?dryRun=All")
-        headers = {"Authorization": f"Bearer {token}"}
-        async with self.cluster.session.post(path, json=body, headers=headers) as answer:
-            self.report.answered_by_hand(answer.status, (await answer.json()).get("message", ""))
-
 
 @contextlib.asynccontextmanager
 async def on_stage(
@@ -269,10 +271,14 @@ async def drill(plane: ControlPlane, course: Course, folder: Path, *, fence: boo
     async with on_stage(plane, course, folder, fence=fence, in_time=in_time) as play:
         await play.set_up()
         say(HEAD)
-        for number in (*course.signals, signal.SIGSTOP):
-            takeover = await (play.suspension() if number is signal.SIGSTOP else play.round(number))
-            play.report.add(takeover)
-            say(line_of(len(play.report.takeovers), takeover))
+        for number in course.signals:
+            play.report.add(await play.round(number))
+            say(line_of(len(play.report.takeovers), play.report.takeovers[-1]))
+        if course.suspended_s:
+            play.report.add(await play.suspension())
+            say(line_of(len(play.report.takeovers), play.report.takeovers[-1]))
+        else:
+            await play.bind_by_hand(play.ledger.reigns[0])
         await play.finish()
         return play.report
 

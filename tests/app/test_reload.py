@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,20 @@ def test_what_a_change_leads_to(
     assert desk.metric('moorage_configuration_reloads_total{result="refused"}') == ("1.0" if refused else "0.0")
 
 
+def test_flags_that_override_the_file_are_no_change_of_it(file: Path) -> None:
+    """The process runs without election though the file asks for it, as it did when the process started."""
+    file.write_text(document("a", leaderElection={"leaderElect": True}))
+    desk = Desk(file)
+    quiet = replace(desk.reloader.configuration.leader_election, leader_elect=False)
+    desk.reloader.configuration = replace(desk.reloader.configuration, leader_election=quiet)
+    desk.look()
+    assert desk.events == []
+    file.write_text(document("a", "b", leaderElection={"leaderElect": True}))
+    desk.look()
+    assert [event.note.partition("; ")[2] for event in desk.events] == [""]
+    assert desk.reloader.configuration.leader_election == quiet
+
+
 def test_a_file_that_is_being_written_is_left_alone(file: Path) -> None:
     """Half of it may look like a good one; it counts once it has come to rest."""
     desk = Desk(file)
@@ -228,3 +243,48 @@ def test_a_running_scheduler_takes_a_changed_configmap_and_keeps_its_queue(
         until(lambda: bound("again"), "the configuration before is in force")
         assert plane.request("POST", "/api/v1/nodes", a_node("large", cpu="128")).status == 201
         until(lambda: bound("waits"), "the pod that waited all the time is placed")
+
+
+def test_nobody_is_lost_when_the_rules_change_in_the_middle_of_a_burst(
+    empty_control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    """Scoring, profiles and an extender that nobody answers for come and go; every pod is bound, and told of once."""
+    plane, log = empty_control_plane, tmp_path / "log"
+    config = tmp_path / "config.yaml"
+    (port, dead) = free_ports(2)
+    packing = {"name": "NodeResourcesFit", "args": {"scoringStrategy": {"type": "MostAllocated"}}}
+    unanswered = [{"urlPrefix": f"http://127.0.0.1:{dead}", "filterVerb": "filter", "httpTimeout": "1s"}]
+    changes = [
+        document("moorage", "other"),
+        document("moorage", profiles=[{"schedulerName": "moorage", "pluginConfig": [packing]}]),
+        document("moorage", extenders=unanswered),
+        document("moorage", podInitialBackoffSeconds=2),
+    ]
+    config.write_text(document("moorage"))
+    for number in range(10):
+        assert plane.request("POST", "/api/v1/nodes", a_node(f"n{number}", cpu="32")).status == 201
+    arguments = [f"--secure-port={port}", "--bind-address", "127.0.0.1", OPEN, "--config", str(config)]
+    made: list[str] = []
+
+    def make(count: int) -> None:
+        for _ in range(count):
+            made.append(f"p{len(made):04}")
+            answer = plane.request("POST", "/api/v1/namespaces/default/pods", a_pod(made[-1], cpu="100m"))
+            assert answer.status == 201, answer.content
+
+    with running(plane, log, *arguments) as process:
+        eventually(lambda: ask(port, "/readyz")[0] == 200, process, log, "the scheduler is ready")
+        for number, change in enumerate(changes, 1):
+            config.write_text(change)
+            line = f'moorage_configuration_reloads_total{{result="applied"}} {number}.0'
+            make(40)
+            eventually(lambda line=line: line in ask(port, "/metrics")[1], process, log, line)  # type: ignore[misc]
+
+        def waiting() -> list[str]:
+            pods = plane.request("GET", "/api/v1/namespaces/default/pods").json()["items"]
+            return [pod["metadata"]["name"] for pod in pods if not pod["spec"].get("nodeName")]
+
+        eventually(lambda: not waiting(), process, log, "every pod is bound")
+    events = plane.request("GET", "/apis/events.k8s.io/v1/events").json()["items"]
+    told = sorted(event["regarding"]["name"] for event in events if event["reason"] == "Scheduled")
+    assert told == made

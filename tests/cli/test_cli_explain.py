@@ -84,30 +84,55 @@ def entry(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]
 def test_a_pending_pod_is_the_entry_that_simulate_prints(
     cluster: str, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    """Both commands answer the same question, controllers' pods included."""
+    """Both commands answer the same question, controllers' pods included; what would help is added if nothing fits."""
     assert run(["simulate", "-f", cluster, "--explain", "-o", "json"]) == 0
     simulated = {each["name"]: each for each in json.loads(capsys.readouterr().out)["pods"]}
-    assert entry(capsys, name, "-f", cluster) == simulated[name]
+    found = entry(capsys, name, "-f", cluster)
+    assert ("suggestions" in found) == (found["node"] is None)
+    found.pop("suggestions", None)
+    assert found == simulated[name]
 
 
 def test_nodes_stand_best_first_with_scores_or_reasons(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The chosen node is marked and stands on top, rejected ones come last, and the last line sums it up."""
+    """The chosen node is marked and stands on top, rejected ones come last; then it is summed up."""
     lines = printed(capsys, "new", "-f", cluster).splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["NODE", "large", "small", "reserved"]
     assert lines[1].split()[1] == "*"
     assert "NodeResourcesFit=" in lines[1]
     assert lines[3].split(maxsplit=2)[1:] == ["-", "TaintToleration: node(s) had untolerated taint(s)"]
-    assert lines[-1].startswith("default/new goes to large, which scores ")
-    assert lines[-1].endswith("the best of 2 nodes that fit (3 nodes in all).")
+    assert lines[-2].startswith("default/new goes to large, which scores ")
+    assert lines[-2].endswith("the best of 2 nodes that fit (3 nodes in all).")
+    assert lines[-1].startswith("Runner-up: small comes second, ")
 
 
 def test_a_pod_that_fits_nowhere_says_so_as_kube_scheduler_does(
     cluster: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The sentence is the message of the PodScheduled condition."""
-    last = printed(capsys, "huge", "-f", cluster).splitlines()[-1]
+    lines = printed(capsys, "huge", "-f", cluster).splitlines()
     want = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
-    assert last.startswith(f"default/huge is pending: {want}")
+    assert [line for line in lines if line.startswith(f"default/huge is pending: {want}")]
+
+
+def test_what_would_help_is_listed_best_first(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """As numbered sentences for people, as whole objects for programs."""
+    lines = printed(capsys, "huge", "-f", cluster).splitlines()
+    title = lines.index("What would help, the smallest change first:")
+    assert lines[title + 1] == "  1. Lower the cpu request from 100 to 7; it then fits on large."
+    first = entry(capsys, "huge", "-f", cluster)["suggestions"][0]
+    assert first["text"] == lines[title + 1][5:]
+    changed = pod("huge", "100")
+    changed["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "7"
+    assert first["objects"] == [changed]
+    assert entry(capsys, "gated", "-f", cluster)["suggestions"][0]["text"].startswith("Remove the scheduling gate ")
+
+
+def test_a_bound_pod_learns_what_the_runner_up_lacks(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """By how much it is behind, plugin by plugin."""
+    second = entry(capsys, "old", "-f", cluster)["runnerUp"]
+    assert second["node"] == "large"
+    assert sum(second["byPlugin"].values()) == second["gap"] < 0
+    assert second["text"] == f"large scores {-second['gap']} more than small and would win today."
 
 
 def test_a_bound_pod_is_judged_as_if_it_were_pending(cluster: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -115,9 +140,9 @@ def test_a_bound_pod_is_judged_as_if_it_were_pending(cluster: str, capsys: pytes
     found = entry(capsys, "old", "-f", cluster)
     assert (found["node"], found["message"]) == ("large", None)
     assert {name for name, part in found["explain"].items() if "total" in part} == {"small", "large"}
-    last = printed(capsys, "old", "-f", cluster).splitlines()[-1]
-    assert last.startswith("default/old stands on small, which scores ")
-    assert "ranks 2 of 2 that fit; large ranks best now" in last
+    line = printed(capsys, "old", "-f", cluster).splitlines()[-2]
+    assert line.startswith("default/old stands on small, which scores ")
+    assert "ranks 2 of 2 that fit; large ranks best now" in line
 
 
 @pytest.mark.parametrize(
@@ -152,7 +177,9 @@ def test_a_scheduler_name_of_nobody_is_said(tmp_path: Path, cluster: str, capsys
     config = tmp_path / "config.yaml"
     config.write_text(CONFIG)
     found = printed(capsys, "new", "-f", cluster, "--config", str(config))
-    assert found == ("default/new is pending: no profile has the scheduler name default-scheduler; there are: ours\n")
+    want = "default/new is pending: no profile has the scheduler name default-scheduler; there are: ours"
+    assert found.splitlines()[0] == want
+    assert found.splitlines()[-1] == "  1. Set schedulerName to ours; it then fits on large."
 
 
 @pytest.mark.parametrize(
@@ -197,7 +224,7 @@ def test_a_cluster_that_cannot_be_asked_is_one_line(tmp_path: Path, capsys: pyte
     assert str(tmp_path / "none") in said
 
 
-def test_a_live_cluster(empty_control_plane: ControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_live_cluster(empty_control_plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same answers from a real API server, as a user with the rights of kube-scheduler, and nothing is written."""
     plane = empty_control_plane
     objects = [each for each in CLUSTER if each["kind"] != "Deployment"]
@@ -212,6 +239,16 @@ def test_a_live_cluster(empty_control_plane: ControlPlane, capsys: pytest.Captur
     assert "0/3 nodes are available" in entry(capsys, "huge", *asked)["message"]
     assert "example.com/wait" in entry(capsys, "gated", *asked)["message"]
     assert "default/old stands on small" in printed(capsys, "old", *asked)
+    found = entry(capsys, "huge", *asked)["suggestions"]
+    assert found[0]["text"].startswith("Lower the cpu request from 100 to ")
     assert plane.request("GET", "/api/v1/pods").json()["items"] == versions["items"]
+    nodes = plane.request("GET", "/api/v1/nodes").json()
+    for suggestion in found:
+        cluster, change = tmp_path / "cluster.json", tmp_path / "change.json"
+        cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [nodes, versions]}))
+        change.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": suggestion["objects"]}))
+        assert run(["simulate", "-f", str(cluster), "-f", str(change), "-o", "json"]) == 0
+        pods = {each["name"]: each for each in json.loads(capsys.readouterr().out)["pods"]}
+        assert pods["huge"]["node"] is not None, suggestion["text"]
     assert run(["explain", "nwe", *asked]) == 2
     assert "did you mean default/new?" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from moorage.bench.controlplane import ControlPlane
 from moorage.bench.kubelet import kubelet_thread
 from moorage.bench.virtualnodes import VirtualNode
 from moorage.cli.kubectl import PLUGIN_COMMANDS, run
-from moorage.cli.kubectl_queue import age_text, document
+from moorage.cli.kubectl_queue import age_text, document, write_table
 from moorage.core.pods import Condition
 from moorage.engine.queue import Place
 from moorage.testing import make_pod
@@ -245,6 +246,15 @@ def test_the_order_of_the_queue() -> None:
     found = WaitingList("server")
     fill(found, pods, [], [], NOW_S, "default")
     assert [(pod.name, pod.age_s) for pod in found.pods] == [("urgent", 0.0), ("old", 50.0), ("young", 5.0)]
+
+
+def test_messages_do_not_command_the_terminal() -> None:
+    """Anyone may write a condition."""
+    condition = replace(UNSCHEDULABLE, message="a\nb \x1b[31mred")
+    found, out = WaitingList("server"), StringIO()
+    fill(found, [replace(make_pod("p"), scheduled_condition=condition)], [], [], NOW_S)
+    write_table(found, out)
+    assert out.getvalue().splitlines()[1].endswith("a b ?[31mred")
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,45 @@ def test_a_configuration_is_a_change_of_a_live_cluster(
     assert found["difference"]["changes"] == ["another configuration"]
 
 
+PRICED = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+  - schedulerName: default-scheduler
+    plugins: {multiPoint: {enabled: [{name: CostAware}]}}
+    pluginConfig:
+      - {name: CostAware, args: {source: {configMap: {namespace: default, name: snapshot-prices}}}}
+"""
+PRICES = """
+apiVersion: moorage.dev/v1alpha1
+kind: PriceList
+currency: EUR
+prices:
+  - {pricePerHour: "0.25"}
+  - {labels: {kubernetes.io/hostname: n2}, capacityType: spot, pricePerHour: "0.000001"}
+"""
+
+
+def test_prices_of_the_configuration_are_saved_too(
+    cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From wherever they come; the saved cluster needs nothing but the file."""
+    body = {"metadata": {"name": "snapshot-prices"}, "data": {"prices.yaml": PRICES}}
+    answer = cluster.request("POST", "/api/v1/namespaces/default/configmaps", body)
+    assert answer.status in {201, 409}, answer.content
+    config, file = tmp_path / "config.yaml", tmp_path / "cluster.yaml"
+    config.write_text(PRICED)
+    asked = ["--kubeconfig", str(cluster.admin_kubeconfig), "--config", str(config)]
+    assert run(["snapshot", *asked, "-o", str(file)]) == 0
+    capsys.readouterr()
+    changes = ["--drain", "n1", "--config", str(config)]
+    saved = document(capsys, "-f", str(file), *changes)
+    assert saved["warnings"] == []
+    assert saved["difference"]["cost"]["before"]["all"] == "0.5000"
+    assert saved["difference"]["cost"]["after"] == {"inUse": "0.2500", "all": "0.2500", "nodesInUse": 1}
+    assert document(capsys, "--kubeconfig", str(cluster.admin_kubeconfig), *changes) == saved
+
+
 def test_what_may_not_be_listed_is_said_and_left_out(
     cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

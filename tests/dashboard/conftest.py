@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -10,6 +11,9 @@ from playwright.sync_api import Browser, ConsoleMessage, Page
 from tests.dashboard.browsers import running_browser
 
 PATIENCE_MS = 90_000
+
+_EXPECTED = re.compile(r"\(Conflict\)|net::ERR_|\(Unauthorized\)")
+"""Refusals that pages show in words, and servers that end before their visitors."""
 
 Visit = Callable[..., Page]
 
@@ -28,7 +32,7 @@ def visit(browser: Browser) -> Iterator[Visit]:
     contexts = []
 
     def note(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning") and "(Conflict)" not in message.text:
+        if message.type in ("error", "warning") and not _EXPECTED.search(message.text):
             complaints.append(message.text)
 
     def go(url: str, **options: object) -> Page:

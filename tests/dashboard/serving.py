@@ -154,8 +154,8 @@ def served_demo(name: str | Scenario = "default", *, from_s: float = 0.0, speed:
         stopped.wait(0.1)
 
     pace = Pace(lambda: time.monotonic() * speed, pause)
-    with Broadcast(stage, rules, scenario, token=TOKEN, title="the demo of a test") as broadcast:
-        stage.advance(from_s)
+    with Broadcast(stage, rules, scenario, token=TOKEN, title=f"scenario {name}: {scenario.about}") as broadcast:
+        broadcast.show(stage, stage.advance(from_s))
         thread = threading.Thread(target=lambda: play(stage, broadcast, pace, stopped=stopped.is_set), daemon=True)
         thread.start()
         try:

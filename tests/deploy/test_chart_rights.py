@@ -52,6 +52,7 @@ UNSEEN: dict[str, set[Right]] = {
     "extender": set(),
     "webhook": set(),
     "keeper": set(),
+    "dashboard": set(),
 }
 
 
@@ -225,7 +226,7 @@ def events_about(plane: ControlPlane, name: str) -> list[Document]:
     return [item for item in items if item.get("regarding", {}).get("name") == name]
 
 
-def read_metrics(url: str, token: str) -> str:
+def read(url: str, token: str = "") -> str:
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
@@ -262,7 +263,7 @@ def test_the_scheduler_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path
         kubectl(plane, "-n", "default", "delete", "pod", "refused", "--force", "--grace-period=0")
         for happening in (place_gang, reserve_device, evict_for_a_better_one, fail_twice):
             happening(plane)
-        assert "scheduler_pending_pods" in read_metrics(f"https://127.0.0.1:{port}/metrics", plane.token_of("admin"))
+        assert "scheduler_pending_pods" in read(f"https://127.0.0.1:{port}/metrics", plane.token_of("admin"))
     check(plane, "scheduler")
 
 
@@ -367,6 +368,24 @@ def test_the_keeper_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: P
     check(plane, "keeper")
 
 
+def test_the_dashboard_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: Path) -> None:
+    """It follows what the pages show, lists what a what-if needs, and reads what would let a pod fit."""
+    plane = empty
+    make(plane, NODES, a_node("n1"))
+    make_pod(plane, "huge", cpu="64")
+    (port,) = free_ports(1)
+    with (
+        released(plane, "scheduler.enabled=false", "dashboard.enabled=true"),
+        component_process(plane, tmp_path, "dashboard", f"--listen=127.0.0.1:{port}", says="dashboard at"),
+    ):
+        url = f"http://127.0.0.1:{port}/api"
+        assert "error" not in ask(f"{url}/whatif", {"drain": ["n1"]})
+        assert read(f"{url}/suggestions?key=default/huge")
+        has_used(plane, "dashboard", ("", "nodes", "get"), ("", "pods", "get"), ("", "events", "watch"))
+        has_used(plane, "dashboard", ("coordination.k8s.io", "leases", "watch"))
+    check(plane, "dashboard")
+
+
 def make_owner(plane: ControlPlane, name: str, annotations: dict[str, str] | None = None) -> None:
     """A ReplicaSet that wants one pod."""
     container = {"name": "c", "image": "registry.example/app:v1"}
@@ -469,7 +488,7 @@ def can(plane: ControlPlane, component: str, verb: str, what: str, *where: str) 
 
 def test_no_role_has_a_wildcard_or_secrets() -> None:
     """Whatever is switched on."""
-    documents = rendered(*(f"{component}.enabled=true" for component in (*UNSEEN, "dashboard")))
+    documents = rendered(*(f"{component}.enabled=true" for component in UNSEEN))
     roles = [role for kind in ("ClusterRole", "Role") for role in of_kind(documents, kind).values()]
     assert len(roles) >= 8
     for role in roles:

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/performance.md", "docs/plugins.md")
+DOCUMENTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/explain.md",
+    "docs/performance.md",
+    "docs/plugins.md",
+    "docs/what-if.md",
+)
 
 _FENCE = re.compile(r"^```(\S*)\s*(.*)$")
 

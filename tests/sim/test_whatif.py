@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from io import StringIO
 from typing import Any
@@ -13,8 +14,9 @@ from moorage.plugins.cost_aware import CostAware
 from moorage.sim.difference import Difference, Why
 from moorage.sim.difference_report import difference_document, write_difference
 from moorage.sim.simulation import Rules, simulate
-from moorage.sim.whatif import WhatIf, cluster_input, what_if
+from moorage.sim.whatif import WhatIf, cluster_input, readable, what_if
 from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale, parse_scale
+from moorage.wire.manifests import manifests_of
 from tests.plugins.controlled import packing_rules
 from tests.sim.whatif_rules import default_rules
 
@@ -224,6 +226,16 @@ def test_budgets_that_a_drain_would_break(given: Object, want: tuple[int, int, s
     assert want[2] in note.message
 
 
+def test_pods_of_two_budgets_cannot_be_evicted() -> None:
+    """The API server refuses that, so it is said."""
+    second = budget(None, maxUnavailable=1)
+    second["metadata"]["name"] = "web-too"
+    objects = [*TWO_NODES, replica_set(replicas=1), replica("web-a", "n1"), budget(None, maxUnavailable=1), second]
+    assert difference(objects, Drain("n1")).notes == [
+        "drain n1: default/web-a has more than one budget (web and web-too), so that the API server refuses to evict it"
+    ]
+
+
 def test_more_replicas() -> None:
     """Those that find a node are added, the others wait."""
     found = difference(
@@ -388,6 +400,64 @@ def test_the_end_is_that_of_a_cluster_that_was_changed_by_hand() -> None:
     assert [(story.name, story.node) for story in found.after.pods] == [(s.name, s.node) for s in want.pods]
 
 
+def test_what_cannot_be_read_of_a_live_cluster_is_left_out() -> None:
+    """With a line; the others stay."""
+    odd = manifest("PodDisruptionBudget", "odd", "default", spec={"selector": {"matchLabels": 7}})
+    found, lines = readable(manifests_of([*TWO_NODES, odd], "https://server"))
+    assert [each.name for each in found.objects] == ["n1", "n2"]
+    (line,) = lines
+    assert line.startswith("left out, it cannot be read: https://server: PodDisruptionBudget default/odd")
+
+
+def random_cluster(chance: random.Random) -> list[Object]:
+    """Some nodes, workloads of several kinds with some of their pods in place, and pods of nobody."""
+    nodes = [f"n{number}" for number in range(chance.randint(2, 6))]
+    objects = [node_manifest(name, cpu=str(chance.randint(1, 4))) for name in nodes]
+    objects.append({**manifest("PriorityClass", "important"), "value": 1000})
+    for number in range(chance.randint(1, 4)):
+        kind, name = chance.choice(["ReplicaSet", "StatefulSet"]), f"w{number}"
+        spec: dict[str, Any] = {"cpu": chance.choice(["200m", "700m", "1500m"])}
+        if chance.random() < 0.3:
+            spec["priorityClassName"] = "important"
+        replicas = chance.randint(0, 6)
+        objects.append(workload_manifest(kind, name, own={"replicas": replicas}, **spec))
+        for ordinal in chance.sample(range(replicas), chance.randint(0, replicas)):
+            pod = pod_manifest(f"{name}-{ordinal}", labels={"app": name}, nodeName=chance.choice(nodes), **spec)
+            objects.append(owned(pod, kind, name))
+    objects.append(workload_manifest("DaemonSet", "agent", cpu="10m"))
+    objects += [
+        pod_manifest(f"bare-{i}", nodeName=chance.choice(nodes), cpu="100m") for i in range(chance.randint(0, 3))
+    ]
+    return objects
+
+
+def random_change(chance: random.Random, objects: list[Object]) -> Change:
+    node = chance.choice([each["metadata"]["name"] for each in objects if each["kind"] == "Node"])
+    workload = chance.choice([each for each in objects if each["kind"] in ("ReplicaSet", "StatefulSet")])
+    scale = Scale(workload["kind"], "default", workload["metadata"]["name"], chance.randint(0, 8))
+    choices: list[Change] = [Drain(node), Drain(node), scale, AddNodes(chance.randint(1, 2), node), Afresh()]
+    return chance.choice(choices)
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_the_books_balance(seed: int) -> None:
+    """Whatever the changes: every pod has one fate, and the numbers of before, the fates and after fit together."""
+    chance = random.Random(seed)
+    objects = random_cluster(chance)
+    changes = [random_change(chance, objects) for _ in range(chance.randint(1, 3))]
+    found = asked(objects, *changes)
+    told, before = found.difference, found.difference.utilisation["all"][0].pods
+    fates = [(each.namespace, each.name) for part in (told.moves, told.waits, told.starts) for each in part]
+    assert len(fates) == len(set(fates))
+    lost = sum(wait.source is not None for wait in told.waits)
+    gone = {each.name for each in told.removed if each.node} | {each.name for each in told.evicted if not each.returns}
+    drained = {change.node for change in changes if isinstance(change, Drain)}
+    after = sum(load.pods for load in found.after.nodes.values())
+    assert after == before - lost - len(gone) + len(told.starts) + len(told.added)
+    assert all(load.pods <= 1 for name, load in found.after.nodes.items() if name in drained)
+    assert not {move.target for move in told.moves} & drained
+
+
 def test_twice_the_same() -> None:
     """Same cluster, same changes: same difference, also with rules that were used before."""
     objects = [*TWO_NODES, node_manifest("n3"), replica_set(replicas=9), *(replica(f"w{i}", "n1") for i in range(5))]
@@ -401,6 +471,12 @@ def test_twice_the_same() -> None:
     [
         pytest.param([Drain("n9")], "drain n9: there is no node 'n9'; name one of n1, n2", id="node"),
         pytest.param([AddNodes(1, "n1-x")], "there is no node 'n1-x'; did you mean n1?", id="like"),
+        pytest.param(
+            [AddNodes(10**9, "n1")], "1000000000 is not a number of nodes; write 1 to 100000", id="many-nodes"
+        ),
+        pytest.param(
+            [Scale("Deployment", "default", "web", -1)], "-1 is not a number of replicas", id="fewer-than-none"
+        ),
         pytest.param(
             [Scale("Deployment", "default", "wep", 1)], "no Deployment default/wep; did you mean web?", id="workload"
         ),

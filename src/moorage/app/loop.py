@@ -28,6 +28,8 @@ from moorage.framework.profiles import Profile
 _IN_FLIGHT = 256
 _STEP = 32
 _LOOK_S = 0.02
+_BUSY, _GATHER_S = 128, 0.002
+"""With so many binds under way there is enough to post for a while, and answers are cheaper to take by the handful."""
 
 log = structlog.get_logger()
 
@@ -114,6 +116,8 @@ class DecisionLoop:
             timeout_s = self._tick_s if next_s is None else min(self._tick_s, max(0.0, next_s - self._now_s()))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), None if timeout_s == math.inf else timeout_s)
+            if self.engine.flights.binding >= _BUSY:
+                await asyncio.sleep(_GATHER_S)
             self._wake.clear()
 
     def _turn(self) -> float | None:

@@ -63,6 +63,8 @@ class Reloader:
         self._known: bytes | str | None = None
         """The content that was dealt with last, or why it could not be read."""
         self._seen: bytes | str | None = None
+        self._first: Configuration | None = None
+        """What the file said when we started, for what lasts; flags may have overridden it."""
         self._registry = find_plugins().registry
 
     async def run(self) -> None:
@@ -89,7 +91,8 @@ class Reloader:
 
     async def _adopt(self, wanted: Configuration, reading: Reading) -> None:
         configuration = self._with_lasting(wanted)
-        waiting = [field for name, field in _LASTING.items() if getattr(wanted, name) != getattr(configuration, name)]
+        first = self._first = self._first or wanted
+        waiting = [field for name, field in _LASTING.items() if getattr(wanted, name) != getattr(first, name)]
         for notice in reading.notices:
             log.info("note on the configuration", note=str(notice))
         if configuration == self.configuration and not waiting:

@@ -102,12 +102,14 @@ def _from_cluster(
     reading: Reading, kubeconfig: str | None, namespace: str | None, name: str, *, answers_to_all: bool
 ) -> Opinion:
     from moorage.app.explain import ExplainError, Judge, take_picture  # noqa: PLC0415
+    from moorage.cli.logs import answering_logs  # noqa: PLC0415
 
     if reading.configuration is None:
         raise InputError(["the configuration could not be read"])
     judge = Judge(reading.configuration, reading.profiles, answers_to_all)
     try:
-        picture = take_picture(judge, kubeconfig)
+        with answering_logs():
+            picture = take_picture(judge, kubeconfig)
     except ExplainError as error:
         raise InputError([error]) from None
     say("warning", picture.warnings)

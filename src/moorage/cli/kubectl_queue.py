@@ -32,11 +32,13 @@ def command(namespace: str | None, all_namespaces: bool, kubeconfig: str | None,
     It is told from gates, conditions, nominations and events, whichever scheduler a pod belongs to.
     """
     from moorage.app.waiting import QueueError, list_waiting  # noqa: PLC0415 - not needed for --help
+    from moorage.cli.logs import answering_logs  # noqa: PLC0415
 
     if namespace is not None and all_namespaces:
         raise click.UsageError("--namespace and --all-namespaces exclude each other; give one of them")
     try:
-        found = list_waiting(kubeconfig, namespace)
+        with answering_logs():
+            found = list_waiting(kubeconfig, namespace)
     except QueueError as error:
         raise InputError([error]) from None
     say("warning", found.warnings)
@@ -101,8 +103,8 @@ def write_table(found: WaitingList, out: TextIO) -> None:
 
 def _pod_row(pod: WaitingPod) -> tuple[str, ...]:
     age, gang = age_text(pod.age_s), pod.gang or _NOTHING
-    place = pod.place.value
-    return (pod.namespace, pod.name, pod.scheduler_name, place, age, str(pod.priority), gang, pod.message)
+    place, said = pod.place.value, " ".join(pod.message.split())
+    return (pod.namespace, pod.name, pod.scheduler_name, place, age, str(pod.priority), gang, said)
 
 
 def _gang_row(gang: WaitingGang) -> tuple[str, ...]:
@@ -121,6 +123,11 @@ def age_text(age_s: float) -> str:
     return "".join(parts[:2]) or "0s"
 
 
+def _shown(text: str) -> str:
+    """The text without what a terminal would take for a command: anyone may write messages and annotations."""
+    return "".join(sign if sign.isprintable() else "?" for sign in text)
+
+
 def _write(columns: Sequence[str], rows: Sequence[tuple[str, ...]], out: TextIO) -> None:
     from io import StringIO  # noqa: PLC0415
 
@@ -135,7 +142,7 @@ def _write(columns: Sequence[str], rows: Sequence[tuple[str, ...]], out: TextIO)
     for number, column in enumerate(columns):
         table.add_column(column, no_wrap=number < len(columns) - 1, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(_shown(cell)) for cell in row))
     with console.capture() as rendered:
         console.print(table)
     out.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
+import click
 import structlog
 
-from moorage.cli.options import TRACEBACK_VERBOSITY, Session
+from moorage.cli.options import TRACEBACK_VERBOSITY, Session, session_of
 
 DEBUG_VERBOSITY = 4
 """From here on debug lines are written, as with Kubernetes' own commands."""
@@ -41,6 +44,28 @@ def configure_logs(session: Session) -> None:
     root = logging.getLogger()
     ours = _OneLine(tracebacks=session.verbosity >= TRACEBACK_VERBOSITY)
     root.handlers = [*(handler for handler in root.handlers if not isinstance(handler, _OneLine)), ours]
+
+
+@contextmanager
+def answering_logs(context: click.Context | None = None) -> Iterator[None]:
+    """For commands that answer and end: what is logged inside goes to stderr, and only warnings unless `-v` asks."""
+    session = session_of(context or click.get_current_context())
+    kept = structlog.get_config()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.JSONRenderer()
+            if session.log_format == "json"
+            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO if session.verbosity else logging.WARNING),
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+    try:
+        yield
+    finally:
+        structlog.configure(**kept)
 
 
 class _OneLine(logging.Handler):

@@ -173,18 +173,21 @@ def _base_reading(asked: Request, changes: Sequence[Change]) -> Reading | None:
 def _cluster(asked: Request, reading: Reading) -> tuple[ClusterInput, str]:
     """The objects to begin with, and the namespace of what names none."""
     from moorage.app.snapshot import SnapshotError, take_snapshot  # noqa: PLC0415
+    from moorage.cli.logs import answering_logs  # noqa: PLC0415
     from moorage.sim.inputs import read_cluster  # noqa: PLC0415
-    from moorage.sim.whatif import on_top  # noqa: PLC0415
+    from moorage.sim.whatif import on_top, readable  # noqa: PLC0415
     from moorage.wire.manifests import load_manifests, manifests_of  # noqa: PLC0415
 
     if not asked.live:
         return read_cluster(load_manifests(asked.files)), asked.namespace or _DEFAULT_NAMESPACE
     try:
-        snapshot = take_snapshot(asked.kubeconfig, reading.configuration, reading.profiles)
+        with answering_logs():
+            snapshot = take_snapshot(asked.kubeconfig, reading.configuration, reading.profiles)
     except SnapshotError as error:
         raise InputError([error]) from None
     say("warning", snapshot.warnings)
-    manifests = manifests_of(snapshot.objects, snapshot.server)
+    manifests, lines = readable(manifests_of(snapshot.objects, snapshot.server))
+    say("warning", lines)
     if asked.files:
         manifests = on_top(manifests, load_manifests(asked.files))
     return read_cluster(manifests), asked.namespace or snapshot.namespace

@@ -41,13 +41,15 @@ def command(kubeconfig: str | None, config_file: str | None, file: str) -> int:
     containers neither values of env nor commands. With --config, the prices that the configuration names are saved too.
     """
     from moorage.app.snapshot import LEFT_OUT, SnapshotError, slimmed, take_snapshot  # noqa: PLC0415 - not for --help
+    from moorage.cli.logs import answering_logs  # noqa: PLC0415
     from moorage.cli.profiles import load_reading  # noqa: PLC0415
     from moorage.wire.documents import uncollected  # noqa: PLC0415
 
     with uncollected():
         reading = load_reading(config_file)
         try:
-            snapshot = take_snapshot(kubeconfig, reading.configuration, reading.profiles)
+            with answering_logs():
+                snapshot = take_snapshot(kubeconfig, reading.configuration, reading.profiles)
         except SnapshotError as error:
             raise InputError([error]) from None
         say("warning", snapshot.warnings)

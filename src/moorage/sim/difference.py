@@ -14,11 +14,14 @@ from enum import StrEnum
 from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.expansion import EXPANDABLE
 from moorage.adapters.memory.objects import KubeObject, controller_of
-from moorage.core.objects import STATEFUL_SET
+from moorage.core.objects import DAEMON_SET, STATEFUL_SET
 from moorage.core.pods import Pod
 from moorage.sim.outcome import Outcome, World
 from moorage.sim.utilisation import Usage
 from moorage.sim.whatif_applied import Applied
+
+_UNEQUAL = (DAEMON_SET, STATEFUL_SET)
+"""Kinds whose pods are not interchangeable."""
 
 
 class Why(StrEnum):
@@ -211,12 +214,21 @@ def matched(before: Mapping[str, Standing], after: Mapping[str, Standing]) -> Pa
         (new if pod.workload is None else fresh.setdefault(pod.workload, [])).append(pod)
     gone: list[Standing] = []
     for pod in _in_order(pod for key, pod in before.items() if key not in after):
-        heirs = fresh.get(pod.workload) if pod.workload is not None else None
-        if heirs:
-            both.append((pod, heirs.pop(0)))
+        heir = _heir(pod, fresh.get(pod.workload, [])) if pod.workload is not None else None
+        if heir is not None:
+            both.append((pod, heir))
         else:
             gone.append(pod)
     return Pairs(_untangled(both), gone, [*new, *(pod for pods in fresh.values() for pod in pods)])
+
+
+def _heir(pod: Standing, candidates: list[Standing]) -> Standing | None:
+    """Take the first one that can stand in for the pod out of the list; a daemon is made for its own node only."""
+    for index, candidate in enumerate(candidates):
+        of_its_node = candidate.node is None or candidate.node == pod.node
+        if of_its_node or (pod.workload is not None and pod.workload[0] != DAEMON_SET):
+            return candidates.pop(index)
+    return None
 
 
 def _in_order(pods: Iterable[Standing]) -> list[Standing]:
@@ -227,14 +239,14 @@ def _in_order(pods: Iterable[Standing]) -> list[Standing]:
 def _untangled(pairs: list[tuple[Standing, Standing]]) -> list[tuple[Standing, Standing]]:
     """Where one pod of a workload waits so that an equal one starts, nothing but a move has happened: say so.
 
-    Pods of a StatefulSet are not equal.
+    Pods of a StatefulSet are not equal, nor are those of a DaemonSet.
     """
     starting: dict[tuple[str, str, str], list[int]] = {}
     for index, (old, new) in enumerate(pairs):
         if old.workload is not None and old.node is None and new.node is not None:
             starting.setdefault(old.workload, []).append(index)
     for index, (old, new) in enumerate(pairs):
-        if old.workload is None or old.workload[0] == STATEFUL_SET or old.node is None or new.node is not None:
+        if old.workload is None or old.workload[0] in _UNEQUAL or old.node is None or new.node is not None:
             continue
         if starting.get(old.workload):
             other = starting[old.workload].pop(0)
@@ -299,11 +311,12 @@ def pod_differences(pairs: Pairs, causes: Causes, evicted_before: Iterable[str])
 def _evictions(
     pairs: Pairs, causes: Causes, heirs: Mapping[str, str], evicted_before: frozenset[str]
 ) -> Iterator[Eviction]:
-    nodes = {pod.key: pod.node for pod in (*(old for old, _ in pairs.both), *pairs.gone)}
+    # Who came after the changes and was pushed out again never stood anywhere before.
+    nodes = {pod.key: pod.node for pod in (*(old for old, _ in pairs.both), *pairs.gone) if pod.node is not None}
     for key, node in sorted(causes.drained.items()):
         namespace, _, name = key.partition("/")
         yield Eviction(namespace, name, node, Why.DRAIN, None, heirs.get(key))
     for key, preemptor in sorted(causes.preempted.items()):
-        if key not in evicted_before and key not in causes.drained:
+        if key in nodes and key not in evicted_before and key not in causes.drained:
             namespace, _, name = key.partition("/")
-            yield Eviction(namespace, name, nodes.get(key), Why.PREEMPTION, preemptor or None, heirs.get(key))
+            yield Eviction(namespace, name, nodes[key], Why.PREEMPTION, preemptor or None, heirs.get(key))

@@ -26,14 +26,14 @@ from moorage.sim.difference import (
     pod_differences,
     standings,
 )
-from moorage.sim.inputs import ClusterInput, read_cluster
+from moorage.sim.inputs import ClusterInput, ObjectCheck, read_cluster
 from moorage.sim.outcome import Outcome, World
 from moorage.sim.simulation import Rules, simulate
 from moorage.sim.utilisation import Bill, Usage, bill, utilisation
 from moorage.sim.whatif_applied import Applied, apply_changes
 from moorage.sim.whatif_changes import Change, check_changes
 from moorage.wire.kinds import BY_ID
-from moorage.wire.manifests import Manifests, manifests_of
+from moorage.wire.manifests import Manifest, Manifests, manifests_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,22 @@ def on_top(base: Manifests, more: Manifests) -> Manifests:
         [*base.problems, *more.problems],
         [*base.warnings, *more.warnings],
     )
+
+
+def readable(manifests: Manifests) -> tuple[Manifests, list[str]]:
+    """The objects of a live cluster that can be read, and a line about each of the others.
+
+    Nobody can repair a live cluster before asking about it, so one strange object must not keep the rest from it.
+    """
+    check = ObjectCheck()
+    kept: list[Manifest] = []
+    lines = [f"left out, it cannot be read: {problem}" for problem in manifests.problems]
+    for manifest in manifests.objects:
+        problems = [*check.problems(manifest)] if manifest.known is not None else []
+        lines += [f"left out, it cannot be read: {problem}" for problem in problems[:1]]
+        if not problems:
+            kept.append(manifest)
+    return Manifests(kept, [], manifests.warnings), lines
 
 
 def what_if(
@@ -116,7 +132,7 @@ def _difference(before: _Look, after: Outcome, applied: Applied) -> Difference:
     return replace(
         found,
         budgets=[*_budget_notes(applied, before, waiting)],
-        notes=list(applied.notes),
+        notes=[*applied.notes, *_overlaps(applied, before)],
         utilisation={name: (before.utilisation.get(name, Usage()), usages.get(name, Usage())) for name in names},
         cost=_cost_change(before, _world(after), applied),
     )
@@ -156,6 +172,17 @@ def _budget_notes(applied: Applied, before: _Look, waiting: set[str]) -> Iterato
         if len(keys) > budget.disruptions_allowed:
             message = _budget_message(budget, len(keys), sum(key in waiting for key in keys))
             yield BudgetNote(budget.namespace, budget.name, budget.disruptions_allowed, len(keys), message)
+
+
+def _overlaps(applied: Applied, before: _Look) -> Iterator[str]:
+    """The drained pods that several budgets cover: the API server refuses to evict those."""
+    budgets = Budgets(before.budgets)
+    for key, node in sorted(applied.drained.items()):
+        pod = before.pods[key].pod if key in before.pods else None
+        covering = () if pod is None else budgets.covering(pod)
+        if len(covering) > 1:
+            names = " and ".join(budgets.all[number].name for number in covering)
+            yield f"drain {node}: {key} has more than one budget ({names}), so that the API server refuses to evict it"
 
 
 def _budget_message(budget: PodDisruptionBudget, evicted: int, stranded: int) -> str:

@@ -106,13 +106,22 @@ def _kind_of(text: str) -> str | None:
 
 
 def check_changes(changes: Iterable[Change], names: Iterable[tuple[str, str, str]]) -> None:
-    """ChangeError unless everything that is to be changed is there; `names` are (kind, namespace, name) of what is."""
+    """ChangeError unless all of it can be done; `names` are (kind, namespace, name) of what is there."""
     known: dict[str, set[tuple[str, str]]] = {}
     for kind, namespace, name in names:
         known.setdefault(kind, set()).add((namespace, name))
-    problems = [problem for change in changes if (problem := _absence(change, known))]
+    problems = [problem for change in changes if (problem := _excess(change) or _absence(change, known))]
     if problems:
         raise ChangeError(problems)
+
+
+def _excess(change: Change) -> str:
+    """What is too much or too little about a change, empty if nothing is; texts were looked at when they were read."""
+    if isinstance(change, AddNodes) and not 1 <= change.number <= MOST_NODES:
+        return f"{change}: {change.number} is not a number of nodes; write 1 to {MOST_NODES}"
+    if isinstance(change, Scale) and not 0 <= change.replicas <= MOST_REPLICAS:
+        return f"{change}: {change.replicas} is not a number of replicas; write 0 to {MOST_REPLICAS}"
+    return ""
 
 
 def _absence(change: Change, known: Mapping[str, set[tuple[str, str]]]) -> str:

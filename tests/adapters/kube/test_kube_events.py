@@ -159,6 +159,40 @@ def test_a_full_queue_drops_and_counts(scripted_server: ServerFactory, clock: Cl
 
 
 @pytest.mark.parametrize(
+    ("waited_s", "want_at_once"),
+    [pytest.param(0.5, 2, id="in time"), pytest.param(1.5, 5, id="late")],
+)
+def test_late_events_get_more_requests_at_once(
+    scripted_server: ServerFactory, clock: Clock, waited_s: float, want_at_once: int
+) -> None:
+    """Events let binds go first, but when they have waited too long they catch up."""
+    running, most = 0, 0
+    crowd = asyncio.Event()
+
+    async def handler(_: web.Request) -> web.StreamResponse:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        if running == want_at_once:
+            crowd.set()
+        await crowd.wait()
+        await asyncio.sleep(0.01)  # whoever else is on the way may come in
+        running -= 1
+        return web.json_response({})
+
+    async def scenario() -> None:
+        options = {"workers": 2, "late_workers": 3, "late_s": 1.0}
+        async with recording(scripted_server, handler, clock, **options) as (server, recorder):
+            for index in range(30):
+                recorder.record(RecordEvent(PodRef("ns", f"p{index}", f"u{index}"), "Normal", "r", "a", "n", "s"))
+            clock.now_s += waited_s
+            await drained(recorder)
+            assert (len(server.seen), most) == (30, want_at_once)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
     ("codes", "want_methods", "want_dropped"),
     [
         pytest.param([500, 503, 201], ["POST"] * 3, 0, id="a failing server is tried again"),

@@ -354,14 +354,14 @@ class SlowTransport(AiohttpTransport):
         super().__init__()
         self.slow = False
         self.writing, self.go_on = asyncio.Event(), asyncio.Event()
-        self._sent: set[asyncio.Task[Response]] = set()
+        self.sent: set[asyncio.Task[Response]] = set()
 
     async def send(self, request: Request) -> Response:
         if not self.slow or request.method == "GET":
             return await super().send(request)
         self.writing.set()
         task = asyncio.create_task(self._later(request))
-        self._sent.add(task)
+        self.sent.add(task)
         return await asyncio.shield(task)
 
     async def _later(self, request: Request) -> Response:
@@ -377,16 +377,17 @@ def test_who_leaves_while_taking_the_lease_gives_it_back(control_plane: ControlP
         async with KubeClient(election.client.credentials, transport=network) as client:
             leader = election.join("leader")
             await until(lambda: bool(leader.terms), "the first leads")
-            standby = election.join("standby", client)
+            patient = {"lease_duration_s": 60.0, "renew_deadline_s": 40.0}
+            standby = election.join("standby", client, changes=patient)
             await until(lambda: standby.elector.holder == "leader", "the standby has seen the lease")
             network.slow = True
             await leader.leave()
             await network.writing.wait()
             leaving = asyncio.create_task(standby.leave())
-            await asyncio.sleep(0.2)  # so that it has stopped waiting for the write
+            await until(lambda: standby.task is not None and standby.task.done(), "the standby has stopped waiting")
             network.slow = False
             network.go_on.set()
-            await leaving
+            await asyncio.gather(leaving, *network.sent)
             spec = (await election.lease())["spec"]
             assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("", 1)
             assert not standby.terms

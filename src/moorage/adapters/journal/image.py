@@ -16,13 +16,14 @@ import types
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
+from operator import attrgetter
 from pkgutil import iter_modules
 from typing import Any
 
 from moorage import core
 from moorage.adapters.journal.records import Image, Scribe
 from moorage.adapters.journal.values import Unreadable, loads
-from moorage.core.pods import PodTemplate
+from moorage.core.pods import Pod, PodTemplate
 from moorage.core.resources import Requests
 from moorage.engine.engine import Engine
 from moorage.framework.registry import Registry
@@ -41,6 +42,7 @@ _ELSEWHERE: dict[tuple[str, str], Any] = {
     ("collections", "defaultdict"): collections.defaultdict,
     ("itertools", "count"): itertools.count,
 }
+_POD = attrgetter(*(field.name for field in dataclasses.fields(Pod)))
 _NUMPY = frozenset({"dtype", "ndarray", "scalar", "_frombuffer", "_reconstruct"})
 
 
@@ -51,6 +53,7 @@ def dump(engine: Engine, scribe: Scribe) -> bytes:
     table: dict[type, Callable[[Any], tuple[Any, ...]]] = {
         PodTemplate: lambda value: (shared, (scribe.number(value),)),
         Requests: lambda value: (shared, (scribe.number(value),)),
+        Pod: lambda pod: (Pod, _POD(pod)),  # as pickle would, in a third of the time
         types.MethodType: lambda found: (method, (found.__self__, found.__func__.__name__)),
     }
     table |= {kind: lambda value: (plain_value, (scribe.dumps(value),)) for kind in _annotated()}

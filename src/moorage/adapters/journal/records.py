@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import msgspec
@@ -27,7 +28,7 @@ from moorage.core.commands import (
     PodRef,
     RecordEvent,
 )
-from moorage.core.events import BindDone, BindOutcome, Event, PodSeen
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PodSeen, StatusDone
 from moorage.core.pods import Condition, Pod, PodTemplate
 from moorage.core.resources import Requests
 
@@ -41,6 +42,13 @@ COMMANDS: tuple[type[Any], ...] = (
 )  # fmt: skip
 """Types of commands by their number."""
 _NUMBERS = {kind: number for number, kind in enumerate(COMMANDS)}
+_FLAT: tuple[tuple[type[Any], Callable[[Any], tuple[Any, ...]]], ...] = (
+    (BindDone, attrgetter("uid", "outcome", "node", "message")),
+    (StatusDone, attrgetter("uid", "ok", "message")),
+    (DeleteDone, attrgetter("uid", "ok", "message")),
+)
+"""Frequent events of plain values, by their number, and how to get those."""
+_FLAT_NUMBERS: dict[type[Any], int] = {kind: number for number, (kind, _) in enumerate(_FLAT)}
 _ROW = 12
 """Values of a pod of which nothing unusual is to be said."""
 _encode = msgspec.msgpack.Encoder().encode
@@ -116,13 +124,18 @@ RAISED = _encode(None)
 
 def commands_bytes(commands: Iterable[Command]) -> bytes:
     """Commands as a journal holds them; equal commands give equal bytes."""
-    return _encode([(_NUMBERS[type(command)], command) for command in commands])
+    return _encode(_told(list(commands)))
+
+
+def _told(commands: Sequence[Command]) -> tuple[bytes, Sequence[Command]]:
+    """The numbers of their types, and the commands; in calls that C code makes, as there are many."""
+    return bytes(map(_NUMBERS.__getitem__, map(type, commands))), commands
 
 
 def commands_of(data: bytes) -> list[Command]:
     """The commands that `commands_bytes` wrote."""
-    told: list[tuple[int, Any]] = decode(data) or []
-    return [_command(number, content) for number, content in told]
+    numbers, told = decode(data) or (b"", [])
+    return [_command(number, content) for number, content in zip(numbers, told, strict=True)]
 
 
 def _command(number: int, content: Any) -> Command:
@@ -171,10 +184,10 @@ class Scribe:
         self._numbers, self._shared, self._new = {}, [], bytearray()
         return record(START, _encode(start))
 
-    def turn(self, events: Iterable[Event], now_s: float, budget: int, commands: Iterable[Command] | None) -> bytes:
+    def turn(self, events: Iterable[Event], now_s: float, budget: int, commands: Sequence[Command] | None) -> bytes:
         """The record of a turn, after those of values that are new in it; no commands mean that it raised."""
         rows = [self._pod(event.pod) if type(event) is PodSeen else self._row(event) for event in events]
-        told = None if commands is None else [(_NUMBERS[type(command)], command) for command in commands]
+        told = None if commands is None else _told(commands)
         return self.news() + record(TURN, _encode((now_s, budget, rows, told)))
 
     def image(self, data: bytes) -> bytes:
@@ -187,10 +200,9 @@ class Scribe:
         return record(TERM, _encode((now_s, term)))
 
     @staticmethod
-    def reconfigured(now_s: float, configuration: str, commands: Iterable[Command]) -> bytes:
+    def reconfigured(now_s: float, configuration: str, commands: Sequence[Command]) -> bytes:
         """The record of another configuration."""
-        told = [(_NUMBERS[type(command)], command) for command in commands]
-        return record(RECONFIGURED, _encode((now_s, configuration, told)))
+        return record(RECONFIGURED, _encode((now_s, configuration, _told(commands))))
 
     @staticmethod
     def end(now_s: float, reason: str) -> bytes:
@@ -218,9 +230,8 @@ class Scribe:
         return bytes(new)
 
     def _row(self, event: Event) -> Any:
-        if type(event) is BindDone:
-            return (event.uid, event.outcome, event.node, event.message)
-        return self._packer.pack(event)
+        number = _FLAT_NUMBERS.get(type(event))
+        return self._packer.pack(event) if number is None else (number, *_FLAT[number][1](event))
 
     def _pod(self, pod: Pod) -> tuple[Any, ...]:
         template = pod.template
@@ -315,13 +326,17 @@ class Restorer:
 
     def _event(self, data: bytes) -> Event:
         row = decode(data)
+        event: Event
         if not isinstance(row, list):
-            event: Event = row
+            event = row
             return event
-        if len(row) >= _ROW:
+        if isinstance(row[0], str):
             return PodSeen(self._pod(row))
-        uid, outcome, node, message = row
-        return BindDone(uid, BindOutcome(outcome), node, message)
+        number, *told = row
+        if number == 0:
+            told[1] = BindOutcome(told[1])
+        event = _FLAT[number][0](*told)
+        return event
 
     def _pod(self, row: list[Any]) -> Pod:
         (uid, name, number, node, phase, created_s, generation, version, ready, started_s, scheduled_s, scheduled) = (

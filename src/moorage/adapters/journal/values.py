@@ -16,7 +16,7 @@ import re
 import secrets
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from importlib import import_module
 from operator import attrgetter
 from typing import Any
@@ -88,7 +88,9 @@ class Packer:
         return found
 
     def _masked(self, annotations: dict[str, str]) -> dict[str, str]:
-        return {key: self._mask(text) if _SECRET.search(key) else text for key, text in annotations.items()}
+        if not any(map(_is_secret, annotations)):
+            return annotations
+        return {key: self._mask(text) if _is_secret(key) else text for key, text in annotations.items()}
 
     def _mask(self, text: str) -> str:
         return f"masked:{hashlib.blake2b(text.encode(), digest_size=12, key=self._key).hexdigest()}"
@@ -141,6 +143,7 @@ def _restored(code: int, data: memoryview) -> Any:
 decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(ext_hook=_restored).decode
 
 
+@cache
 def _name_of(kind: type) -> str:
     if not kind.__module__.startswith(_CORE):
         raise TypeError(f"a value of type {kind.__module__}.{kind.__name__} cannot be written to a journal")
@@ -157,6 +160,11 @@ def _class_of(name: str) -> Any:
     if not (isinstance(found, type) and found.__module__ == _CORE + module):
         raise Unreadable(f"a value has the unknown type {name}; read the journal with the version that wrote it")
     return found
+
+
+@lru_cache(maxsize=4096)
+def _is_secret(key: str) -> bool:
+    return _SECRET.search(key) is not None
 
 
 def _has_text_keys(value: Mapping[Any, Any]) -> bool:

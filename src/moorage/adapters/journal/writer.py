@@ -15,7 +15,7 @@ import os
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -74,7 +74,7 @@ class Journal:
         self._thread = threading.Thread(target=self._files.run, name="journal", daemon=True)
         self._thread.start()
 
-    def turn(self, events: Sequence[Event], now_s: float, budget: int, commands: Iterable[Command] | None) -> None:
+    def turn(self, events: Sequence[Event], now_s: float, budget: int, commands: Sequence[Command] | None) -> None:
         """A call of `Engine.handle` has returned; without commands it has raised."""
         if self._paused_until_s is None:
             try:
@@ -93,7 +93,7 @@ class Journal:
         """The engine was told that it leads in this term."""
         self._put(self._scribe.term(now_s, term))
 
-    def reconfigured(self, now_s: float, configuration: str, commands: Iterable[Command]) -> None:
+    def reconfigured(self, now_s: float, configuration: str, commands: Sequence[Command]) -> None:
         """A call of `Engine.reconfigure` has returned; `configuration` is what it was called with, without secrets."""
         self._configuration = configuration
         self._put(self._scribe.reconfigured(now_s, configuration, commands))

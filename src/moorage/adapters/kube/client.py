@@ -38,7 +38,7 @@ RETRY_BUDGET_S = 60.0
 Query = Mapping[str, str | int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # not frozen: that would cost more than the rest of its making, twice per pod
 class _Exchange:
     """One request as the retry loop sees it."""
 
@@ -230,7 +230,7 @@ class KubeClient:
         renewed = False
         waited_s = 0.0
         for retries_left in range(exchange.retries, -1, -1):
-            if exchange.limited:
+            if exchange.limited and self._limiter.limited:
                 await self._limiter.acquire()
             access = await self.credentials.access()
             response = await self._transport.send(self._made(exchange, access))

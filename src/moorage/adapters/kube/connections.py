@@ -70,8 +70,11 @@ class Connection:
         self._writing = False
         loop.add_reader(sock.fileno(), self._readable)
 
-    async def exchange(self, message: Message) -> Answer:
-        """Send a request and wait for its answer. Raises LostError. Cancelled, it closes the connection."""
+    async def exchange(self, message: Message, deadline_s: float) -> Answer:
+        """Send a request and wait for its answer until the loop's clock says `deadline_s`.
+
+        Raises LostError and TimeoutError. Cancelled, it closes the connection.
+        """
         if message.check is not None:
             message.check()
         answer: asyncio.Future[Answer]
@@ -79,12 +82,15 @@ class Connection:
         self._reader.without_body = message.method == "HEAD"
         self._rest = memoryview(message.head + message.body if message.body else message.head)
         self._write()
+        # A timer of the loop costs half of what a timeout block does, and this runs twice per pod.
+        timer = self._loop.call_at(deadline_s, self._expire)
         try:
             return await answer
         except asyncio.CancelledError:
             self.close()
             raise
         finally:
+            timer.cancel()
             self._answer = None
 
     def close(self) -> None:
@@ -97,6 +103,11 @@ class Connection:
         if self._writing:
             self._loop.remove_writer(descriptor)
         self._socket.close()
+
+    def _expire(self) -> None:
+        self.close()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(TimeoutError())
 
     def _write(self) -> None:
         try:
@@ -232,22 +243,27 @@ def _reason(failure: OSError) -> str:
 
 
 class ConnectionPool:
-    """At most `limit` connections at once; who finds none free waits in line. Belongs to one event loop."""
+    """At most `limit` connections at once; who finds none free waits in line. Belongs to the loop it is made in."""
 
     def __init__(self, limit: int) -> None:
+        self._loop = asyncio.get_running_loop()
         self._limit = limit
         self._open: set[Connection] = set()
         self._opening = 0
         self._idle: dict[Origin, list[Connection]] = {}
         self._line: deque[asyncio.Future[None]] = deque()
 
-    async def exchange(self, origin: Origin, message: Message) -> Answer:
-        """Send a request on a free connection, or on a new one. Raises LostError."""
+    async def exchange(self, origin: Origin, message: Message, timeout_s: float) -> Answer:
+        """Send a request on a free connection, or on a new one. Raises LostError, TimeoutError and Unreachable."""
+        deadline_s = self._loop.time() + timeout_s
         while True:
-            connection = self._kept(origin) or await self._opened(origin)
+            connection = self._kept(origin)
+            if connection is None:
+                async with asyncio.timeout_at(deadline_s):
+                    connection = await self._opened(origin)
             kept = connection.used
             try:
-                return await connection.exchange(message)
+                return await connection.exchange(message, deadline_s)
             except LostError as failure:
                 if not (kept and failure.unheard and message.method in _READS):
                     raise
@@ -275,7 +291,7 @@ class ConnectionPool:
 
     async def _opened(self, origin: Origin) -> Connection:
         while len(self._open) + self._opening >= self._limit and not self._made_room():
-            turn = asyncio.get_running_loop().create_future()
+            turn = self._loop.create_future()
             self._line.append(turn)
             try:
                 await turn

@@ -6,7 +6,6 @@ objects in every piece and need a library that copes with whatever stands betwee
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from urllib.parse import urlsplit
 
@@ -59,9 +58,9 @@ class DirectTransport:
         scheme, host, port = self._places.get(server) or self._placed(server)
         origin = (host, port, request.tls if scheme == "https" else None, request.tls_server_name)
         head = _head(request, server[len(scheme) + 3 :], target)
+        message = Message(request.method, head, request.body, request.check)
         try:
-            async with asyncio.timeout(request.timeout_s):
-                answer = await self._pool.exchange(origin, Message(request.method, head, request.body, request.check))
+            answer = await self._pool.exchange(origin, message, request.timeout_s)
         except TimeoutError as failure:
             raise Timeout(f"{server}: no answer in time") from failure
         except LostError as failure:

@@ -71,7 +71,7 @@ class EventRecorder:
         hostname: str | None = None,
         workers: int = 16,
         late_workers: int = 96,
-        late_s: float = 1.5,
+        late_s: float = 1.0,
         queue_limit: int = 50_000,
         remembered_limit: int = 4096,
         series_s: float = 30.0,
@@ -174,34 +174,29 @@ class EventRecorder:
 
     async def _work(self, tasks: asyncio.TaskGroup) -> None:
         while True:
-            entry = await self._queue.get()
-            if self._is_late(entry) and self._extra_count < self._late_workers:
-                self._extra_count += 1
-                tasks.create_task(self._catch_up())
-            await self._take(entry)
+            await self._take(await self._queue.get(), tasks)
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, tasks: asyncio.TaskGroup) -> None:
         """Work beside the others for as long as events are late."""
         try:
-            while not self._queue.empty():
-                entry = self._queue.get_nowait()
-                late = self._is_late(entry)
-                await self._take(entry)
-                if not late:
-                    break
+            while not self._queue.empty() and await self._take(self._queue.get_nowait(), tasks):
+                pass
         finally:
             self._extra_count -= 1
 
-    def _is_late(self, entry: _Entry) -> bool:
-        return self._now_s() - entry.queued_s > self._late_s
-
-    async def _take(self, entry: _Entry) -> None:
+    async def _take(self, entry: _Entry, tasks: asyncio.TaskGroup) -> bool:
+        """Publish an event, and call for help if it is late; whether it is."""
+        late = self._now_s() - entry.queued_s > self._late_s
+        if late and self._extra_count < self._late_workers:
+            self._extra_count += 1
+            tasks.create_task(self._catch_up(tasks))
         # From here on a repetition queues the entry again.
         entry.queued = False
         try:
             await self._publish(entry)
         finally:
             self._queue.task_done()
+        return late
 
     async def _publish(self, entry: _Entry) -> None:
         for attempt in itertools.count():

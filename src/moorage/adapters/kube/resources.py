@@ -22,16 +22,21 @@ class Resource:
         """Build the path of a collection, an object, or a subresource. No namespace means the whole cluster."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if namespace and self.namespaced:
-            parts += ["namespaces", quote(namespace, safe="")]
+            parts += ["namespaces", _quoted(namespace)]
         parts.append(self.plural)
         if name is not None:
-            parts.append(quote(name, safe=""))
+            parts.append(_quoted(name))
         if subresource is not None:
             parts.append(subresource)
         return "/".join(parts)
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.version}.{self.group}" if self.group else f"{self.plural}.{self.version}"
+
+
+def _quoted(name: str) -> str:
+    """The name as part of a path; nearly all names are made of characters that stand for themselves."""
+    return name if name.isascii() and name.replace("-", "").isalnum() else quote(name, safe="")
 
 
 PODS = Resource("", "v1", "pods", kind="Pod")

@@ -22,7 +22,7 @@ from moorage.framework.status import Code, OnlyNodes
 FIT = "NodeResourcesFit"
 TAINTS = "TaintToleration"
 _LAST = "PlacementStrategy"
-"""Judges by what the filters before it left, so it is asked about those rows only."""
+"""Judges by what the filters before it left, so it is asked about those rows only, if there are any."""
 _HOPELESS = 1e6
 
 
@@ -70,9 +70,9 @@ def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
 
 
 def _ask(plugin: Any, cycle: Any, found: Objections) -> None:
-    open_rows = found.bits == 0 if plugin.name == _LAST else np.ones(len(found.rows), dtype=np.bool_)
-    if not open_rows.any():
-        return
+    open_rows = found.bits == 0
+    if plugin.name != _LAST or not open_rows.any():
+        open_rows = np.ones(len(found.rows), dtype=np.bool_)
     rejections = plugin.filter(cycle, found.rows if open_rows.all() else found.rows[open_rows])
     if rejections is None or not rejections.bits.any():
         return

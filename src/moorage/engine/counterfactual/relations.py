@@ -46,6 +46,17 @@ def pod_rule_fixes(scene: Scene, pod: Pod, row: int) -> Iterator[tuple[Edits, fl
         )
         if edits:
             yield edits, _DROP * len(edits)
+            bare = _without_all(template, kinds)
+            for key in template.labels:
+                if scene.accepts(_AFFINITY, _unlabelled(bare, key), row):
+                    yield (*edits, DropLabel(key)), _DROP * len(edits) + _LABEL
+
+
+def _without_all(template: PodTemplate, kinds: tuple[bool, ...]) -> PodTemplate:
+    for anti in kinds:
+        for index in reversed(range(len(_terms(template, anti=anti)))):
+            template = _without(template, anti=anti, index=index)
+    return template
 
 
 def _unlabelled(template: PodTemplate, key: str) -> PodTemplate:
@@ -97,14 +108,14 @@ def _relaxed(scene: Scene, template: PodTemplate, index: int, row: int) -> Itera
         return scene.accepts(_SPREAD, _with(template, index, replace(constraint, **change)), row)  # type: ignore[arg-type]
 
     if fits(max_skew=_MOST_SKEW):
-        skew = _least(constraint.max_skew + 1, _MOST_SKEW, lambda value: fits(max_skew=value))
+        skew = least(constraint.max_skew + 1, _MOST_SKEW, lambda value: fits(max_skew=value))
         yield (RelaxSpread(index, max_skew=skew),), 1.5 + min(2.0, 0.25 * (skew - constraint.max_skew))
     if constraint.min_domains > 1 and fits(min_domains=1):
-        lost = _least(1, constraint.min_domains - 1, lambda value: fits(min_domains=constraint.min_domains - value))
+        lost = least(1, constraint.min_domains - 1, lambda value: fits(min_domains=constraint.min_domains - value))
         yield (RelaxSpread(index, min_domains=constraint.min_domains - lost),), 1.5 + min(2.0, 0.25 * lost)
 
 
-def _least(low: int, high: int, enough: Callable[[int], bool]) -> int:
+def least(low: int, high: int, enough: Callable[[int], bool]) -> int:
     """The smallest number of low..high that is enough; high is, and so is whatever is larger than one that is."""
     step = 1
     while low + step - 1 < high and not enough(low + step - 1):

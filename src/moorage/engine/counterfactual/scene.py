@@ -24,13 +24,13 @@ from moorage.core.hashing import pod_hash
 from moorage.core.membership import GangKey
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate
-from moorage.core.state import NOWHERE, ClusterState
+from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.engine.domains import domains_of
 from moorage.engine.engine import Engine
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Point
-from moorage.framework.runner import Runner
+from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, OnlyNodes
 from moorage.framework.ties import Ties
 
@@ -61,7 +61,16 @@ class Fit:
 class Scene:
     """One pod and its chances. Ask only inside `opened`."""
 
-    def __init__(self, engine: Engine, pod: Pod, now_s: float, rewriter: Rewrites, ahead: Sequence[Pod]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        pod: Pod,
+        now_s: float,
+        rewriter: Rewrites,
+        ahead: Sequence[Pod],
+        *,
+        evictions: bool = True,
+    ) -> None:
         self.engine = engine
         self.state: ClusterState = engine.state
         self.pod = pod
@@ -72,7 +81,15 @@ class Scene:
         self._ahead = [each for each in ahead if each.uid != pod.uid][-MOST_AHEAD:]
         self.evicts = False
         """Whether less important pods may be evicted."""
+        self._evictions = evictions
+        self._least_priority: int | None = None
+        """Of the pods that stand; None if nobody may be evicted."""
+        self._seated: list[str] = []
+        self._unseated: list[Pod] = []
+        """Of the last round of decisions on the pods ahead: who got a node, and who lost one."""
         self._placed: list[str] = []
+        self._evicted: list[Pod] = []
+        """The same of the round without any change."""
         self.unit: GangKey | None = None if pod.template.gang is None else engine.gangs.unit_of(pod)
         """The gang that the pod is placed with."""
         self._members = self._waiting_members()
@@ -89,7 +106,10 @@ class Scene:
         """The world with the pods ahead on the nodes that they would get today."""
         with self.state.statement():
             self.state.remove_pod(self.pod.uid)
-            self._placed = self._place_ahead({})
+            standing = (record.pod.template.priority for record in self.state.records())
+            self._least_priority = min(standing, default=0) if self._evictions else None
+            self._place_ahead({})
+            self._placed, self._evicted = self._seated, self._unseated
             yield
 
     # --- trying ---
@@ -120,6 +140,8 @@ class Scene:
             if proof or len(swapped) > 1:
                 for uid in self._placed:
                     self.state.remove_pod(uid)
+                for victim in self._evicted:
+                    self.state.observe_pod(victim)
                 self._place_ahead(swapped)
             row, evicted = self._place(pod, swapped, proof=proof)
             return None if row == NOWHERE else Fit(edits, changed, self.state.node(row).name, evicted)
@@ -191,19 +213,44 @@ class Scene:
 
     # --- deciding ---
 
-    def _place_ahead(self, swapped: dict[str, Pod]) -> list[str]:
-        """Decide on the pods that come first; those that fit stand on their nodes from now on, and are returned."""
-        placed = []
-        for known in self._ahead:
-            pod = swapped.get(known.uid, known)
+    def _place_ahead(self, swapped: dict[str, Pod]) -> None:
+        """Decide on the pods that come first; those that fit stand on their nodes from now on."""
+        self._seated, self._unseated = [], []
+        self._seat([swapped.get(known.uid, known) for known in self._ahead])
+
+    def _seat(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
             runner = self.engine.runner_of(pod)
             if runner is None or not may_enter(runner, pod) or (self.unit and pod.template.gang == self.unit):
                 continue
-            row = runner.decide(self.cycle(pod))
+            cycle = self.cycle(pod)
+            row = runner.decide(cycle)
+            if row == NOWHERE and self.outranks(pod):
+                row, victims = self._nominated(runner, cycle, runner.judge(cycle, self.state.rows()))
+                self._unseat(victims)
             if row != NOWHERE:
                 self.state.assume(pod, row)
-                placed.append(pod.uid)
-        return placed
+                self._seated.append(pod.uid)
+
+    def outranks(self, pod: Pod) -> bool:
+        """Whether somebody stands who is less important."""
+        return self._least_priority is not None and self._least_priority < pod.template.priority
+
+    def _nominated(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[int, list[PodRecord]]:
+        """The row that evictions would make room on, and who would go."""
+        for plugin in runner.profile.at(Point.POST_FILTER):
+            answer = plugin.post_filter(cycle, runner, judgement)
+            if isinstance(answer, Nomination) and answer.node is not None:
+                row = self.state.row_of(answer.node)
+                records = [self.state.record(uid) for uid in answer.victims]
+                return NOWHERE if row is None else row, [each for each in records if each is not None]
+        return NOWHERE, []
+
+    def _unseat(self, victims: Iterable[PodRecord]) -> None:
+        for record in victims:
+            if record.pod.node is not None:
+                self._unseated.append(record.pod)
+            self.state.remove_pod(record.pod.uid)
 
     def _place(self, pod: Pod, swapped: dict[str, Pod], *, proof: bool) -> tuple[int, tuple[str, ...]]:
         """The row of the pod and who would go for it; NOWHERE if it does not fit."""
@@ -216,15 +263,17 @@ class Scene:
         judgement = runner.judge(cycle, self.state.rows())
         if len(judgement.passed):
             return best_row(runner, cycle, judgement.passed) if proof else int(judgement.passed[0]), ()
-        if not self.evicts:
+        if not self.evicts or not self.outranks(pod):
             return NOWHERE, ()
-        for plugin in runner.profile.at(Point.POST_FILTER):
-            answer = plugin.post_filter(cycle, runner, judgement)
-            if isinstance(answer, Nomination) and answer.node is not None:
-                records = [self.state.record(uid) for uid in answer.victims]
-                row = self.state.row_of(answer.node)
-                return NOWHERE if row is None else row, tuple(each.pod.key for each in records if each is not None)
-        return NOWHERE, ()
+        row, victims = self._nominated(runner, cycle, judgement)
+        if row == NOWHERE or not proof:
+            return row, tuple(record.pod.key for record in victims)
+        # Whoever is more important and has no node yet may want the room that is made.
+        self._unseat(victims)
+        seated = {*self._seated}
+        self._seat(swapped.get(known.uid, known) for known in self._ahead if known.uid not in seated)
+        passed = runner.judge(self.cycle(pod), self.state.rows()).passed
+        return int(row) if row in passed else NOWHERE, tuple(record.pod.key for record in victims)
 
     def _place_gang(self, swapped: dict[str, Pod]) -> int:
         """The row of the pod if enough members of its gang find one together."""

@@ -88,17 +88,19 @@ def suggest(
     *,
     ahead: Sequence[Pod] | None = None,
     accept: Accept | None = None,
+    evictions: bool = True,
 ) -> tuple[Suggestion, ...]:
     """What would let a waiting pod fit, the smallest change first; empty if nothing would, or it fits already.
 
     Works on the engine's own state and leaves it as it was. Call it between two calls of `handle`. `ahead` are the
     waiting pods that are decided on before it, by default those that stand before it in the engine's queue. `accept`
-    may refuse what it knows more about.
+    may refuse what it knows more about. Without `evictions` nobody is evicted in the what-ifs: PostFilter plugins take
+    note of what they are asked, so an engine that decides for a cluster had better not be asked that.
     """
     if pod.node is not None or pod.finished or pod.deleted_s is not None or not engine.state.node_count:
         return ()
     waiting = waiting_ahead(engine, pod) if ahead is None else ahead
-    scene = Scene(engine, pod, now_s, rewriter, waiting)
+    scene = Scene(engine, pod, now_s, rewriter, waiting, evictions=evictions)
     with scene.opened():
         return _Search(scene, accept).run()
 
@@ -184,10 +186,7 @@ class _Search:
 
     def _may_evict(self) -> bool:
         """Whether somebody stands who is less important."""
-        own = self._pod.template
-        if own.preemption_policy == "Never":
-            return False
-        return any(record.pod.template.priority < own.priority for record in self._scene.state.records())
+        return self._pod.template.preemption_policy != "Never" and self._scene.outranks(self._pod)
 
     def _fixes(self, objections: Objections, settled: frozenset[str] = frozenset()) -> Iterator[tuple[float, Edits]]:
         """Singles and combinations for the most promising rows of each group, cheapest first.

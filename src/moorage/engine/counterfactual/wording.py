@@ -128,6 +128,11 @@ def _gates(pod: Pod, _: OpenGates) -> str:
     return f"remove the scheduling gate{'' if len(pod.gates) == 1 else 's'} {_listed(pod.gates)}"
 
 
+def _shrink(_: Pod, edit: ShrinkGang) -> str:
+    members = f"{edit.min_count} member{'' if edit.min_count == 1 else 's'}"
+    return f"let {members} of pod group {edit.namespace}/{edit.name} be enough"
+
+
 _ONE: dict[type, Callable[[Pod, Any], str]] = {
     LowerRequest: _lower,
     Tolerate: lambda _, edit: f"tolerate the taint {_taint(edit.taint)}",
@@ -150,7 +155,7 @@ _ONE: dict[type, Callable[[Pod, Any], str]] = {
     AddClaim: lambda _, edit: (
         f"create PersistentVolumeClaim {edit.namespace}/{edit.name} in class {edit.storage_class}"
     ),
-    ShrinkGang: lambda _, edit: f"let {edit.min_count} members of pod group {edit.namespace}/{edit.name} be enough",
+    ShrinkGang: _shrink,
 }
 
 

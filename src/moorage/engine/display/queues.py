@@ -25,8 +25,10 @@ def place_of(world: World, pod: Pod) -> tuple[Place, str]:
         return entry.place, entry.message
     condition = pod.scheduled_condition
     message = "" if condition is None else condition.message
-    if pod.gates or (condition is not None and condition.reason == _GATED):
-        return Place.GATED, message or f"waits for its scheduling gates: {', '.join(pod.gates)}"
+    if pod.gates:
+        return Place.GATED, f"waits for its scheduling gates: {', '.join(pod.gates)}"
+    if condition is not None and condition.reason == _GATED:
+        return Place.GATED, message
     if condition is not None and condition.reason == UNSCHEDULABLE:
         return Place.UNSCHEDULABLE, message
     return Place.ACTIVE, message

@@ -102,7 +102,9 @@ def _default() -> Scenario:
         for zone, (cpu, memory, count, capacity) in sizes.items()
         for number in range(1, count + 1)
     ]
-    api = _deployment("api", 4, cpu="750m", memory="1Gi", annotations={STRATEGY_ANNOTATIONS[0]: _HALF_ON_SPOT})
+    strategy = {STRATEGY_ANNOTATIONS[0]: _HALF_ON_SPOT}
+    # Only pods of a scheduler that is known to follow the strategy are moved for it.
+    api = _deployment("api", 4, cpu="750m", memory="1Gi", annotations=strategy, schedulerName="moorage")
     classes = create(_priority_class(HIGH, 1000), _priority_class(LOW, -10))
     opening = (
         _act(0.0, "", classes),

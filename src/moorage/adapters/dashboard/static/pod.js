@@ -20,7 +20,8 @@ function deciding(best) {
 }
 
 function whyHere(page) {
-  if (!page.best.length) return panel("Why here", empty("No node fits, so there is nothing to compare."));
+  if (!page.best.length) return "";
+  const title = page.pod.node ? "Why here" : "Where it would go";
   const plugins = deciding(page.best).slice(0, 7);
   const most = Math.max(1, ...page.best.map((b) => b.total));
   const row = (b) => ({ ...b, chosen: page.chosen === b.node, here: page.pod.node === b.node });
@@ -32,7 +33,7 @@ function whyHere(page) {
     { title: "", cell: stack },
     ...plugins.map((p, i) => ({ title: [h("i", { class: `s${i}`, style: { display: "inline-block", width: "8px", height: "8px", "border-radius": "2px", "margin-right": "4px" } }), p.split(/(?=[A-Z][a-z])/).map((part) => [h("wbr", {}), part])], class: "num plugin", cell: (b) => count(b.scores[p] ?? 0) })),
   ], (b) => b.node).update(page.best.map(row), `${count(page.best.length)} of ${plural(page.fitting, "node")} that fit, best first; every plugin's score times its weight`);
-  return panel("Why here", table.element, page.second ? h("p", { class: "lead" }, name(page.second)) : null);
+  return panel(title, table.element, page.second ? h("p", { class: "lead" }, name(page.second)) : null);
 }
 
 function whyNot(page) {
@@ -49,7 +50,7 @@ function whyNot(page) {
 
 function suggestionItem(suggestion) {
   const text = JSON.stringify(suggestion.objects, null, 2);
-  return h("li", {}, name(suggestion.text), suggestion.objects?.length ? h("details", {}, h("summary", {}, `The changed ${plural(suggestion.objects.length, "object")}`), h("pre", { tabIndex: 0 }, text)) : null);
+  return h("li", {}, name(suggestion.text), suggestion.objects?.length ? h("details", {}, h("summary", {}, suggestion.objects.length === 1 ? "The changed object" : `The ${count(suggestion.objects.length)} changed objects`), h("pre", { tabIndex: 0 }, text)) : null);
 }
 
 export function podPage(main, signal, key) {

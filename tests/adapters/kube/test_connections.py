@@ -1,0 +1,279 @@
+"""Connections for short requests: answers in every shape and cut, kept connections, and servers that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+
+from moorage.adapters.kube.connections import ConnectionPool
+from moorage.adapters.kube.direct import DirectTransport
+from moorage.adapters.kube.errors import Timeout, Unreachable
+from moorage.adapters.kube.httpanswer import AnswerReader, BadAnswerError
+from moorage.adapters.kube.transport import Request
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+GOOD = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+WAIT_S = 60.0
+
+ANSWERS = [
+    pytest.param(GOOD, 200, b"hi", True, id="with a length"),
+    pytest.param(b"HTTP/1.1 201 Created\r\ncontent-length:0\r\n\r\n", 201, b"", True, id="empty"),
+    pytest.param(b"HTTP/1.1 204 No Content\r\nDate: x\r\n\r\n", 204, b"", True, id="no content"),
+    pytest.param(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=y\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n",
+        200,
+        b"abc0123456789",
+        True,
+        id="in chunks",
+    ),
+    pytest.param(
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n",
+        200,
+        b"a",
+        True,
+        id="in chunks with a trailer",
+    ),
+    pytest.param(
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 409 Conflict\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx",
+        409,
+        b"x",
+        False,
+        id="after an interim answer, and the last",
+    ),
+]
+
+
+@pytest.mark.parametrize(("raw", "want_status", "want_body", "want_stays"), ANSWERS)
+def test_answers_are_read_however_they_are_cut(
+    raw: bytes, want_status: int, want_body: bytes, want_stays: bool
+) -> None:
+    """Whole, byte by byte, and in two pieces cut anywhere, an answer is the same, and nothing of it is left."""
+    cuts = [[raw], [raw[at : at + 1] for at in range(len(raw))], *([raw[:at], raw[at:]] for at in range(1, len(raw)))]
+    for pieces in cuts:
+        reader = AnswerReader()
+        found = [reader.feed(piece) for piece in pieces]
+        assert found[:-1] == [None] * (len(pieces) - 1)
+        assert found[-1] is not None
+        answer, stays = found[-1]
+        assert (answer.status, answer.body, stays) == (want_status, want_body, want_stays)
+        assert reader.reusable
+
+
+def test_an_answer_without_length_ends_with_the_connection() -> None:
+    """Proxies that speak HTTP/1.0 do so."""
+    reader = AnswerReader()
+    assert reader.feed(b"HTTP/1.0 503 Busy\r\nRetry-After: 3\r\n\r\nwait") is None
+    answer = reader.end()
+    assert answer is not None
+    assert (answer.status, answer.body, answer.headers.get("retry-after")) == (503, b"wait", "3")
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"SSH-2.0-OpenSSH\r\n\r\n", id="another protocol"),
+        pytest.param(b"HTTP/1.1 2xx OK\r\n\r\n", id="a status that is no number"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", id="a length below zero"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", id="a chunk of no size"),
+        pytest.param(b"HTTP/1.1 200 OK\r\n" + b"a" * (1 << 19), id="headers without end"),
+    ],
+)
+def test_what_is_not_an_answer_is_refused(raw: bytes) -> None:
+    """Never a guess."""
+    with pytest.raises(BadAnswerError):
+        AnswerReader().feed(raw)
+
+
+@contextlib.asynccontextmanager
+async def serving(script: Script) -> AsyncIterator[str]:
+    """A server in the clear that treats each connection as the script says; gives its address."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        tasks.add(task)
+        try:
+            await script(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def asked(reader: asyncio.StreamReader) -> bytes:
+    """One request without its body."""
+    return await reader.readuntil(b"\r\n\r\n")
+
+
+def request(url: str, method: str = "GET", timeout_s: float = WAIT_S) -> Request:
+    return Request(method, f"{url}/x", {}, timeout_s=timeout_s)
+
+
+def run(script: Script, scenario: Callable[[str, DirectTransport], Awaitable[None]], connections: int = 8) -> None:
+    async def play() -> None:
+        transport = DirectTransport(connections=connections)
+        async with serving(script) as url:
+            try:
+                await scenario(url, transport)
+            finally:
+                await transport.close()
+
+    asyncio.run(play())
+
+
+def test_connections_are_kept_and_limited() -> None:
+    """Twenty requests at once share two connections, and later ones use those again."""
+    connections = 0
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        while True:
+            await asked(reader)
+            writer.write(GOOD)
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        for _ in range(3):
+            answers = await asyncio.gather(*(transport.send(request(url)) for _ in range(20)))
+            assert [await answer.read() for answer in answers] == [b"hi"] * 20
+        assert connections == 2
+
+    run(script, scenario, connections=2)
+
+
+@pytest.mark.parametrize(("method", "want_error"), [("GET", False), ("POST", True)])
+def test_a_kept_connection_that_the_server_closed(method: str, want_error: bool) -> None:
+    """Reads go out again on a new connection, writes never do: nobody knows whether they arrived."""
+    heard: list[bytes] = []
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        heard.append(await asked(reader))
+        writer.write(GOOD)
+        heard.append(await asked(reader))  # and say nothing
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        assert (await transport.send(request(url, method))).status == 200
+        if want_error:
+            with pytest.raises(Unreachable, match="connection lost"):
+                await transport.send(request(url, method))
+            assert len(heard) == 2
+        else:
+            assert (await transport.send(request(url, method))).status == 200
+            assert len(heard) == 3
+
+    run(script, scenario)
+
+
+def test_a_timeout_ends_the_exchange_and_its_connection() -> None:
+    """The late answer must not be taken for that of the next request."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = await asked(reader)
+        if b"/slow" in first:
+            await reader.read()  # until the client hangs up
+            return
+        writer.write(GOOD)
+        await reader.read()
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        with pytest.raises(Timeout, match="no answer in time"):
+            await transport.send(Request("GET", f"{url}/slow", {}, timeout_s=0.05))
+        assert await (await transport.send(request(url))).read() == b"hi"
+
+    run(script, scenario)
+
+
+def test_who_is_cancelled_in_line_gives_the_turn_on() -> None:
+    """One connection, three who want it: the second gives up, the third still gets its answer."""
+    go = asyncio.Event()
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await asked(reader)
+            await go.wait()
+            writer.write(GOOD)
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        first, second, third = (asyncio.create_task(transport.send(request(url))) for _ in range(3))
+        await asyncio.sleep(0)
+        second.cancel()
+        go.set()
+        assert [(await first).status, (await third).status] == [200, 200]
+
+    run(script, scenario, connections=1)
+
+
+def test_a_request_that_may_not_go_out_leaves_the_connection_alone() -> None:
+    """The check is asked when the connection is there; a refusal sends nothing."""
+    heard: list[bytes] = []
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            heard.append(await asked(reader))
+            writer.write(GOOD)
+
+    def refuse() -> None:
+        raise Unreachable("not now")
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        with pytest.raises(Unreachable, match="not now"):
+            await transport.send(Request("POST", f"{url}/x", {}, b"{}", timeout_s=WAIT_S, check=refuse))
+        assert (await transport.send(request(url))).status == 200
+        assert len(heard) == 1
+
+    run(script, scenario)
+
+
+def test_an_unasked_answer_closes_the_connection() -> None:
+    """Whatever a server says between two requests is not the answer to the second."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(GOOD + b"HTTP/1.1 500 Late\r\nContent-Length: 0\r\n\r\n")
+        await reader.read()
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        for _ in range(3):
+            assert (await transport.send(request(url))).status == 200
+
+    run(script, scenario)
+
+
+def test_a_large_request_goes_out_whole() -> None:
+    """More than fits into the buffers of the system."""
+    body = b"x" * (8 << 20)
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        got = await reader.readexactly(len(body))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n" + (b"1" if got == body else b"0"))
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        answer = await transport.send(Request("POST", f"{url}/x", {}, body, timeout_s=WAIT_S))
+        assert await answer.read() == b"1"
+
+    run(script, scenario)
+
+
+def test_a_closed_pool_has_no_connections() -> None:
+    """Closing ends them all, and closing twice is fine."""
+
+    async def scenario() -> None:
+        pool = ConnectionPool(1)
+        pool.close()
+        pool.close()
+
+    asyncio.run(scenario())

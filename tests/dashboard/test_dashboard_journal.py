@@ -1,0 +1,93 @@
+"""Every page of the dashboard on a journal, in a real Chromium."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from moorage.core.commands import Bind, PatchPodStatus
+from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.frozen import FrozenDict
+from moorage.core.objects import Workload
+from moorage.core.pods import Owner, Pod
+from moorage.testing.builders import make_node, make_pod
+from tests.adapters.journal.recording import RecordedEngine
+from tests.dashboard.conftest import PATIENCE_MS, Visit
+from tests.dashboard.serving import served_journal
+
+pytestmark = pytest.mark.xdist_group("browser")
+expect.set_options(timeout=PATIENCE_MS)
+
+CAPACITY = "node.kubernetes.io/capacity"
+
+
+def record(folder: Path) -> list[float]:
+    """A scheduler that places three pods and leaves one waiting, one after the other; when it did."""
+    engine = RecordedEngine(folder)
+    strategy = FrozenDict({"moorage.dev/schedule-strategy": f"weight=1,nodeSelector={CAPACITY}:spot"})
+    owner = Owner("ReplicaSet", "web", "uid-web", "apps/v1")
+    events: list[Event] = [
+        NodeSeen(make_node("n1", cpu="4", zone="z1", labels={CAPACITY: "spot"})),
+        NodeSeen(make_node("n2", cpu="4", zone="z2", labels={CAPACITY: "on-demand"})),
+        ObjectSeen(
+            "ReplicaSet",
+            "default/web",
+            Workload("ReplicaSet", "default", "web", "uid-web", annotations=strategy, replicas=3),
+        ),
+    ]
+    pods: dict[str, Pod] = {}
+    times_s: list[float] = []
+    for number in range(4):
+        time.sleep(0.2)  # a journal has the times of its clock, and the moments must be told apart
+        times_s.append(time.time())
+        pod = make_pod(f"web-{number}", cpu="1" if number < 3 else "64", owner=owner, created_s=times_s[-1])
+        pods[pod.uid] = pod
+        commands, _ = engine.handle([*events, PodSeen(pod)], times_s[-1])
+        events = []
+        for command in commands:
+            known = pods[command.pod.uid]
+            if isinstance(command, Bind):
+                events += [BindDone(known.uid, BindOutcome.BOUND, command.node)]
+                events += [PodSeen(replace(known, node=command.node))]
+            elif isinstance(command, PatchPodStatus) and command.condition is not None:
+                events += [PodSeen(replace(known, scheduled_condition=command.condition))]
+    engine.handle(events, time.time())
+    engine.journal.close()
+    return times_s
+
+
+def test_every_page_on_a_journal(tmp_path: Path, visit: Visit) -> None:
+    """The end of the journal first; any other moment by the slider."""
+    times_s = record(tmp_path)
+    with served_journal(tmp_path) as url:
+        page = visit(url)
+        expect(page.get_by_role("heading", name=re.compile("z1, spot"))).to_be_visible()
+        expect(page.get_by_text("Pods on nodes").locator("..")).to_contain_text("3")
+
+        page.get_by_role("link", name=re.compile("^Queue")).click()
+        expect(page.get_by_role("table")).to_contain_text("Insufficient cpu")
+        page.get_by_role("link", name="default/web-3").click()
+        expect(page.get_by_role("table", name=re.compile("rejected, by reason"))).to_contain_text("NodeResourcesFit")
+
+        page.get_by_role("link", name=re.compile("^Timeline")).click()
+        expect(page.get_by_role("table")).to_contain_text("default/web-0")
+        expect(page.get_by_role("table")).to_contain_text("started")
+        page.get_by_role("link", name=re.compile("^Strategies")).click()
+        expect(page.get_by_role("heading", name="ReplicaSet default/web")).to_be_visible()
+        page.get_by_role("link", name=re.compile("^Spot")).click()
+        expect(page.get_by_text("No node has given notice.")).to_be_visible()
+        page.get_by_role("link", name=re.compile("^What if")).click()
+        expect(page.get_by_text("What-ifs need whole objects")).to_be_visible()
+
+        page.get_by_role("link", name=re.compile("^Map")).click()
+        slider = page.get_by_role("slider", name="Moment of the journal that is shown")
+        slider.evaluate(f"(e) => {{ e.value = {times_s[1] + 0.1}; e.dispatchEvent(new Event('change')); }}")
+        expect(page.get_by_text("Pods on nodes").locator("..")).to_contain_text("1")
+        page.get_by_role("link", name=re.compile("^Timeline")).click()
+        expect(page.get_by_role("table")).to_contain_text("default/web-1")
+        expect(page.get_by_role("table")).not_to_contain_text("default/web-2")

@@ -1,0 +1,180 @@
+"""Who is answered, and who is not: host names, origins, tokens and headers."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+from collections.abc import Iterator, Mapping
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import pytest
+
+from moorage.adapters.dashboard.hub import RESET, Hub
+from moorage.adapters.dashboard.security import Guard, host_name, is_loopback
+from moorage.app.dashboard import DashboardOptions, _guard
+from moorage.core.events import NodeSeen
+from moorage.testing.builders import make_node
+from tests.dashboard.serving import TOKEN, served_world
+
+APPLY = "/api/apply/strategy"
+CHECK = "/api/strategy/check"
+CHANGE = {"kind": "Deployment", "namespace": "default", "name": "web", "key": "k", "text": "weight=1,nodeSelector=a:b"}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[tuple[str, int]]:
+    """A dashboard that takes changes from who has the token."""
+    with served_world([NodeSeen(make_node("n1", cpu="4"))], token=TOKEN) as url:
+        parts = urlsplit(url)
+        assert parts.fragment == f"token={TOKEN}"
+        yield parts.hostname or "", parts.port or 0
+
+
+def ask(
+    address: tuple[str, int], method: str, path: str, headers: Mapping[str, str], body: object = None
+) -> tuple[int, bytes, Mapping[str, str]]:
+    connection = HTTPConnection(*address, timeout=60)
+    text = None if body is None else json.dumps(body)
+    sent = {"Accept-Encoding": "gzip", **({} if text is None else {"Content-Type": "application/json"}), **headers}
+    connection.request(method, path, text, sent)
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    if answer.headers.get("Content-Encoding") == "gzip":
+        content = gzip.decompress(content)
+    return answer.status, content, dict(answer.headers)
+
+
+OWN = {"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "same-origin"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        pytest.param("GET", "/", {}, 200, id="the page"),
+        pytest.param("GET", "/api/snapshot", {}, 200, id="reading from this machine"),
+        pytest.param("GET", "/api/snapshot", OWN, 200, id="reading by the page"),
+        pytest.param("GET", "/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200, id="a link"),
+        pytest.param("GET", "/api/snapshot", {"Sec-Fetch-Site": "cross-site"}, 403, id="reading by another site"),
+        pytest.param("GET", "/api/snapshot", {"Sec-Fetch-Site": "same-site"}, 403, id="reading by another port"),
+        pytest.param("GET", "/api/snapshot", {"Origin": "http://evil.example"}, 403, id="another origin"),
+        pytest.param("GET", "/api/snapshot", {"Origin": "null"}, 403, id="an opaque origin"),
+        pytest.param("GET", "/api/events", {"Origin": "http://127.0.0.1:1"}, 403, id="news for another port"),
+        pytest.param("GET", "/static/main.js", {"Sec-Fetch-Site": "cross-site"}, 403, id="a script for another site"),
+        pytest.param("GET", "/api/snapshot", {"Host": "evil.example"}, 403, id="a name that was pointed at us"),
+        pytest.param("GET", "/", {"Host": "evil.example:80"}, 403, id="the page under such a name"),
+        pytest.param("GET", "/api/snapshot", {"Host": "localhost:{port}"}, 200, id="localhost"),
+        pytest.param("GET", "/healthz", {}, 200, id="health"),
+        pytest.param("GET", "/static/../server.py", {}, 404, id="a file beside the pages"),
+        pytest.param("GET", "/api/nothing", {}, 404, id="nothing"),
+        pytest.param("GET", "/api/events?since=x", {}, 400, id="no number"),
+        pytest.param("POST", CHECK, OWN, 200, id="a check by the page"),
+        pytest.param("POST", CHECK, {"Origin": "http://evil.example"}, 403, id="a check by another origin"),
+        pytest.param("POST", CHECK, {"Content-Type": "text/plain"}, 415, id="a form of another page"),
+        pytest.param("POST", APPLY, OWN, 401, id="a change without the token"),
+        pytest.param("POST", APPLY, {**OWN, "X-Moorage-Token": "wrong"}, 401, id="a change with another token"),
+        pytest.param("POST", APPLY, {"X-Moorage-Token": TOKEN}, 409, id="a change with the token, refused as a record"),
+        pytest.param(
+            "POST", APPLY, {"X-Moorage-Token": TOKEN, "Origin": "http://evil.example"}, 403, id="from another origin"
+        ),
+        pytest.param(
+            "POST", APPLY, {"X-Moorage-Token": TOKEN, "Host": "evil.example"}, 403, id="a change under another name"
+        ),
+    ],
+)
+def test_who_is_answered(
+    address: tuple[str, int], method: str, path: str, headers: dict[str, str], status: int
+) -> None:
+    """Status by request; refusals are JSON with one line."""
+    given = {name: value.format(port=address[1]) for name, value in headers.items()}
+    found, body, answered = ask(address, method, path, given, CHANGE if method == "POST" else None)
+    assert found == status
+    assert "default-src 'none'" in answered["Content-Security-Policy"]
+    assert answered["X-Content-Type-Options"] == "nosniff"
+    if status >= 400:
+        assert "\n" not in json.loads(body)["error"]
+
+
+def test_the_policy_allows_nothing_from_elsewhere(address: tuple[str, int]) -> None:
+    """No inline scripts, no frames, no other hosts; and the page itself names none."""
+    _, page, headers = ask(address, "GET", "/", {"Accept-Encoding": "identity"})
+    policy = headers["Content-Security-Policy"]
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "require-trusted-types-for 'script'" in policy
+    assert b"http" not in page
+
+
+def test_bad_bodies_are_one_line(address: tuple[str, int]) -> None:
+    """No traceback for a body that is no JSON, no object, or lacks a field."""
+    for body in (["a list"], {"text": 5}, {}):
+        status, answer, _ = ask(address, "POST", CHECK, {}, body)
+        assert status == 400
+        assert json.loads(answer)["error"]
+
+
+@pytest.mark.parametrize(
+    ("host", "allow_writes", "private", "has_token"),
+    [
+        ("127.0.0.1", False, True, False),
+        ("::1", False, True, False),
+        ("localhost", True, True, True),
+        ("0.0.0.0", False, False, True),  # noqa: S104 - what is tested
+        ("192.0.2.1", True, False, True),
+    ],
+)
+def test_when_there_is_a_token(host: str, allow_writes: bool, private: bool, has_token: bool) -> None:
+    """For changes, and wherever others than this machine's users can ask."""
+    guard = _guard(DashboardOptions(host, 0, allow_writes=allow_writes))
+    assert guard.is_private is private
+    assert bool(guard.token) is has_token
+
+
+@pytest.mark.parametrize(
+    ("header", "name"),
+    [("Localhost:80", "localhost"), ("[::1]:80", "::1"), ("::1", "::1"), ("a.example", "a.example"), ("", "")],
+)
+def test_host_names(header: str, name: str) -> None:
+    """Ports and brackets do not matter."""
+    assert host_name(header) == name
+
+
+def test_names_that_are_no_loopback() -> None:
+    """Names that only look like it are not this machine."""
+    for name in ("127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1", ""):
+        assert not is_loopback(name)
+    assert Guard("0.0.0.0").is_private is False  # noqa: S104
+
+
+def test_news_for_those_who_were_away() -> None:
+    """What is kept is told again; who missed more, or comes from another server, begins anew."""
+
+    async def first_of(hub: Hub, since: int, last: int) -> bytes:
+        async for message in hub.listen(since, last):
+            return message
+        return b""
+
+    async def scenario() -> None:
+        hub = Hub()
+        for number in range(1, 301):
+            hub.publish(number, b"{}")
+        assert (await first_of(hub, 299, 300)).startswith(b"id: 300")
+        assert (await first_of(hub, 250, 300)).startswith(b"id: 251")
+        assert await first_of(hub, 3, 300) == RESET
+        assert await first_of(hub, 900, 300) == RESET
+        waiting = asyncio.ensure_future(first_of(hub, 301, 300))
+        await asyncio.sleep(0)
+        hub.publish(301, b"{}")
+        hub.publish(302, b"{}")
+        assert (await waiting).startswith(b"id: 302"), "it knew of 301 already"
+        slow = hub.listen(302, 302)
+        begun = asyncio.ensure_future(anext(slow))
+        await asyncio.sleep(0)
+        for number in range(303, 403):
+            hub.publish(number, b"{}")
+        assert await begun == RESET
+        assert hub.visitors == 1
+
+    asyncio.run(scenario())

@@ -1,0 +1,284 @@
+"""What would let a waiting pod fit: the smallest change, exact, proven, and nothing left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from moorage.core.edits import Changed, Edits
+from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.invariants import check_invariants
+from moorage.core.pods import Pod
+from moorage.engine.counterfactual import Suggestion, runner_up, suggest, waiting_ahead
+from moorage.engine.counterfactual.growth import fewest
+from moorage.engine.counterfactual.relations import least
+from moorage.engine.engine import Engine
+from moorage.engine.explain import NodeExplanation
+from moorage.engine.opinion import Opinion
+from moorage.wire.kinds import NODE, POD, find_kind
+from moorage.wire.rewriting import Rewriter
+from tests.framework.readers import default_profile
+from tests.suggestions.puzzles import FAMILIES, Plain, node, pod, puzzle, taint, term, thing
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+
+
+class World:
+    """Objects in an engine, as a live process holds them."""
+
+    def __init__(self, objects: Iterable[Plain]) -> None:
+        self.objects = {
+            (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): body for body in objects
+        }
+        self.engine = Engine([default_profile()], answers_to_all=True)
+        self.pods: dict[str, Pod] = {}
+        self.engine.handle([*map(self._event, self.objects.values())], 0.0, budget=0)
+
+    def _event(self, body: Plain) -> Event:
+        if body["kind"] == "Node":
+            return NodeSeen(NODE.from_builtin(body))
+        if body["kind"] == "Pod":
+            found = self.pods[body["metadata"]["name"]] = POD.from_builtin(body)
+            return PodSeen(found)
+        kind = find_kind(body["apiVersion"], body["kind"])
+        assert kind is not None
+        value = kind.from_builtin(body)
+        return ObjectSeen(kind.id, value.key, value)
+
+    def suggestions(self, name: str = "stuck") -> tuple[Suggestion, ...]:
+        return suggest(self.engine, self.pods[name], 0.0, Rewriter(lambda *identity: self.objects.get(identity)))
+
+    def texts(self, name: str = "stuck") -> list[str]:
+        return [each.text for each in self.suggestions(name)]
+
+
+TWO = (node("n1", 2000, 4, "a"), node("n2", 4000, 4, "b"))
+
+
+@pytest.mark.parametrize(
+    ("objects", "want"),
+    [
+        pytest.param(
+            [*TWO, pod("old", 700, nodeName="n2"), pod("stuck", 5000)],
+            "Lower the cpu request from 5 to 3300m; it then fits on n2.",
+            id="the-largest-request-that-fits",
+        ),
+        pytest.param(
+            [node("n1", 2000, 4, "a", taints=[taint("gpu")]), pod("stuck")],
+            "Tolerate the taint gpu=yes:NoSchedule; it then fits on n1.",
+            id="a-toleration",
+        ),
+        pytest.param(
+            [node("n1", 2000, 4, "a", unschedulable=True), pod("stuck")],
+            "Uncordon node n1; it then fits on n1.",
+            id="a-cordoned-node",
+        ),
+        pytest.param(
+            [*TWO, pod("stuck", nodeSelector={"disk": "tape"})],
+            "Drop disk=tape from the nodeSelector; it then fits on n2.",
+            id="a-selector",
+        ),
+        pytest.param(
+            [
+                *TWO,
+                *(pod(f"w{i}", 10, labels={"app": "w"}, nodeName="n1") for i in range(3)),
+                pod(
+                    "stuck",
+                    10,
+                    labels={"app": "w"},
+                    nodeSelector={HOST: "n1"},
+                    topologySpreadConstraints=[
+                        {
+                            "maxSkew": 1,
+                            "topologyKey": ZONE,
+                            "whenUnsatisfiable": "DoNotSchedule",
+                            "nodeAffinityPolicy": "Ignore",
+                            "labelSelector": {"matchLabels": {"app": "w"}},
+                        }
+                    ],
+                ),
+            ],
+            f"Raise maxSkew of the spread over {ZONE} from 1 to 4; it then fits on n1.",
+            id="a-skew-as-small-as-will-do",
+        ),
+        pytest.param(
+            [
+                *TWO,
+                pod("w", 10, labels={"app": "w"}, nodeName="n1"),
+                pod("v", 10, labels={"app": "w"}, nodeName="n2"),
+                pod("stuck", 10, affinity={"podAntiAffinity": {REQUIRED: [term("w", HOST)]}}),
+            ],
+            "Move pod default/v from n2 to n1; it then fits on n2.",
+            id="a-pod-that-can-move",
+        ),
+        pytest.param(
+            [*TWO, pod("stuck", 10, schedulingGates=[{"name": "example.com/wait"}])],
+            "Remove the scheduling gate example.com/wait; it then fits on n1.",
+            id="a-gate",
+        ),
+        pytest.param(
+            [node("n1", 2000, 4, "a", taints=[taint("gpu")]), pod("stuck", 3000)],
+            "Lower the cpu request from 3 to 2 and tolerate the taint gpu=yes:NoSchedule; it then fits on n1.",
+            id="two-changes-where-one-is-not-enough",
+        ),
+        pytest.param(
+            [
+                node("n1", 1000, 4, "a", taints=[taint("gpu")]),
+                pod("low", 1000, nodeName="n1"),
+                pod("stuck", 800, priority=10),
+            ],
+            "Tolerate the taint gpu=yes:NoSchedule; it then fits on n1 once default/low made room.",
+            id="room-made-by-an-eviction",
+        ),
+    ],
+)
+def test_the_first_suggestion(objects: list[Plain], want: str) -> None:
+    """The smallest change comes first, with its exact value and the node that the pod goes to."""
+    assert World(objects).texts()[0] == want
+
+
+def test_a_pod_that_fits_needs_nothing() -> None:
+    """No suggestion for a pod that is only waiting for its turn, for one that is bound, or without any node."""
+    assert World([*TWO, pod("stuck", 100)]).suggestions() == ()
+    assert World([*TWO, pod("stuck", 100, nodeName="n1")]).suggestions() == ()
+    assert World([pod("stuck", 100)]).suggestions() == ()
+
+
+def test_pods_ahead_take_what_a_change_offers_first() -> None:
+    """One more node would go to a pod that comes first, so two are suggested; and no uncordoned node, for it is one."""
+    cordoned = node("n2", 1000, 4, "a", unschedulable=True)
+    objects = [node("n1", 1000, 4, "a"), cordoned, pod("old", 900, nodeName="n1"), pod("first", 900)]
+    texts = World([*objects, pod("stuck", 900)]).texts()
+    assert "Add 2 more nodes like n1; it then fits there." in texts
+    assert not any("ncordon" in text for text in texts)
+
+
+def test_moved_pods_get_a_place_of_their_own() -> None:
+    """Each move names a node that takes the pod beside everything else; pods with no other place are not moved."""
+    nodes = [node("n1", 2000, 4, "a"), node("n2", 1000, 4, "a")]
+    bound = [pod("a", 600, nodeName="n1"), pod("b", 600, nodeName="n1")]
+    texts = World([*nodes, *bound, pod("stuck", 1300)]).texts()
+    assert "Move pod default/a from n1 to n2; it then fits on n1." in texts
+    assert not any("Move" in text for text in World([nodes[0], *bound, pod("stuck", 1300)]).texts())
+
+
+def test_objects_are_whole_and_what_was_given_is_not_touched() -> None:
+    """A suggestion carries the pod with nothing else changed."""
+    body = pod("stuck", 9000, labels={"app": "x"})
+    world = World([*TWO, body])
+    (changed,) = world.suggestions()[0].objects
+    assert changed["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "4", "memory": "256Mi"}
+    assert changed["metadata"] == body["metadata"]
+    assert body == pod("stuck", 9000, labels={"app": "x"})
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_nothing_is_left_behind(family: str) -> None:
+    """The state is as it was: nodes, pods, amounts, objects, and what is kept beside them."""
+    drawn = puzzle(list(FAMILIES).index(family))
+    world = World(each for each in drawn.objects if each["kind"] != "DaemonSet")
+    if drawn.pod not in world.pods:
+        return
+    state = world.engine.state
+    before = _picture(world)
+    world.suggestions(drawn.pod)
+    assert _picture(world) == before
+    check_invariants(state)
+
+
+def _picture(world: World) -> tuple[Any, ...]:
+    state = world.engine.state
+    rows = {name: state.row_of(name) for name in state.node_names()}
+    nodes = {name: state.node(row) for name, row in rows.items() if row is not None}
+    columns = enumerate(state.resources.names)
+    amounts = {(name, row): int(state.resources.requested[i, row]) for i, name in columns for row in state.rows()}
+    pods = {record.pod.uid: (record.node, record.assumed) for record in state.records()}
+    queue = [entry.pod.uid for entry in world.engine.queue.entries()]
+    objects = {kind: dict(table) for kind, table in state.objects.items() if table}
+    return nodes, {key: amount for key, amount in amounts.items() if amount}, pods, queue, objects
+
+
+class Nothing:
+    """A rewriter that can change nothing."""
+
+    def change(self, pod: Pod, edits: Edits) -> Changed | None:  # noqa: ARG002 - part of the protocol
+        return None if edits else Changed()
+
+
+def test_what_cannot_be_rewritten_is_not_suggested() -> None:
+    """Where objects are not known there is nothing to show, and so nothing to say."""
+    world = World([*TWO, pod("stuck", 9000)])
+    assert suggest(world.engine, world.pods["stuck"], 0.0, Nothing()) == ()
+
+
+def test_pods_ahead_are_those_that_the_queue_has_before() -> None:
+    """By priority, then by arrival."""
+    bodies = [pod("early", 9000), pod("stuck", 9000, priority=5), pod("late", 9000, priority=7), pod("behind", 9000)]
+    world = World([*TWO, *bodies])
+    assert [each.name for each in waiting_ahead(world.engine, world.pods["stuck"])] == ["late"]
+    assert [each.name for each in waiting_ahead(world.engine, world.pods["behind"])] == ["late", "stuck", "early"]
+
+
+@pytest.mark.parametrize("want", [1, 2, 3, 7, 64, 65])
+def test_the_smallest_number_is_found(want: int) -> None:
+    """Doubling, then halving; beyond the most there is none."""
+    assert fewest(lambda count: count if count >= want else None, most=64) == (want if want <= 64 else None)
+    assert least(1, 100, lambda value: value >= want) == want
+
+
+def explanations(**scores: dict[str, int]) -> dict[str, NodeExplanation]:
+    return {name: NodeExplanation(scores=each) for name, each in scores.items()}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "gap", "text"),
+    [
+        pytest.param(
+            explanations(a={"Fit": 90, "Image": 5}, b={"Fit": 70, "Image": 10}),
+            15,
+            "b comes second, 15 points behind a; it would win if it scored as well in Fit (+20).",
+            id="behind",
+        ),
+        pytest.param(
+            explanations(a={"Fit": 91}, b={"Fit": 90}),
+            1,
+            "b comes second, 1 point behind a; it would draw level if it scored as well in Fit (+1).",
+            id="one-behind",
+        ),
+        pytest.param(
+            explanations(a={"Fit": 90}, b={"Fit": 90}),
+            0,
+            "b scores as much as a; the tie went by a hash, so any point more would let it win.",
+            id="tie",
+        ),
+        pytest.param(
+            explanations(a={"Fit": 80}, b={"Fit": 90}), -10, "b scores 10 more than a and would win today.", id="ahead"
+        ),
+    ],
+)
+def test_the_runner_up(nodes: dict[str, NodeExplanation], gap: int, text: str) -> None:
+    """The best other node, what separates it, and what it would need."""
+    found = runner_up(Opinion("default", "p", "s", node="a", nodes=nodes))
+    assert found is not None
+    assert (found.node, found.gap, found.text) == ("b", gap, text)
+    assert sum(found.by_plugin.values()) == gap
+
+
+def test_there_is_no_runner_up_without_a_second_node() -> None:
+    """Nor for a pod without a node."""
+    one = explanations(a={"Fit": 1})
+    assert runner_up(Opinion("default", "p", "s", node="a", nodes=one)) is None
+    assert runner_up(Opinion("default", "p", "s", nodes=explanations(a={}, b={}))) is None
+
+
+def test_a_gang_needs_room_for_all_of_its_members() -> None:
+    """As many nodes as are missing, or fewer members that must stand together."""
+    group = thing("PodGroup", "g", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 3})
+    mark = {"scheduling.x-k8s.io/pod-group": "g"}
+    members = [pod(name, 900, labels=mark) for name in ("a", "b", "stuck")]
+    world = World([node("n1", 1000, 4, "a"), group, *members])
+    assert "Add 2 more nodes like n1; it then fits there." in world.texts("b")
+    assert "Let 1 member of pod group default/g be enough; it then fits on n1." in world.texts("a")
