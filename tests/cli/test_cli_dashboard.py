@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import socket
 from pathlib import Path
 
@@ -50,3 +52,14 @@ def test_a_port_that_is_taken(
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert run(["dashboard", "--journal", str(tmp_path / "journal"), "--listen", address]) == 2
     assert f"--listen {address}: cannot listen there (the port is taken)" in capsys.readouterr().err
+
+
+def test_the_demo_prints_its_address(capsys: pytest.CaptureFixture[str]) -> None:
+    """First of all, with the token; in JSON as a document like all others."""
+    assert run(["demo", "--duration", "0.2", "--no-browser"]) == 0
+    line = capsys.readouterr().out.splitlines()[0]
+    assert re.fullmatch(r"dashboard at http://127\.0\.0\.1:\d+/#token=[\w-]{16}", line)
+    assert run(["demo", "--duration", "0.2", "--no-browser", "--log-format", "json"]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert first["what"] == "dashboard"
+    assert first["url"].startswith("http://127.0.0.1:")

@@ -12,15 +12,15 @@ from tests.dashboard.browsers import running_browser
 
 PATIENCE_MS = 90_000
 
-_EXPECTED = re.compile(r"\(Conflict\)|net::ERR_|\(Unauthorized\)")
+_EXPECTED = re.compile(r"\(Conflict\)|net::ERR_")
 """Refusals that pages show in words, and servers that end before their visitors."""
 
 Visit = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests of this process."""
+    """One Chromium for all tests of a module; while it is there, its driver has this thread's event loop."""
     with running_browser() as found:
         yield found
 

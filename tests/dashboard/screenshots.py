@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -37,7 +38,7 @@ def edited_strategy(page: Page) -> None:
     page.get_by_role("button", name="Edit the strategy").first.click()
     text = f"base=1,weight=1,nodeSelector={CAPACITY}:on-demand;weight=0,nodeSelector={CAPACITY}:spot"
     page.get_by_label("Strategy: rules with ; between them").fill(text)
-    page.locator(".editor .editor table").first.wait_for()
+    page.get_by_role("table", name=re.compile("would move")).wait_for()
 
 
 def answered_what_if(page: Page) -> None:
@@ -71,7 +72,7 @@ def take(folder: Path) -> None:
             save(page, "timeline")
             answered_what_if(page)
             save(page, "what-if")
-        with served_demo("spot", from_s=8.4, speed=0.0) as url:
+        with served_demo("spot", from_s=10.5, speed=0.0) as url:
             page = opened(browser, url, "light")
             turn_to(page, "spot", "Spot capacity")
             page.get_by_role("table").first.wait_for()

@@ -34,7 +34,7 @@ def test_the_map_shows_every_node(demo: str, visit: Visit) -> None:
     page = visit(demo)
     for group in ("zone-a, on-demand", "zone-b, spot", "zone-c, on-demand"):
         expect(page.get_by_role("heading", name=re.compile(group))).to_be_visible()
-    page.get_by_role("img", name=re.compile("zone-b, spot")).focus()
+    page.get_by_role("application", name=re.compile("zone-b, spot")).focus()
     page.keyboard.press("ArrowRight")
     expect(page.locator("#announce")).to_contain_text("node-b2")
     page.keyboard.press("Enter")

@@ -10,6 +10,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from moorage.adapters.dashboard.hub import RESET, Hub
 from moorage.adapters.dashboard.security import Guard, host_name, is_loopback
@@ -178,3 +179,18 @@ def test_news_for_those_who_were_away() -> None:
         assert hub.visitors == 1
 
     asyncio.run(scenario())
+
+
+def test_elsewhere_everything_needs_the_token() -> None:
+    """A server that others can reach tells nothing to who has no token."""
+    reached = Guard("192.0.2.1", TOKEN, more_hosts=frozenset({"moorage.example"}))
+    for headers, refused in (
+        ({}, 401),
+        ({"X-Moorage-Token": "wrong"}, 401),
+        ({"X-Moorage-Token": TOKEN}, None),
+        ({"X-Moorage-Token": TOKEN, "Host": "moorage.example"}, None),
+        ({"X-Moorage-Token": TOKEN, "Host": "other.example"}, 403),
+    ):
+        request = make_mocked_request("GET", "/api/snapshot", {"Host": "192.0.2.1:8080", **headers})
+        found = reached.refusal(request)
+        assert (None if found is None else found[0]) == refused

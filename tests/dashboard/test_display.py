@@ -11,7 +11,18 @@ from typing import Any
 import pytest
 
 from moorage.core.capacity import Capacity
-from moorage.core.events import Event, NodeGone, NodeSeen, ObjectSeen, PodGone, PodSeen
+from moorage.core.events import (
+    BindDone,
+    BindOutcome,
+    DeleteDone,
+    Event,
+    ExtendersAnswered,
+    NodeGone,
+    NodeSeen,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+)
 from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
 from moorage.core.objects import PlacementPolicy, Workload
@@ -281,3 +292,11 @@ def test_search_and_node() -> None:
     page = node_page(world, node)
     assert [row["pod"] for row in page["pods"]] == ["default/needle"]
     assert ["cpu", "1", "4", 0.25] in page["resources"]
+
+
+def test_answers_to_others_are_not_heard() -> None:
+    """A journal holds what schedulers were answered; the world has asked nobody."""
+    world = make_world([*nodes(), PodSeen(waiting("a"))])
+    uid = world.by_key["default/a"]
+    world.tell([ExtendersAnswered(uid), BindDone(uid, BindOutcome.BOUND, "od"), DeleteDone(uid, ok=True)], 101.0)
+    assert list(world.waiting) == [uid]

@@ -294,6 +294,28 @@ def test_the_scheduler_knows_which_pod_it_is() -> None:
     assert not any("subPath" in mount for mount in container["volumeMounts"])
 
 
+PRICES = (
+    "config.scheduler.profiles[0].schedulerName=cheap",
+    "config.scheduler.profiles[0].pluginConfig[0].name=CostAware",
+    "config.scheduler.profiles[0].pluginConfig[0].args.source.configMap.namespace=costs",
+    "config.scheduler.profiles[0].pluginConfig[0].args.source.configMap.name=prices",
+)
+
+
+def test_a_configmap_with_prices_may_be_read_by_name() -> None:
+    """In its own namespace, by whoever runs the profile, and not at all without it."""
+    roles = of_kind(rendered(*PRICES, "keeper.enabled=true"), "Role")
+    for name in ("moorage-scheduler-prices-0", "moorage-keeper-prices-0"):
+        assert roles[name]["metadata"]["namespace"] == "costs"
+        (rule,) = roles[name]["rules"]
+        assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (
+            ["configmaps"],
+            ["prices"],
+            ["list", "watch"],
+        )
+    assert not [name for name in of_kind(rendered("keeper.enabled=true"), "Role") if "prices" in name]
+
+
 # --- refusals ---
 
 REFUSED = {

@@ -34,6 +34,7 @@ from tests.deploy.chart import (
     released,
     rendered,
 )
+from tests.deploy.test_chart import PRICES
 
 pytestmark = pytest.mark.xdist_group("chart")
 
@@ -206,6 +207,31 @@ def test_moorage_validates_the_manifests(file: Path) -> None:
     command = [sys.executable, "-m", "moorage", "validate", "-f", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("verb", "name", "namespace", "want"),
+    [("list", "prices", "costs", True), ("watch", "prices", "costs", True), ("get", "prices", "costs", False),
+     ("list", "others", "costs", False), ("list", "prices", "default", False)],
+    ids=["list", "watch", "get", "another one", "elsewhere"],
+)  # fmt: skip
+def test_prices_are_all_that_may_be_read_of_configmaps(
+    control_plane: ControlPlane, verb: str, name: str, namespace: str, want: bool
+) -> None:
+    """As the API server sees it."""
+    make_namespace(control_plane, "costs")
+    roles = [each for each in rendered(*PRICES) if each["metadata"].get("namespace") == "costs"]
+    kubectl(control_plane, "apply", "-f", "-", given=yaml.safe_dump_all(roles))
+    attributes = {"verb": verb, "resource": "configmaps", "name": name, "namespace": namespace}
+    account = f"system:serviceaccount:{NAMESPACE}:{RELEASE}-scheduler"
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview"}
+    body = {**review, "spec": {"user": account, "resourceAttributes": attributes}}
+
+    def allowed() -> bool:
+        answer = control_plane.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+        return bool(answer.json()["status"]["allowed"])
+
+    eventually(lambda: allowed() == want, 30, lambda: body)
 
 
 # --- priority and fairness ---

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
+from moorage.core.arrays import Rows
 from moorage.core.edits import Changed, Edits
 from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
 from moorage.core.invariants import check_invariants
@@ -17,6 +19,13 @@ from moorage.engine.counterfactual.relations import least
 from moorage.engine.engine import Engine
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion
+from moorage.framework.configuration import Configuration, Entry, PluginSet, ProfileConfiguration
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin
+from moorage.framework.profiles import Profile, build_profiles
+from moorage.framework.registry import Registry
+from moorage.framework.status import Rejections
+from moorage.plugins.builtin import BUILTIN
 from moorage.wire.kinds import NODE, POD, find_kind
 from moorage.wire.rewriting import Rewriter
 from tests.framework.readers import default_profile
@@ -29,11 +38,11 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 class World:
     """Objects in an engine, as a live process holds them."""
 
-    def __init__(self, objects: Iterable[Plain]) -> None:
+    def __init__(self, objects: Iterable[Plain], profile: Profile | None = None) -> None:
         self.objects = {
             (body["kind"], body["metadata"].get("namespace", ""), body["metadata"]["name"]): body for body in objects
         }
-        self.engine = Engine([default_profile()], answers_to_all=True)
+        self.engine = Engine([profile or default_profile()], answers_to_all=True)
         self.pods: dict[str, Pod] = {}
         self.engine.handle([*map(self._event, self.objects.values())], 0.0, budget=0)
 
@@ -212,6 +221,28 @@ def test_what_cannot_be_rewritten_is_not_suggested() -> None:
     """Where objects are not known there is nothing to show, and so nothing to say."""
     world = World([*TWO, pod("stuck", 9000)])
     assert suggest(world.engine, world.pods["stuck"], 0.0, Nothing()) == ()
+
+
+class Faulty(Plugin):
+    """Fails at pods that ask for little, as a what-if may make them."""
+
+    name: ClassVar[str] = "Faulty"
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        if cycle.template.requests.get("cpu") < 9000:
+            raise ValueError("too little to go by")
+        return Rejections(np.zeros(len(rows), dtype=np.int64), ())
+
+
+def test_a_plugin_that_fails_costs_its_suggestions_and_nothing_else() -> None:
+    """No exception, and the state is as it was."""
+    configuration = ProfileConfiguration("moorage", multi_point=PluginSet(enabled=(Entry("Faulty"),)))
+    (profile,) = build_profiles(Configuration(profiles=(configuration,)), Registry((*BUILTIN, Faulty)))
+    world = World([*TWO, pod("old", nodeName="n1"), pod("stuck", 9000)], profile)
+    before = _picture(world)
+    assert world.suggestions() == ()
+    assert _picture(world) == before
+    check_invariants(world.engine.state)
 
 
 def test_pods_ahead_are_those_that_the_queue_has_before() -> None:

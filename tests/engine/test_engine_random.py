@@ -13,12 +13,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from moorage.core.commands import Bind
 from moorage.core.events import BindDone, BindOutcome, NodeGone, NodeSeen, ObjectSeen, PodGone, PodSeen
 from moorage.core.pods import Pod
-from moorage.engine.queue import Place
+from moorage.engine.engine import EngineSettings
+from moorage.engine.queue import Backoff, Place
 from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin
 from moorage.framework.status import Code, Hold, Nomination, Status, unschedulable
 from moorage.testing import make_node, make_pod
 from tests.engine.actors import Permitter, PostFilter, PreBinder, Raiser, Reserver
-from tests.engine.play import Play
+from tests.engine.play import Play, small_profile
 
 NODES = st.sampled_from([f"n{i}" for i in range(5)])
 PODS = st.integers(0, 9)
@@ -47,18 +49,22 @@ class EngineMachine(RuleBasedStateMachine):
 
     @initialize(post=st.sampled_from(["n0", "n3", None]))
     def begin(self, post: str | None) -> None:
-        self.play = Play(
-            Raiser(),
-            Reserver("Reserver", [], moody("refuse", "error")),
-            Permitter(moody("hold", "wait")),
-            PreBinder(moody("pre_bind hold")),
-            PostFilter(lambda cycle: Nomination(post) if cycle.template.priority else None),
-        )
+        self.post = post
+        self.play = Play(*self._plugins())
         self.real: dict[str, Pod] = {}
         """What the API server knows."""
         self.unanswered: dict[str, str] = {}
         """Binds that were posted: uid -> node."""
         self.serial = 0
+
+    def _plugins(self) -> list[Plugin]:
+        return [
+            Raiser(),
+            Reserver("Reserver", [], moody("refuse", "error")),
+            Permitter(moody("hold", "wait")),
+            PreBinder(moody("pre_bind hold")),
+            PostFilter(lambda cycle: Nomination(self.post) if cycle.template.priority else None),
+        ]
 
     def _run(self, *events: Any, later_s: float = 0.0, budget: int = 1 << 62) -> None:
         commands = self.play.handle(*events, at=self.play.now + later_s, budget=budget)
@@ -166,6 +172,13 @@ class EngineMachine(RuleBasedStateMachine):
             if pod.deleted_s is None:
                 self._run(PodSeen(replace(pod, node=None)))
             self._run(PodSeen(pod))
+
+    @rule(plain=st.booleans(), wait_s=st.sampled_from([1.0, 30.0]))
+    def configuration_changed(self, plain: bool, wait_s: float) -> None:
+        """Other plugins decide from now on; every pod is shown again."""
+        profile = small_profile(*([] if plain else self._plugins()))
+        self.play.engine.reconfigure([profile], EngineSettings(Backoff(wait_s, wait_s)), self.play.now)
+        self._run(*(PodSeen(pod) for pod in self.real.values()))
 
     @rule()
     def signal(self) -> None:

@@ -193,11 +193,14 @@ def reader(client: KubeClient) -> Callable[[str, str, str], Mapping[str, Any] | 
     loop = asyncio.get_running_loop()
 
     async def read(kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
+        # A list of one, as whoever may watch may list, and needs no other right.
+        query = {"fieldSelector": f"metadata.name={name}"}
         try:
-            found: dict[str, Any] = msgspec.json.decode(await client.get(resource_of(kind), name, namespace or None))
+            page = msgspec.json.decode(await client.list(resource_of(kind), namespace or None, query=query))
         except (KubeError, msgspec.MsgspecError):
             return None
-        return {"apiVersion": kind.api_versions[0], "kind": kind.name, **found}
+        found: list[dict[str, Any]] = page.get("items") or []
+        return {"apiVersion": kind.api_versions[0], "kind": kind.name, **found[0]} if found else None
 
     def raw(name_of_kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         kind = BY_ID.get(name_of_kind)

@@ -125,12 +125,16 @@ class DecisionLoop:
         events, self._inbox = self._inbox, []
         now_s, began_s = self._now_s(), time.perf_counter()
         sampled = self._metrics is not None and self._metrics.sampling.begin(began_s)
+        budget = min(self._budget(), _STEP)
+        commands: list[Command] | None = None
         try:
-            commands, next_s = self._handle(events, now_s, min(self._budget(), _STEP))
+            commands, next_s = self.engine.handle(events, now_s, budget)
         finally:
             ended_s = time.perf_counter()
             if self._metrics is not None and sampled:
                 self._metrics.sampling.end(ended_s)
+            if self.journal is not None:
+                self.journal.turn(events, now_s, budget, commands)
         if self._metrics is not None:
             self._metrics.observe(Turn(events, commands, now_s, began_s, ended_s))
         for fault in self.engine.faults.take():
@@ -140,16 +144,6 @@ class DecisionLoop:
         for command in commands:
             self._carry_out(command)
         return next_s
-
-    def _handle(self, events: list[Event], now_s: float, budget: int) -> tuple[list[Command], float | None]:
-        if self.journal is None:
-            return self.engine.handle(events, now_s, budget)
-        commands: list[Command] | None = None
-        try:
-            commands, next_s = self.engine.handle(events, now_s, budget)
-        finally:
-            self.journal.turn(events, now_s, budget, commands)
-        return commands, next_s
 
     def _budget(self) -> int:
         """Pods that wait in Permit or PreBind do not count: they may be waiting for those yet to be decided."""

@@ -63,6 +63,10 @@ _LEADER_DRAIN_S = 1.5
 """A standby takes over within 3 s of our end. Binds that are not sent by then are left to it."""
 _FOLLOWED = frozenset({Phase.SYNCED, Phase.RETRYING})
 _ESSENTIAL = ("Pod", "Node")
+_WRITTEN_BY_LEADERS = frozenset(
+    {"pods", "nodes", "persistentvolumeclaims", "persistentvolumes", "resourceclaims", "podgroups"}
+)
+"""What a leader changes when it places pods, and the nodes. Of other kinds a standby knows as much as a leader does."""
 _REVIEWS_QPS, _REVIEWS_BURST = 20.0, 40
 """Whoever asks for our metrics with made-up tokens must not keep the API server busy."""
 
@@ -300,11 +304,12 @@ class Scheduler:
     async def _reign(self, leadership: Leadership) -> None:
         """Wait until we lead, see what the leader before us did, and decide until we have lost; ends by raising.
 
-        What a watch has not told us yet would let us give room away twice. So everything is read from the server anew:
-        after the takeover nobody else writes, and a list that begins after it misses nothing.
+        What a watch has not told us yet would let us give room away twice. So all that leaders write is read from the
+        server anew: after the takeover nobody else writes, and a list that begins after it misses nothing.
         """
         term = await leadership.acquired()
-        synced = [reflector for reflector in self._reflectors if reflector.state.phase in _FOLLOWED]
+        written = [each for each in self._reflectors if each.resource.plural in _WRITTEN_BY_LEADERS]
+        synced = [reflector for reflector in written if reflector.state.phase in _FOLLOWED]
         for reflector in synced:
             reflector.refresh()
         for reflector in synced:

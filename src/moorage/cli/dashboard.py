@@ -88,7 +88,7 @@ def _token() -> str:
 
 
 def _what_if(reading: Reading, *, answers_to_all: bool) -> WhatIf:
-    """What-ifs with the profiles of the dashboard, on a copy of them as plugins remember what they have seen."""
+    """What-ifs with the profiles of the dashboard, on copies, as plugins remember what they have seen."""
     import copy  # noqa: PLC0415
 
     from moorage.sim.rules import rules_of  # noqa: PLC0415
@@ -96,9 +96,10 @@ def _what_if(reading: Reading, *, answers_to_all: bool) -> WhatIf:
     from moorage.sim.whatif_requests import answer  # noqa: PLC0415
 
     rules = rules_of(reading, 0, answers_to_all=answers_to_all)
+    unused = copy.deepcopy(rules.profiles)  # those of the reading are at work in another thread soon
 
     def ask(objects: list[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
-        fresh = Rules(copy.deepcopy(rules.profiles), rules.settings, rules.answers_to_all)
+        fresh = Rules(copy.deepcopy(unused), rules.settings, rules.answers_to_all)
         return answer(objects, fresh, asked, "the cluster")
 
     return ask

@@ -29,7 +29,8 @@ if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, an
 SCENARIO_NAMES = ("default", "rollout", "busy", "spot")
 DASHBOARD_PORT = 8484
 """Tried first; if it is taken, any other will do."""
-_TOKEN_BYTES = 24
+_TOKEN_BYTES = 12
+"""The address must fit into a line of a terminal."""
 _SECONDS = re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]{1,9})?s?", re.ASCII)
 
 
@@ -77,7 +78,7 @@ def command(
         rules = rules_of(reading, seed=0, answers_to_all=True)
         stage = Stage(scenario, rules)
         with _broadcast(stage, rules, scenario_name, scenario) as broadcast:
-            if not no_browser and duration_s is None:
+            if broadcast.url and not no_browser and duration_s is None:
                 _open_browser(broadcast.url)
             _play(broadcast, scenario_name, scenario, session, duration_s, stopped)
         _say_goodbye(stage, session)
@@ -137,7 +138,8 @@ def _play(
     from moorage.cli.demo_log import LogView  # noqa: PLC0415
 
     broadcast.view = log = LogView(sys.stdout, log_format=session.log_format, verbosity=session.verbosity)
-    log.begin(broadcast.url)
+    if broadcast.url:
+        log.begin(broadcast.url)
     play(stage, broadcast, pace, duration_s=duration_s, stopped=lambda: bool(stopped))
 
 

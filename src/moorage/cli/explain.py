@@ -47,7 +47,8 @@ def command(
     """Say of one pod and every node what was scored, or why it was rejected.
 
     A pending pod of files is shown as `moorage simulate` places it, one of a live cluster as it would be placed right
-    now. A bound pod is judged as if it were pending. Nothing is written to the cluster.
+    now; if it fits nowhere, the smallest changes that would let it fit are listed, each proven. A bound pod is judged
+    as if it were pending, and the best of the other nodes is compared with its own. Nothing is written to the cluster.
     """
     from moorage.cli import explain_report as report  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.cli.profiles import load_reading  # noqa: PLC0415

@@ -46,10 +46,15 @@ def command(folder: str, config_file: str | None, output_format: str) -> int:
 
 
 def _replay(folder: str, output_format: str) -> int:
+    from importlib.metadata import version  # noqa: PLC0415 - slow to import
+
     from moorage.adapters.journal.replaying import replay  # noqa: PLC0415
     from moorage.cli.profiles import find_registry  # noqa: PLC0415
 
     result = replay(Path(folder), find_registry())
+    others = [each for each in result.versions if each != version("moorage")]
+    if result.differing and others:
+        result.warnings.append(f"this is Moorage {version('moorage')}, and {', '.join(others)} wrote the journal")
     say("warning", result.warnings if output_format == "table" else ())
     if output_format == "json":
         click.echo(json.dumps(_document(result), indent=2))
@@ -105,6 +110,7 @@ def _document(result: Replayed) -> dict[str, Any]:
         "to": result.ended_s,
         "segments": result.segments,
         "runs": result.runs,
+        "versions": result.versions,
         "turns": result.turns,
         "events": result.events,
         "binds": result.binds,

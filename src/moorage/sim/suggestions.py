@@ -26,7 +26,7 @@ from moorage.wire.manifests import DEFAULT_NAMESPACE
 from moorage.wire.podrewriting import RewriteError
 from moorage.wire.rewriting import Rewriter, decoded_pod, plans_of, rewritten
 
-AFFORDABLE = 20_000
+AFFORDABLE = 6_000
 """So many objects are simulated again to check suggestions."""
 _FIXED_COST = 50
 
@@ -107,9 +107,13 @@ class FileRewriter(Rewriter):
         holder, field = _template_holder(document)
         holder[field] = rewritten(holder[field], pod.name, edits, plans)
         changed.documents.append(document)
+        own = decoded_pod(pod, rewritten(stored, pod.name, edits, plans))
         for kin in self._kin(pod):
             body = self._stored("Pod", kin.namespace, kin.name)
-            if body is not None:
+            if kin.template == pod.template:
+                alike = replace(kin, template=own.template, requests=own.requests, gates=own.gates)
+                changed.waiting.append(alike)
+            elif body is not None:
                 changed.waiting.append(decoded_pod(kin, rewritten(body, kin.name, edits, plans)))
 
     def _kin(self, pod: Pod) -> list[Pod]:

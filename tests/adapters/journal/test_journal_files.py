@@ -6,6 +6,7 @@ import os
 import pickle
 from pathlib import Path
 from random import Random
+from threading import Lock
 
 import pytest
 
@@ -129,6 +130,20 @@ def test_a_full_disk_breaks_the_journal_off_and_never_the_scheduler(
         "gap",
         "end",
     ]
+
+
+def test_an_engine_that_cannot_be_written_breaks_the_journal_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as one with a plugin that keeps what no file can hold; what was written before is there."""
+    engine = recorded(tmp_path, 3)
+    engine.engine.queue.arrivals.active["lock"] = Lock()  # type: ignore[assignment]
+    monkeypatch.setattr(writer, "_MOST_SHARED", -1)
+    fill(engine, 2, 50)
+    engine.journal.close()
+    assert engine.journal.failures == 1
+    result = replay(tmp_path, REGISTRY)
+    assert (result.differing, result.binds) == (0, 4)
 
 
 def test_a_later_process_goes_on_in_the_same_folder(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from moorage.adapters.journal.frames import segments
 from moorage.adapters.journal.replaying import replay
-from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
+from moorage.adapters.metrics.scheduler import SchedulerMetrics
+from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodSeen
 from moorage.testing.builders import make_node, make_pod
 from tests.adapters.journal.recording import PACKING, REGISTRY, RecordedEngine, Recorder
 from tests.engine import test_gangs_random as gang_histories
@@ -68,3 +69,23 @@ def test_a_decision_that_differs_is_found(tmp_path: Path) -> None:
     (difference,) = result.differences
     assert difference.pod == "default/a"
     assert difference.recorded != difference.replayed
+
+
+def test_an_image_of_an_engine_that_is_being_measured(tmp_path: Path) -> None:
+    """Clocks that metrics put in front of plugins and handlers are gone again when the image is made."""
+    engine = RecordedEngine(tmp_path)
+    metrics = SchedulerMetrics(engine.engine)
+    for turn in range(3):
+        now = 1.0 + turn
+        assert metrics.sampling.begin(now)
+        events: list[Event] = [NodeSeen(make_node(f"n{turn}", cpu="8")), PodSeen(make_pod(f"p{turn}", cpu="1"))]
+        commands, _ = engine.engine.handle(events, now, 32)
+        metrics.sampling.end(now + 0.1)
+        engine.journal.turn(events, now, 32, commands)
+    engine.journal._next_segment(4.0)
+    engine.handle([PodSeen(make_pod("last", cpu="1"))], 5.0, 32)
+    engine.journal.close()
+    assert engine.journal.failures == 0
+    segments(tmp_path)[0].unlink()
+    result = replay(tmp_path, REGISTRY)
+    assert (result.binds, result.differing) == (1, 0)

@@ -10,9 +10,10 @@ from contextlib import aclosing
 import pytest
 import trustme
 
+from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.errors import Unreachable
 from moorage.adapters.kube.fence import FencedTransport
-from moorage.adapters.kube.transport import Request
+from moorage.adapters.kube.transport import AiohttpTransport, Request
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 JSON = {"Content-Type": "application/json"}
@@ -90,6 +91,31 @@ def test_a_leader_who_loses_while_a_connection_is_opened_sends_nothing() -> None
                 assert await (await transport.send(request)).read() == b"{}"
         assert b"content-type: application/json" in listener.heard.lower()
         assert listener.heard.endswith(b"\r\n\r\n{}")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("make", [AiohttpTransport, DirectTransport])
+def test_every_transport_asks_before_it_writes(make: type[AiohttpTransport | DirectTransport]) -> None:
+    """What the check of a request raises is what its sender gets, and nothing was sent."""
+
+    async def scenario() -> None:
+        listener, refused = Listener(), True
+
+        def check() -> None:
+            if refused:
+                raise Unreachable("not now")
+
+        async with await listener.open():
+            transport = make()
+            request = Request("POST", f"http://{listener.address}/", JSON, b"{}", check=check)
+            with pytest.raises(Unreachable, match="not now"):
+                await transport.send(request)
+            assert listener.heard == b""
+            refused = False
+            assert await (await transport.send(request)).read() == b"{}"
+            assert listener.heard.endswith(b"\r\n\r\n{}")
+            await transport.close()
 
     asyncio.run(scenario())
 

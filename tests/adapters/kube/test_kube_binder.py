@@ -251,6 +251,35 @@ def test_order_and_concurrency(scripted_server: ServerFactory, clock: Clock) -> 
     asyncio.run(scenario())
 
 
+def test_status_patches_never_take_every_place(scripted_server: ServerFactory, clock: Clock) -> None:
+    """A server that is slow to write the status of pods that fit nowhere still gets the next bind at once."""
+    bound, patched = asyncio.Event(), 0
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        nonlocal patched
+        if request.method == "POST":
+            bound.set()
+        else:
+            await bound.wait()
+            patched += 1
+        return web.json_response({})
+
+    async def scenario() -> None:
+        async with binding(scripted_server, handler, clock, in_flight=4) as (server, binder, _):
+            for index in range(20):
+                binder.submit(PatchPodStatus(PodRef("ns", f"p{index}", f"u{index}"), nominated_node="n"))
+            async with asyncio.timeout(60):
+                while not server.seen:  # noqa: ASYNC110 - the server has no event for it
+                    await asyncio.sleep(0.01)
+            binder.submit(Bind(PodRef("ns", "p", "u"), "n"))
+            async with asyncio.timeout(60):
+                await bound.wait()
+            assert await binder.drained(60)
+            assert patched == 20
+
+    asyncio.run(scenario())
+
+
 def test_status_patches_give_up_quietly(scripted_server: ServerFactory, clock: Clock) -> None:
     """A failing server is tried a few times, a refusal once; neither stops the binder."""
 

@@ -159,13 +159,17 @@ def test_a_full_queue_drops_and_counts(scripted_server: ServerFactory, clock: Cl
 
 
 @pytest.mark.parametrize(
-    ("waited_s", "want_at_once"),
-    [pytest.param(0.5, 2, id="in time"), pytest.param(1.5, 5, id="late")],
+    ("waited_s", "reason", "want_at_once"),
+    [
+        pytest.param(0.5, "Scheduled", 2, id="in time"),
+        pytest.param(1.5, "Scheduled", 5, id="late"),
+        pytest.param(1.5, "FailedScheduling", 2, id="late, but nobody waits for it"),
+    ],
 )
 def test_late_events_get_more_requests_at_once(
-    scripted_server: ServerFactory, clock: Clock, waited_s: float, want_at_once: int
+    scripted_server: ServerFactory, clock: Clock, waited_s: float, reason: str, want_at_once: int
 ) -> None:
-    """Events let binds go first, but when they have waited too long they catch up."""
+    """Events let binds go first, but when those that tell of a bind have waited too long they catch up."""
     running, most = 0, 0
     crowd = asyncio.Event()
 
@@ -184,10 +188,23 @@ def test_late_events_get_more_requests_at_once(
         options = {"workers": 2, "late_workers": 3, "late_s": 1.0}
         async with recording(scripted_server, handler, clock, **options) as (server, recorder):
             for index in range(30):
-                recorder.record(RecordEvent(PodRef("ns", f"p{index}", f"u{index}"), "Normal", "r", "a", "n", "s"))
+                recorder.record(RecordEvent(PodRef("ns", f"p{index}", f"u{index}"), "Normal", reason, "a", "n", "s"))
             clock.now_s += waited_s
             await drained(recorder)
             assert (len(server.seen), most) == (30, want_at_once)
+
+    asyncio.run(scenario())
+
+
+def test_what_tells_of_a_bind_goes_first(scripted_server: ServerFactory, clock: Clock) -> None:
+    """However many pods fit nowhere, the one that was bound is told of at once; the others keep their order."""
+
+    async def scenario() -> None:
+        async with recording(scripted_server, fine, clock, workers=1) as (server, recorder):
+            for name, reason in (("a", "FailedScheduling"), ("b", "FailedScheduling"), ("c", "Scheduled")):
+                recorder.record(RecordEvent(PodRef("ns", name, name), "Normal", reason, "a", "n", "s"))
+            await drained(recorder)
+            assert [seen.json()["regarding"]["name"] for seen in server.seen] == ["c", "a", "b"]
 
     asyncio.run(scenario())
 

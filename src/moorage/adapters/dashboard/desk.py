@@ -88,6 +88,7 @@ class Desk:
         """Of the last news. Belongs to the world's thread."""
         self._published = 0
         self._snapshot: tuple[int, bytes] | None = None
+        self._closed = False
         self._loop = asyncio.get_running_loop()
 
     # --- what happens ---
@@ -132,11 +133,14 @@ class Desk:
 
     def close(self) -> None:
         """End everything."""
+        self._closed = True
         self.hub.close()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def ask(self, question: Callable[[World], T]) -> T:
         """Ask the world in its thread."""
+        if self._closed:
+            raise Refused("the dashboard is being stopped")
         return await self._loop.run_in_executor(self._thread, lambda: question(self._world))
 
     def _told(self, world: World, told: list[Told]) -> tuple[int, bytes]:

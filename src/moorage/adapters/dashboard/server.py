@@ -14,7 +14,7 @@ import structlog
 from aiohttp import web
 
 from moorage.adapters.dashboard.desk import Change, Desk, Refused
-from moorage.adapters.dashboard.security import HEADERS, Guard, guarding
+from moorage.adapters.dashboard.security import HEADERS, Guard, Handler, guarding
 
 STOP_S = 0.5
 _HEARTBEAT_S = 15.0
@@ -31,7 +31,7 @@ class ListenError(Exception):
 
 def application(desk: Desk, guard: Guard) -> web.Application:
     """The dashboard as an application."""
-    app = web.Application(middlewares=[guarding(guard)], client_max_size=_BODY_BYTES)
+    app = web.Application(middlewares=[guarding(guard), _in_words], client_max_size=_BODY_BYTES)
     pages = _Pages(desk)
     app.router.add_get("/", _file("index.html"))
     for name in _static_names():
@@ -59,6 +59,21 @@ def application(desk: Desk, guard: Guard) -> web.Application:
     ):
         app.router.add_post(f"/api/{path}", handler)
     return app
+
+
+@web.middleware
+async def _in_words(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Whatever stands in the way of an answer is one line for people; a fault of ours is one in the log, too."""
+    try:
+        return await handler(request)
+    except Refused as refusal:
+        return _json({"error": str(refusal)}, 409)
+    except (web.HTTPException, ConnectionError):
+        raise
+    except Exception as error:  # noqa: BLE001 - a page that fails must not fail the others
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        log.error("a page failed", path=request.path, error=reason)  # noqa: TRY400 - one line, as everywhere
+        return _json({"error": f"internal error: {reason}"}, 500)
 
 
 @asynccontextmanager
@@ -143,16 +158,16 @@ class _Pages:
         return _json(await self._desk.queue(request.query.get("place", "")))
 
     async def node(self, request: web.Request) -> web.Response:
-        return await _answered(self._desk.node(_text(request.query, "name")))
+        return _json(await self._desk.node(_text(request.query, "name")))
 
     async def search(self, request: web.Request) -> web.Response:
         return _json(await self._desk.search(_text(request.query, "q")))
 
     async def pod(self, request: web.Request) -> web.Response:
-        return await _answered(self._desk.pod(_text(request.query, "key")))
+        return _json(await self._desk.pod(_text(request.query, "key")))
 
     async def suggestions(self, request: web.Request) -> web.Response:
-        return await _answered(self._desk.suggestions(_text(request.query, "key")))
+        return _json(await self._desk.suggestions(_text(request.query, "key")))
 
     async def strategies(self, _: web.Request) -> web.Response:
         return _json(await self._desk.strategies())
@@ -170,13 +185,13 @@ class _Pages:
     async def preview(self, request: web.Request) -> web.Response:
         body = await _body(request)
         names = [_text(body, name) for name in ("namespace", "kind", "name", "text")]
-        return await _answered(self._desk.preview(*names))
+        return _json(await self._desk.preview(*names))
 
     async def what_if(self, request: web.Request) -> web.Response:
         what_if = self._desk.surroundings.what_if
         if what_if is None:
             raise web.HTTPNotFound(reason="what-ifs need whole objects, which a journal does not have")
-        return await _answered(what_if(await _body(request)))
+        return _json(await what_if(await _body(request)))
 
     async def seek(self, request: web.Request) -> web.Response:
         body, seek = await _body(request), self._desk.surroundings.seek
@@ -191,12 +206,8 @@ class _Pages:
         change = Change(*(_text(body, name) for name in ("kind", "namespace", "name", "key", "text")))
         if not (await self._desk.check(change.text))["ok"]:
             raise web.HTTPUnprocessableEntity(reason="the strategy has mistakes; correct them first")
-
-        async def write() -> dict[str, Any]:
-            await self._desk.surroundings.apply(change)
-            return {"ok": True}
-
-        return await _answered(write())
+        await self._desk.surroundings.apply(change)
+        return _json({"ok": True})
 
 
 def _json(document: Any, status: int = 200) -> web.Response:
@@ -204,14 +215,6 @@ def _json(document: Any, status: int = 200) -> web.Response:
     response = web.Response(body=body, status=status, content_type="application/json", headers=_NO_STORE)
     response.enable_compression()
     return response
-
-
-async def _answered(question: Any) -> web.Response:
-    """The answer, or why there is none."""
-    try:
-        return _json(await question)
-    except Refused as refusal:
-        return _json({"error": str(refusal)}, 409)
 
 
 async def _body(request: web.Request) -> dict[str, Any]:

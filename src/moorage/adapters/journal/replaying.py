@@ -63,6 +63,8 @@ class Replayed:
     differing: int = 0
     """Turns whose commands were not the recorded ones."""
     differences: list[Difference] = field(default_factory=list)
+    versions: list[str] = field(default_factory=list)
+    """Of Moorage that wrote the journal, each once."""
     warnings: list[str] = field(default_factory=list)
 
     def saw(self, now_s: float) -> None:
@@ -110,6 +112,8 @@ class Player:
     def _begin(self, start: Start) -> None:
         result = self.result
         result.segments += 1
+        if start.version not in result.versions:
+            result.versions.append(start.version)
         if start.run == self._run and start.turns == self._turns and not start.gap and self.engine is not None:
             return
         if start.run == self._run:

@@ -32,7 +32,7 @@ SMALLEST_BYTES = 8 << 20
 LOCK = "lock"
 _SEGMENTS = 8
 """Into so many segments a full journal is divided, about."""
-_PAUSE_S = 0.05
+_PAUSE_S = 0.2
 _MOST_WAITING_BYTES = 128 << 20
 """What may wait for the disk in memory."""
 _MOST_SHARED = 50_000
@@ -96,7 +96,10 @@ class Journal:
     def reconfigured(self, now_s: float, configuration: str, commands: Sequence[Command]) -> None:
         """A call of `Engine.reconfigure` has returned; `configuration` is what it was called with, without secrets."""
         self._configuration = configuration
-        self._put(self._scribe.reconfigured(now_s, configuration, commands))
+        try:
+            self._put(self._scribe.reconfigured(now_s, configuration, commands))
+        except Exception as error:  # noqa: BLE001 - as in `turn`
+            self._break_off(f"{type(error).__name__}: {error}")
 
     def flush(self) -> None:
         """Return when everything so far was handed to the operating system, or could not be."""

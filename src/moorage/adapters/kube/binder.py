@@ -9,7 +9,8 @@ Invariants:
   takes to reach the server.
 - Commands on the same pod are carried out one after another, in order; a status patch must never overtake a bind.
 - Everything names the pod by uid too, so that a new pod of the same name is never touched.
-- Binds and evictions go before status patches when there is a queue; at most `in_flight` requests run at once.
+- Binds and evictions go before status patches when there is a queue; at most `in_flight` requests run at once, and a
+  quarter of them at most are status patches that nobody waits for: a thousand pods that fit nowhere hold up no bind.
 """
 
 from __future__ import annotations
@@ -64,6 +65,11 @@ class _PodView(msgspec.Struct):
 
 
 _decode_pod = msgspec.json.Decoder(_PodView).decode
+_URGENT, _CALM = 0, 1
+
+
+def _is_urgent(command: PodCommand) -> bool:
+    return command.answered if isinstance(command, PatchPodStatus) else True
 
 
 class Binder:
@@ -99,6 +105,10 @@ class Binder:
         self._patches = StatusPatches(now_s)
         self._order = itertools.count()
         self._queue: asyncio.PriorityQueue[tuple[int, int, PodCommand]] = asyncio.PriorityQueue()
+        self._calm_limit = max(1, in_flight // 4)
+        self._calm_count = 0
+        self._held: deque[tuple[int, int, PodCommand]] = deque()
+        """Status patches that were taken from the queue before it was their turn."""
         self._behind: dict[str, deque[PodCommand]] = {}
         """Per uid with a command queued or running: the commands that wait for it."""
 
@@ -131,15 +141,23 @@ class Binder:
         return True
 
     def _enqueue(self, command: PodCommand) -> None:
-        urgency = 1 if isinstance(command, PatchPodStatus) and not command.answered else 0
-        self._queue.put_nowait((urgency, next(self._order), command))
+        self._queue.put_nowait((_URGENT if _is_urgent(command) else _CALM, next(self._order), command))
 
     async def _work(self) -> None:
         while True:
-            _, _, command = await self._queue.get()
+            place = await self._queue.get()
+            urgency, _, command = place
+            if urgency == _CALM and self._calm_count >= self._calm_limit:
+                self._held.append(place)
+                continue
+            self._calm_count += urgency
             try:
                 await self._carry_out(command)
             finally:
+                self._calm_count -= urgency
+                if self._held:
+                    self._queue.put_nowait(self._held.popleft())
+                    self._queue.task_done()  # it was in the queue before
                 waiting = self._behind[command.pod.uid]
                 if waiting:
                     self._enqueue(waiting.popleft())

@@ -5,7 +5,8 @@ Invariants:
 - Equal events (same pod, reason, action, note, reporter) within six minutes are one object with a series. The first
   repetition is written at once, later ones at most every `series_s`; what is left is written when the recorder stops.
 - An event is written at most once, also when the answer to its creation was lost.
-- Events let binds go first, but not for long: when the next one has waited for `late_s`, more requests run at once.
+- Events let binds go first, but not for long: when one that tells of a bind has waited for `late_s`, more requests run
+  at once. Those that tell of a bind go before all others: there may be thousands of pods that fit nowhere.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ ATTEMPTS = 8
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 10.0
 QUIET_S = 60.0
+SCHEDULED = "Scheduled"
+"""The reason of events that tell of a bind."""
 
 log = structlog.get_logger()
 
@@ -91,7 +94,8 @@ class EventRecorder:
         self._series_s = series_s
         self._now_s = now_s
         self._sleep = sleep
-        self._queue: asyncio.Queue[_Entry] = asyncio.Queue(queue_limit)
+        self._queue: asyncio.PriorityQueue[tuple[int, int, _Entry]] = asyncio.PriorityQueue(queue_limit)
+        self._order = itertools.count()
         self._entries: OrderedDict[RecordEvent, _Entry] = OrderedDict()
         self._stamp = 0
         self._complained_s = float("-inf")
@@ -135,7 +139,7 @@ class EventRecorder:
 
     def _enqueued(self, entry: _Entry) -> bool:
         try:
-            self._queue.put_nowait(entry)
+            self._queue.put_nowait((_urgency(entry), next(self._order), entry))
         except asyncio.QueueFull:
             self._drop("the queue of events is full")
             return False
@@ -174,19 +178,20 @@ class EventRecorder:
 
     async def _work(self, tasks: asyncio.TaskGroup) -> None:
         while True:
-            await self._take(await self._queue.get(), tasks)
+            _, _, entry = await self._queue.get()
+            await self._take(entry, tasks)
 
     async def _catch_up(self, tasks: asyncio.TaskGroup) -> None:
         """Work beside the others for as long as events are late."""
         try:
-            while not self._queue.empty() and await self._take(self._queue.get_nowait(), tasks):
+            while not self._queue.empty() and await self._take(self._queue.get_nowait()[2], tasks):
                 pass
         finally:
             self._extra_count -= 1
 
     async def _take(self, entry: _Entry, tasks: asyncio.TaskGroup) -> bool:
         """Publish an event, and call for help if it is late; whether it is."""
-        late = self._now_s() - entry.queued_s > self._late_s
+        late = not _urgency(entry) and self._now_s() - entry.queued_s > self._late_s
         if late and self._extra_count < self._late_workers:
             self._extra_count += 1
             tasks.create_task(self._catch_up(tasks))
@@ -266,6 +271,10 @@ class EventRecorder:
         if now_s - self._complained_s >= QUIET_S:
             self._complained_s = now_s
             log.warning("events are being dropped", dropped=self.dropped_count, error=why)
+
+
+def _urgency(entry: _Entry) -> int:
+    return 0 if entry.command.reason == SCHEDULED else 1
 
 
 def cut_note(note: str) -> str:

@@ -22,7 +22,7 @@ from moorage.framework.runner import Runner
 
 _HELPED = frozenset({FIT, "NodePorts", "InterPodAffinity", "PodTopologySpread", "NodeVolumeLimits", "ControllerSpread",
                      "OnePodPerNode", "VolumeRestrictions"})  # fmt: skip
-"""Plugins whose mind the leaving of pods can change."""
+"""Plugins whose mind the leaving of pods can change, whatever else they may object to."""
 _RELATED = frozenset({"InterPodAffinity", "PodTopologySpread"})
 _MOST_ROWS = 64
 _MOST_PODS = 4
@@ -38,7 +38,8 @@ def moves(scene: Scene, runner: Runner, pod: Pod, objections: Objections) -> Ite
     """Sets of moves with their cost, the most promising nodes first."""
     search = _Moves(scene, runner, pod)
     lacking = shortage(scene, pod, objections.rows)
-    fixed = sum(1 << number for number, name in enumerate(objections.plugins) if name not in _HELPED)
+    helped = _HELPED | objections.resolvable
+    fixed = sum(1 << number for number, name in enumerate(objections.plugins) if name not in helped)
     promising = np.flatnonzero((objections.bits != 0) & ((objections.bits & fixed) == 0))
     order = sorted(promising.tolist(), key=lambda i: (lacking[i], scene.state.node(int(objections.rows[i])).name))
     for index in order[:_MOST_ROWS]:

@@ -35,13 +35,16 @@ class Objections:
     plugins: list[str] = field(default_factory=list)
     detail: dict[str, Ints] = field(default_factory=dict)
     """Plugin -> its reason bits, aligned with `rows`."""
+    resolvable: set[str] = field(default_factory=set)
+    """Plugins all of whose reasons the leaving of pods could change."""
 
     def at(self, index: int) -> list[str]:
         """The plugins that reject the row at this index, in profile order."""
         bits = int(self.bits[index])
         return [name for number, name in enumerate(self.plugins) if bits >> number & 1]
 
-    def _add(self, name: str, detail: Ints) -> None:
+    def add(self, name: str, detail: Ints) -> None:
+        """What one plugin says, its reason bits, aligned with `rows`."""
         self.bits |= (detail != 0).astype(np.int64) << len(self.plugins)
         self.plugins.append(name)
         self.detail[name] = detail
@@ -57,12 +60,12 @@ def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
         answer = plugin.pre_filter(cycle)
         if isinstance(answer, OnlyNodes):
             names = [state.node(int(row)).name in answer.names for row in rows]
-            found._add(plugin.name, (~np.array(names, dtype=np.bool_)).astype(np.int64))  # noqa: SLF001
+            found.add(plugin.name, (~np.array(names, dtype=np.bool_)).astype(np.int64))
         elif answer is not None and answer.code is Code.SKIP:
             silent.add(plugin.name)
         elif answer is not None and answer.code is not Code.SUCCESS:
             silent.add(plugin.name)
-            found._add(plugin.name, np.ones(len(rows), dtype=np.int64))  # noqa: SLF001
+            found.add(plugin.name, np.ones(len(rows), dtype=np.int64))
     for plugin in runner.profile.at(Point.FILTER):
         if plugin.name not in silent:
             _ask(plugin, cycle, found)
@@ -76,13 +79,15 @@ def _ask(plugin: Any, cycle: Any, found: Objections) -> None:
     rejections = plugin.filter(cycle, found.rows if open_rows.all() else found.rows[open_rows])
     if rejections is None or not rejections.bits.any():
         return
+    if all(reason.resolvable for reason in rejections.reasons):
+        found.resolvable.add(plugin.name)
     detail: Ints = np.zeros(len(found.rows), dtype=np.int64)
     detail[open_rows] = rejections.bits
     if plugin.name in found.detail:  # it narrowed the nodes before
         found.bits |= (detail != 0).astype(np.int64) << found.plugins.index(plugin.name)
         found.detail[plugin.name] |= detail
     else:
-        found._add(plugin.name, detail)  # noqa: SLF001
+        found.add(plugin.name, detail)
 
 
 def shortage(scene: Scene, pod: Pod, rows: Rows) -> Any:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from moorage.core.affinity import NodeAffinity, NodeTerm
 from moorage.core.arrays import Rows
 from moorage.core.edits import AddNode, Changed, Edits, LowerRequest
 from moorage.core.gangs import lasting, terms_of
@@ -24,6 +25,7 @@ from moorage.core.hashing import pod_hash
 from moorage.core.membership import GangKey
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate
+from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.engine.domains import domains_of
 from moorage.engine.engine import Engine
@@ -79,6 +81,8 @@ class Scene:
         """How many changes were tried."""
         self._rewriter = rewriter
         self._ahead = [each for each in ahead if each.uid != pod.uid][-MOST_AHEAD:]
+        self.daemons = True
+        """Whether new nodes get the daemons of the node that they are like."""
         self.evicts = False
         """Whether less important pods may be evicted."""
         self._evictions = evictions
@@ -108,9 +112,14 @@ class Scene:
             self.state.remove_pod(self.pod.uid)
             standing = (record.pod.template.priority for record in self.state.records())
             self._least_priority = min(standing, default=0) if self._evictions else None
-            self._place_ahead({})
+            self._place_ahead({}, ())
             self._placed, self._evicted = self._seated, self._unseated
             yield
+
+    @property
+    def ahead_count(self) -> int:
+        """How many pods are decided on before this one."""
+        return len(self._ahead)
 
     # --- trying ---
 
@@ -142,7 +151,7 @@ class Scene:
                     self.state.remove_pod(uid)
                 for victim in self._evicted:
                     self.state.observe_pod(victim)
-                self._place_ahead(swapped)
+                self._place_ahead(swapped, edits)
             row, evicted = self._place(pod, swapped, proof=proof)
             return None if row == NOWHERE else Fit(edits, changed, self.state.node(row).name, evicted)
 
@@ -200,23 +209,30 @@ class Scene:
             )
 
     def _add_daemons(self, edit: AddNode) -> None:
-        """A new node gets the daemons that the one like it has, or waits for."""
+        """A new node gets the daemons that the one like it has, or waits for before the pod."""
         like, row = self.state.row_of(edit.like), self.state.row_of(edit.name)
-        if like is None or row is None:
+        if like is None or row is None or not self.daemons:
             return
-        standing = {record.pod.uid: record.pod for record in self.state.records_on(like)}
-        waiting = {entry.pod.uid: entry.pod for entry in self.engine.queue.entries() if _is_for(entry.pod, edit.like)}
-        for pod in (standing | waiting).values():
-            owner = pod.template.owner
-            if owner is not None and owner.kind == DAEMON_SET:
+        for pod in (record.pod for record in self.state.records_on(like)):
+            if _is_daemon(pod) and pod.node is not None:
                 self.state.assume(replace(pod, uid=f"{pod.uid}/{edit.name}", node=None), row)
+
+    def _with_daemons(self, pods: Sequence[Pod], edits: Edits) -> list[Pod]:
+        """Pods ahead, and after the last daemon of each set the one that it makes for a new node."""
+        found = list(pods)
+        for edit in edits:
+            if isinstance(edit, AddNode) and self.daemons:
+                for number, pod in reversed(list(enumerate(found))):
+                    if _is_daemon(pod) and _is_for(pod, edit.like):
+                        found.insert(number + 1, _daemon_for(pod, edit))
+        return found
 
     # --- deciding ---
 
-    def _place_ahead(self, swapped: dict[str, Pod]) -> None:
+    def _place_ahead(self, swapped: dict[str, Pod], edits: Edits) -> None:
         """Decide on the pods that come first; those that fit stand on their nodes from now on."""
         self._seated, self._unseated = [], []
-        self._seat([swapped.get(known.uid, known) for known in self._ahead])
+        self._seat([swapped.get(known.uid, known) for known in self._with_daemons(self._ahead, edits)])
 
     def _seat(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
@@ -339,11 +355,22 @@ def may_enter(runner: Runner, pod: Pod) -> bool:
     return all(answer is None or answer.code is Code.SUCCESS for answer in answers)
 
 
+def _is_daemon(pod: Pod) -> bool:
+    return pod.template.owner is not None and pod.template.owner.kind == DAEMON_SET
+
+
 def _is_for(pod: Pod, node: str) -> bool:
     """Whether a pod names the one node that it can stand on, as daemons do."""
     affinity = pod.template.node_affinity
     terms = () if affinity is None else affinity.required or ()
     return any(field.values == (node,) for term in terms for field in term.fields)
+
+
+def _daemon_for(pod: Pod, edit: AddNode) -> Pod:
+    """What the set of a daemon makes for a new node."""
+    fields = (Requirement("metadata.name", Operator.IN, (edit.name,)),)
+    affinity = NodeAffinity((NodeTerm(fields=fields),))
+    return replace(pod, uid=f"{pod.uid}/{edit.name}", template=replace(pod.template, node_affinity=affinity))
 
 
 def best_row(runner: Runner, cycle: Cycle, rows: Rows) -> int:

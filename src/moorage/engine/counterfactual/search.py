@@ -53,6 +53,9 @@ _MOST_OBJECTORS = 3
 _MOST_PRODUCTS = 8
 _MOST_MOVES = 2
 _MOST_EVICTIONS = 12
+_MOST_DESCENTS = 3
+_FEW_AHEAD = 64
+"""With more pods ahead no value is searched for step by step: each step decides on all of them."""
 _DEAR = 6.0
 """Where nothing costs less, a new node and a change of the pod are tried together."""
 _EVICTABLE = frozenset({FIT, "NodePorts", "InterPodAffinity", "NodeVolumeLimits", "PodTopologySpread"})
@@ -101,8 +104,11 @@ def suggest(
         return ()
     waiting = waiting_ahead(engine, pod) if ahead is None else ahead
     scene = Scene(engine, pod, now_s, rewriter, waiting, evictions=evictions)
-    with scene.opened():
-        return _Search(scene, accept).run()
+    try:
+        with scene.opened():
+            return _Search(scene, accept).run()
+    except Exception:  # noqa: BLE001 - a plugin's fault, which the decision on the pod meets and tells as well
+        return ()
 
 
 def waiting_ahead(engine: Engine, pod: Pod) -> list[Pod]:
@@ -127,6 +133,7 @@ class _Search:
         """The pod with what must change in any case."""
         self._found: dict[frozenset[Edit], tuple[float, Fit]] = {}
         self._tried: set[frozenset[Edit]] = set()
+        self._descents = 0
 
     def run(self) -> tuple[Suggestion, ...]:
         """All steps."""
@@ -172,6 +179,10 @@ class _Search:
         self._grow()
         if not self._found:
             self._try_all((1.0 + len(edits), edits) for edits in self._everything(objections))
+        if not self._found and self._accept is not None:
+            # Daemons may come after the pod; who checks further will know.
+            self._scene.daemons = False
+            self._grow()
         if self._best() > _DEAR:
             self._grow_and_fix(runner)
         if self._may_evict():
@@ -335,8 +346,26 @@ class _Search:
                 return self._scene.trial((*others, *more_nodes(self._scene.state, likes[0], count)), proof=True)
 
             proven = fewest(enough)
+        if proven is None:
+            proven = self._lowered_further(fit)
         self._scene.evicts = False
         return proven
+
+    def _lowered_further(self, fit: Fit) -> Fit | None:
+        """The same with a request lowered so far that it fits beside the pods ahead, which take some of the room."""
+        scene = self._scene
+        edits = [edit for edit in fit.edits if isinstance(edit, LowerRequest)]
+        if len(edits) != 1 or self._descents >= _MOST_DESCENTS or scene.ahead_count > _FEW_AHEAD:
+            return None
+        self._descents += 1
+        others = tuple(edit for edit in fit.edits if edit is not edits[0])
+        found: Fit | None = None
+        low, high = -1, edits[0].amount
+        while high - low > 1:
+            middle = (low + high) // 2
+            fits = scene.trial((*others, LowerRequest(edits[0].resource, middle)), proof=True)
+            low, high, found = (low, middle, found) if fits is None else (middle, high, fits)
+        return found
 
     def _suggestion(self, cost: float, fit: Fit) -> Suggestion:
         extra = sum(isinstance(edit, AddNode) for edit in fit.edits) - 1

@@ -51,6 +51,9 @@ class Settled:
     """What was told so far is what there is; everything from now on is news."""
 
 
+_SEEN = (PodSeen, PodGone, NodeSeen, NodeGone, ObjectSeen, ObjectGone)
+"""What the engine is told. Answers to commands are for whoever gave them; what came of them is seen."""
+
 Told: TypeAlias = Event | QueueTold | Happening | Settled
 
 
@@ -123,7 +126,7 @@ class World:
             hearer = self._hearers.get(type(item))
             if hearer is not None:
                 hearer(item, now)
-            if not isinstance(item, QueueTold | Happening | Settled):
+            if isinstance(item, _SEEN):
                 events.append(item)
         self.engine.handle(events, now, budget=0)
         self._review()

@@ -13,6 +13,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -41,7 +42,7 @@ from moorage.sim.simulation import Rules
 from moorage.sim.whatif_requests import RequestError, answer
 
 T = TypeVar("T")
-_START_S = 20.0
+_START_S = 60.0
 _KINDS = {
     What.STORY: timeline.STORY,
     What.PLACED: timeline.PLACED,
@@ -58,7 +59,10 @@ _UNREAD_KINDS = frozenset({"Event"})
 
 
 class Broadcast:
-    """A view of a demo that browsers can see, too; a context manager. `url` is where."""
+    """A view of a demo that browsers can see, too; a context manager.
+
+    `url` is where; it is empty on a machine that lets nobody listen, and the demo goes on without.
+    """
 
     def __init__(
         self,
@@ -74,7 +78,8 @@ class Broadcast:
         self.view: View | None = None
         """Who else looks."""
         self.stage = stage
-        self._rules = rules
+        self._rules = replace(rules, profiles=copy.deepcopy(rules.profiles))
+        """Plugins that nobody else uses: those of the stage are at work in its thread."""
         self._scenario = scenario
         self._port = port
         self._token = token
@@ -92,7 +97,7 @@ class Broadcast:
     def __enter__(self) -> Self:
         self._thread.start()
         self._ready.wait(_START_S)
-        if self._fault is not None:
+        if self._fault is not None and not isinstance(self._fault, OSError | ListenError):
             raise self._fault
         return self
 

@@ -79,6 +79,7 @@ function seekBar(first, last) {
 function showLink(state) {
   const link = $("link");
   link.className = `link ${state === "on" ? "on" : "off"}`;
+  if (!store.loads && state !== "on" && state !== "off") $("main").replaceChildren(h("p", { class: "notice bad" }, state));
   link.textContent = state === "on" ? (store.about.mode === "journal" ? "journal" : "live") : state === "off" ? "connection lost, trying again" : state;
 }
 

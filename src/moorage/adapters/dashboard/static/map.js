@@ -46,7 +46,7 @@ class Group {
     this.cursor = -1;
     this.note = h("small", {});
     this.canvas = h("canvas", {
-      tabIndex: 0, role: "img",
+      tabIndex: 0, role: "application", "aria-roledescription": "map of nodes",
       onmousemove: (event) => this.point(event), onmouseleave: () => this.tip.hide(),
       onclick: (event) => this.open(this.at(event)), onkeydown: (event) => this.key(event),
       onfocus: () => { if (this.cursor < 0) this.cursor = 0; this.draw(); }, onblur: () => { this.cursor = -1; this.tip.hide(); this.draw(); },
@@ -218,7 +218,12 @@ class MapView {
 
   build() {
     const sorted = [...store.nodes.values()].sort((a, b) => natural(a.zone, b.zone) || b.capacity - a.capacity || natural(a.name, b.name));
-    const byGroup = Map.groupBy(sorted, (n) => [n.zone, n.capacity].join("\n"));
+    const byGroup = new Map();
+    for (const node of sorted) {
+      const key = [node.zone, node.capacity].join("\n");
+      if (!byGroup.has(key)) byGroup.set(key, []);
+      byGroup.get(key).push(node);
+    }
     const found = new Map();
     for (const [key, nodes] of byGroup) {
       const zone = nodes[0].zone || "no zone";

@@ -96,6 +96,8 @@ export function podPage(main, signal, key) {
       numbers.replaceChildren(facts(pod));
       here.replaceChildren(page.judged ? whyHere(page) : "");
       not.replaceChildren(page.judged ? whyNot(page) : "");
+      here.hidden = !here.textContent;
+      not.hidden = !not.textContent;
       const open = details.open;
       details.replaceChildren(h("summary", {}, "Labels and annotations"), pairs("Labels", pod.labels).element, pairs("Annotations", pod.annotations).element, pairs("Node selector", pod.selector).element);
       details.open = open;

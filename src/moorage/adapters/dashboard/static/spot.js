@@ -8,7 +8,7 @@ import { clock, count, money, plural, span } from "./words.js";
 function costStats(cost) {
   if (!cost) return empty("No prices are known: give the profile's CostAware a price list, and savings are shown here.");
   const item = (title, value, note = "") => h("div", {}, h("dt", {}, title), h("dd", {}, value, " ", h("small", {}, note)));
-  const share = cost.spot_on_demand > 0 ? `${Math.round((100 * cost.saved) / cost.spot_on_demand)}% of the on-demand price` : "";
+  const share = cost.spot_on_demand > 0 ? `${Math.round((100 * cost.saved) / cost.spot_on_demand)}% less` : "";
   return h("div", { class: "panel", style: { border: "0", padding: "0" } },
     h("dl", { class: "stats" }, item("Nodes in use, an hour", money(cost.total, cost.currency), plural(cost.nodes, "node")),
       item("Spot nodes, an hour", money(cost.spot, cost.currency)), item("The same on demand", money(cost.spot_on_demand, cost.currency)),

@@ -86,7 +86,8 @@ export function whenNew(section, signal, pause, work) {
   };
   const look = () => {
     if (timer || store.summary?.versions[section] === seen) return;
-    timer = setTimeout(run, Math.max(0, last + pause - Date.now()));
+    // What cannot be fetched now is fetched with the next change; that the server is gone is said at the top.
+    timer = setTimeout(() => run().catch(() => { seen = null; }), Math.max(0, last + pause - Date.now()));
   };
   store.listen(look, signal);
   signal.addEventListener("abort", () => clearTimeout(timer));

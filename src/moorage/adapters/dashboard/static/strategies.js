@@ -5,8 +5,11 @@ import { announce, bar, chip, empty, h, name, nodeLink, panel, podLink, Table } 
 import { store, whenNew } from "./store.js";
 import { count, plural } from "./words.js";
 
+/** Labels, which may break behind a slash, a colon or a comma. */
+const labels = (text) => h("bdi", { class: "mono", dir: "ltr" }, text.split(/(?<=[/:,])/).map((part, i) => [i ? h("wbr", {}) : null, part]));
+
 const ruleTable = (caption, rules, columns) => new Table(caption, [
-  { title: "Nodes with", class: "text", cell: (r) => name(r.labels, { class: "mono" }) },
+  { title: "Nodes with", class: "text", cell: (r) => labels(r.labels) },
   { title: "Base", class: "num", cell: (r) => count(r.base) },
   { title: "Weight", class: "num", cell: (r) => count(r.weight) },
   ...columns,
@@ -46,7 +49,7 @@ class Editor {
   constructor(workload, done) {
     this.workload = workload;
     this.id = `strategy-${Math.random().toString(36).slice(2)}`;
-    this.area = h("textarea", { id: this.id, rows: 3, value: workload.text, spellcheck: false, "aria-describedby": `${this.id}-said`, oninput: () => this.typed() });
+    this.area = h("textarea", { id: this.id, rows: 4, value: workload.text, spellcheck: false, "aria-describedby": `${this.id}-said`, oninput: () => this.typed() });
     this.said = h("div", { id: `${this.id}-said`, "aria-live": "polite" });
     this.preview = h("div", {});
     this.apply = h("button", { type: "submit", class: "primary", disabled: true }, "Apply");
@@ -143,7 +146,7 @@ const example = () => panel("No workload has a strategy", h("p", { class: "lead"
 
 export function strategiesPage(main, signal) {
   const cards = new Map();
-  const holder = h("div", { class: "columns", style: { "grid-template-columns": "repeat(auto-fill, minmax(min(100%, 520px), 1fr))" } });
+  const holder = h("div", { class: "columns", style: { "grid-template-columns": "repeat(auto-fit, minmax(min(100%, 520px), 1fr))" } });
   const none = example();
   const warning = h("p", { class: "notice", hidden: true }, "The profile that the dashboard runs with does not have the plugin PlacementStrategy, so previews do not follow the rules. Start it with the scheduler's --config.");
   const broken = h("div", { hidden: true });
