@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -45,9 +46,9 @@ class Desk:
         self.events: list[RecordEvent] = []
         self.metrics = ReloadMetrics()
         self.fails = False
-        self.reloader = Reloader(str(file), reading.configuration, self._apply, self.events.append, self.metrics)
+        self.reloader = Reloader(str(file), reading.configuration, self.apply, self.events.append, self.metrics)
 
-    async def _apply(self, configuration: Configuration, profiles: Sequence[Profile]) -> None:
+    async def apply(self, configuration: Configuration, profiles: Sequence[Profile]) -> None:
         if self.fails:
             raise CredentialsError("no such certificate")
         assert [each.scheduler_name for each in configuration.profiles] == [each.scheduler_name for each in profiles]
@@ -288,3 +289,22 @@ def test_nobody_is_lost_when_the_rules_change_in_the_middle_of_a_burst(
     events = plane.request("GET", "/apis/events.k8s.io/v1/events").json()["items"]
     told = sorted(event["regarding"]["name"] for event in events if event["reason"] == "Scheduled")
     assert told == made
+
+
+def test_a_pipe_is_read_once(tmp_path: Path) -> None:
+    """As in `--config <(...)`: nobody writes into it again, so that reading it would wait for ever."""
+    file = tmp_path / "config.yaml"
+    file.write_text(document("a"))
+    desk = Desk(file)
+    file.unlink()
+    os.mkfifo(file)
+    desk.reloader = Reloader(
+        str(file), desk.reloader.configuration, desk.apply, desk.events.append, desk.metrics, every_s=0.01
+    )
+
+    async def follow() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(desk.reloader.run(), 0.2)
+
+    asyncio.run(follow())
+    assert desk.events == []

@@ -103,7 +103,7 @@ def _guard(options: DashboardOptions) -> Guard:
     if guard.is_private and not options.allow_writes:
         return guard
     token = options.token or secrets.token_urlsafe(TOKEN_BYTES)
-    return Guard(options.host, token, guard.more_hosts)
+    return Guard(options.host, token, read_only=not options.allow_writes, more_hosts=guard.more_hosts)
 
 
 # A journal

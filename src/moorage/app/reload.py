@@ -66,9 +66,12 @@ class Reloader:
         self._first: Configuration | None = None
         """What the file said when we started, for what lasts; flags may have overridden it."""
         self._registry = find_plugins().registry
+        self._readable_once = Path(file).exists() and not Path(file).is_file()
 
     async def run(self) -> None:
-        """Follow the file until cancelled."""
+        """Follow the file until cancelled. A pipe or a terminal cannot be read a second time."""
+        if self._readable_once:
+            await asyncio.Event().wait()
         while True:
             await self.look()
             await asyncio.sleep(self._every_s)

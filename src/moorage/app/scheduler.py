@@ -59,7 +59,7 @@ from moorage.wire.templates import TemplateTable
 _ANSWERS_S = 30.0
 """How long a change of extenders waits for binds that may be theirs."""
 _DRAIN_S = 5.0
-_LEADER_DRAIN_S = 1.5
+_LEADER_DRAIN_S = 1.0
 """A standby takes over within 3 s of our end. Binds that are not sent by then are left to it."""
 _FOLLOWED = frozenset({Phase.SYNCED, Phase.RETRYING})
 _ESSENTIAL = ("Pod", "Node")

@@ -47,8 +47,13 @@ def _panel(axes: Any, rows: Sequence[Row], field: str, label: str) -> None:
         positions = [index + (place - (len(shown) - 1) / 2) * width for index in range(len(workloads))]
         heights = [found.get(workload, 0.0) for workload in workloads]
         bars = axes.bar(positions, heights, width, label=str(contender), color=_COLOURS[contender])
-        axes.bar_label(bars, labels=[f"{height:.3g}" for height in heights], fontsize=7)
+        axes.bar_label(bars, labels=[_figure(height) for height in heights], fontsize=7)
     axes.set_xticks(range(len(workloads)), [LOADS[name].title for name in workloads], rotation=20, ha="right")
     axes.set_ylabel(label)
+    axes.margins(y=0.2)  # room for the legend
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

@@ -11,7 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
@@ -216,8 +216,6 @@ class _Run:
 
 
 def _with(found: Measurement, waits_s: list[float], peak_memory_mb: float) -> Measurement:
-    from dataclasses import replace  # noqa: PLC0415
-
     p50, p99 = (1e3 * percentile(waits_s, share) for share in (0.50, 0.99))
     return replace(found, p50_ms=p50, p99_ms=p99, peak_memory_mb=peak_memory_mb)
 

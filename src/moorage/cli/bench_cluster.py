@@ -41,7 +41,8 @@ def bench(workloads: list[str], sizes: Sizes, rounds: int, folder: Path, output_
         raise _no_folder(error) from None
     rows = summary(measurements)
     _print(rows, document(measurements, sizes, rounds), output_format)
-    say("written", [written, *_chart(rows, f"{sizes.nodes:,} nodes, {sizes.pods:,} pods, median of {rounds}", folder)])
+    how_often = "one round" if rounds == 1 else f"median of {rounds} rounds"
+    say("written", [written, *_chart(rows, f"{sizes.nodes:,} nodes, {sizes.pods:,} pods, {how_often}", folder)])
 
 
 def _print(rows: list[Row], content: dict[str, Any], output_format: str) -> None:

@@ -28,7 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "snapshot": "Save what matters of a live cluster in a file.",
     "explain": "Say where a pod goes and why, node by node.",
     "replay": "Decide everything in a journal again.",
-    "bench": "Measure decisions per second.",
+    "bench": "Measure how fast it is, alone and against kube-scheduler.",
     "validate": "Check configuration files and manifests.",
 }
 """Name of the command, and of its module in this folder -> the line that `moorage --help` prints."""

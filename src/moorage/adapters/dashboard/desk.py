@@ -18,7 +18,7 @@ import msgspec
 
 from moorage.adapters.dashboard.hub import Hub
 from moorage.engine.display.pages import node_page, search, summary
-from moorage.engine.display.placements import strategies_page
+from moorage.engine.display.placements import Spot, strategies_page, takes_strategy
 from moorage.engine.display.podpage import pod_page
 from moorage.engine.display.previews import check_strategy, preview
 from moorage.engine.display.queues import queue_page
@@ -241,3 +241,14 @@ class Desk:
         """What a strategy would do to a workload."""
         now = self.surroundings.now_s()
         return await self.ask(lambda world: preview(world, namespace, kind, name, text, now))
+
+    async def apply(self, change: Change) -> None:
+        """Write a strategy, if that is allowed and only where strategies are written."""
+        if not self.surroundings.writes:
+            raise Refused("nothing can be changed here; start the dashboard with --allow-writes")
+        spot = Spot(change.kind, change.namespace, change.name, change.key)
+        if not await self.ask(lambda world: takes_strategy(world, spot)):
+            raise Refused(
+                f"{change.kind} {change.namespace}/{change.name} has no place for a strategy {change.key}".rstrip()
+            )
+        await self.surroundings.apply(change)

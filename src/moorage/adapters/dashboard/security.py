@@ -48,6 +48,8 @@ class Guard:
     """What is listened on."""
     token: str = ""
     """Empty: nobody may change anything."""
+    read_only: bool = False
+    """Whether the token is for looking only, and nobody may change anything."""
     more_hosts: Collection[str] = ()
     """Names under which the server may be asked beside its own."""
 
@@ -71,7 +73,7 @@ class Guard:
         return None
 
     def _write_refusal(self, request: web.Request) -> tuple[int, str] | None:
-        if not self.token:
+        if not self.token or self.read_only:
             return 403, "nothing can be changed here; start the dashboard with --allow-writes"
         if not self._has_token(request):
             return 401, "the token is missing or wrong; use the address that the command printed"

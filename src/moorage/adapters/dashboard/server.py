@@ -206,7 +206,7 @@ class _Pages:
         change = Change(*(_text(body, name) for name in ("kind", "namespace", "name", "key", "text")))
         if not (await self._desk.check(change.text))["ok"]:
             raise web.HTTPUnprocessableEntity(reason="the strategy has mistakes; correct them first")
-        await self._desk.surroundings.apply(change)
+        await self._desk.apply(change)
         return _json({"ok": True})
 
 

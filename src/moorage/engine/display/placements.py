@@ -72,6 +72,15 @@ def strategy_text(world: World, spot: Spot) -> str:
     return ""
 
 
+def takes_strategy(world: World, spot: Spot) -> bool:
+    """Whether this is a place where a strategy belongs: a known controller's annotation for it, or a known policy."""
+    found = world.state.object(spot.kind, object_key(spot.namespace, spot.name))
+    if not isinstance(found, Workload | PlacementPolicy):
+        return False
+    keys = STRATEGY_ANNOTATIONS if isinstance(found, Workload) else ("",)
+    return (found.namespace, found.name) == (spot.namespace, spot.name) and spot.key in keys
+
+
 def _workload(world: World, split: Split) -> dict[str, Any]:
     namespace, kind, name = split.title
     spot = place_of_strategy(world, split)
