@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from moorage.adapters.dashboard.desk import Change, Desk, Refused, Surroundings
 from moorage.adapters.dashboard.hub import RESET, Hub
 from moorage.adapters.dashboard.security import Guard, host_name, is_loopback
 from moorage.app.dashboard import DashboardOptions, _guard
-from moorage.core.events import NodeSeen
+from moorage.core.events import NodeSeen, ObjectSeen
+from moorage.core.objects import Workload
+from moorage.engine.display.world import Settled, World
 from moorage.testing.builders import make_node
-from tests.dashboard.serving import TOKEN, served_world
+from tests.dashboard.serving import TOKEN, reading_of, served_world
 
 APPLY = "/api/apply/strategy"
 CHECK = "/api/strategy/check"
@@ -131,6 +136,46 @@ def test_when_there_is_a_token(host: str, allow_writes: bool, private: bool, has
     guard = _guard(DashboardOptions(host, 0, allow_writes=allow_writes))
     assert guard.is_private is private
     assert bool(guard.token) is has_token
+    name = f"[{host}]" if ":" in host else host
+    refused = guard.refusal(make_mocked_request("POST", APPLY, {"Host": name, "X-Moorage-Token": guard.token}))
+    assert (refused is None) is allow_writes, "a token for looking is none for changes"
+
+
+STRATEGY = "moorage.dev/schedule-strategy"
+
+
+@pytest.mark.parametrize(
+    ("writes", "change", "want_written"),
+    [
+        pytest.param(True, {}, True, id="the annotation of a known workload"),
+        pytest.param(False, {}, False, id="read-only"),
+        pytest.param(True, {"key": "example.com/owner"}, False, id="another annotation"),
+        pytest.param(True, {"key": ""}, False, id="no annotation"),
+        pytest.param(True, {"name": "web/scale"}, False, id="a subresource"),
+        pytest.param(True, {"namespace": "", "name": "default/web"}, False, id="a name with a namespace"),
+        pytest.param(True, {"name": "other"}, False, id="an unknown workload"),
+        pytest.param(True, {"kind": "Secret"}, False, id="another kind"),
+    ],
+)
+def test_where_a_strategy_is_written(writes: bool, change: dict[str, str], want_written: bool) -> None:
+    """Only where strategies belong, and only on workloads that are there."""
+    written: list[Change] = []
+
+    async def write(wanted: Change) -> None:
+        written.append(wanted)
+
+    async def scenario() -> None:
+        world = World(reading_of().profiles, answers_to_all=True)
+        desk = Desk(world, Surroundings("live", "a test", time.time, writes=writes, apply=write))
+        workload = Workload("Deployment", "default", "web")
+        desk.put(ObjectSeen("Deployment", "default/web", workload), Settled())
+        await desk.take_over()
+        with nullcontext() if want_written else pytest.raises(Refused):
+            await desk.apply(Change(**{**CHANGE, "key": STRATEGY, **change}))
+        desk.close()
+
+    asyncio.run(scenario())
+    assert bool(written) is want_written
 
 
 @pytest.mark.parametrize(

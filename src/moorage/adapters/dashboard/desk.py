@@ -248,7 +248,6 @@ class Desk:
             raise Refused("nothing can be changed here; start the dashboard with --allow-writes")
         spot = Spot(change.kind, change.namespace, change.name, change.key)
         if not await self.ask(lambda world: takes_strategy(world, spot)):
-            raise Refused(
-                f"{change.kind} {change.namespace}/{change.name} has no place for a strategy {change.key}".rstrip()
-            )
+            where = f"{change.kind} {change.namespace}/{change.name}"
+            raise Refused(f"{where} has no strategy there; take one that the page of strategies shows")
         await self.surroundings.apply(change)
