@@ -29,7 +29,10 @@ LITTER = (
     "/api/v1/nodes",
     "/api/v1/events",
     "/apis/policy/v1/poddisruptionbudgets",
+    "/apis/scheduling.k8s.io/v1/priorityclasses",
 )
+# The API server's own.
+KEPT = ("system-cluster-critical", "system-node-critical")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -75,10 +78,12 @@ def fresh_control_plane(control_plane_assets: None) -> Iterator[PlaneFactory]:  
 
 
 def clear(plane: ControlPlane) -> None:
-    """Remove all workloads, pods, nodes, events and disruption budgets, in all namespaces and at once."""
+    """Remove all workloads, pods, nodes, events, disruption budgets and priority classes, at once and everywhere."""
     for path in LITTER:
         for item in plane.request("GET", path).json()["items"]:
             namespace, name = item["metadata"].get("namespace"), item["metadata"]["name"]
+            if name in KEPT:
+                continue
             if namespace is not None:
                 group, _, kind = path.rpartition("/")
                 where = f"{group}/namespaces/{namespace}/{kind}/{name}"

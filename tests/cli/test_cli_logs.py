@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -39,3 +41,13 @@ def test_a_librarys_traceback_is_for_those_who_ask(
     assert "ValueError: two lines" in text
     assert ("Traceback" in text) is want
     assert want or len(text.splitlines()) == 1
+
+
+def test_a_line_that_nobody_can_read_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever started us is gone, and stderr with him: pods are scheduled all the same."""
+    configure_logs(Session())
+    log = structlog.get_logger()
+    gone = io.StringIO()
+    gone.close()
+    monkeypatch.setattr(sys, "stderr", gone)
+    log.warning("nobody hears this")

@@ -105,6 +105,17 @@ def test_a_saved_cluster_is_simulated_like_the_live_one(
     assert live["summary"] == {"scheduled": 2, "pending": 1, "evicted": 0}
 
 
+def test_a_link_stays_a_link(cluster: ControlPlane, tmp_path: Path) -> None:
+    """What it points to gets the snapshot: a link may be one of the system's."""
+    file, link = tmp_path / "saved.json", tmp_path / "link.json"
+    file.write_text("older")
+    link.symlink_to(file)
+    assert run(["snapshot", "--kubeconfig", str(cluster.admin_kubeconfig), "-o", str(link)]) == 0
+    assert link.is_symlink()
+    assert json.loads(file.read_text())["kind"] == "List"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
 def test_files_stand_on_top_of_a_live_cluster(
     cluster: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -115,10 +115,8 @@ class RealContract:
         self._plane = plane
         self._reading = reading
         self._acts: dict[str, Callable[[], None]] = {}
-        self._classes: list[str] = []
         clear(plane)
-        if self.find("PriorityClass", LAST) is None:
-            self._request("POST", PATHS["PriorityClass"], a_priority_class(LAST, -1_000_000))
+        self._request("POST", PATHS["PriorityClass"], a_priority_class(LAST, -1_000_000))
         self._scheduler: _SchedulerThread | None = None
         self._start()
 
@@ -133,14 +131,10 @@ class RealContract:
                 scheduler.stop()
         finally:
             clear(self._plane)
-            for name in self._classes:
-                self.delete("PriorityClass", name)
 
     # --- requests ---
 
     def create(self, obj: Manifest) -> Manifest:
-        if obj["kind"] == "PriorityClass":
-            self._classes.append(obj["metadata"]["name"])
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             answer = self._plane.request("POST", PATHS[obj["kind"]], obj)

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from moorage.app.dashboard_journal import JournalShow
+from moorage.app.plugins import find_plugins
 from moorage.core.commands import Bind, PatchPodStatus
 from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, ObjectSeen, PodSeen
 from moorage.core.frozen import FrozenDict
@@ -18,7 +20,7 @@ from moorage.core.pods import Owner, Pod
 from moorage.testing.builders import make_node, make_pod
 from tests.adapters.journal.recording import RecordedEngine
 from tests.dashboard.conftest import PATIENCE_MS, Visit
-from tests.dashboard.serving import served_journal
+from tests.dashboard.serving import reading_of, served_journal
 
 pytestmark = pytest.mark.xdist_group("browser")
 expect.set_options(timeout=PATIENCE_MS)
@@ -91,3 +93,21 @@ def test_every_page_on_a_journal(tmp_path: Path, visit: Visit) -> None:
         page.get_by_role("link", name=re.compile("^Timeline")).click()
         expect(page.get_by_role("table")).to_contain_text("default/web-1")
         expect(page.get_by_role("table")).not_to_contain_text("default/web-2")
+
+
+def test_a_journal_that_grows(tmp_path: Path) -> None:
+    """The end is the end by then; moments before it stay what they were."""
+    engine = RecordedEngine(tmp_path)
+    began_s = time.time()
+    engine.handle([NodeSeen(make_node("n1", cpu="4"))], began_s)
+    engine.journal.flush()
+    show = JournalShow(tmp_path, reading_of().profiles, find_plugins().registry)
+    last_s = show.span[1]
+    engine.handle([PodSeen(make_pod("late", cpu="1"))], time.time())
+    engine.journal.close()
+    end_s = show.moment(last_s)
+    assert end_s == show.span[1] > last_s
+    assert show.at(end_s).pod("default/late") is not None
+    assert show.moment(last_s) == last_s
+    assert show.at(last_s).pod("default/late") is None
+    assert show.moment(began_s - 60.0) == show.span[0]

@@ -177,8 +177,11 @@ class EngineMachine(RuleBasedStateMachine):
     def configuration_changed(self, plain: bool, wait_s: float) -> None:
         """Other plugins decide from now on; every pod is shown again."""
         profile = small_profile(*([] if plain else self._plugins()))
-        self.play.engine.reconfigure([profile], EngineSettings(Backoff(wait_s, wait_s)), self.play.now)
+        self.play.engine.reconfigure([profile], self._settings(Backoff(wait_s, wait_s)), self.play.now)
         self._run(*(PodSeen(pod) for pod in self.real.values()))
+
+    def _settings(self, backoff: Backoff) -> EngineSettings:
+        return EngineSettings(backoff)
 
     @rule()
     def signal(self) -> None:

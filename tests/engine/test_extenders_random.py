@@ -24,14 +24,20 @@ EXTENDERS = (Extender("http://a", filter_verb="f", preempt_verb="p"), Extender("
 class ExtenderMachine(EngineMachine):
     """The same world with extenders that think for a while."""
 
+    question: AskExtenders | AskPreemption | None = None
+
     @initialize(post=st.none())
     def begin(self, post: None) -> None:
         super().begin(post)
         self.play = Play()
         profile = small_profile(Raiser(), DefaultPreemption())
-        self.play.engine = Engine([profile], EngineSettings(Backoff(), extenders=EXTENDERS))
-        self.question: AskExtenders | AskPreemption | None = None
+        self.play.engine = Engine([profile], self._settings(Backoff()))
         self.evicted: list[str] = []
+
+    def _settings(self, backoff: Backoff) -> EngineSettings:
+        """Whoever changes the configuration asks anew: nobody waits for the answer to an old question."""
+        self.question = None
+        return EngineSettings(backoff, extenders=EXTENDERS)
 
     def _run(self, *events: Any, later_s: float = 0.0, budget: int = 1 << 62) -> None:
         super()._run(*events, later_s=later_s, budget=budget)

@@ -119,8 +119,12 @@ async def _journal(folder: Path, profiles: Sequence[Profile], registry: Registry
 
     async def seek(moment_s: float) -> None:
         async with seeking:
-            found = await asyncio.to_thread(show.at, moment_s)
-            show.now_s = min(max(moment_s, show.span[0]), show.span[1])
+            try:
+                until_s = await asyncio.to_thread(show.moment, moment_s)
+                found = await asyncio.to_thread(show.at, until_s)
+            except ReadError as error:
+                raise Refused(str(error)) from None
+            show.now_s, around.span = until_s, show.span
             await desk.replace(found)
 
     around.seek = seek

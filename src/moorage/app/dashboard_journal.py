@@ -36,10 +36,13 @@ class JournalShow:
         self._profiles = profiles
         self._registry = registry
 
-    def at(self, moment_s: float) -> World:
+    def moment(self, wanted_s: float) -> float:
+        """The moment of the journal that is meant; from its old end on it is the new one, as it may have grown."""
+        last_s, self.span = self.span[1], span(self._folder)
+        return self.span[1] if wanted_s >= last_s else max(wanted_s, self.span[0])
+
+    def at(self, until_s: float) -> World:
         """The world as it was then; takes as long as it takes to read the journal."""
-        first_s, last_s = self.span
-        until_s = min(max(moment_s, first_s), last_s)
         told = [*entries(self._folder, until_s=until_s)]
         begins = [each.time_s for each in told if each.kind in _ANEW]
         world = self._world()

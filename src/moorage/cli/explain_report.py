@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from typing import Any, TextIO
 
@@ -11,10 +10,10 @@ import msgspec
 from moorage.engine.counterfactual import runner_up
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion
+from moorage.sim import tables
 
 SHOWN_NODES = 20
 """How many nodes a table shows unless all are asked for."""
-_PIPE_WIDTH = 1000
 _LONGEST_LIST = 3
 
 Ranked = Sequence[tuple[str, NodeExplanation]]
@@ -60,19 +59,20 @@ def _node_document(node: NodeExplanation) -> dict[str, Any]:
 def write_table(opinion: Opinion, out: TextIO, *, show_all: bool) -> None:
     """The nodes, best first, and the sentence."""
     order = ranked(opinion)
-    shown = order if show_all else order[:SHOWN_NODES]
-    if shown:
-        _write_rows([_row(opinion, name, node) for name, node in shown], out)
-        if len(shown) < len(order):
-            out.write(f"... and {len(order) - len(shown)} more nodes; --all shows them\n")
+    listed = order if show_all else order[:SHOWN_NODES]
+    if listed:
+        rows = [_row(opinion, name, node) for name, node in listed]
+        tables.write_table(("NODE", "TOTAL", "WHY"), rows, out, numbers=("TOTAL",))
+        if len(listed) < len(order):
+            out.write(f"... and {len(order) - len(listed)} more nodes; --all shows them\n")
         out.write("\n")
-    out.write(sentence(opinion) + "\n")
+    out.write(tables.shown(sentence(opinion)) + "\n")
     second = runner_up(opinion)
     if second is not None:
-        out.write(f"Runner-up: {second.text}\n")
+        out.write(f"Runner-up: {tables.shown(second.text)}\n")
     if opinion.suggestions:
         out.write("\nWhat would help, the smallest change first:\n")
-        lines = (f"{number:3}. {each.text}\n" for number, each in enumerate(opinion.suggestions, start=1))
+        lines = (f"{number:3}. {tables.shown(each.text)}\n" for number, each in enumerate(opinion.suggestions, start=1))
         out.writelines(lines)
 
 
@@ -148,24 +148,3 @@ def _row(opinion: Opinion, name: str, node: NodeExplanation) -> tuple[str, str, 
         why = "; ".join(f"{plugin}: {', '.join(reasons)}" for plugin, reasons in node.rejected.items())
         return (name + mark, "-", why)
     return (name + mark, str(node.total), " ".join(f"{plugin}={score}" for plugin, score in node.scores.items()))
-
-
-def _write_rows(rows: Sequence[tuple[str, str, str]], out: TextIO) -> None:
-    from io import StringIO  # noqa: PLC0415
-
-    from rich.console import Console  # noqa: PLC0415 - a tenth of a second, only for this output
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    width = shutil.get_terminal_size().columns if out.isatty() else _PIPE_WIDTH
-    # Rendered apart and written by us: rich would end the process itself when the reader goes away.
-    console = Console(file=StringIO(), force_terminal=out.isatty(), width=width, highlight=False, markup=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("NODE", no_wrap=True, overflow="fold")
-    table.add_column("TOTAL", no_wrap=True, justify="right")
-    table.add_column("WHY", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    with console.capture() as rendered:
-        console.print(table)
-    out.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())

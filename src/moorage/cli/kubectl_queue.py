@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 import click
@@ -15,7 +13,6 @@ from moorage.cli.output import GOOD, InputError, say
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy, and --help needs none of it
     from moorage.app.waiting import WaitingGang, WaitingList, WaitingPod
 
-_PIPE_WIDTH = 1000
 _NOTHING = "-"
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
@@ -93,11 +90,15 @@ def _gang_document(gang: WaitingGang) -> dict[str, Any]:
 
 def write_table(found: WaitingList, out: TextIO) -> None:
     """Tables of pods and gangs, and a line that sums up."""
+    from moorage.sim import tables  # noqa: PLC0415 - not needed for --help
+
     if found.pods:
         columns = ("NAMESPACE", "POD", "SCHEDULER", "QUEUE", "AGE", "PRIORITY", "GANG", "REASON")
-        _write(columns, [_pod_row(pod) for pod in found.pods], out)
+        tables.write_table(columns, [_pod_row(pod) for pod in found.pods], out)
+        out.write("\n")
     if found.gangs:
-        _write(("GANG", "NEEDS", "WAITING", "STANDING"), [_gang_row(gang) for gang in found.gangs], out)
+        tables.write_table(("GANG", "NEEDS", "WAITING", "STANDING"), [_gang_row(gang) for gang in found.gangs], out)
+        out.write("\n")
     out.write(", ".join(f"{number} {name}" for name, number in found.counts.items()) + "\n")
 
 
@@ -121,29 +122,3 @@ def age_text(age_s: float) -> str:
         if number or parts:
             parts.append(f"{number}{unit}" if number else "")
     return "".join(parts[:2]) or "0s"
-
-
-def _shown(text: str) -> str:
-    """The text without what a terminal would take for a command: anyone may write messages and annotations."""
-    return "".join(sign if sign.isprintable() else "?" for sign in text)
-
-
-def _write(columns: Sequence[str], rows: Sequence[tuple[str, ...]], out: TextIO) -> None:
-    from io import StringIO  # noqa: PLC0415
-
-    from rich.console import Console  # noqa: PLC0415 - a tenth of a second, only for this output
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    width = shutil.get_terminal_size().columns if out.isatty() else _PIPE_WIDTH
-    # Rendered apart and written by us: rich would end the process itself when the reader goes away.
-    console = Console(file=StringIO(), force_terminal=out.isatty(), width=width, highlight=False, markup=False)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        table.add_column(column, no_wrap=number < len(columns) - 1, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_shown(cell)) for cell in row))
-    with console.capture() as rendered:
-        console.print(table)
-    out.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())
-    out.write("\n")

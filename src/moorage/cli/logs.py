@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 import structlog
@@ -38,7 +38,7 @@ def configure_logs(session: Session) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.DEBUG if session.verbosity >= DEBUG_VERBOSITY else logging.INFO
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=_Stderr,
         cache_logger_on_first_use=True,
     )
     root = logging.getLogger()
@@ -59,13 +59,27 @@ def answering_logs(context: click.Context | None = None) -> Iterator[None]:
             else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO if session.verbosity else logging.WARNING),
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        logger_factory=_Stderr,
         cache_logger_on_first_use=False,
     )
     try:
         yield
     finally:
         structlog.configure(**kept)
+
+
+class _Stderr:
+    """Writes to what stderr is at the time. A line that nobody can read any more is lost, and ends nothing."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def msg(self, message: str) -> None:
+        """Write one line."""
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"{message}\n")
+            sys.stderr.flush()
+
+    debug = info = warning = error = critical = exception = log = msg
 
 
 class _OneLine(logging.Handler):

@@ -70,4 +70,5 @@ def drop_output() -> None:
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """Without line breaks, and without what a terminal would take for a command: input is quoted in these lines."""
+    return "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))

@@ -18,7 +18,7 @@ from moorage.cli.output import GOOD, InputError, say
 if TYPE_CHECKING:
     from moorage.app.snapshot import Snapshot
 
-_STDOUT = "-"
+_STDOUT = ("-", "/dev/stdout")
 _OWNER_ONLY = 0o600
 
 
@@ -64,7 +64,7 @@ def command(kubeconfig: str | None, config_file: str | None, file: str) -> int:
 
 def _save(snapshot: Snapshot, file: str) -> None:
     """Write the file beside its place and move it there, so that nobody ever sees half of it."""
-    if file == _STDOUT:
+    if file in _STDOUT:
         _write(snapshot, sys.stdout, json=False)
         return
     path = Path(file)
@@ -74,7 +74,8 @@ def _save(snapshot: Snapshot, file: str) -> None:
             with path.open("w", encoding="utf-8") as out:
                 _write(snapshot, out, json=json)
             return
-        _save_whole(snapshot, path, json=json)
+        # A link stays one: what it points to is replaced.
+        _save_whole(snapshot, Path(os.path.realpath(path)), json=json)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(

@@ -64,7 +64,7 @@ def form_opinion(
     """
     stands_on = pod.node
     if stands_on is not None or pod.finished:
-        pod = _as_pending(pod)
+        pod = as_pending(pod)
     explained: dict[str, NodeExplanation] = {}
 
     def observe(runner: Runner, cycle: Cycle) -> None:
@@ -97,7 +97,8 @@ def form_opinion(
     )
 
 
-def _as_pending(pod: Pod) -> Pod:
+def as_pending(pod: Pod) -> Pod:
+    """The pod as if it had just been made: what is judged of a pod that is bound."""
     return replace(
         pod,
         node=None,

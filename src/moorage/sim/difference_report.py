@@ -5,20 +5,17 @@ The document is a promise to scripts; docs/what-if.md describes it.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from io import StringIO
 from typing import Any, TextIO
 
 from moorage.core.prices import format_price
 from moorage.core.quantity import format_amount
 from moorage.core.resources import CPU, MEMORY
 from moorage.sim.difference import CostChange, Difference, Eviction, Money, Move, PodAt, Wait, Why
+from moorage.sim.tables import shown, write_table
 from moorage.sim.utilisation import Usage
 
 _NOTHING = "-"
-_PIPE_WIDTH = 1000
-"""Characters of a table's line where nobody says how wide the screen is: as good as no limit."""
 
 
 def difference_document(difference: Difference) -> dict[str, Any]:
@@ -112,19 +109,12 @@ def _money_document(money: Money) -> dict[str, Any]:
 
 def write_difference(difference: Difference, out: TextIO) -> None:
     """Tables of what differs, each only if there is something in it, and a line that sums up."""
-    from rich.console import Console  # noqa: PLC0415 - a tenth of a second, only for this output
-
-    width = shutil.get_terminal_size().columns if out.isatty() else _PIPE_WIDTH
-    # Rendered apart and written by us: rich would end the process itself when the reader goes away.
-    console = Console(file=StringIO(), force_terminal=out.isatty(), width=width, highlight=False, markup=False)
     for columns, rows in _tables(difference):
         if rows:
-            with console.capture() as rendered:
-                console.print(_table(columns, rows))
-            out.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())
+            write_table(columns, rows, out)
             out.write("\n")
-    out.writelines(f"budget {note.namespace}/{note.name}: {note.message}\n" for note in difference.budgets)
-    out.writelines(f"{note}\n" for note in difference.notes)
+    budgets = (f"budget {note.namespace}/{note.name}: {note.message}" for note in difference.budgets)
+    out.writelines(f"{shown(line)}\n" for line in (*budgets, *difference.notes))
     if difference.cost is not None:
         out.writelines(f"{line}\n" for line in _cost_lines(difference.cost))
     out.write(f"{_sentence(difference)}\n")
@@ -192,16 +182,3 @@ def _sentence(difference: Difference) -> str:
     words = {"moves": "moved", "waits": "waiting", "starts": "started"}
     counts = difference_summary(difference).items()
     return ", ".join(f"{number} {words.get(name, name)}" for name, number in counts)
-
-
-def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Any:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        # Names must not be cut where a message can be wrapped instead.
-        table.add_column(column, no_wrap=number < len(columns) - 1, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table

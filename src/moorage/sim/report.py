@@ -6,20 +6,17 @@ everything else together.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
 from typing import Any, TextIO
 
 import msgspec
 
 from moorage.core.prices import format_price
+from moorage.sim import tables
 from moorage.sim.costs import Cost
 from moorage.sim.outcome import Outcome, PodStory
 
 _NO_NODE = "-"
-_PIPE_WIDTH = 1000
-"""Characters of a table's line where nobody says how wide the screen is: as good as no limit."""
 
 
 def write_json(outcome: Outcome, out: TextIO, more: Mapping[str, Any] | None = None) -> None:
@@ -39,27 +36,17 @@ def write_yaml(outcome: Outcome, out: TextIO, more: Mapping[str, Any] | None = N
 
     document = {"pods": [pod_document(story, outcome) for story in outcome.pods], **_rest(outcome), **(more or {})}
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    yaml.dump(document, out, Dumper=dumper, sort_keys=False, allow_unicode=True, width=_PIPE_WIDTH)
+    yaml.dump(document, out, Dumper=dumper, sort_keys=False, allow_unicode=True, width=tables.PIPE_WIDTH)
 
 
 def write_table(outcome: Outcome, out: TextIO) -> None:
     """Tables of pods and nodes, with the explanations between them, and a line that sums up."""
-    from rich.console import Console  # noqa: PLC0415 - a tenth of a second, only for this output
-
-    # Rendered apart and written by us: rich would end the process itself when the reader goes away.
-    console = Console(file=StringIO(), force_terminal=out.isatty(), width=_width(out), highlight=False, markup=False)
-    for table in _tables(outcome):
-        with console.capture() as rendered:
-            console.print(table)
-        out.writelines(f"{line.rstrip()}\n" for line in rendered.get().splitlines())
+    for columns, rows in _tables(outcome):
+        tables.write_table(columns, rows, out)
         out.write("\n")
     if outcome.cost is not None:
         out.write(f"{_cost_line(outcome.cost)}\n")
     out.write(", ".join(f"{number} {name}" for name, number in summary(outcome).items()) + "\n")
-
-
-def _width(out: TextIO) -> int:
-    return shutil.get_terminal_size().columns if out.isatty() else _PIPE_WIDTH
 
 
 def pod_document(story: PodStory, outcome: Outcome) -> dict[str, Any]:
@@ -124,27 +111,14 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _tables(outcome: Outcome) -> Iterator[Any]:
-    yield _table(("NAMESPACE", "POD", "NODE", "MESSAGE"), [_pod_row(story) for story in outcome.pods])
+def _tables(outcome: Outcome) -> Iterator[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]]:
+    yield ("NAMESPACE", "POD", "NODE", "MESSAGE"), [_pod_row(story) for story in outcome.pods]
     if outcome.explanations is not None:
         for story in outcome.pods:
             rows = [_explain_row(name, node) for name, node in outcome.explanations.of(story.uid).items()]
-            yield _table((f"EXPLAIN {story.key}", "TOTAL", "WHY"), rows)
+            yield (f"EXPLAIN {story.key}", "TOTAL", "WHY"), rows
     nodes = [(name, str(load.pods), _pairs(load.requested)) for name, load in outcome.nodes.items()]
-    yield _table(("NODE", "PODS", "REQUESTED"), nodes)
-
-
-def _table(columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Any:
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        # Names must not be cut where a message can be wrapped instead.
-        table.add_column(column, no_wrap=number < len(columns) - 1, overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    return table
+    yield ("NODE", "PODS", "REQUESTED"), nodes
 
 
 def _pod_row(story: PodStory) -> tuple[str, ...]:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
-from moorage.core.pods import PENDING, Pod
+from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.state import NOWHERE
 from moorage.engine.counterfactual import runner_up
@@ -18,7 +17,7 @@ from moorage.engine.display.queues import place_of
 from moorage.engine.display.world import World
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.faults import describe
-from moorage.engine.opinion import Opinion
+from moorage.engine.opinion import Opinion, as_pending
 from moorage.framework.cycle import Cycle
 
 SHOWN_NODES = 25
@@ -34,7 +33,7 @@ def pod_page(world: World, pod: Pod, now: float) -> dict[str, Any]:
         name = pod.template.scheduler_name
         return {**page, "verdict": f"No profile has the scheduler name {name}; there are: {known}.", "judged": False}
     state = world.state
-    ghost = pod if pod.node is None else _as_pending(pod)
+    ghost = pod if pod.node is None else as_pending(pod)
     with nullcontext() if pod.node is None else state.statement():
         if pod.node is not None:
             state.remove_pod(pod.uid)
@@ -132,17 +131,3 @@ def _facts(world: World, pod: Pod) -> dict[str, Any]:
         "annotations": dict(template.annotations),
         "selector": dict(template.node_selector),
     }
-
-
-def _as_pending(pod: Pod) -> Pod:
-    return replace(
-        pod,
-        node=None,
-        nominated_node=None,
-        phase=PENDING,
-        requests=pod.template.requests,
-        started_s=None,
-        deleted_s=None,
-        scheduled_condition=None,
-        preempted=False,
-    )

@@ -25,10 +25,11 @@ let leaving = new AbortController();
 
 function route() {
   const [, page = "map", ...rest] = location.hash.split("/");
-  const known = PAGES[page] ?? OTHERS[page] ?? PAGES.map;
+  const found = [PAGES, OTHERS].find((pages) => Object.hasOwn(pages, page));
+  const known = found ? found[page] : PAGES.map;
   leaving.abort();
   leaving = new AbortController();
-  const argument = rest.length ? decodeURIComponent(rest.join("/")) : "";
+  const argument = decoded(rest.join("/"));
   document.title = `${argument ? `${shown(argument)} \u2013 ` : ""}${known[0]} \u2013 Moorage`;
   for (const link of $("nav").querySelectorAll("a")) {
     if (link.hash === `#/${page}`) link.setAttribute("aria-current", "page");
@@ -42,6 +43,11 @@ function route() {
     if (!signal.aborted) body.append(h("p", { class: "notice bad" }, error.message));
   });
   return body;
+}
+
+/** A part of the address as text; who wrote the address may have written anything. */
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
 }
 
 function frame() {
@@ -70,7 +76,7 @@ function showNumbers() {
 function seekBar(first, last) {
   const now = store.summary.now;
   const label = h("output", {}, moment(now));
-  const go = (at) => post("seek", { time: at });
+  const go = (at) => post("seek", { time: at }).catch((error) => { label.textContent = error.message; });
   const slider = h("input", { type: "range", min: Math.floor(first), max: Math.ceil(last), value: Math.round(now), step: "any", "aria-label": "Moment of the journal that is shown",
     oninput: (e) => { label.textContent = moment(Number(e.target.value)); }, onchange: (e) => go(Number(e.target.value)) });
   return h("section", { class: "panel", "aria-label": "Journal" }, h("div", { class: "seek" }, h("span", {}, "Journal at"), slider, label));
