@@ -29,7 +29,7 @@ _CORE = "moorage.core."
 _DATACLASS, _ENUM, _SET, _NAMED, _LIST, _DICT, _LARGE = range(1, 8)
 _PLAIN = frozenset({str, float, bool, bytes, type(None)})
 _TEXTS = {str}
-_SECRET = re.compile(r"secret|token|passw|credential|private|api-?key", re.IGNORECASE)
+_SECRET = re.compile(r"secret|token|passw|pwd|credential|private|(api|access)[-_.]?key|\bauth\b", re.IGNORECASE)
 _LARGEST = 1 << 63
 
 
