@@ -142,9 +142,10 @@ def pages(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
     plane, log = control_plane, tmp_path_factory.mktemp("story") / "log"
     found: dict[str, dict[str, str]] = {}
     admin = plane.token_of(ADMIN.name)
-    plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", {**a_priority_class("vip", 1000), **EVICTS})
     for name in ("default-scheduler", "moorage"):
         clear(plane)
+        vip = {**a_priority_class("vip", 1000), **EVICTS}
+        assert plane.request("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", vip).status == 201
         assert plane.request("POST", "/api/v1/nodes", a_node("n", cpu="2")).status == 201
         if name == "moorage":
             with ready(plane, log) as (port, _):
