@@ -304,8 +304,8 @@ PRICES = (
 
 def test_a_configmap_with_prices_may_be_read_by_name() -> None:
     """In its own namespace, by whoever runs the profile, and not at all without it."""
-    roles = of_kind(rendered(*PRICES, "keeper.enabled=true"), "Role")
-    for name in ("moorage-scheduler-prices-0", "moorage-keeper-prices-0"):
+    roles = of_kind(rendered(*PRICES, "keeper.enabled=true", "dashboard.enabled=true"), "Role")
+    for name in ("moorage-scheduler-prices-0", "moorage-keeper-prices-0", "moorage-dashboard-prices-0"):
         assert roles[name]["metadata"]["namespace"] == "costs"
         (rule,) = roles[name]["rules"]
         assert (rule["resources"], rule["resourceNames"], rule["verbs"]) == (

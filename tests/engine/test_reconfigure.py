@@ -124,6 +124,17 @@ def test_a_pod_of_a_profile_that_is_gone_is_still_bound_if_that_is_under_way() -
     assert play.reasons == [("a", "Scheduled")]
 
 
+def test_a_pod_whose_profile_goes_and_comes_back_is_not_lost_when_its_bind_fails() -> None:
+    """Nobody shows it again after the answer, so that must be enough."""
+    play = Play(profiles=[small_profile(scheduler_name="old")])
+    play.see(make_node("n1", cpu="4"), make_pod("a", cpu="1", scheduler_name="old"))
+    for name in ("new", "old"):
+        reconfigure(play, small_profile(scheduler_name=name))
+    play.answer("a", BindOutcome.FAILED, message="no")
+    assert play.binds == {"a": "n1"}
+    assert play.used_cpu("n1") == 1000
+
+
 def test_a_pod_that_an_extender_was_asked_about_is_decided_without_it() -> None:
     """Once the extender is gone; its late answer changes nothing."""
     play = Play()

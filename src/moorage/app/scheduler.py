@@ -335,22 +335,23 @@ class Scheduler:
 
     async def _reload(self, configuration: Configuration, profiles: Sequence[Profile]) -> None:
         """Put a configuration in force; what can fail comes first. Kinds that nobody needs any more stay followed."""
-        extenders, before = self._extenders, self._configuration.extenders
-        if configuration.extenders != before:
-            extenders = self._extenders_of(configuration)
+        others = configuration.extenders != self._configuration.extenders
+        extenders = self._extenders_of(configuration) if others else self._extenders
         followed = {kind.id for kind in self._kinds}
         new = [kind for kind in watched_kinds(profiles) if kind.id not in followed]
         self._kinds += new
         await self._settle(new, self._follow(new))
         await self._reprice(profiles)
         try:
-            if extenders is not self._extenders:
-                # Binds name extenders by their place in the configuration that they were decided with.
+            if others:
+                # Binds and questions name extenders by their place in the configuration that they were decided with.
                 self._loop.paused = True
                 await self._loop.answered(_ANSWERS_S)
-                await self._replace_extenders(extenders)
+                await self._followers.drop(self._extending)
             settings = _settings(configuration, self._options)
             self._loop.reconfigure(profiles, settings, document_of(configuration, profiles))
+            if others:
+                await self._replace_extenders(extenders)
         finally:
             self._loop.paused = False
         self._configuration, self.configz = configuration, configz(configuration, profiles)
@@ -380,11 +381,11 @@ class Scheduler:
         self._followers.add(self._extending)
 
     async def _replace_extenders(self, extenders: Extenders | None) -> None:
+        """To be called when nobody asks those before any more; what they still had to answer is forgotten."""
         before, self._extenders = self._extenders, extenders
-        await self._followers.drop(self._extending)
+        self._start_extenders()
         if before is not None:
             await before.close()
-        self._start_extenders()
 
     # --- following the cluster ---
 

@@ -364,6 +364,9 @@ class Engine:
         elif event.outcome is BindOutcome.FAILED and seen_on is None:
             failure = Failure(f"binding rejected: {event.message}", frozenset(), Code.ERROR)
             self._placing.bring_back(flight, failure, now, commands)
+            pod = flight.entry.pod
+            if self.queue.get(pod.uid) is None and self.runner_of(pod) is not None:
+                self._waits(pod, self.gangs.unit_of(pod), now)  # its profile was gone for a while, and is back
         else:
             self.queue.remove(event.uid)
             self._placing.abandon(event.uid, now, commands)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from moorage.adapters.kube.connections import ConnectionPool
+from moorage.adapters.kube import connections
 from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.errors import Timeout, Unreachable
 from moorage.adapters.kube.httpanswer import AnswerReader, BadAnswerError
@@ -28,6 +29,13 @@ ANSWERS = [
         b"abc0123456789",
         True,
         id="in chunks",
+    ),
+    pytest.param(
+        b"HTTP/1.1 200 OK\r\nContent-Length: 13\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n",
+        200,
+        b"abc",
+        True,
+        id="in chunks, with a length that does not count",
     ),
     pytest.param(
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX-Sum: 1\r\n\r\n",
@@ -268,12 +276,89 @@ def test_a_large_request_goes_out_whole() -> None:
     run(script, scenario)
 
 
+def test_who_cannot_connect_gives_the_turn_on() -> None:
+    """One place, taken by a request to a server that is not there: the one behind it is served all the same."""
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(GOOD)
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        with socket.socket() as bound_only:
+            bound_only.bind(("127.0.0.1", 0))
+            nobody = f"http://127.0.0.1:{bound_only.getsockname()[1]}"
+            first, second = (asyncio.create_task(transport.send(request(to, timeout_s=3600))) for to in (nobody, url))
+            with pytest.raises(Unreachable, match="cannot connect"):
+                await first
+            async with asyncio.timeout(WAIT_S):
+                assert (await second).status == 200
+
+    run(script, scenario, connections=1)
+
+
+def test_an_address_that_swallows_everything_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name may stand for several servers, of which the first is down without saying so."""
+    monkeypatch.setattr(connections, "NEXT_ADDRESS_S", 0.05)
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        writer.write(GOOD)
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        with socket.socket() as full, contextlib.ExitStack() as callers:
+            full.bind(("127.0.0.1", 0))
+            full.listen(0)
+            for _ in range(4):  # who comes after these gets no answer
+                caller = callers.enter_context(socket.socket())
+                caller.setblocking(False)
+                caller.connect_ex(full.getsockname())
+            kind = (socket.AF_INET, socket.SOCK_STREAM, 0, "")
+            places = [(*kind, full.getsockname()), (*kind, ("127.0.0.1", int(url.rpartition(":")[2])))]
+
+            async def resolve(*_: object, **__: object) -> list[object]:
+                return [*places]
+
+            monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
+            assert (await transport.send(request("http://several.example"))).status == 200
+
+    run(script, scenario)
+
+
+def test_https_is_never_in_the_clear() -> None:
+    """Who says nothing of TLS gets what the system trusts."""
+    heard: list[bytes] = []
+
+    async def script(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        heard.append(await reader.read(100))
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        with pytest.raises(Unreachable, match="cannot connect"):
+            await transport.send(request(url.replace("http:", "https:")))
+        assert heard
+        assert b"GET" not in heard[0]
+
+    run(script, scenario)
+
+
 def test_a_closed_pool_has_no_connections() -> None:
-    """Closing ends them all, and closing twice is fine."""
+    """Closing ends them all at once, those in use too; nothing is opened any more; closing twice is fine."""
+    heard = asyncio.Event()
 
-    async def scenario() -> None:
-        pool = ConnectionPool(1)
-        pool.close()
-        pool.close()
+    async def script(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await asked(reader)
+        heard.set()
+        await reader.read()
 
-    asyncio.run(scenario())
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        sent = [asyncio.create_task(transport.send(request(url, timeout_s=3600)))]
+        await heard.wait()
+        sent += [asyncio.create_task(transport.send(request(url, timeout_s=3600))) for _ in range(2)]
+        await asyncio.sleep(0)  # one of them connects now, the other one is in line
+        await transport.close()
+        await transport.close()
+        async with asyncio.timeout(WAIT_S):
+            for each in [*sent, transport.send(request(url))]:
+                with pytest.raises(Unreachable, match="closed by this process"):
+                    await each
+
+    run(script, scenario, connections=2)

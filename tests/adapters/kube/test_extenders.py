@@ -379,6 +379,17 @@ def test_an_extender_binds(
     assert asked_for == steps
 
 
+def test_a_bind_of_an_extender_that_is_gone_is_refused(scripted_server: ServerFactory) -> None:
+    """It was decided with another configuration; the pod is to be tried again, and nobody fails."""
+    said: list[str | None] = []
+
+    async def play(asked: Extenders, _: ExtenderServer, __: ScriptedServer) -> None:
+        said.append(await asked.bind(Bind(POD, "n1", extender=1)))
+
+    perform(scripted_server, lambda *_: {}, [BIND], play)
+    assert said == ["the extender that was to bind is not configured any more"]
+
+
 # --- TLS ---
 
 

@@ -115,6 +115,7 @@ def loaded(file: Path) -> Credentials:
             config(user={"auth-provider": {"name": "gcp"}}), ["auth-provider", '"gcp"', "exec"], id="provider"
         ),
         pytest.param(config(user={"as-groups": ["a"]}), ["as-groups", "not supported"], id="impersonated groups"),
+        pytest.param(config(user={"as": "a\r\nX: y"}), [".as", "one line"], id="impersonation of two lines"),
         pytest.param(
             config(user={"exec": {**EXEC, "apiVersion": "client.authentication.k8s.io/v1alpha1"}}),
             ["users[0].user.exec.apiVersion", "v1alpha1", "v1beta1"],

@@ -228,8 +228,8 @@ class KubeClient:
     async def _answered(self, exchange: _Exchange) -> Response:
         """Send until there is a good answer, or an error that waiting will not cure."""
         renewed = False
-        waited_s = 0.0
-        for retries_left in range(exchange.retries, -1, -1):
+        waited_s, retries_left = 0.0, exchange.retries
+        while True:
             if exchange.limited and self._limiter.limited:
                 await self._limiter.acquire()
             access = await self.credentials.access()
@@ -243,9 +243,8 @@ class KubeClient:
             pause_s = _pause_s(error)
             if pause_s is None or waited_s + pause_s > RETRY_BUDGET_S or not retries_left:
                 raise error
-            waited_s += pause_s
+            waited_s, retries_left = waited_s + pause_s, retries_left - 1
             await self._sleep(pause_s)
-        raise error
 
     def _made(self, exchange: _Exchange, access: Access) -> Request:
         headers = {"Accept": exchange.accept, "User-Agent": self._user_agent, **access.headers}

@@ -8,7 +8,7 @@ Invariants:
 - A connection carries one exchange at a time. After an error, a timeout or a cancelled exchange it is closed, never
   used again.
 - What was sent is never sent twice, except a read on a kept connection that the server had closed meanwhile.
-- Sockets belong to the event loop; whoever closes the pool closes them all.
+- Sockets belong to the event loop; whoever closes the pool closes them all, and ends what waits for an answer.
 """
 
 from __future__ import annotations
@@ -28,7 +28,11 @@ from moorage.adapters.kube.httpanswer import Answer, AnswerReader, BadAnswerErro
 CONNECT_TIMEOUT_S = 10.0
 # Shorter than the API server's own idle limit, so that a kept connection is rarely found closed by the other side.
 KEEP_ALIVE_S = 30.0
+# A server that is down may swallow what is sent to it; the name's other addresses must get their turn in time to renew
+# a lease.
+NEXT_ADDRESS_S = 2.0
 _PIECE_BYTES = 1 << 18
+_CLOSED = "closed by this process"
 _READS = frozenset({"GET", "HEAD"})
 
 Origin = tuple[str, int, ssl.SSLContext | None, str | None]
@@ -104,6 +108,13 @@ class Connection:
             self._loop.remove_writer(descriptor)
         self._socket.close()
 
+    def lose(self, why: str) -> None:
+        """Drop the connection, and tell whoever waits for an answer."""
+        unheard = not self._reader.begun
+        self.close()
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(LostError(why, unheard=unheard))
+
     def _expire(self) -> None:
         self.close()
         if self._answer is not None and not self._answer.done():
@@ -119,7 +130,7 @@ class Connection:
                 self._loop.add_writer(self._socket.fileno(), self._write)
             return
         except OSError as failure:
-            self._fail(_reason(failure))
+            self.lose(_reason(failure))
             return
         self._rest = None
         if self._writing:
@@ -132,7 +143,7 @@ class Connection:
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError, BlockingIOError, InterruptedError):
             return
         except OSError as failure:
-            self._fail(_reason(failure))
+            self.lose(_reason(failure))
             return
         if not piece:
             self._ended()
@@ -150,7 +161,7 @@ class Connection:
         try:
             found = self._reader.feed(piece)
         except BadAnswerError as failure:
-            self._fail(str(failure))
+            self.lose(str(failure))
             return
         if found is None:
             return
@@ -166,13 +177,7 @@ class Connection:
             self.close()
             self._answer.set_result(answer)
             return
-        self._fail("Server disconnected")
-
-    def _fail(self, why: str) -> None:
-        unheard = not self._reader.begun
-        self.close()
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(LostError(why, unheard=unheard))
+        self.lose("Server disconnected")
 
 
 async def connect(origin: Origin) -> Connection:
@@ -182,36 +187,44 @@ async def connect(origin: Origin) -> Connection:
     address = f"{'http' if tls is None else 'https'}://{f'[{host}]' if ':' in host else host}:{port}"
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as failure:
+    except (OSError, UnicodeError) as failure:
         text = f"{address}: the server's name is not known; check the field server of the kubeconfig"
         raise Unreachable(text) from failure
     failure_seen: OSError | None = None
-    for family, kind, protocol, _, where in found:
-        sock = socket.socket(family, kind, protocol)
+    for others, (family, kind, protocol, _, where) in zip(range(len(found) - 1, -1, -1), found, strict=True):
         try:
-            sock.setblocking(False)
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await loop.sock_connect(sock, where)
+            async with asyncio.timeout(NEXT_ADDRESS_S if others else None):
+                sock = await _reached(socket.socket(family, kind, protocol), where)
             return Connection(sock if tls is None else await _secured(sock, tls, name or host), loop)
         except ssl.SSLCertVerificationError as failure:
-            sock.close()
             text = f"the server's certificate is not trusted: {failure.verify_message}; check certificate-authority"
             raise Unreachable(f"{address}: {text}") from failure
         except OSError as failure:
-            sock.close()
             failure_seen = failure
-        except BaseException:
-            sock.close()
-            raise
     reason = "no address" if failure_seen is None else _reason(failure_seen)
     text = f"{address}: cannot connect: {reason}; check the address, and that the server runs"
     raise Unreachable(text) from failure_seen
 
 
+async def _reached(sock: socket.socket, where: tuple[object, ...]) -> socket.socket:
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await asyncio.get_running_loop().sock_connect(sock, where)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
 async def _secured(sock: socket.socket, tls: ssl.SSLContext, name: str) -> ssl.SSLSocket:
     """Shake hands without ever blocking the loop. The socket given is part of the one returned."""
     loop = asyncio.get_running_loop()
-    secured = tls.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
+    try:
+        secured = tls.wrap_socket(sock, server_hostname=name, do_handshake_on_connect=False)
+    except BaseException:
+        sock.close()
+        raise
     try:
         while True:
             try:
@@ -252,11 +265,12 @@ class ConnectionPool:
         self._opening = 0
         self._idle: dict[Origin, list[Connection]] = {}
         self._line: deque[asyncio.Future[None]] = deque()
+        self._closed = False
 
     async def exchange(self, origin: Origin, message: Message, timeout_s: float) -> Answer:
         """Send a request on a free connection, or on a new one. Raises LostError, TimeoutError and Unreachable."""
         deadline_s = self._loop.time() + timeout_s
-        while True:
+        while not self._closed:
             connection = self._kept(origin)
             if connection is None:
                 async with asyncio.timeout_at(deadline_s):
@@ -269,13 +283,17 @@ class ConnectionPool:
                     raise
             finally:
                 self._give_back(origin, connection)
+        raise LostError(_CLOSED, unheard=True)
 
     def close(self) -> None:
-        """Drop every connection."""
+        """Drop every connection, for good."""
+        self._closed = True
         for connection in list(self._open):
-            connection.close()
+            connection.lose(_CLOSED)
         self._open.clear()
         self._idle.clear()
+        while self._line:
+            self._call_next()
 
     def _kept(self, origin: Origin) -> Connection | None:
         """The connection that was used last, so that those beyond what is needed grow old."""
@@ -290,7 +308,8 @@ class ConnectionPool:
         return None
 
     async def _opened(self, origin: Origin) -> Connection:
-        while len(self._open) + self._opening >= self._limit and not self._made_room():
+        self._forget_old()
+        while not self._closed and len(self._open) + self._opening >= self._limit and not self._made_room():
             turn = self._loop.create_future()
             self._line.append(turn)
             try:
@@ -302,16 +321,41 @@ class ConnectionPool:
             kept = self._kept(origin)
             if kept is not None:
                 return kept
+        if self._closed:
+            raise LostError(_CLOSED, unheard=True)
         self._opening += 1
+        try:
+            connection = await self._connected(origin)
+        except BaseException:
+            self._opening -= 1
+            self._call_next()  # the place is free again
+            raise
+        self._opening -= 1
+        self._open.add(connection)
+        return connection
+
+    async def _connected(self, origin: Origin) -> Connection:
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
                 connection = await connect(origin)
         except TimeoutError as failure:
             raise Timeout(f"{origin[0]}:{origin[1]}: no answer in time") from failure
-        finally:
-            self._opening -= 1
-        self._open.add(connection)
+        if self._closed:
+            connection.close()
+            raise LostError(_CLOSED, unheard=True)
         return connection
+
+    def _forget_old(self) -> None:
+        """Close what nobody has used for long, also of servers or credentials that nobody asks for any more."""
+        oldest_s = time.monotonic() - KEEP_ALIVE_S
+        for origin, idle in list(self._idle.items()):
+            old = [each for each in idle if each.closed or each.idle_since_s < oldest_s]
+            for connection in old:
+                connection.close()
+                idle.remove(connection)
+                self._open.discard(connection)
+            if not idle:
+                del self._idle[origin]
 
     def _made_room(self) -> bool:
         """Close a connection that nobody uses, to whatever server it goes."""

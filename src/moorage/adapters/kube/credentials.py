@@ -297,6 +297,9 @@ def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:
     for field in ("as-groups", "as-user-extra"):
         if user.fields.get(field):
             raise user.error(field, user.fields[field], "is not supported; use a user that has the rights itself")
+    for field in ("as", "as-uid"):
+        if not user.text(field).isprintable():
+            raise user.error(field, user.text(field), "must be one line without control characters")
     pairs = (("Impersonate-User", user.text("as")), ("Impersonate-Uid", user.text("as-uid")))
     return tuple((header, value) for header, value in pairs if value)
 

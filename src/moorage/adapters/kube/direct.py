@@ -6,6 +6,8 @@ objects in every piece and need a library that copes with whatever stands betwee
 
 from __future__ import annotations
 
+import functools
+import ssl
 from collections.abc import AsyncGenerator, Mapping
 from urllib.parse import urlsplit
 
@@ -56,7 +58,8 @@ class DirectTransport:
             return await self._streams.send(request)
         server, target = _split(request.url)
         scheme, host, port = self._places.get(server) or self._placed(server)
-        origin = (host, port, request.tls if scheme == "https" else None, request.tls_server_name)
+        tls = None if scheme == "http" else request.tls or _system_trust()  # never in the clear unless asked for
+        origin = (host, port, tls, request.tls_server_name)
         head = _head(request, server[len(scheme) + 3 :], target)
         message = Message(request.method, head, request.body, request.check)
         try:
@@ -80,6 +83,11 @@ class DirectTransport:
         return place
 
 
+@functools.cache
+def _system_trust() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
 def _split(url: str) -> tuple[str, str]:
     """`https://host:1/path` -> its beginning up to the path, and the rest."""
     slash = url.find("/", url.find("://") + 3)
@@ -92,4 +100,4 @@ def _head(request: Request, authority: str, target: str) -> bytes:
     if request.body is not None:
         lines.append(f"Content-Length: {len(request.body)}")
     lines.append("\r\n")
-    return "\r\n".join(lines).encode("latin-1")
+    return "\r\n".join(lines).encode()

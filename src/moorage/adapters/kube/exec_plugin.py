@@ -133,6 +133,8 @@ class ExecPlugin:
         key = status.get("clientKeyData") or ""
         if not all(isinstance(value, str) for value in (token, certificate, key)):
             raise self._failed("token, clientCertificateData and clientKeyData must be strings")
+        if not (token.strip().isascii() and token.strip().isprintable()):
+            raise self._failed("its token holds characters that no token has, such as a line break")
         if bool(certificate) != bool(key):
             raise self._failed("clientCertificateData and clientKeyData must come together")
         if not token and not certificate:

@@ -216,6 +216,8 @@ class Extenders:
         """Let an extender bind: empty if it did, else why not. None: it failed and may be ignored; bind yourself."""
         if command.extender is None:
             return None
+        if command.extender >= len(self._calls):
+            return "the extender that was to bind is not configured any more"
         call = self._calls[command.extender]
         try:
             body = await call.send(call.extender.bind_verb, binding_args(command.pod, command.node))

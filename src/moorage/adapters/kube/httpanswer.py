@@ -99,6 +99,8 @@ class AnswerReader:
         at = folded.find(b"\r\ncontent-length:")
         if at < 0 or self.without_body or not piece.startswith(b"HTTP/1.1 ") or piece[9:10] == b"1":
             return None
+        if b"\r\ntransfer-encoding:" in folded:
+            return None  # chunks count, whatever length is told beside them
         length = _number(folded[at + 17 :].split(b"\r\n", 1)[0])
         if len(piece) != end + 4 + length:
             return None
