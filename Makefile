@@ -11,7 +11,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane properties suggestions parity drill takeover replay-drill conformance screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser properties suggestions parity drill takeover replay-drill conformance screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,8 +32,11 @@ demo: $(READY) ## Run an embedded cluster of virtual nodes and watch pods being 
 controlplane: $(READY) ## Build the test control plane once (etcd, Kubernetes, helm), cached
 	@$(BIN)/python tests/controlplane/build.py
 
-test: $(READY) lint controlplane ## Check style and run every test on the real control plane
+test: $(READY) lint controlplane browser ## Check style and run every test on the real control plane
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
+
+browser: $(READY) ## Install Chromium for the browser tests where there is none and root may
+	@$(BIN)/python -m tests.dashboard.browsers
 
 long: $(READY) controlplane ## Run the drills that make test leaves out
 	@$(BIN)/python -m pytest -m long

@@ -17,9 +17,9 @@ _INSTALL_S = 600
 
 def find_browser() -> str:
     """The path of a browser; without one the test is skipped, and fails in CI."""
-    found = _found() or _installed()
+    found = _found()
     if found is None:
-        text = f"there is no browser ({', '.join(NAMES)}); install the package chromium"
+        text = f"there is no browser ({', '.join(NAMES)}); install the package chromium, or try make browser"
         if os.environ.get("CI"):
             pytest.fail(text, pytrace=False)
         pytest.skip(text)
@@ -30,14 +30,14 @@ def _found() -> str | None:
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
-def _installed() -> str | None:
-    """Install the distribution's package, as far as we may."""
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        return None
+def install_browser() -> None:
+    """Install the distribution's package where there is no browser and we may, in one process before all tests."""
+    if _found() is not None or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    print("installing chromium for the browser tests (once)")  # noqa: T201
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for arguments in (("update",), ("install", "--yes", "--no-install-recommends", "chromium")):
         subprocess.run(("apt-get", "-qq", *arguments), check=False, env=environment, timeout=_INSTALL_S)
-    return _found()
 
 
 @contextmanager
@@ -51,3 +51,7 @@ def running_browser() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+if __name__ == "__main__":
+    install_browser()
