@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -116,7 +117,7 @@ def server_context() -> ssl.SSLContext:
 
 def load_chain(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:
     """Serve this certificate with its key from the next handshake on; both PEM."""
-    with _as_file(key.rstrip() + b"\n" + chain) as path:
+    with as_file(key.rstrip() + b"\n" + chain) as path:
         # An encrypted key must be an error, not a question on the terminal.
         context.load_cert_chain(path, password="")
 
@@ -131,17 +132,15 @@ def not_a_pair(cert: str, key: str, error: Exception) -> CertificateError:
 
 
 @contextmanager
-def _as_file(content: bytes) -> Iterator[str]:
-    """A path from which the content can be read, because OpenSSL's loader takes nothing else."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("certificate")
-        try:
-            os.write(descriptor, content)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-    else:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(content)
-            file.flush()
-            yield file.name
+def as_file(pem: bytes) -> Iterator[str]:
+    """A path from which OpenSSL can read the text, as it takes nothing else: memory on Linux, else a private file."""
+    in_memory = hasattr(os, "memfd_create") and Path("/proc/self/fd").exists()
+    descriptor, name = (os.memfd_create("certificate"), "") if in_memory else tempfile.mkstemp(prefix="moorage-tls-")
+    try:
+        with os.fdopen(os.dup(descriptor), "wb") as file:
+            file.write(pem)
+        yield name or f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
+        if name:
+            Path(name).unlink()

@@ -15,7 +15,6 @@ from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFound
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
 from moorage.adapters.kube.listing import Lister
-from moorage.app.lifetime import cancel
 from moorage.app.prices import Prices
 from moorage.app.scheduler import watched_kinds
 from moorage.core.events import Event, PodSeen
@@ -106,14 +105,7 @@ async def _listed(judge: Judge, kubeconfig: str | None) -> Picture:
 
 async def _read_prices(judge: Judge, client: KubeClient, picture: Picture) -> None:
     """Ask every source of prices once."""
-    prices = Prices(judge.profiles, client, picture.events.append)
-    tasks = prices.start()
-    try:
-        await prices.settle()
-    finally:
-        await cancel(tasks)
-        await prices.aclose()
-    picture.warnings += [f"prices cannot be read, so that nodes have none: {why}" for why in prices.complaints()]
+    picture.warnings += await Prices(judge.profiles, client, picture.events.append).read_once()
 
 
 async def _list_kind(lister: Lister, kind: Kind, picture: Picture) -> None:

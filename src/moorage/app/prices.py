@@ -14,6 +14,7 @@ from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.prices import ConfigMapReader, PriceFollower, make_reader
 from moorage.adapters.kube.transport import AiohttpTransport
 from moorage.adapters.metrics.prices import PriceAge, PriceMetrics
+from moorage.app.lifetime import cancel
 from moorage.core.events import Event, ObjectSeen
 from moorage.core.prices import PRICE_LIST
 from moorage.framework.pricing import PriceSource
@@ -55,6 +56,16 @@ class Prices:
         self._transport: AiohttpTransport | None = None
         if any(plugin.own is None and plugin.source is None for plugin in price_plugins(profiles)):
             log.warning("CostAware has neither prices nor a source of them, so that no node has a price")
+
+    async def read_once(self) -> list[str]:
+        """Ask every source once, and end; what went wrong, a line each."""
+        tasks = self.start()
+        try:
+            await self.settle()
+        finally:
+            await cancel(tasks)
+            await self.aclose()
+        return [f"prices cannot be read, so that nodes have none: {why}" for why in self.complaints()]
 
     def start(self) -> list[asyncio.Task[None]]:
         """Begin to follow; the tasks never end by themselves. Prices of arguments are told at once, for figures."""

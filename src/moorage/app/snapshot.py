@@ -22,7 +22,6 @@ from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFoun
 from moorage.adapters.kube.intake import UNFINISHED_PODS
 from moorage.adapters.kube.listing import Lister
 from moorage.adapters.kube.resources import Resource
-from moorage.app.lifetime import cancel
 from moorage.app.prices import Prices
 from moorage.core.capacity import Capacity
 from moorage.core.events import Event, ObjectSeen
@@ -125,13 +124,7 @@ async def _add_prices(profiles: Sequence[Profile], client: KubeClient, snapshot:
     prices = Prices(profiles, client, seen.append)
     if not prices.sources:
         return
-    tasks = prices.start()
-    try:
-        await prices.settle()
-    finally:
-        await cancel(tasks)
-        await prices.aclose()
-    snapshot.warnings += [f"prices cannot be read, so that nodes have none: {why}" for why in prices.complaints()]
+    snapshot.warnings += await prices.read_once()
     keys = {source.key for source in prices.sources}
     events = (event for event in seen if isinstance(event, ObjectSeen) and event.kind == PRICE_LIST)
     lists = {event.key: event.value for event in events if event.key in keys}

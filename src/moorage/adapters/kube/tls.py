@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import ssl
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
+from moorage.adapters.certificates import as_file
 from moorage.adapters.kube.errors import CredentialsError
 
 
@@ -38,36 +34,10 @@ def make_context(material: TlsMaterial, source: str) -> ssl.SSLContext:
         context.verify_mode = ssl.CERT_NONE
     if material.certificate:
         try:
-            with _readable(material.certificate + b"\n" + material.key) as name:
+            with as_file(material.certificate + b"\n" + material.key) as name:
                 # Without a password callback OpenSSL would ask on the terminal.
                 context.load_cert_chain(name, password=lambda: "")
         except (ssl.SSLError, ValueError, OSError) as failure:
             remedy = "are not a PEM certificate and its unencrypted key; check that they belong together"
             raise CredentialsError(f"{source}: client-certificate, client-key: {remedy}") from failure
     return context
-
-
-@contextmanager
-def _readable(pem: bytes) -> Iterator[str]:
-    """Give a file name that OpenSSL can read the text from: memory on Linux, else a private file removed at once."""
-    if hasattr(os, "memfd_create") and Path("/proc/self/fd").exists():
-        descriptor = os.memfd_create("moorage-tls", os.MFD_CLOEXEC)
-        try:
-            _write_all(descriptor, pem)
-            yield f"/proc/self/fd/{descriptor}"
-        finally:
-            os.close(descriptor)
-        return
-    descriptor, name = tempfile.mkstemp(prefix="moorage-tls-")
-    try:
-        _write_all(descriptor, pem)
-        yield name
-    finally:
-        os.close(descriptor)
-        Path(name).unlink()
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
