@@ -47,8 +47,8 @@ class _Transport:
                 await asyncio.to_thread(act)
         return await self._next.send(request)
 
-    async def close(self) -> None:
-        await self._next.close()
+    async def aclose(self) -> None:
+        await self._next.aclose()
 
 
 class _SchedulerThread:
@@ -105,7 +105,7 @@ class _SchedulerThread:
                     failure.result()
                 failure.cancel()
         finally:
-            await transport.close()
+            await transport.aclose()
 
 
 class RealContract:

@@ -1,6 +1,7 @@
 """How a process reaches the API server: with the configured credentials and limits, and fenced where only a leader may.
 
-Events go through a client of their own, so that telling never waits for doing.
+Events go through a client of their own, so that telling never waits for the rate limit of doing. Both share their
+connections: those that binds no longer need carry the events that are still to be told.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import AsyncIterator
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.fence import FencedTransport
 from moorage.app.leadership import Leadership
 from moorage.framework.configuration import Configuration, LeaderElection
@@ -22,13 +24,10 @@ async def connected(
     """The client for everything, which with a leadership writes only while that lasts; and the one for events."""
     connection = configuration.client_connection
     credentials = load_credentials(kubeconfig, connection.kubeconfig)
-    async with contextlib.AsyncExitStack() as stack:
-        transport = None
-        if leadership is not None:
-            transport = await stack.enter_async_context(contextlib.aclosing(FencedTransport(leadership.leading)))
-        client = KubeClient(credentials, qps=connection.qps, burst=connection.burst, transport=transport)
-        await stack.enter_async_context(client)
-        yield client, await stack.enter_async_context(KubeClient(credentials))
+    async with contextlib.aclosing(DirectTransport()) as shared:
+        fenced = shared if leadership is None else FencedTransport(shared, leadership.leading)
+        client = KubeClient(credentials, qps=connection.qps, burst=connection.burst, transport=fenced)
+        yield client, KubeClient(credentials, transport=shared)
 
 
 def leadership_of(

@@ -97,7 +97,7 @@ class Prices:
     async def aclose(self) -> None:
         """Let go of the connections."""
         if self._transport is not None:
-            await self._transport.close()
+            await self._transport.aclose()
 
     def complaints(self) -> list[str]:
         """Why sources could not be read last time, one line each."""

@@ -19,7 +19,6 @@ from aiohttp import web
 
 from moorage.adapters.certificates import CertificateError
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.discovery import server_version
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
@@ -34,6 +33,7 @@ from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
 from moorage.adapters.webhook.server import ListenError, application, listening
 from moorage.app.caches import CacheError, Caches
+from moorage.app.connection import connected
 from moorage.app.lifetime import cancel, first
 from moorage.core.commands import Command, RecordEvent
 from moorage.core.strategies import STRATEGY_KINDS
@@ -90,11 +90,7 @@ async def _until_stopped(configuration: Configuration, options: WebhookOptions) 
     where = split_address(address)
     if where is None:
         raise StartError(f"--listen {address}: not an address; write HOST:PORT, such as 0.0.0.0:9443")
-    connection = configuration.client_connection
-    credentials = load_credentials(options.kubeconfig, connection.kubeconfig)
-    async with contextlib.AsyncExitStack() as stack:
-        client = await stack.enter_async_context(KubeClient(credentials, qps=connection.qps, burst=connection.burst))
-        events_client = await stack.enter_async_context(KubeClient(credentials))
+    async with connected(configuration, options.kubeconfig, None) as (client, events_client):
         process = WebhookProcess(settings, client, events_client, where[0], options)
         probes = Probes(options.metrics_at, options.health_at, process.unready, process.metrics_page().render)
         await first(_stopped(process, settings.shutdown_delay_s), _serve(process, probes, where))

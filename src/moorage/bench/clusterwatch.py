@@ -16,6 +16,7 @@ import msgspec
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.watchstream import LineSplitter, decode_page
 from moorage.bench.clusterload import NAMESPACE
+from moorage.bench.controlplane import ControlPlaneError
 
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 _EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
@@ -115,7 +116,7 @@ class Watcher:
                 async for piece in pieces:
                     now_s = time.monotonic()
                     for line in splitter.feed(piece):
-                        version = take(line, now_s) or version
+                        version = _taken(take, line, now_s) or version
 
     def _pod(self, line: bytes, now_s: float) -> str:
         """Take a line of the watch; the version that it brings us to."""
@@ -134,6 +135,15 @@ class Watcher:
             self.event_at_s.setdefault(event.regarding.name, now_s)
             self.changed.set()
         return event.metadata.version
+
+
+def _taken(take: Callable[[bytes, float], str], line: bytes, now_s: float) -> str:
+    try:
+        return take(line, now_s)
+    except msgspec.ValidationError:
+        # Not an object but the server's refusal to go on, such as 410: there is no way to know what was missed.
+        said = line.decode(errors="replace")[:200]
+        raise ControlPlaneError(f"the benchmark's own watch cannot go on: {said}; run it again") from None
 
 
 async def settled(watcher: Watcher, done: Callable[[], bool], alive: Callable[[], None], patience_s: float) -> bool:

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
+import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 import msgspec
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.watchstream import ObjectMeta, decode_page
 from moorage.bench.clusterload import NAMESPACE
 
@@ -90,7 +91,7 @@ def _event(pod: _Meta, node: str) -> bytes:
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": f"{pod.name}.limit", "namespace": NAMESPACE},
-        "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+        "eventTime": micro_time(time.time()),
         "type": "Normal",
         "reason": "Scheduled",
         "action": "Binding",

@@ -102,6 +102,7 @@ def whole(text: str) -> int:
     return to_units(parse_quantity(text))
 
 
+@lru_cache(maxsize=4096)
 def amount(resource_name: str, text: str) -> int:
     """A quantity of a resource in the unit that placement counts with: milli for cpu, whole units otherwise."""
     nanos = parse_quantity(text)

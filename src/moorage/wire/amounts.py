@@ -10,7 +10,7 @@ from moorage.wire.errors import FieldError, join_path
 
 def parse_amounts(quantities: Mapping[str, str | int | float | None] | None, path: str) -> dict[str, int]:
     """Amounts by resource name: cpu in milli, everything else in whole units; null is 0, as for the API server."""
-    return {name: _parse_amount(name, value, join_path(path, name)) for name, value in (quantities or {}).items()}
+    return {name: _parse_amount(name, value, path) for name, value in (quantities or {}).items()}
 
 
 def _parse_amount(name: str, value: str | float | None, path: str) -> int:
@@ -18,7 +18,7 @@ def _parse_amount(name: str, value: str | float | None, path: str) -> int:
         parsed = amount(name, quantity_text(value))
     except QuantityError as error:
         _, _, remedy = str(error).rpartition("; ")
-        raise FieldError(path, value, "is not a quantity", remedy) from None
+        raise FieldError(join_path(path, name), value, "is not a quantity", remedy) from None
     if parsed < 0:
-        raise FieldError(path, value, "is negative", "write 0 or more")
+        raise FieldError(join_path(path, name), value, "is negative", "write 0 or more")
     return parsed

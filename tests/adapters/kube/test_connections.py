@@ -137,7 +137,7 @@ def run(script: Script, scenario: Callable[[str, DirectTransport], Awaitable[Non
             try:
                 await scenario(url, transport)
             finally:
-                await transport.close()
+                await transport.aclose()
 
     asyncio.run(play())
 
@@ -200,6 +200,28 @@ def test_a_timeout_ends_the_exchange_and_its_connection() -> None:
         with pytest.raises(Timeout, match="no answer in time"):
             await transport.send(Request("GET", f"{url}/slow", {}, timeout_s=0.05))
         assert await (await transport.send(request(url))).read() == b"hi"
+
+    run(script, scenario)
+
+
+def test_every_exchange_has_a_deadline_of_its_own() -> None:
+    """Whichever is due first ends first, in whatever order they were begun; who has time left goes on waiting."""
+    ended: list[float] = []
+
+    async def script(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()  # never an answer
+
+    async def scenario(url: str, transport: DirectTransport) -> None:
+        async def wait(timeout_s: float) -> None:
+            with pytest.raises(Timeout):
+                await transport.send(request(url, timeout_s=timeout_s))
+            ended.append(timeout_s)
+
+        patient = asyncio.create_task(wait(3600.0))
+        await asyncio.gather(*(wait(timeout_s) for timeout_s in (0.3, 0.1, 0.2)))
+        assert ended == [0.1, 0.2, 0.3]
+        assert not patient.done()
+        patient.cancel()
 
     run(script, scenario)
 
@@ -354,8 +376,8 @@ def test_a_closed_pool_has_no_connections() -> None:
         await heard.wait()
         sent += [asyncio.create_task(transport.send(request(url, timeout_s=3600))) for _ in range(2)]
         await asyncio.sleep(0)  # one of them connects now, the other one is in line
-        await transport.close()
-        await transport.close()
+        await transport.aclose()
+        await transport.aclose()
         async with asyncio.timeout(WAIT_S):
             for each in [*sent, transport.send(request(url))]:
                 with pytest.raises(Unreachable, match="closed by this process"):

@@ -55,7 +55,8 @@ def test_writes_go_out_while_the_answer_is_yes(method: str, body: bytes | None, 
 
     async def scenario() -> None:
         listener, answers = Listener(), iter([True] * yes)
-        async with await listener.open(), aclosing(FencedTransport(lambda: next(answers, False))) as transport:
+        async with await listener.open(), aclosing(DirectTransport()) as behind:
+            transport = FencedTransport(behind, lambda: next(answers, False))
             request = Request(method, f"http://{listener.address}/", JSON, body)
             if want_sent:
                 assert await (await transport.send(request)).read() == b"{}"
@@ -78,7 +79,8 @@ def test_a_leader_who_loses_while_a_connection_is_opened_sends_nothing() -> None
             return leading
 
         ours, theirs = contexts()
-        async with aclosing(FencedTransport(may_write)) as transport:
+        async with aclosing(DirectTransport()) as behind:
+            transport = FencedTransport(behind, may_write)
             request = Request("POST", f"https://{listener.address}/", JSON, b"{}", tls=theirs)
             sending = asyncio.create_task(transport.send(request))
             await asked.wait()
@@ -115,7 +117,7 @@ def test_every_transport_asks_before_it_writes(make: type[AiohttpTransport | Dir
             refused = False
             assert await (await transport.send(request)).read() == b"{}"
             assert listener.heard.endswith(b"\r\n\r\n{}")
-            await transport.close()
+            await transport.aclose()
 
     asyncio.run(scenario())
 

@@ -162,7 +162,8 @@ def test_a_full_queue_drops_and_counts(scripted_server: ServerFactory, clock: Cl
     ("waited_s", "reason", "want_at_once"),
     [
         pytest.param(0.5, "Scheduled", 2, id="in time"),
-        pytest.param(1.5, "Scheduled", 5, id="late"),
+        pytest.param(1.5, "Scheduled", 4, id="late"),
+        pytest.param(3.0, "Scheduled", 5, id="later"),
         pytest.param(1.5, "FailedScheduling", 2, id="late, but nobody waits for it"),
     ],
 )

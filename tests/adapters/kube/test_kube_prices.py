@@ -176,7 +176,7 @@ def with_url(factory: ServerFactory, answers: list[web.Response], ask: Ask, *, t
             try:
                 await ask(UrlReader(f"{server.url}/prices?region=eu", ca, transport))
             finally:
-                await transport.close()
+                await transport.aclose()
             return server.seen
 
     return asyncio.run(run())
@@ -230,7 +230,7 @@ def test_a_url_that_nobody_answers() -> None:
             with pytest.raises(PriceSourceError, match=r"^http://127.0.0.1:1/x: .*: Connection refused$"):
                 await UrlReader("http://127.0.0.1:1/x", None, transport).read()
         finally:
-            await transport.close()
+            await transport.aclose()
 
     asyncio.run(run())
 

@@ -8,7 +8,7 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,12 @@ import yaml
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import from_kubeconfig
+from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.errors import ServerError, Unreachable
 from moorage.adapters.kube.fence import FencedTransport
 from moorage.adapters.kube.lease import LeaderElector
-from moorage.adapters.kube.leaserecord import Lease, LeaseRecord, Term, changed_lease, micro_time, parse_lease
+from moorage.adapters.kube.leaserecord import Lease, LeaseRecord, Term, changed_lease, parse_lease
+from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.resources import LEASES, NAMESPACES
 from moorage.adapters.kube.transport import AiohttpTransport, Request, Response
 from moorage.bench.controlplane import ControlPlane
@@ -342,7 +344,7 @@ def test_a_leader_that_cannot_renew_knows_it_before_the_standby_leads(control_pl
             assert "was not renewed within 2 s: the network is down" in leader.lost
             await until(lambda: bool(standby.terms), "the standby leads")
             await leader.vanish()
-        await network.close()
+        await network.aclose()
 
     play(control_plane, scenario)
 
@@ -391,7 +393,7 @@ def test_who_leaves_while_taking_the_lease_gives_it_back(control_plane: ControlP
             spec = (await election.lease())["spec"]
             assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("", 1)
             assert not standby.terms
-        await network.close()
+        await network.aclose()
 
     play(control_plane, scenario)
 
@@ -441,15 +443,15 @@ def test_a_fence_lets_only_leaders_write(control_plane: ControlPlane) -> None:
 
     async def scenario(election: Election) -> None:
         leading = True
-        transport = FencedTransport(lambda: leading)
-        async with KubeClient(election.client.credentials, transport=transport) as client:
+        async with aclosing(DirectTransport()) as behind:
+            fenced = FencedTransport(behind, lambda: leading)
+            client = KubeClient(election.client.credentials, transport=fenced)
             body = {"metadata": {"name": "fenced"}}
             await client.create(LEASES, body, election.namespace)
             leading = False
             with pytest.raises(Unreachable, match="not the leader"):
                 await client.delete(LEASES, "fenced", election.namespace)
             assert json.loads(await client.get(LEASES, "fenced", election.namespace))["metadata"]["name"] == "fenced"
-        await transport.aclose()
 
     play(control_plane, scenario)
 

@@ -81,7 +81,7 @@ class KubeClient:
     async def close(self) -> None:
         """Close the connections, if they are ours."""
         if self._own_transport is not None:
-            await self._own_transport.close()
+            await self._own_transport.aclose()
 
     async def __aenter__(self) -> Self:
         return self

@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import socket
 import ssl
@@ -59,13 +60,26 @@ class LostError(Exception):
 class Connection:
     """One connection; made by `connect`."""
 
-    __slots__ = ("_answer", "_loop", "_reader", "_rest", "_socket", "_writing", "closed", "idle_since_s", "used")
+    __slots__ = (
+        "_answer",
+        "_loop",
+        "_reader",
+        "_rest",
+        "_socket",
+        "_writing",
+        "closed",
+        "deadline_s",
+        "idle_since_s",
+        "used",
+    )
 
     def __init__(self, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
         self.closed = False
         self.used = False
         """Whether an exchange was completed on it, so that the server may have closed it since."""
         self.idle_since_s = 0.0
+        self.deadline_s = math.inf
+        """When the answer must be there, by the loop's clock; the pool sees to it."""
         self._socket = sock
         self._loop = loop
         self._reader = AnswerReader()
@@ -74,11 +88,8 @@ class Connection:
         self._writing = False
         loop.add_reader(sock.fileno(), self._readable)
 
-    async def exchange(self, message: Message, deadline_s: float) -> Answer:
-        """Send a request and wait for its answer until the loop's clock says `deadline_s`.
-
-        Raises LostError and TimeoutError. Cancelled, it closes the connection.
-        """
+    async def exchange(self, message: Message) -> Answer:
+        """Send a request and wait for its answer. Raises LostError. Cancelled, it closes the connection."""
         if message.check is not None:
             message.check()
         answer: asyncio.Future[Answer]
@@ -86,15 +97,12 @@ class Connection:
         self._reader.without_body = message.method == "HEAD"
         self._rest = memoryview(message.head + message.body if message.body else message.head)
         self._write()
-        # A timer of the loop costs half of what a timeout block does, and this runs twice per pod.
-        timer = self._loop.call_at(deadline_s, self._expire)
         try:
             return await answer
         except asyncio.CancelledError:
             self.close()
             raise
         finally:
-            timer.cancel()
             self._answer = None
 
     def close(self) -> None:
@@ -115,7 +123,8 @@ class Connection:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(LostError(why, unheard=unheard))
 
-    def _expire(self) -> None:
+    def expire(self) -> None:
+        """Drop the connection, and end who waits for an answer with TimeoutError."""
         self.close()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(TimeoutError())
@@ -265,6 +274,8 @@ class ConnectionPool:
         self._opening = 0
         self._idle: dict[Origin, list[Connection]] = {}
         self._line: deque[asyncio.Future[None]] = deque()
+        self._alarm: asyncio.TimerHandle | None = None
+        """Rings at the earliest deadline of all exchanges, or before. One for all: a timer each costs more."""
         self._closed = False
 
     async def exchange(self, origin: Origin, message: Message, timeout_s: float) -> Answer:
@@ -276,24 +287,48 @@ class ConnectionPool:
                 async with asyncio.timeout_at(deadline_s):
                     connection = await self._opened(origin)
             kept = connection.used
+            self._set_deadline(connection, deadline_s)
             try:
-                return await connection.exchange(message, deadline_s)
+                return await connection.exchange(message)
             except LostError as failure:
                 if not (kept and failure.unheard and message.method in _READS):
                     raise
             finally:
+                connection.deadline_s = math.inf
                 self._give_back(origin, connection)
         raise LostError(_CLOSED, unheard=True)
 
     def close(self) -> None:
         """Drop every connection, for good."""
         self._closed = True
+        if self._alarm is not None:
+            self._alarm.cancel()
         for connection in list(self._open):
             connection.lose(_CLOSED)
         self._open.clear()
         self._idle.clear()
         while self._line:
             self._call_next()
+
+    def _set_deadline(self, connection: Connection, deadline_s: float) -> None:
+        connection.deadline_s = deadline_s
+        if self._alarm is not None:
+            if self._alarm.when() <= deadline_s:
+                return
+            self._alarm.cancel()
+        self._alarm = self._loop.call_at(deadline_s, self._ring)
+
+    def _ring(self) -> None:
+        """End the exchanges whose time is over; the alarm is set anew for the others."""
+        self._alarm = None
+        now_s, next_s = self._loop.time(), math.inf
+        for connection in list(self._open):
+            if connection.deadline_s <= now_s:
+                connection.expire()
+            else:
+                next_s = min(next_s, connection.deadline_s)
+        if next_s < math.inf:
+            self._alarm = self._loop.call_at(next_s, self._ring)
 
     def _kept(self, origin: Origin) -> Connection | None:
         """The connection that was used last, so that those beyond what is needed grow old."""

@@ -70,11 +70,11 @@ class DirectTransport:
             raise Unreachable(f"{server}: connection lost: {failure}") from failure
         return _WholeResponse(answer)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close every connection."""
         self._pool.close()
         if self._streams is not None:
-            await self._streams.close()
+            await self._streams.aclose()
 
     def _placed(self, server: str) -> tuple[str, str, int]:
         parts = urlsplit(server)

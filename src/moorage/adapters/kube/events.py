@@ -5,8 +5,8 @@ Invariants:
 - Equal events (same pod, reason, action, note, reporter) within six minutes are one object with a series. The first
   repetition is written at once, later ones at most every `series_s`; what is left is written when the recorder stops.
 - An event is written at most once, also when the answer to its creation was lost.
-- Events let binds go first, but not for long: when one that tells of a bind has waited for `late_s`, more requests run
-  at once. Those that tell of a bind go before all others: there may be thousands of pods that fit nowhere.
+- Events let binds go first, but not for long: from when one that tells of a bind has waited for `late_s`, more and more
+  requests run at once. Those that tell of a bind go before all others: there may be thousands of pods that fit nowhere.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import structlog
 
 from moorage.adapters.kube.client import MERGE_PATCH, KubeClient
 from moorage.adapters.kube.errors import AlreadyExists, ApiError, KubeError, NotFound
+from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.resources import EVENTS
 from moorage.core.commands import PodRef, RecordEvent
 
@@ -60,7 +60,9 @@ class _Entry:
 
 
 class EventRecorder:
-    """Records events and publishes them with `workers` requests at once, and up to `late_workers` more while they lag.
+    """Records events and publishes them with `workers` requests at once, and with more while they lag.
+
+    The later the event that is taken, the more: `late_workers` when it has waited for twice `late_s`.
 
     `now_s` is the wall clock; `jitter` gives numbers between 0 and 1. Give it a client of its own if decisions and
     events must not share a rate limit.
@@ -191,8 +193,9 @@ class EventRecorder:
 
     async def _take(self, entry: _Entry, tasks: asyncio.TaskGroup) -> bool:
         """Publish an event, and call for help if it is late; whether it is."""
-        late = not _urgency(entry) and self._now_s() - entry.queued_s > self._late_s
-        if late and self._extra_count < self._late_workers:
+        lateness = (self._now_s() - entry.queued_s) / self._late_s - 1.0
+        late = not _urgency(entry) and lateness > 0.0
+        if late and self._extra_count < self._late_workers * min(lateness, 1.0):
             self._extra_count += 1
             tasks.create_task(self._catch_up(tasks))
         # From here on a repetition queues the entry again.
@@ -250,7 +253,7 @@ class EventRecorder:
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": entry.name, "namespace": command.pod.namespace or "default"},
-            "eventTime": _micro_time(entry.first_s),
+            "eventTime": micro_time(entry.first_s),
             "type": command.type,
             "reason": command.reason[:FIELD_LIMIT],
             "action": command.action[:FIELD_LIMIT],
@@ -286,12 +289,8 @@ def cut_note(note: str) -> str:
 
 
 def _series(entry: _Entry) -> dict[str, Any]:
-    return {"count": entry.count, "lastObservedTime": _micro_time(entry.last_s)}
+    return {"count": entry.count, "lastObservedTime": micro_time(entry.last_s)}
 
 
 def _reference(pod: PodRef) -> dict[str, str]:
     return {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-
-
-def _micro_time(moment_s: float) -> str:
-    return datetime.fromtimestamp(moment_s, UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -84,7 +84,7 @@ class Extenders:
     async def close(self) -> None:
         """Close the connections, if they are ours."""
         if self._own_transport is not None:
-            await self._own_transport.close()
+            await self._own_transport.aclose()
 
     async def _work(self) -> None:
         while True:

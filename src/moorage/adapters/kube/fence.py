@@ -7,33 +7,27 @@ the request is about to go out.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 
-from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.errors import Unreachable
-from moorage.adapters.kube.transport import Request, Response
+from moorage.adapters.kube.transport import Request, Response, Transport
 
 _READS = frozenset({"GET", "HEAD"})
 
 
 class FencedTransport:
-    """Sends reads always, and writes only while `may_write` says so. Make and close it in the loop that uses it."""
+    """Sends reads always, and writes only while `may_write` says so. The transport behind it stays the caller's."""
 
-    def __init__(self, may_write: Callable[[], bool]) -> None:
+    def __init__(self, transport: Transport, may_write: Callable[[], bool]) -> None:
+        self._transport = transport
         self._may_write = may_write
-        self._transport = DirectTransport()
 
     async def send(self, request: Request) -> Response:
         """Send the request, or refuse it with Unreachable."""
         if request.method not in _READS:
             self._check()  # who may not write need not open a connection
-            request = dataclasses.replace(request, check=self._check)
+            request.check = self._check
         return await self._transport.send(request)
-
-    async def aclose(self) -> None:
-        """Close every connection."""
-        await self._transport.close()
 
     def _check(self) -> None:
         if not self._may_write():

@@ -30,10 +30,10 @@ from moorage.adapters.kube.leaserecord import (
     LeaseRecord,
     Term,
     changed_lease,
-    micro_time,
     new_lease,
     parse_lease,
 )
+from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES
 from moorage.framework.configuration import LeaderElection

@@ -7,7 +7,6 @@ Lease survive a renewal.
 from __future__ import annotations
 
 import copy
-import datetime as dt
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -96,12 +95,6 @@ def changed_lease(lease: Lease, record: LeaseRecord) -> dict[str, Any]:
     content = copy.copy(lease.content)
     content["spec"] = {**(content.get("spec") or {}), **_spec(record)}
     return content
-
-
-def micro_time(now_s: float) -> str:
-    """A time as Leases carry it: UTC with six decimals."""
-    moment = dt.datetime.fromtimestamp(now_s, dt.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _spec(record: LeaseRecord) -> dict[str, Any]:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ import structlog
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import AlreadyExists, KubeError, NotFound
+from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES
 
@@ -130,7 +130,7 @@ class Presence:
         spec = {
             "holderIdentity": self._me,
             "leaseDurationSeconds": int(DURATION_S),
-            "renewTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "renewTime": micro_time(time.time()),
         }
         try:
             if self._written:

@@ -29,7 +29,7 @@ HEADER_LIMIT_BYTES = 1 << 18
 
 @dataclass(slots=True)  # not frozen: that would cost more than the rest of its making, twice per pod
 class Request:
-    """One HTTP request, ready to send; nobody changes it."""
+    """One HTTP request, made for one attempt. Whoever passes it on may add a `check`; nothing else is ever changed."""
 
     method: str
     url: str
@@ -141,7 +141,7 @@ class AiohttpTransport:
             raise _translated(failure, request.url) from failure
         return _AiohttpResponse(response)
 
-    async def close(self) -> None:
+    async def aclose(self) -> None:
         """Close every connection."""
         await self._session.close()
         # TLS transports finish closing in the next turns of the loop; without this they warn when collected.

@@ -40,7 +40,9 @@ Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 class Shape(BaseModel):
     """Unknown fields are errors, and nothing is converted."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False, defer_build=True
+    )
 
 
 class Document(Shape):
