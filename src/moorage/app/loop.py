@@ -104,6 +104,13 @@ class DecisionLoop:
                 while self.engine.flights.binding:  # noqa: ASYNC110 - an event would cost something in every turn
                     await asyncio.sleep(_LOOK_S)
 
+    async def heard(self, timeout_s: float) -> None:
+        """Wait until everything that was handed over is taken in, or time is up."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._inbox:  # noqa: ASYNC110 - as above
+                    await asyncio.sleep(_LOOK_S)
+
     async def run(self) -> None:
         """Run until cancelled."""
         while True:

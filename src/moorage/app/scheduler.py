@@ -61,6 +61,8 @@ _ANSWERS_S = 30.0
 _DRAIN_S = 5.0
 _LEADER_DRAIN_S = 1.0
 """A standby takes over within 3 s of our end. Binds that are not sent by then are left to it."""
+_ON_THE_WIRE_S = 0.5
+"""How long we wait then for the answers to those that were sent: a pod that gets its node gets its event too."""
 _FOLLOWED = frozenset({Phase.SYNCED, Phase.RETRYING})
 _ESSENTIAL = ("Pod", "Node")
 _WRITTEN_BY_LEADERS = frozenset(
@@ -465,11 +467,13 @@ class Scheduler:
         """Finish what was begun. A standby waits for the lease, so it is given back before events are written."""
         self._loop.deciding, self._ending = False, True
         self._stopping = self._leading()
-        if self._stopping:
-            await self._binder.drained(_DRAIN_S if self._leadership is None else _LEADER_DRAIN_S)
+        drain_s = _DRAIN_S if self._leadership is None else _LEADER_DRAIN_S
+        if self._stopping and not await self._binder.drained(drain_s):
+            await self._binder.leave(_ON_THE_WIRE_S)
         await cancel([binding])
         if self._leadership is not None:
             await self._leadership.aclose()
+        await self._loop.heard(_ON_THE_WIRE_S)
         await self._recorder.flush(_DRAIN_S)
 
 
