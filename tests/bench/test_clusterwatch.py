@@ -15,21 +15,29 @@ from moorage.adapters.kube.credentials import load_credentials
 from moorage.bench.clusterwatch import Watcher, settled
 from moorage.bench.controlplane import ControlPlaneError
 
-TOO_OLD = {"kind": "Status", "metadata": {}, "code": 410, "message": "too old resource version: 7 (9000)"}
+TOO_OLD = {
+    "kind": "Status",
+    "metadata": {},
+    "reason": "Expired",
+    "code": 410,
+    "message": "too old resource version: 7 (9000)",
+}
 
 
-async def answer(request: web.BaseRequest) -> web.Response:
-    """An empty list; and of a watch, the line by which API servers refuse to go on."""
-    watch = "watch" in request.query
-    content = {"type": "ERROR", "object": TOO_OLD} if watch else {"metadata": {"resourceVersion": "7"}, "items": []}
-    return web.Response(text=json.dumps(content) + "\n")
-
-
-def test_a_watch_that_cannot_go_on_ends_the_measurement(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ended", ["pods", "events"])
+def test_a_watch_that_cannot_go_on_ends_the_measurement(tmp_path: Path, ended: str) -> None:
     """Rather than that figures are told of pods which nobody saw being bound."""
 
+    async def answer(request: web.BaseRequest) -> web.Response:
+        """An empty list; of one watch the line by which API servers refuse to go on, the other stays silent."""
+        if "watch" not in request.query:
+            return web.json_response({"metadata": {"resourceVersion": "7"}, "items": []})
+        if not request.path.endswith(ended):
+            await asyncio.Event().wait()
+        return web.Response(text=json.dumps({"type": "ERROR", "object": TOO_OLD}) + "\n")
+
     async def scenario() -> None:
-        runner = web.ServerRunner(web.Server(answer))
+        runner = web.ServerRunner(web.Server(answer), shutdown_timeout=0.1)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()

@@ -469,7 +469,7 @@ class Scheduler:
         self._stopping = self._leading()
         drain_s = _DRAIN_S if self._leadership is None else _LEADER_DRAIN_S
         if self._stopping and not await self._binder.drained(drain_s):
-            await self._binder.leave(_ON_THE_WIRE_S)
+            await self._client.finish(_ON_THE_WIRE_S)
         await cancel([binding])
         if self._leadership is not None:
             await self._leadership.aclose()

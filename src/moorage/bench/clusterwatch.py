@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -39,7 +40,7 @@ class _PodSpec(msgspec.Struct, gc=False):
 
 class _Pod(msgspec.Struct, gc=False):
     metadata: _Meta
-    spec: _PodSpec
+    spec: _PodSpec = msgspec.field(default_factory=_PodSpec)
 
 
 class _PodLine(msgspec.Struct, gc=False):
@@ -54,9 +55,11 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _EventLine(msgspec.Struct, gc=False):
+    type: str
     object: _Event
 
 
+_Line = TypeVar("_Line", _PodLine, _EventLine)
 _read_pod = msgspec.json.Decoder(_PodLine).decode
 _read_event = msgspec.json.Decoder(_EventLine).decode
 
@@ -116,11 +119,11 @@ class Watcher:
                 async for piece in pieces:
                     now_s = time.monotonic()
                     for line in splitter.feed(piece):
-                        version = _taken(take, line, now_s) or version
+                        version = take(line, now_s) or version
 
     def _pod(self, line: bytes, now_s: float) -> str:
         """Take a line of the watch; the version that it brings us to."""
-        pod = _read_pod(line).object
+        pod = _checked(_read_pod(line), line).object
         name = pod.metadata.name
         if pod.spec.node_name and name not in self.bound_at_s and name not in self._present:
             self.bound_at_s[name] = now_s
@@ -130,20 +133,19 @@ class Watcher:
         return pod.metadata.version
 
     def _event(self, line: bytes, now_s: float) -> str:
-        event = _read_event(line).object
+        event = _checked(_read_event(line), line).object
         if event.reason == "Scheduled":
             self.event_at_s.setdefault(event.regarding.name, now_s)
             self.changed.set()
         return event.metadata.version
 
 
-def _taken(take: Callable[[bytes, float], str], line: bytes, now_s: float) -> str:
-    try:
-        return take(line, now_s)
-    except msgspec.ValidationError:
-        # Not an object but the server's refusal to go on, such as 410: there is no way to know what was missed.
-        said = line.decode(errors="replace")[:200]
-        raise ControlPlaneError(f"the benchmark's own watch cannot go on: {said}; run it again") from None
+def _checked(read: _Line, line: bytes) -> _Line:
+    """Raise where the server refuses to go on, such as with 410: there is no way to know what was missed."""
+    if read.type != "ERROR":
+        return read
+    said = line.decode(errors="replace")[:200]
+    raise ControlPlaneError(f"the benchmark's own watch cannot go on: {said}; run it again")
 
 
 async def settled(watcher: Watcher, done: Callable[[], bool], alive: Callable[[], None], patience_s: float) -> bool:

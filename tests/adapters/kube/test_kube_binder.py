@@ -280,33 +280,6 @@ def test_status_patches_never_take_every_place(scripted_server: ServerFactory, c
     asyncio.run(scenario())
 
 
-def test_who_leaves_hears_the_answers_to_what_was_sent(scripted_server: ServerFactory, clock: Clock) -> None:
-    """Two binds are on the wire and two wait in the queue: the former get their answers, the latter are never sent."""
-    go = asyncio.Event()
-
-    async def handler(_: web.Request) -> web.StreamResponse:
-        await go.wait()
-        return web.json_response({})
-
-    async def scenario() -> None:
-        async with binding(scripted_server, handler, clock, in_flight=2) as (server, binder, done):
-            for index in range(4):
-                binder.submit(Bind(PodRef("ns", f"p{index}", f"u{index}"), "n"))
-            async with asyncio.timeout(60):
-                while len(server.seen) < 2:  # noqa: ASYNC110 - the server has no event for it
-                    await asyncio.sleep(0.01)
-            assert not await binder.drained(0.01)
-            leaving = asyncio.create_task(binder.leave(60))
-            await asyncio.sleep(0.05)
-            assert not leaving.done()
-            go.set()
-            await leaving
-            assert len(server.seen) == 2
-            assert sorted(each.uid for each in done if isinstance(each, BindDone)) == ["u0", "u1"]
-
-    asyncio.run(scenario())
-
-
 def test_status_patches_give_up_quietly(scripted_server: ServerFactory, clock: Clock) -> None:
     """A failing server is tried a few times, a refusal once; neither stops the binder."""
 

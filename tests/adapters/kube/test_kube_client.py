@@ -314,6 +314,41 @@ def test_a_cancelled_waiter_gives_its_turn_back(clock: Clock) -> None:
     asyncio.run(scenario())
 
 
+def test_who_finishes_hears_the_answers_to_what_was_sent(scripted_server: ServerFactory) -> None:
+    """Two writes are on the wire and two wait for the rate limit: the latter are never sent; reads go on."""
+    answered, refilled = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: web.Request) -> web.Response:
+        if request.method == "POST":
+            await answered.wait()
+        return web.json_response({})
+
+    async def sleep(_: float) -> None:
+        await refilled.wait()
+
+    async def scenario() -> None:
+        async with scripted_server(handler) as server, server.client(qps=100, burst=2, sleep=sleep) as client:
+            writes = [asyncio.create_task(client.create(PODS, {}, "ns")) for _ in range(4)]
+            async with asyncio.timeout(60):
+                while len(server.seen) < 2:  # noqa: ASYNC110 - the server has no event for it
+                    await asyncio.sleep(0.01)
+            await client.finish(0.01)
+            assert not any(write.done() for write in writes)
+            finishing = asyncio.create_task(client.finish(60))
+            refilled.set()
+            await client.get(PODS, "p", "ns")
+            assert not finishing.done()
+            answered.set()
+            await finishing
+            await asyncio.gather(*writes[:2])
+            assert [write.done() for write in writes] == [True, True, False, False]
+            assert [seen.method for seen in server.seen] == ["POST", "POST", "GET"]
+            for write in writes:
+                write.cancel()
+
+    asyncio.run(scenario())
+
+
 def test_leases_and_watches_are_exempt(scripted_server: ServerFactory) -> None:
     """An exhausted limit holds up neither the renewal of a lease nor a watch."""
 

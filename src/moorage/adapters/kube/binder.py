@@ -4,7 +4,7 @@ What came of it goes back as events.
 
 Invariants:
 - Outcomes are values. Every Bind is answered by one BindDone, every DeletePod by one DeleteDone, every PatchObject by
-  one PatchDone, whatever happens.
+  one PatchDone, whatever happens, unless the binder is stopped.
 - The truth is on the server: after any error the pod is read again before an outcome is reported, for as long as it
   takes to reach the server.
 - Commands on the same pod are carried out one after another, in order; a status patch must never overtake a bind.
@@ -16,7 +16,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import time
 from collections import deque
@@ -44,7 +43,6 @@ from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, St
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
 STATUS_ATTEMPTS = 4
-_LOOK_S = 0.01
 _BOUND = BindOutcome.BOUND
 
 PodCommand: TypeAlias = Bind | DeletePod | PatchPodStatus | PatchObject
@@ -111,8 +109,6 @@ class Binder:
         self._calm_count = 0
         self._held: deque[tuple[int, int, PodCommand]] = deque()
         """Status patches that were taken from the queue before it was their turn."""
-        self._under_way = 0
-        self._leaving = False
         self._behind: dict[str, deque[PodCommand]] = {}
         """Per uid with a command queued or running: the commands that wait for it."""
 
@@ -144,14 +140,6 @@ class Binder:
             return False
         return True
 
-    async def leave(self, timeout_s: float) -> None:
-        """Begin nothing more, and wait for the answers to what was sent already, for `timeout_s` at most."""
-        self._leaving = True
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                while self._under_way:  # noqa: ASYNC110 - an event would cost something with every bind
-                    await asyncio.sleep(_LOOK_S)
-
     def _enqueue(self, command: PodCommand) -> None:
         self._queue.put_nowait((_URGENT if _is_urgent(command) else _CALM, next(self._order), command))
 
@@ -159,17 +147,13 @@ class Binder:
         while True:
             place = await self._queue.get()
             urgency, _, command = place
-            if self._leaving:
-                continue
             if urgency == _CALM and self._calm_count >= self._calm_limit:
                 self._held.append(place)
                 continue
             self._calm_count += urgency
-            self._under_way += 1
             try:
                 await self._carry_out(command)
             finally:
-                self._under_way -= 1
                 self._calm_count -= urgency
                 if self._held:
                     self._queue.put_nowait(self._held.popleft())

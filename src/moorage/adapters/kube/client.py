@@ -3,12 +3,13 @@
 Invariants: an answer of 429 or 503 that says when to come back is tried again, within a bound; a 401 is tried again
 once, with renewed credentials; nothing else is ever sent twice, because only the caller knows whether that is safe.
 Waiting for the rate limit does not count as waiting for the server. Watches and leases are exempt from the rate limit:
-the former are not requests that pile up, the latter must not be late.
+the former are not requests that pile up, the latter must not be late. After `finish` no write goes out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -34,6 +35,8 @@ APPLY_PATCH = "application/apply-patch+yaml"
 DEFAULT_TIMEOUT_S = 30.0
 RETRIES = 8
 RETRY_BUDGET_S = 60.0
+_READS = frozenset({"GET", "HEAD"})
+_LOOK_S = 0.01
 
 Query = Mapping[str, str | int]
 
@@ -72,11 +75,25 @@ class KubeClient:
         self._limiter = RateLimiter(qps, burst, sleep=sleep)
         self._user_agent = user_agent
         self._sleep = sleep
+        self._writing = 0
+        """Writes that were sent and are not answered yet."""
+        self._finishing = False
 
     @property
     def server(self) -> str:
         """Address of the API server, for messages."""
         return self.credentials.server
+
+    async def finish(self, timeout_s: float) -> None:
+        """Let no more writes out, and wait for the answers to those that are, for `timeout_s` at most.
+
+        Who wants to write from now on waits until it is cancelled: there is nothing true that could be answered.
+        """
+        self._finishing = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._writing:  # noqa: ASYNC110 - an event would cost something with every request
+                    await asyncio.sleep(_LOOK_S)
 
     async def close(self) -> None:
         """Close the connections, if they are ours."""
@@ -233,7 +250,10 @@ class KubeClient:
             if exchange.limited and self._limiter.limited:
                 await self._limiter.acquire()
             access = await self.credentials.access()
-            response = await self._transport.send(self._made(exchange, access))
+            if exchange.method in _READS:
+                response = await self._transport.send(self._made(exchange, access))
+            else:
+                response = await self._written(self._made(exchange, access))
             if response.status < 300:
                 return response
             error = error_from_answer(response.status, response.headers, await response.read())
@@ -245,6 +265,15 @@ class KubeClient:
                 raise error
             waited_s, retries_left = waited_s + pause_s, retries_left - 1
             await self._sleep(pause_s)
+
+    async def _written(self, request: Request) -> Response:
+        if self._finishing:
+            await asyncio.get_running_loop().create_future()
+        self._writing += 1
+        try:
+            return await self._transport.send(request)
+        finally:
+            self._writing -= 1
 
     def _made(self, exchange: _Exchange, access: Access) -> Request:
         headers = {"Accept": exchange.accept, "User-Agent": self._user_agent, **access.headers}

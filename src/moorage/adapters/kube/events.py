@@ -62,7 +62,7 @@ class _Entry:
 class EventRecorder:
     """Records events and publishes them with `workers` requests at once, and with more while they lag.
 
-    The later the event that is taken, the more: `late_workers` when it has waited for twice `late_s`.
+    The later the event that is taken, the more: `late_workers` when it has waited for twice `late_s`, which is above 0.
 
     `now_s` is the wall clock; `jitter` gives numbers between 0 and 1. Give it a client of its own if decisions and
     events must not share a rate limit.

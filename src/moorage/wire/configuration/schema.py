@@ -40,9 +40,7 @@ Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
 class Shape(BaseModel):
     """Unknown fields are errors, and nothing is converted."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False, defer_build=True
-    )
+    model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
 
 
 class Document(Shape):
