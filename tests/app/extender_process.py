@@ -41,9 +41,9 @@ def make_node(plane: ControlPlane, name: str, **labels: str) -> None:
     plane.request("PATCH", f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
 
 
-def make_deployment(plane: ControlPlane, name: str, replicas: int, **annotations: str) -> None:
+def make_deployment(plane: ControlPlane, name: str, replicas: int, *, cpu: str = "100m", **annotations: str) -> None:
     labels = {"app": name}
-    container = {"name": "c", "image": "registry.example/app:v1", "resources": {"requests": {"cpu": "100m"}}}
+    container = {"name": "c", "image": "registry.example/app:v1", "resources": {"requests": {"cpu": cpu}}}
     template = {
         "metadata": {"labels": labels},
         "spec": {"containers": [container], "terminationGracePeriodSeconds": 0},

@@ -86,7 +86,8 @@ def test_controllers_spread_through_a_stock_scheduler(plane: ControlPlane, tmp_p
             found = placed(plane, wanted, within_s=120)
             few = {name: nodes for name, nodes in found.items() if len(set(nodes)) < min(wanted[name], hosts[name])}
             assert not few
-        make_deployment(plane, "alone", 4)
+        # Large enough for each to raise the score of its node: kube-scheduler's scores are whole percents.
+        make_deployment(plane, "alone", 4, cpu="8")
         assert len(set(placed(plane, {"alone": 4}, within_s=60)["alone"])) == 1
     finally:
         scheduler.kill()
