@@ -55,7 +55,7 @@ coverage: $(READY) controlplane ## Line and branch coverage
 	@$(BIN)/coverage run -m pytest
 	@$(BIN)/coverage report --skip-covered --skip-empty
 
-bench: $(READY) controlplane ## Against kube-scheduler on real API servers, an hour (ARGS="--workload all"); JSON and charts
+bench: $(READY) controlplane ## Against kube-scheduler on real API servers, 35 minutes (ARGS="--workload all"); JSON and charts
 	@$(BIN)/moorage bench cluster $(ARGS)
 
 bench-core: $(READY) ## Decisions per second of the engine alone (ARGS=--check compares with the baseline)

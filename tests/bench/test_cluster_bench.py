@@ -21,6 +21,7 @@ def test_a_tiny_run_measures_everybody(tmp_path: Path) -> None:
     run = CliRunner().invoke(moorage, arguments)
     assert run.exit_code == 0, run.output
     content = json.loads(run.stdout)
+    assert run.stderr.splitlines()[:2] == ["basic, kube-scheduler, round 1", "basic, moorage, round 1"]
     assert content == json.loads((tmp_path / "cluster.json").read_text())
     assert [(one["contender"], one["bound"], one["events"]) for one in content["measurements"]] == [
         ("kube-scheduler", 20, 20),

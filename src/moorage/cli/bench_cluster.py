@@ -70,9 +70,9 @@ def _no_folder(error: OSError) -> InputError:
 
 @contextlib.contextmanager
 def _progress(total: int) -> Iterator[Callable[[Turn], Progress]]:
-    """A progress bar on a terminal, nothing elsewhere."""
+    """A progress bar on a terminal, a line per measurement elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda _turn: lambda _what, _count: None
+        yield _told
         return
     from rich import progress as bars  # noqa: PLC0415 - slow to import
     from rich.console import Console  # noqa: PLC0415
@@ -83,12 +83,20 @@ def _progress(total: int) -> Iterator[Callable[[Turn], Progress]]:
         task = bar.add_task("starting a control plane", total=total)
 
         def of(turn: Turn) -> Progress:
-            bar.update(task, description=f"{turn.workload}, {turn.contender}, round {turn.round}")
+            bar.update(task, description=_name(turn))
 
             def step(what: str, count: int) -> None:
-                name = f"{turn.workload}, {turn.contender}, round {turn.round}: {what}"
-                bar.update(task, advance=count, description=name)
+                bar.update(task, advance=count, description=f"{_name(turn)}: {what}")
 
             return step
 
         yield of
+
+
+def _told(turn: Turn) -> Progress:
+    click.echo(_name(turn), err=True)
+    return lambda _what, _count: None
+
+
+def _name(turn: Turn) -> str:
+    return f"{turn.workload}, {turn.contender}, round {turn.round}"
