@@ -23,7 +23,7 @@ from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.errors import ApiError, error_from_answer
 from moorage.adapters.kube.limiter import RateLimiter
 from moorage.adapters.kube.resources import LEASE_GROUP, Resource
-from moorage.adapters.kube.transport import Request, Response, Transport
+from moorage.adapters.kube.transport import READS, Request, Response, Transport
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
@@ -35,7 +35,6 @@ APPLY_PATCH = "application/apply-patch+yaml"
 DEFAULT_TIMEOUT_S = 30.0
 RETRIES = 8
 RETRY_BUDGET_S = 60.0
-_READS = frozenset({"GET", "HEAD"})
 _LOOK_S = 0.01
 
 Query = Mapping[str, str | int]
@@ -250,7 +249,7 @@ class KubeClient:
             if exchange.limited and self._limiter.limited:
                 await self._limiter.acquire()
             access = await self.credentials.access()
-            if exchange.method in _READS:
+            if exchange.method in READS:
                 response = await self._transport.send(self._made(exchange, access))
             else:
                 response = await self._written(self._made(exchange, access))

@@ -25,16 +25,13 @@ from typing import NamedTuple
 
 from moorage.adapters.kube.errors import Timeout, Unreachable
 from moorage.adapters.kube.httpanswer import Answer, AnswerReader, BadAnswerError
+from moorage.adapters.kube.transport import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, READS
 
-CONNECT_TIMEOUT_S = 10.0
-# Shorter than the API server's own idle limit, so that a kept connection is rarely found closed by the other side.
-KEEP_ALIVE_S = 30.0
 # A server that is down may swallow what is sent to it; the name's other addresses must get their turn in time to renew
 # a lease.
 NEXT_ADDRESS_S = 2.0
 _PIECE_BYTES = 1 << 18
 _CLOSED = "closed by this process"
-_READS = frozenset({"GET", "HEAD"})
 
 Origin = tuple[str, int, ssl.SSLContext | None, str | None]
 """Host, port, how to speak TLS (None: in the clear), and the name that the server's certificate must bear."""
@@ -291,7 +288,7 @@ class ConnectionPool:
             try:
                 return await connection.exchange(message)
             except LostError as failure:
-                if not (kept and failure.unheard and message.method in _READS):
+                if not (kept and failure.unheard and message.method in READS):
                     raise
             finally:
                 connection.deadline_s = math.inf

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moorage.adapters.kube.errors import Unreachable
-from moorage.adapters.kube.transport import Request, Response, Transport
-
-_READS = frozenset({"GET", "HEAD"})
+from moorage.adapters.kube.transport import READS, Request, Response, Transport
 
 
 class FencedTransport:
@@ -24,7 +22,7 @@ class FencedTransport:
 
     async def send(self, request: Request) -> Response:
         """Send the request, or refuse it with Unreachable."""
-        if request.method not in _READS:
+        if request.method not in READS:
             self._check()  # who may not write need not open a connection
             request.check = self._check
         return await self._transport.send(request)

@@ -23,6 +23,8 @@ from moorage.adapters.kube.errors import ApiError, Timeout, Unreachable
 CONNECT_TIMEOUT_S = 10.0
 # Shorter than the API server's own idle limit, so that a pooled connection is rarely found closed by the other side.
 KEEP_ALIVE_S = 30.0
+READS = frozenset({"GET", "HEAD"})
+"""Methods that change nothing."""
 READ_BUFFER_BYTES = 1 << 20
 HEADER_LIMIT_BYTES = 1 << 18
 
