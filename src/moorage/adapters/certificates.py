@@ -11,8 +11,10 @@ import ssl
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -113,6 +115,49 @@ def server_context() -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def trust_clients(context: ssl.SSLContext, authorities: str, source: str) -> None:
+    """Verify client certificates by these authorities (PEM) from now on. Nobody has to have one: see `Callers`."""
+    try:
+        context.load_verify_locations(cadata=authorities)
+    except (ssl.SSLError, ValueError):
+        raise CertificateError(f"{source}: not certificates; give a bundle of PEM certificates") from None
+    context.verify_mode = ssl.CERT_OPTIONAL
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Whose questions count, where client certificates are verified (`trust_clients`).
+
+    TLS lets callers without a certificate in, as the kubelet's probes have none; who answers questions asks here.
+    """
+
+    certified: bool = False
+    """Whether a certificate is needed; without one everybody who reaches the port is believed."""
+    names: frozenset[str] = frozenset()
+    """Common names that are accepted; empty: all that the authorities have signed."""
+
+    def refusal(self, peer: Any) -> str:
+        """Why a caller with this certificate (`peercert` of the connection) is not heard; empty if he is."""
+        if not self.certified:
+            return ""
+        if not peer:
+            return "a client certificate of --client-ca-file is needed"
+        name = subject_name(peer)
+        if self.names and name not in self.names:
+            return f"client certificate {name!r} is not among the names of --client-name"
+        return ""
+
+    def knows(self, peer: Any) -> bool:
+        """Whether it is certain who asks."""
+        return self.certified and not self.refusal(peer)
+
+
+def subject_name(peer: Any) -> str:
+    """The common name of a certificate as `getpeercert` gives it; empty if it has none."""
+    pairs = [pair for part in peer.get("subject", ()) for pair in part]
+    return next((value for key, value in pairs if key == "commonName"), "")
 
 
 def load_chain(context: ssl.SSLContext, chain: bytes, key: bytes) -> None:

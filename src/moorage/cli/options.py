@@ -152,6 +152,23 @@ def kubeconfig_option(command: Function) -> Function:
     )(command)
 
 
+def client_certificate_options(command: Function) -> Function:
+    """`--client-ca-file FILE` and `--client-name NAME`: whose questions a server of ours answers."""
+    command = click.option(
+        "--client-name",
+        "client_names",
+        multiple=True,
+        metavar="NAME",
+        help="Common name that a caller's certificate must bear; may be given several times. Without it, any.",
+    )(command)
+    return click.option(
+        "--client-ca-file",
+        metavar="FILE",
+        default=None,
+        help="Authorities whose client certificates callers must come with; read again when it changes.",
+    )(command)
+
+
 def output_option(*formats: str) -> Callable[[Function], Function]:
     """`-o FORMAT`; the first one is the default."""
     return click.option(

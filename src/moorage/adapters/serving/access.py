@@ -16,6 +16,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import structlog
 from aiohttp import web
 
+from moorage.adapters.certificates import subject_name
+
 REMEMBER_S = 10.0
 _REMEMBERED = 1024
 _COMPLAIN_EVERY_S = 60.0
@@ -134,11 +136,10 @@ class Gate:
 def _certified(request: web.Request) -> User | None:
     """The user of a client certificate that TLS has verified: common name and organisations."""
     certificate = request.get_extra_info("peercert") or {}
-    names = [pair for part in certificate.get("subject", ()) for pair in part]
-    username = next((value for key, value in names if key == "commonName"), "")
+    username = subject_name(certificate)
     if not username:
         return None
-    groups = [value for key, value in names if key == "organizationName"]
+    groups = [value for part in certificate["subject"] for key, value in part if key == "organizationName"]
     return {"username": username, "groups": [*groups, _AUTHENTICATED]}
 
 

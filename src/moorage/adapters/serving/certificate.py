@@ -9,6 +9,7 @@ added: one that clients are no longer to come with is trusted until the process 
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 import ssl
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
+import structlog
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -31,9 +33,12 @@ from moorage.adapters.certificates import (
     pem_of,
     private_pem,
     server_context,
+    trust_clients,
 )
 
 VALID = timedelta(days=365)
+
+log = structlog.get_logger()
 
 
 def file_context(
@@ -85,15 +90,22 @@ class Freshness:
         """Accept client certificates of these authorities (PEM) from now on; nobody has to have one."""
         if not authorities.strip() or authorities == self._authorities:
             return
-        try:
-            self._context.load_verify_locations(cadata=authorities)
-        except (ssl.SSLError, ValueError):
-            raise CertificateError(f"{source}: not certificates; give a bundle of PEM certificates") from None
+        trust_clients(self._context, authorities, source)
         self._authorities = authorities
-        self._context.verify_mode = ssl.CERT_OPTIONAL
 
     def _contents(self) -> list[bytes | None]:
         return [_bytes_of(file) for file in (*(self._pair or ()), self._ca_file) if file]
+
+
+async def keep_fresh(freshness: Freshness, every_s: float) -> None:
+    """Look at the files until cancelled."""
+    while True:
+        await asyncio.sleep(every_s)
+        try:
+            if freshness.look():
+                log.info("certificate was read again")
+        except CertificateError as error:
+            log.warning("certificate cannot be used, the one before stays in use", why=str(error))
 
 
 def _bytes_of(file: str) -> bytes | None:

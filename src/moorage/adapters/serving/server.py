@@ -19,7 +19,7 @@ from aiohttp import web
 
 from moorage.adapters.certificates import CertificateError
 from moorage.adapters.serving.access import ALWAYS_ALLOWED, Gate
-from moorage.adapters.serving.certificate import Freshness, file_context, self_signed_context
+from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh, self_signed_context
 from moorage.adapters.serving.endpoints import Sources, application
 
 DEFAULT_PORT = 10259
@@ -62,7 +62,7 @@ async def serving(options: ServingOptions, sources: Sources, gate: Gate) -> Asyn
         raise ServingError(str(error)) from None
     runner = web.AppRunner(application(sources, gate), access_log=None, shutdown_timeout=STOP_S)
     await runner.setup()
-    chores = [asyncio.create_task(_look_at_files(freshness, options.reload_every_s))]
+    chores = [asyncio.create_task(keep_fresh(freshness, options.reload_every_s))]
     if options.client_ca_file is None and sources.client_authority is not None:
         chores.append(asyncio.create_task(_follow_authority(freshness, sources, options.reload_every_s)))
     try:
@@ -78,16 +78,6 @@ async def serving(options: ServingOptions, sources: Sources, gate: Gate) -> Asyn
             chore.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
         await runner.cleanup()
-
-
-async def _look_at_files(freshness: Freshness, every_s: float) -> None:
-    while True:
-        await asyncio.sleep(every_s)
-        try:
-            if freshness.look():
-                log.info("certificate was read again")
-        except CertificateError as error:
-            log.warning("certificate cannot be used, the one before stays in use", why=str(error))
 
 
 async def _follow_authority(freshness: Freshness, sources: Sources, retry_s: float) -> None:
