@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.limits import Excess
 from moorage.core.membership import GangKey, gang_key, gang_size
 from moorage.core.resources import NO_REQUESTS, Requests
 from moorage.core.taints import Toleration
@@ -92,6 +93,8 @@ class PodTemplate:
     """Node features that the pod needs (NodeDeclaredFeatures), sorted."""
     limits: tuple[tuple[str, int], ...] = ()
     """What the containers may use at most, by resource name, sorted; no rule reads it, metrics tell it."""
+    excess: tuple[Excess, ...] = ()
+    """What was cut off because it is beyond a limit; with any of it, a pod that waits is not scheduled."""
     gang: GangKey | None = field(default=None, init=False, compare=False, repr=False)
     """The gang that the pod names, whichever way."""
     gang_size: int | None = field(default=None, init=False, compare=False, repr=False)
@@ -103,7 +106,7 @@ class PodTemplate:
             self.namespace, self.labels, self.annotations, self.owner, self.scheduler_name, self.priority,
             self.preemption_policy, self.requests, self.node_selector, self.node_affinity, self.pod_affinity,
             self.pod_anti_affinity, self.spread, self.tolerations, self.host_ports, self.images, self.container_count,
-            self.volumes, self.claims, self.group, self.host_network, self.features, self.limits,
+            self.volumes, self.claims, self.group, self.host_network, self.features, self.limits, self.excess,
         )  # fmt: skip
         object.__setattr__(self, "_hash", hash(fields))
         gang = gang_key(self.namespace, self.group, self.labels, self.annotations)

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moorage.core.commands import Command
+from moorage.core import limits
+from moorage.core.commands import Command, RecordEvent
 from moorage.core.events import (
     BindDone,
     BindOutcome,
@@ -34,6 +35,7 @@ from moorage.core.state import NOWHERE, ClusterState, PodMove
 from moorage.engine.asking import Asking, Endings
 from moorage.engine.board import Board, Observer
 from moorage.engine.changes import MOVES, node_change, wakers_of
+from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.failures import EXTENDER, NO_NODES, Failure, failure_of
 from moorage.engine.faults import describe
@@ -225,6 +227,8 @@ class Engine:
         if board.priorities.asked:
             is_new = record is None and self.queue.get(pod.uid) is None
             pod = board.priorities.read(pod, commands, is_new=is_new)
+        if pod.template.excess:
+            self._tell_excess(pod, commands)
         unit = None if pod.template.gang is None else self.gangs.unit_of(pod)
         if unit is not None or self.planning is not None:
             self._note(pod, unit)
@@ -246,6 +250,18 @@ class Engine:
             self._settled(pod, now, commands)
         elif board.runner_of(pod) is not None:
             self._waits(pod, unit, now)
+
+    def _tell_excess(self, pod: Pod, commands: list[Command]) -> None:
+        """Parts of a pod do not count: told when it is first seen, and whenever that changes."""
+        runner = self._board.runner_of(pod)
+        if pod.finished or (pod.node is None and runner is None):
+            return  # it counts nowhere
+        known = self.state.record(pod.uid) or self.queue.get(pod.uid)
+        if known is None or known.pod.template.excess != pod.template.excess:
+            note, reporter = limits.describe(pod.template.excess), next(iter(self.runners))
+            if runner is not None:
+                reporter = runner.profile.scheduler_name
+            commands.append(RecordEvent(ref_of(pod), "Warning", limits.REASON, "Scheduling", note, reporter))
 
     def _waits(self, pod: Pod, unit: GangKey | None, now: float) -> None:
         """A pod that needs a node from us; `unit` is the gang that it is placed with."""
@@ -439,6 +455,10 @@ class Engine:
         runner = self._board.runner_of(pod)
         if runner is None:
             return ""
+        if pod.template.excess:
+            message = f"the pod is beyond what is scheduled: {limits.describe(pod.template.excess)}"
+            self._notices.later(entry, message, now)
+            return limits.REASON
         for plugin in runner.pre_enqueue_plugins:
             try:
                 answer = plugin.pre_enqueue(pod)

@@ -242,7 +242,7 @@ class Gangs:
 
     def _may_enter(self, pod: Pod) -> bool:
         runner = self._board.runner_of(pod)
-        if runner is None:
+        if runner is None or pod.template.excess:
             return False
         for plugin in runner.pre_enqueue_plugins:
             try:

@@ -14,6 +14,7 @@ from moorage.core.affinity import (
     PreferredPodTerm,
     SpreadConstraint,
 )
+from moorage.core.limits import POD_TERMS, SPREAD_CONSTRAINTS, Cutter
 from moorage.core.taints import Toleration
 from moorage.wire.errors import FieldError, decode_part
 from moorage.wire.podspec import (
@@ -37,15 +38,15 @@ _POLICIES = {"Honor": True, "Ignore": False}
 Affinities = tuple[NodeAffinity | None, PodAffinity | None, PodAffinity | None]
 
 
-def parse_affinity(part: bytes, path: str = "spec.affinity") -> Affinities:
+def parse_affinity(part: bytes, cutter: Cutter, path: str = "spec.affinity") -> Affinities:
     """Node affinity, pod affinity and pod anti-affinity; each None where it says nothing."""
     wire: AffinityWire | None = decode_part(_AFFINITY, part, path) if part else None
     if wire is None:
         return None, None, None
     return (
         _node_affinity(wire.node_affinity, f"{path}.nodeAffinity"),
-        _pod_affinity(wire.pod_affinity, f"{path}.podAffinity"),
-        _pod_affinity(wire.pod_anti_affinity, f"{path}.podAntiAffinity"),
+        _pod_affinity(wire.pod_affinity, f"{path}.podAffinity", cutter),
+        _pod_affinity(wire.pod_anti_affinity, f"{path}.podAntiAffinity", cutter),
     )
 
 
@@ -61,16 +62,18 @@ def _node_affinity(wire: NodeAffinityWire | None, path: str) -> NodeAffinity | N
     )
 
 
-def _pod_affinity(wire: PodAffinityWire | None, path: str) -> PodAffinity | None:
+def _pod_affinity(wire: PodAffinityWire | None, path: str, cutter: Cutter) -> PodAffinity | None:
     if wire is None or not (wire.required or wire.preferred):
         return None
+    required = cutter.cut(wire.required, POD_TERMS, f"{path}.{_REQUIRED}")
+    preferred = cutter.cut(wire.preferred, POD_TERMS, f"{path}.{_PREFERRED}")
     return PodAffinity(
-        tuple(_pod_term(each, f"{path}.{_REQUIRED}[{index}]") for index, each in enumerate(wire.required or ())),
+        tuple(_pod_term(each, f"{path}.{_REQUIRED}[{index}]") for index, each in enumerate(required)),
         tuple(
             PreferredPodTerm(
                 each.weight, _pod_term(each.pod_affinity_term, f"{path}.{_PREFERRED}[{index}].podAffinityTerm")
             )
-            for index, each in enumerate(wire.preferred or ())
+            for index, each in enumerate(preferred)
         ),
     )
 
@@ -89,11 +92,12 @@ def _pod_term(wire: PodTermWire, path: str) -> PodTerm:
 
 
 def parse_spread(
-    part: bytes, labels: Mapping[str, str], path: str = "spec.topologySpreadConstraints"
+    part: bytes, labels: Mapping[str, str], cutter: Cutter, path: str = "spec.topologySpreadConstraints"
 ) -> tuple[SpreadConstraint, ...]:
     """The topology spread constraints of a pod with these labels."""
     wires: list[SpreadWire] | None = decode_part(_SPREAD, part, path) if part else None
-    return tuple(_constraint(wire, labels, f"{path}[{index}]") for index, wire in enumerate(wires or ()))
+    counted = cutter.cut(wires, SPREAD_CONSTRAINTS, path)
+    return tuple(_constraint(wire, labels, f"{path}[{index}]") for index, wire in enumerate(counted))
 
 
 def _constraint(wire: SpreadWire, labels: Mapping[str, str], path: str) -> SpreadConstraint:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from moorage.core.images import normalized_image
+from moorage.core.limits import Cutter
 from moorage.core.pods import DEFAULT_SCHEDULER, UNRESOLVED_CLAIM, HostPort, PodTemplate, PodVolume
 from moorage.core.requests import Amounts, ContainerResources, PodResources, effective_limits, effective_requests
 from moorage.wire.amounts import parse_amounts
@@ -62,9 +63,9 @@ class ParsedPod:
 
 def parse_pod(wire: PodWire, volumes: tuple[PodVolume, ...], volume_images: tuple[str, ...]) -> ParsedPod:
     """Everything that the pod's metadata and spec say; raises `FieldError` where they cannot be understood."""
-    metadata, spec = wire.metadata, wire.spec
+    metadata, spec, cutter = wire.metadata, wire.spec, Cutter()
     labels = frozen_map(_part(_TEXTS, metadata.labels, "metadata.labels"))
-    node_affinity, pod_affinity, pod_anti_affinity = parse_affinity(bytes(spec.affinity))
+    node_affinity, pod_affinity, pod_anti_affinity = parse_affinity(bytes(spec.affinity), cutter)
     resources = _resources(spec)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     images = (*(normalized_image(container.image or "") for container in containers), *volume_images)
@@ -81,7 +82,7 @@ def parse_pod(wire: PodWire, volumes: tuple[PodVolume, ...], volume_images: tupl
         node_affinity=node_affinity,
         pod_affinity=pod_affinity,
         pod_anti_affinity=pod_anti_affinity,
-        spread=parse_spread(bytes(spec.topology_spread_constraints), labels),
+        spread=parse_spread(bytes(spec.topology_spread_constraints), labels, cutter),
         tolerations=parse_tolerations(bytes(spec.tolerations)),
         host_ports=_host_ports(spec),
         images=images,
@@ -92,6 +93,7 @@ def parse_pod(wire: PodWire, volumes: tuple[PodVolume, ...], volume_images: tupl
         host_network=bool(spec.host_network),
         features=_features(spec),
         limits=_readable_limits(spec),
+        excess=tuple(cutter.excess),
     )
     return ParsedPod(template, resources)
 

@@ -10,6 +10,7 @@ import msgspec
 from moorage.adapters.memory.controllers.templates import daemon_tolerations
 from moorage.adapters.memory.errors import Invalid
 from moorage.adapters.memory.objects import KubeObject, metadata_of, spec_of
+from moorage.core.limits import Cutter
 from moorage.core.selectors import selector_from_labels
 from moorage.core.taints import NO_EXECUTE, NO_SCHEDULE, Taint, is_tolerated
 from moorage.wire.errors import FieldError
@@ -23,7 +24,7 @@ def eligible_nodes(template: Mapping[str, Any], nodes: Iterable[KubeObject]) -> 
     """
     spec = spec_of(template)
     try:
-        affinity, _, _ = parse_affinity(msgspec.json.encode(spec.get("affinity")))
+        affinity, _, _ = parse_affinity(msgspec.json.encode(spec.get("affinity")), Cutter())
         tolerations = parse_tolerations(msgspec.json.encode(daemon_tolerations(spec)))
     except FieldError as error:
         raise Invalid(str(error)) from error

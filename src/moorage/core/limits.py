@@ -1,0 +1,57 @@
+"""What one object may cost: everything in it that is counted or kept stops at one of these numbers.
+
+They are far above what people write and low enough that the largest object that an API server accepts (1.5 MB) costs
+the decision thread less than 50 ms. What is beyond a limit is cut off as the object is decoded, and told:
+- a pending pod over a limit is not scheduled (its rules would be kept in part only), its condition says why;
+- of a bound pod the first entries count, the rest does not exist for anybody;
+- both get an event `LimitExceeded` that names field, number and limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+REASON = "LimitExceeded"
+"""Reason of the event, and what keeps the pod out of the queue."""
+
+POD_TERMS = 64
+"""Entries of each list of `podAffinity` and `podAntiAffinity`."""
+SPREAD_CONSTRAINTS = 64
+"""Entries of `topologySpreadConstraints`."""
+
+
+class Excess(NamedTuple):
+    """A field that holds more than counts."""
+
+    field: str
+    found: int
+    limit: int
+
+    def __str__(self) -> str:
+        return f"{self.field} has {self.found} entries, at most {self.limit} count"
+
+
+class Cutter:
+    """Cuts off what is beyond limits while an object is decoded, and remembers that it did."""
+
+    __slots__ = ("excess",)
+
+    def __init__(self) -> None:
+        self.excess: list[Excess] = []
+
+    def cut(self, entries: Sequence[T] | None, limit: int, field: str) -> Sequence[T]:
+        """The first `limit` entries of a list; of null none."""
+        if entries is None:
+            return ()
+        if len(entries) <= limit:
+            return entries
+        self.excess.append(Excess(field, len(entries), limit))
+        return entries[:limit]
+
+
+def describe(excess: Iterable[Excess]) -> str:
+    """What is over a limit, in one line."""
+    return "; ".join(map(str, excess))
