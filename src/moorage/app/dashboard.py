@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import secrets
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.dashboard.advice import adviser
 from moorage.adapters.dashboard.desk import Desk, Refused, Surroundings
 from moorage.adapters.dashboard.security import Guard
@@ -76,7 +76,7 @@ def run_dashboard(
 async def _until_stopped(
     configuration: Configuration, profiles: Sequence[Profile], registry: Registry, options: DashboardOptions
 ) -> None:
-    await first(stop_signal(), serve(configuration, profiles, registry, options))
+    await first(stop_signal(), clock.tell_of_jumps(), serve(configuration, profiles, registry, options))
 
 
 async def serve(
@@ -146,7 +146,7 @@ async def _live(
         around = Surroundings(
             mode="live",
             title=client.server,
-            now_s=time.time,
+            now_s=clock.now_s,
             writes=options.allow_writes,
             apply=writer(other_client),
             suggest=adviser(reader(other_client)),
@@ -155,7 +155,7 @@ async def _live(
         desk = Desk(world, around)
         caches = Caches(client, shown_kinds(profiles), desk.put)
         prices = Prices(profiles, client, desk.put)
-        more = followers(client, configuration, desk.put, time.time)
+        more = followers(client, configuration, desk.put, clock.now_s)
         tasks = [*caches.start(), *prices.start()]
         try:
             await caches.settle()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
+from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFound
@@ -71,7 +71,7 @@ class Judge:
     def opinion(self, picture: Picture, pod: Pod, now_s: float | None = None) -> Opinion:
         """What these profiles think of one of the pods."""
         world = [event for event in picture.events if not (isinstance(event, PodSeen) and event.pod is pod)]
-        now_s = time.time() if now_s is None else now_s
+        now_s = clock.now_s() if now_s is None else now_s
         return form_opinion(
             self.profiles,
             EngineSettings(),

@@ -14,6 +14,7 @@ import structlog
 from aiohttp import web
 from prometheus_client.registry import Collector
 
+from moorage.adapters import clock
 from moorage.adapters.certificates import CertificateError
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
@@ -108,7 +109,7 @@ async def _until_stopped(
     leadership = leadership_of(settings.leader_election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         extender = ExtenderProcess(extending, settings, client, events_client, leadership)
-        await first(stop_signal(), _serve(extender, where, tls))
+        await first(stop_signal(), clock.tell_of_jumps(), _serve(extender, where, tls))
 
 
 async def _serve(extender: ExtenderProcess, where: tuple[str, int], tls: ssl.SSLContext | None) -> None:

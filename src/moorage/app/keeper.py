@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import structlog
 from prometheus_client.registry import Collector
 
+from moorage.adapters import clock
 from moorage.adapters.keeper.journal import sentence
 from moorage.adapters.keeper.metrics import KeeperMetrics
 from moorage.adapters.keeper.rehearsal import Rehearsal
@@ -80,7 +81,7 @@ async def _until_stopped(configuration: Configuration, profiles: Sequence[Profil
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         process = KeeperProcess(Keeper(profiles, settings), profiles, client, events_client, options, leadership)
         probes = Probes(options.metrics_at, options.health_at, process.unready, process.metrics_page().render)
-        await first(stop_signal(), _serve(process, probes))
+        await first(stop_signal(), clock.tell_of_jumps(), _serve(process, probes))
 
 
 async def _serve(process: KeeperProcess, probes: Probes) -> None:
@@ -188,7 +189,7 @@ class KeeperProcess:
     async def _loop(self) -> None:
         while True:
             next_s = self._turn()
-            pause_s = _LONGEST_PAUSE_S if next_s is None else min(_LONGEST_PAUSE_S, max(0.0, next_s - time.time()))
+            pause_s = _LONGEST_PAUSE_S if next_s is None else min(_LONGEST_PAUSE_S, max(0.0, next_s - clock.now_s()))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), pause_s)
             self._wake.clear()
@@ -197,7 +198,7 @@ class KeeperProcess:
         self._ticked_s = time.monotonic()
         events, self._inbox = self._inbox, []
         acting = self._acting and (self._leadership is None or self._leadership.leading())
-        commands, next_s = self._keeper.handle(events, time.time(), acting=acting)
+        commands, next_s = self._keeper.handle(events, clock.now_s(), acting=acting)
         self._metrics.observe()
         for fault in self._keeper.proofs.take_faults():
             log.error("a plugin failed", fault=fault)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.journal.writer import Journal
 from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
 from moorage.app.decisions import DecisionLog
@@ -43,7 +44,7 @@ class DecisionLoop:
         carry_out: Callable[[Command], None],
         *,
         metrics: SchedulerMetrics | None = None,
-        now_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = clock.now_s,
         decision_log: DecisionLog | None = None,
         leading: Callable[[], bool] = lambda: True,
         tick_s: float = math.inf,

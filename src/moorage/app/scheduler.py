@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import math
 import random
-import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import structlog
 from prometheus_client.registry import Collector
 
+from moorage.adapters import clock
 from moorage.adapters.journal.writer import JournalError
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
@@ -111,7 +111,7 @@ def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], opt
 
 async def _until_stopped(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
     """Signals end the scheduler cleanly from its first moment on, also while it still fills its caches."""
-    await first(stop_signal(), _run(configuration, profiles, options))
+    await first(stop_signal(), clock.tell_of_jumps(), _run(configuration, profiles, options))
 
 
 async def _run(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
@@ -319,7 +319,7 @@ class Scheduler:
         if leadership.leading():
             self.term = self.engine.gangs.term = str(term)
             if self._journal is not None:
-                self._journal.term(time.time(), self.term)
+                self._journal.term(clock.now_s(), self.term)
             self._start_deciding()
         await leadership.lost()
 

@@ -14,13 +14,13 @@ It holds for pods of every scheduler that behaves like kube-scheduler, Moorage i
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
 
+from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFound
@@ -157,7 +157,7 @@ async def _listed(kubeconfig: str | None, namespace: str | None) -> WaitingList:
                 found.warnings.append(f"left out, it cannot be read: {error}")
         groups = [group for each in _GROUP_KINDS.values() for group in await _groups(lister, each, found)]
         events = await _events(lister, found)
-    fill(found, pods, groups, events, time.time(), namespace)
+    fill(found, pods, groups, events, clock.now_s(), namespace)
     return found
 
 

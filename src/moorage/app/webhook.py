@@ -17,6 +17,7 @@ from pathlib import Path
 import structlog
 from aiohttp import web
 
+from moorage.adapters import clock
 from moorage.adapters.certificates import CertificateError
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.discovery import server_version
@@ -185,7 +186,7 @@ class WebhookProcess:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Follow the cluster; stop cleanly at the end of the block."""
-        chores = [self._recorder.run(), self._tick(), self._presence.run()]
+        chores = [self._recorder.run(), self._tick(), self._presence.run(), clock.tell_of_jumps()]
         if self._settings.webhook_name:
             chores.append(self._registration.run())
         self._parts = [*map(asyncio.create_task, chores), *self._caches.start()]

@@ -11,11 +11,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-import time
 from collections.abc import Iterator
 
 import msgspec
 
+from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.microtime import micro_time
@@ -91,7 +91,7 @@ def _event(pod: _Meta, node: str) -> bytes:
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": f"{pod.name}.limit", "namespace": NAMESPACE},
-        "eventTime": micro_time(time.time()),
+        "eventTime": micro_time(clock.now_s()),
         "type": "Normal",
         "reason": "Scheduled",
         "action": "Binding",

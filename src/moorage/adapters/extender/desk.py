@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable
 
+from moorage.adapters import clock
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.core.commands import Bind, Command
 from moorage.core.events import BindDone, BindOutcome, Event
@@ -36,7 +37,7 @@ class Desk:
     """Answers for one `Extending`.
 
     `bind` carries out a bind and says what came of it, `carry_out` gets commands that need no answer, `now_s` is the
-    wall clock.
+    time.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Desk:
         metrics: ExtenderMetrics,
         *,
         carry_out: Callable[[Command], None] = lambda _: None,
-        now_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = clock.now_s,
     ) -> None:
         self._extending = extending
         self._bind = bind

@@ -21,6 +21,7 @@ from typing import BinaryIO, NamedTuple
 
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.journal import image
 from moorage.adapters.journal.frames import Frames, number_of, path_of, segments
 from moorage.adapters.journal.records import EMPTY, FROM_IMAGE, Scribe, Start
@@ -70,7 +71,7 @@ class Journal:
         self._turns = 0
         self._paused_until_s: float | None = None
         self._files = _Files(folder, size_bytes)
-        self._files.begin(self._start(time.time(), EMPTY))
+        self._files.begin(self._start(clock.now_s(), EMPTY))
         self._thread = threading.Thread(target=self._files.run, name="journal", daemon=True)
         self._thread.start()
 
@@ -107,7 +108,7 @@ class Journal:
 
     def close(self, reason: str = "") -> None:
         """Write what is left, and stop."""
-        self._put(self._scribe.end(time.time(), reason))
+        self._put(self._scribe.end(clock.now_s(), reason))
         self._files.stop()
         self._thread.join(_CLOSE_S)
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
@@ -25,6 +24,7 @@ from typing import Any, TypeAlias
 import msgspec
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.kube.client import STRATEGIC_PATCH, KubeClient
 from moorage.adapters.kube.errors import (
     ApiError,
@@ -78,7 +78,7 @@ class Binder:
     `report` gets the answers. `annotations` gives what every Binding carries, such as the leadership term. `in_doubt`
     is called after an error that leaves open what the server did, so that the caller can ask for a full list.
     `delegate` carries out binds that name an extender: the empty text for success, else why not, None to decline.
-    `jitter` gives numbers between 0 and 1, `now_s` the wall clock.
+    `jitter` gives numbers between 0 and 1, `now_s` the time.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Binder:
         annotations: Callable[[], Mapping[str, str]] | None = None,
         in_doubt: Callable[[], None] = lambda: None,
         delegate: Callable[[Bind], Awaitable[str | None]] | None = None,
-        now_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = clock.now_s,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client

@@ -19,6 +19,7 @@ from typing import Any
 
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.kube.errors import CredentialsError
 from moorage.adapters.kube.exec_plugin import ExecCredential, ExecPlugin
 from moorage.adapters.kube.kubeconfig import Entry, exec_extension, read_context, server_of
@@ -193,7 +194,7 @@ def load_credentials(
     environ: Mapping[str, str] | None = None,
     home: Path | None = None,
     service_account: Path = SERVICE_ACCOUNT,
-    now_s: Callable[[], float] = time.time,
+    now_s: Callable[[], float] = clock.wall_s,
     monotonic_s: Callable[[], float] = time.monotonic,
 ) -> Credentials:
     """Find the credentials: `--kubeconfig`, `clientConnection.kubeconfig`, $KUBECONFIG, in-cluster, ~/.kube/config."""
@@ -222,7 +223,7 @@ def load_credentials(
 def from_kubeconfig(
     files: list[Path],
     *,
-    now_s: Callable[[], float] = time.time,
+    now_s: Callable[[], float] = clock.wall_s,
     monotonic_s: Callable[[], float] = time.monotonic,
 ) -> Credentials:
     """Load the current context of the merged files."""

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import socket
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from typing import Any
 
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.kube.client import MERGE_PATCH, KubeClient
 from moorage.adapters.kube.errors import AlreadyExists, ApiError, KubeError, NotFound
 from moorage.adapters.kube.microtime import micro_time
@@ -64,7 +64,7 @@ class EventRecorder:
 
     The later the event that is taken, the more: `late_workers` when it has waited for twice `late_s`, which is above 0.
 
-    `now_s` is the wall clock; `jitter` gives numbers between 0 and 1. Give it a client of its own if decisions and
+    `now_s` is the time; `jitter` gives numbers between 0 and 1. Give it a client of its own if decisions and
     events must not share a rate limit.
     """
 
@@ -80,7 +80,7 @@ class EventRecorder:
         queue_limit: int = 50_000,
         remembered_limit: int = 4096,
         series_s: float = 30.0,
-        now_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = clock.now_s,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.dropped_count = 0

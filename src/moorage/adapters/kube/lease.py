@@ -23,6 +23,7 @@ from collections.abc import Callable
 
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import Conflict, KubeError, NotFound
 from moorage.adapters.kube.leaserecord import (
@@ -52,7 +53,7 @@ class LeaderElector:
 
     `acquire` waits until we lead, `hold` renews until we do not, `release` ends it well. `follow` runs beside them and
     watches the Lease, so that nobody waits for a timer. `heartbeat_s` gives the monotonic time at which the work last
-    showed a sign of life. `jitter` gives numbers between 0 and 1, `now_s` the wall clock.
+    showed a sign of life. `jitter` gives numbers between 0 and 1, `now_s` the time that is stamped.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class LeaderElector:
         *,
         heartbeat_s: Callable[[], float] | None = None,
         jitter: Callable[[], float] = random.random,
-        now_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = clock.now_s,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.identity = identity

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import AlreadyExists, KubeError, NotFound
 from moorage.adapters.kube.microtime import micro_time
@@ -130,7 +131,7 @@ class Presence:
         spec = {
             "holderIdentity": self._me,
             "leaseDurationSeconds": int(DURATION_S),
-            "renewTime": micro_time(time.time()),
+            "renewTime": micro_time(clock.now_s()),
         }
         try:
             if self._written:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import ApiError, CredentialsError
 from moorage.adapters.kube.reflector import Phase, Reflector
@@ -210,7 +210,7 @@ class PriceFollower:
         source: PriceSource,
         reader: Reader,
         put: Callable[[Event], None],
-        now_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = clock.now_s,
     ) -> None:
         self.source = source
         self.confirmed_s: float | None = None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+
+from moorage.adapters import clock
 
 APPLIED, REFUSED = "applied", "refused"
 
@@ -15,7 +16,7 @@ APPLIED, REFUSED = "applied", "refused"
 class ReloadMetrics(Collector):
     """`moorage_configuration_*`; what was read at the start counts as good, but not as a reload."""
 
-    def __init__(self, now_s: Callable[[], float] = time.time) -> None:
+    def __init__(self, now_s: Callable[[], float] = clock.now_s) -> None:
         self._now_s = now_s
         self._counts = {APPLIED: 0, REFUSED: 0}
         self._good = True

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from aiohttp import web
 
+from moorage.adapters import clock
 from moorage.adapters.serving.access import failure
 
 _GROUP, _VERSION = "config.k8s.io", "v1beta1"
@@ -31,13 +32,13 @@ class Component:
     version: str
     flags: Mapping[str, str] = field(default_factory=dict)
     """Every flag of the command line and its value, given or not."""
-    started_s: float = field(default_factory=time.time)
+    started_s: float = field(default_factory=clock.now_s)
     """Seconds since the epoch."""
 
 
 def statusz(request: web.Request, component: Component, paths: Iterable[str]) -> web.Response:
     """The answer of `/statusz`."""
-    uptime_s = int(time.time() - component.started_s)
+    uptime_s = int(clock.now_s() - component.started_s)
     runtime = f"{platform.python_implementation()} {platform.python_version()}"
     listed = sorted(paths)
     document = {

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.core.commands import Command
 from moorage.core.events import Event
@@ -26,7 +27,7 @@ log = structlog.get_logger()
 
 
 class Desk:
-    """Answers for one `Admission`. `carry_out` gets commands, `now_s` is the wall clock."""
+    """Answers for one `Admission`. `carry_out` gets commands, `now_s` is the time."""
 
     def __init__(
         self,
@@ -34,7 +35,7 @@ class Desk:
         metrics: WebhookMetrics,
         *,
         carry_out: Callable[[Command], None] = lambda _: None,
-        now_s: Callable[[], float] = time.time,
+        now_s: Callable[[], float] = clock.now_s,
     ) -> None:
         self._admission = admission
         self._metrics = metrics

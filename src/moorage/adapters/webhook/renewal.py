@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from moorage.adapters import clock
 from moorage.adapters.certificates import CertificateError
 from moorage.adapters.webhook.certificates import Issued, Serving, certificates_in, issue, read_files
 
@@ -109,7 +110,7 @@ class SelfRenewal:
         fresh = self._issue()
         self.authorities.append(fresh.authority)
         told = await self._announce()
-        if not told and self.serving.expires_s - time.time() > self._spread_s + RETRY_S:
+        if not told and self.serving.expires_s - clock.wall_s() > self._spread_s + RETRY_S:
             self.authorities.remove(fresh.authority)
             self._issued_for, self._issued_s = before  # what is served is as old as before, so it stays due
             log.warning("certificate not renewed yet: its authority could not be announced")
