@@ -16,6 +16,7 @@ from moorage.bench.controlplane import ControlPlane
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 CLAIMS, VOLUMES = "/api/v1/namespaces/default/persistentvolumeclaims", "/api/v1/persistentvolumes"
+PRIORITIES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 CLASSES, DEVICES = (
     "/apis/storage.k8s.io/v1/storageclasses",
     "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
@@ -47,8 +48,8 @@ def eventually(condition: Callable[[], object], within_s: float, what: str) -> N
 
 
 @contextmanager
-def scheduler(plane: ControlPlane, log: Path) -> Iterator[None]:
-    command = [sys.executable, "-m", "moorage", "scheduler", "--secure-port=0"]
+def scheduler(plane: ControlPlane, log: Path, *arguments: str) -> Iterator[None]:
+    command = [sys.executable, "-m", "moorage", "scheduler", "--secure-port=0", *arguments]
     command += ["--kubeconfig", str(plane.scheduler_kubeconfig)]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
@@ -178,3 +179,44 @@ def test_a_device_claim_names_its_pods(plane: ControlPlane, tmp_path: Path) -> N
         assert node_of(plane, "c") is None
         conditions = get(plane, "/api/v1/namespaces/default/pods/c")["status"]["conditions"]
         assert 'resourceclaim "default/bare" is not allocated' in conditions[0]["message"]
+
+
+def test_a_dry_run_decides_on_pods_whose_claims_nobody_binds(plane: ControlPlane, tmp_path: Path) -> None:
+    """Nothing is written, so it waits for no volume controller either; each pod has a volume of its own."""
+    make_volume(plane, "v")
+    for number in range(2):
+        make_claim(plane, f"c{number}", "static")
+        make_pod(plane, f"p{number}", volumes=uses(f"c{number}"))
+    log = tmp_path / "log"
+    with scheduler(plane, log, "--dry-run"):
+        eventually(lambda: "no fit" in log.read_text(), 30, "a pod without a volume is told of")
+        eventually(lambda: "Attempting to bind" in log.read_text(), 15, "a pod would be bound")
+        assert log.read_text().count("Attempting to bind") == 1
+        assert not get(plane, f"{VOLUMES}/v")["spec"].get("claimRef")
+
+
+def test_a_dry_run_evicts_nobody(plane: ControlPlane, tmp_path: Path) -> None:
+    """The victim is told of once and keeps its room, however often the watch shows it; nobody else gets that either."""
+    pods = "/api/v1/namespaces/default/pods"
+    make(plane, PRIORITIES, {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
+    try:
+        full = {"resources": {"requests": {"cpu": "4"}}, "name": "c", "image": "registry.example/app:v1"}
+        make_pod(plane, "victim", nodeName="n1", containers=[full])
+        make_pod(plane, "preemptor", priorityClassName="high", containers=[full])
+        log = tmp_path / "log"
+        with scheduler(plane, log, "--dry-run"):
+            eventually(lambda: "Evicting pod" in log.read_text(), 30, "the eviction is told of")
+            for number in range(3):
+                plane.request("PATCH", f"{pods}/victim", {"metadata": {"annotations": {"beat": str(number)}}})
+            make_pod(plane, "late", containers=[full])
+            eventually(lambda: "default/late" in log.read_text(), 15, "the late one does not fit")
+            assert "Attempting to bind" not in log.read_text()
+            plane.request("DELETE", f"{pods}/victim", {"gracePeriodSeconds": 0})
+            eventually(lambda: "Attempting to bind" in log.read_text(), 15, "the room is the preemptor's")
+        text = log.read_text()
+        assert text.count("Evicting pod") == 1
+        assert [
+            line for line in text.splitlines() if "Attempting to bind" in line and "default/preemptor" not in line
+        ] == []
+    finally:
+        plane.request("DELETE", f"{PRIORITIES}/high", {})

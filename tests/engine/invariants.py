@@ -58,6 +58,9 @@ def _check_flights(engine: Engine) -> None:
 def _check_promises(engine: Engine) -> None:
     for node in engine.state.nominations.nodes():
         for pod in engine.state.nominations.on(node):
+            if engine.runner_of(pod) is None:
+                assert engine.state.record(pod.uid) is None, f"{pod.key}: promised {node}, but stands on a node"
+                continue
             entry = engine.queue.get(pod.uid)
             assert entry is not None, f"{pod.key}: promised {node}, but not in the queue"
             asked = engine.asking is not None and engine.asking.has(entry)

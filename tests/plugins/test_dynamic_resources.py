@@ -79,6 +79,18 @@ def test_pods_that_would_need_an_allocation_wait(spec: dict[str, Any], objects: 
     assert DynamicResources().pre_filter(Cycle(pod, state, 0.0)) == Status(Code.UNRESOLVABLE, (want,))
 
 
+def test_a_node_that_offers_the_resource_itself_will_do() -> None:
+    """A device plugin and a DeviceClass may name the same resource: only nodes without it would need an allocation."""
+    state = make_state([make_node("plugin", resources={"example.com/gpu": 4}), make_node("bare")])
+    put(state, DeviceClass("gpus", "example.com/gpu"))
+    answer = ask(DynamicResources(), state, make_pod("p", requests={"example.com/gpu": 1}))
+    want = (
+        'extended resource "example.com/gpu" is backed by DeviceClass "gpus", and this scheduler does not allocate '
+        "devices"
+    )
+    assert answer.reasons == {"plugin": (), "bare": ((want, False),)}
+
+
 @pytest.mark.parametrize(
     "spec", [pytest.param({}, id="plain"), pytest.param({"requests": {"example.com/gpu": 1}}, id="device plugin")]
 )

@@ -47,11 +47,21 @@ from moorage.app.lifetime import Parts, cancel, first, stop_signal
 from moorage.app.loop import DecisionLoop
 from moorage.app.prices import Prices
 from moorage.app.reload import Reloader
-from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, DeletePod, PatchPodStatus, RecordEvent
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PodGone, StatusDone
+from moorage.core.commands import (
+    AskExtenders,
+    AskPreemption,
+    Bind,
+    Command,
+    DeletePod,
+    PatchObject,
+    PatchPodStatus,
+    RecordEvent,
+)
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PatchDone, StatusDone
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
+from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
 from moorage.wire.kinds import KINDS, NODE, Kind, pod_kind
 from moorage.wire.templates import TemplateTable
@@ -184,7 +194,7 @@ class Scheduler:
         self._configuration = configuration
         self._options = options
         self._leadership = leadership
-        self.engine = Engine(profiles, _settings(configuration, options))
+        self.engine = Engine(self._acting(profiles), _settings(configuration, options))
         self._journal = open_journal(
             options.journal,
             self.engine,
@@ -351,7 +361,7 @@ class Scheduler:
                 await self._loop.answered(_ANSWERS_S)
                 await self._followers.drop(self._extending)
             settings = _settings(configuration, self._options)
-            self._loop.reconfigure(profiles, settings, document_of(configuration, profiles))
+            self._loop.reconfigure(self._acting(profiles), settings, document_of(configuration, profiles))
             if others:
                 await self._replace_extenders(extenders)
         finally:
@@ -450,13 +460,28 @@ class Scheduler:
             return "this process is not the leader"
         return None if self._extenders is None else await self._extenders.bind(command)
 
+    def _acting(self, profiles: Sequence[Profile]) -> Sequence[Profile]:
+        """Profiles as they decide here. In a dry run nobody answers what PreBind would write, so it is left out.
+
+        PostBind too: it gives up reservations (of volumes) that the objects themselves would show by then.
+        """
+        if not self._options.dry_run:
+            return profiles
+        return [profile.without(Point.PRE_BIND, Point.POST_BIND) for profile in profiles]
+
     def _pretend(self, command: Command) -> None:
-        """With --dry-run nothing is written; a pod counts as bound where it would be, and an evicted one as gone."""
+        """With --dry-run nothing is written; a pod counts as bound where it would be.
+
+        The watch alone says what is gone: a pod that would be evicted stays until it is deleted by somebody, and its
+        room stays promised to the pod that would get it.
+        """
         if isinstance(command, Bind):
             answer: Event = BindDone(command.pod.uid, BindOutcome.BOUND, command.node)
             self._loop.put(answer)
         elif isinstance(command, DeletePod):
-            self._loop.put_all([DeleteDone(command.pod.uid, ok=True), PodGone(command.pod.uid)])
+            self._loop.put(DeleteDone(command.pod.uid, ok=True))
+        elif isinstance(command, PatchObject):
+            self._loop.put(PatchDone(command, ok=True))
         elif isinstance(command, PatchPodStatus):
             if command.answered:
                 self._loop.put(StatusDone(command.pod.uid, ok=True))

@@ -250,6 +250,8 @@ class Engine:
             self._settled(pod, now, commands)
         elif board.runner_of(pod) is not None:
             self._waits(pod, unit, now)
+        else:
+            self._waits_for_others(pod)
 
     def _tell_excess(self, pod: Pod, commands: list[Command]) -> None:
         """Parts of a pod do not count: told when it is first seen, and whenever that changes."""
@@ -273,6 +275,13 @@ class Engine:
         if (before or pod.nominated_node) and (entry.place is not Place.IN_FLIGHT or self._is_asked_about(entry)):
             self._follow_nomination(pod, before)
 
+    def _waits_for_others(self, pod: Pod) -> None:
+        """A pod of another scheduler: what that has promised it is not given away here."""
+        if self.state.nominations.node_of(pod.uid) not in (None, pod.nominated_node):
+            self._board.end_promise(pod.uid)
+        if pod.nominated_node:
+            self.state.nominations.set(pod, pod.nominated_node)
+
     def _is_asked_about(self, entry: QueuedPod) -> bool:
         """Whether a pod is in flight only because extenders are to be asked about it."""
         return self.asking is not None and self.asking.has(entry)
@@ -280,9 +289,11 @@ class Engine:
     def _settled(self, pod: Pod, now: float, commands: list[Command]) -> None:
         """A pod that needs no node from us any more."""
         flight = self.flights.get(pod.uid)
-        if self.queue.remove(pod.uid) is None and flight is None:
+        known = self.queue.remove(pod.uid) is not None or flight is not None
+        if known or self.state.nominations.count:
+            self._board.end_promise(pod.uid)
+        if not known:
             return
-        self._board.end_promise(pod.uid)
         self.state.evictions.forget(pod.uid)
         if flight is not None and (pod.node is None or flight.stage is not Stage.BINDING):
             self._placing.abandon(pod.uid, now, commands)
@@ -299,6 +310,8 @@ class Engine:
         row = self.state.row_of(event.name)
         for record in () if row is None or self.planning is None else self.state.records_on(row):
             self._concern(record.pod)
+        for pod in self.state.nominations.on(event.name):
+            self._failing.break_promise(pod, now, commands)
         node = self.state.remove_node(event.name)
         if node is not None:
             self._board.changes.append(Change(What.NODE_REMOVED, node=node))
@@ -354,6 +367,7 @@ class Engine:
         self._board.evictor.gone(uid, now)
         self._board.end_promise(uid)
         self._placing.abandon(uid, now, commands)
+        self.state.volumes.release(uid)
         record = self.state.remove_pod(uid)
         if record is not None:
             self._concern(record.pod)

@@ -108,7 +108,7 @@ class Failing:
         promises = self._board.state.nominations
         for other in promises.on(node):
             if other.template.priority < pod.template.priority:
-                self._break_promise(other, now, commands)
+                self.break_promise(other, now, commands)
         promises.set(pod, node)
 
     def evict(self, uid: str, preemptor: Pod, now: float, commands: Commands, holds: str | None = None) -> None:
@@ -131,8 +131,13 @@ class Failing:
             return self.planning.rank(victim) < preemptor.template.priority
         return self._board.priorities.may_evict(preemptor, victim.pod)
 
-    def _break_promise(self, pod: Pod, now: float, commands: Commands) -> None:
-        """A more important pod takes a node that was promised to this one, which had better look elsewhere."""
+    def break_promise(self, pod: Pod, now: float, commands: Commands) -> None:
+        """The node that was promised to this pod is taken or gone: it had better look elsewhere.
+
+        What another scheduler promised is that scheduler's to withdraw.
+        """
+        if self._board.runner_of(pod) is None:
+            return
         self._board.end_promise(pod.uid)
         commands.append(PatchPodStatus(_ref(pod), nominated_node=""))
         entry = self._board.queue.get(pod.uid)
@@ -148,7 +153,14 @@ class Failing:
         commands: Commands,
         nominate: str | None = None,
     ) -> None:
-        """Tell the user, and put the pod where it waits. `nominate` is written too, the empty string clears."""
+        """Tell the user, and put the pod where it waits. `nominate` is written too, the empty string clears.
+
+        A nomination to a node that is gone is cleared in any case, whoever wrote it.
+        """
+        named = entry.pod.nominated_node
+        if nominate is None and named and self._board.state.row_of(named) is None:
+            self._board.end_promise(entry.pod.uid)
+            nominate = ""
         entry.message = failure.message
         self._board.queue.requeue(
             entry,

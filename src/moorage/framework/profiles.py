@@ -16,7 +16,7 @@ Unlike there, a plugin may have no extension point at all; it is enabled in mult
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from moorage.core.frozen import FrozenDict
@@ -73,6 +73,10 @@ class Profile:
     def at(self, point: Point) -> tuple[Any, ...]:
         """The plugins of a point, in the order in which they run."""
         return self.by_point.get(point, ())
+
+    def without(self, *points: Point) -> Profile:
+        """The same plugins, asked nothing at these points."""
+        return replace(self, by_point=FrozenDict({at: who for at, who in self.by_point.items() if at not in points}))
 
     def weight(self, name: str) -> int:
         """What the score of a plugin is multiplied with."""

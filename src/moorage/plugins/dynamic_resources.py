@@ -1,19 +1,20 @@
 """DynamicResources, the safe part: device claims that are allocated are honoured, others keep their pod waiting.
 
 A pod goes only where the devices of all its claims can be used, and is written into the claims before it is bound. A
-claim that nobody has allocated yet, or an extended resource that a DeviceClass stands behind, would have to be
-allocated here; until that is built such a pod is never bound, since its containers could not start.
+claim that nobody has allocated yet would have to be allocated here; until that is built such a pod is never bound,
+since its containers could not start. The same holds for an extended resource that a DeviceClass stands behind, but only
+on nodes that have none of it themselves: where a device plugin offers it, the kubelet gives it out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
-from moorage.core.arrays import Ints, Rows
+from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.claims import IMPLICIT_EXTENDED_RESOURCE, DeviceClass, ResourceClaim
 from moorage.core.commands import PatchObject, PodRef
 from moorage.core.durations import parse_duration
@@ -27,10 +28,18 @@ from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Point, Reads
 from moorage.framework.runner import Judgement, Runner
-from moorage.framework.status import SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
+from moorage.framework.status import MAX_REASONS, SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
 
 CLAIM, DEVICE_CLASS = "ResourceClaim", "DeviceClass"
-_ELSEWHERE = (Reason("resourceclaim not available on the node", resolvable=False),)
+_ELSEWHERE = Reason("resourceclaim not available on the node", resolvable=False)
+
+
+class _Wanted(NamedTuple):
+    """What a pod needs of devices."""
+
+    claims: tuple[ResourceClaim, ...]
+    backed: dict[str, Reason]
+    """Extended resource that a DeviceClass stands behind -> why a node without it is rejected."""
 
 
 def _seconds(value: Any) -> float:
@@ -52,7 +61,7 @@ class DynamicResources(Plugin):
     name: ClassVar[str] = "DynamicResources"
     Args: ClassVar[type[PluginArgs]] = DynamicResourcesArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
-    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT | What.SELF
+    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_ALLOCATABLE | What.NODE_LABELS | What.OBJECT | What.SELF
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, DEVICE_CLASS})
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
@@ -72,7 +81,7 @@ class DynamicResources(Plugin):
         return any(f"{template.namespace}/{name}" == change.key for name in template.claims)
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Refuse pods with claims that are missing, going away or not allocated, or with devices behind a resource."""
+        """Refuse pods whose claims are missing, going away or not allocated, or whose devices no node offers."""
         claims = []
         for name in cycle.template.claims:
             claim: ResourceClaim | None = cycle.state.object(CLAIM, f"{cycle.template.namespace}/{name}")
@@ -80,19 +89,24 @@ class DynamicResources(Plugin):
             if claim is None or problem is not None:
                 return unresolvable(problem or "")
             claims.append(claim)
-        backed = _backed(cycle)
-        if backed is not None:
-            return unresolvable(backed)
-        cycle.memo[self.name] = claims
-        return None if claims else SKIP
+        wanted = cycle.memo[self.name] = _Wanted(tuple(claims), _backed(cycle))
+        for name, reason in wanted.backed.items():
+            if not _offered(cycle.state, name, cycle.state.rows()).any():
+                return unresolvable(reason.text)
+        return None if wanted.claims or wanted.backed else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
-        """Reject rows where the devices of a claim cannot be used."""
+        """Reject rows where the devices of a claim cannot be used, or would have to be allocated for a resource."""
+        wanted: _Wanted | None = cycle.memo.get(self.name)
+        if wanted is None:
+            return None
         bits: Ints = np.zeros(len(rows), dtype=np.int64)
-        for claim in cycle.memo.get(self.name, ()):
+        for claim in wanted.claims:
             if claim.node_terms is not None:
                 bits[~any_term(cycle.state, claim.node_terms, rows)] = 1
-        return Rejections(bits, _ELSEWHERE) if bits.any() else None
+        for number, name in enumerate(wanted.backed, start=1):
+            bits[~_offered(cycle.state, name, rows)] |= 1 << number
+        return Rejections(bits, (_ELSEWHERE, *wanted.backed.values())) if bits.any() else None
 
     def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Status | None:  # noqa: ARG002
         """Nothing to make room with; but where PreFilter ended before this plugin, kube-scheduler's message says so."""
@@ -144,18 +158,31 @@ def _may_be_devices(resource: str) -> bool:
     return resource.startswith(IMPLICIT_EXTENDED_RESOURCE) or is_extended_resource(resource)
 
 
-def _backed(cycle: Cycle) -> str | None:
-    """What the pod is told if a DeviceClass stands behind a resource that it requests."""
+def _offered(state: ClusterState, resource: str, rows: Rows) -> Mask:
+    """Whether the nodes of these rows have any of the resource themselves, bool[len(rows)]."""
+    column = state.resources.known(resource)
+    if column is None:
+        return np.zeros(len(rows), dtype=np.bool_)
+    offered: Mask = state.pick(state.resources.allocatable[column], rows) > 0
+    return offered
+
+
+def _backed(cycle: Cycle) -> dict[str, Reason]:
+    """The requested resources that a DeviceClass stands behind, with what is said of nodes that have none of them."""
     wanted = [name for name, amount in cycle.template.requests.amounts if amount and _may_be_devices(name)]
     classes: Iterable[DeviceClass] = cycle.state.objects.get(DEVICE_CLASS, {}).values() if wanted else ()
+    behind: dict[str, str] = {}
     for device_class in sorted(classes, key=lambda each: each.name):
-        for name in wanted:
-            if name in device_class.resource_names:
-                return (
-                    f'extended resource "{name}" is backed by DeviceClass "{device_class.name}", and this scheduler '
-                    "does not allocate devices"
-                )
-    return None
+        for name in device_class.resource_names:
+            behind.setdefault(name, device_class.name)
+    return {
+        name: Reason(
+            f'extended resource "{name}" is backed by DeviceClass "{behind[name]}", and this scheduler does not '
+            "allocate devices",
+            resolvable=False,
+        )
+        for name in [name for name in wanted if name in behind][: MAX_REASONS - 1]
+    }
 
 
 def _reservation(pod: Pod, claim: ResourceClaim) -> PatchObject:
