@@ -29,12 +29,13 @@ from moorage.adapters.kube.credentials import load_credentials
 from moorage.bench.controlplane import SCHEDULER, ControlPlane, ControlPlaneError, Options
 from moorage.bench.kubelet import VirtualKubelet
 from moorage.bench.processes import Child
+from tests.faults.proxy import Proxy
+from tests.faults.rules import BIND
 from tests.gangs import declarations, subjects
 from tests.gangs.cluster import Cluster, PodWatch, each, play_controller
 from tests.gangs.declarations import WAYS, Gang
 from tests.gangs.ledger import Ledger, cpu_milli
 from tests.gangs.outcomes import SIZE, Case, Outcome, all_cases, summary
-from tests.gangs.proxy import BindProxy
 from tests.gangs.subjects import SUBJECTS, Subject
 
 PATIENCE_S = 30.0
@@ -105,7 +106,7 @@ class Drill:
     async def _crash(self, act: _Act) -> bool:
         """Start the scheduler and kill it at its moment; False if that never comes."""
         moment = act.outcome.case.moment
-        async with BindProxy(self._plane, moment) as proxy, self._scheduler(act, proxy, "first") as scheduler:
+        async with Proxy(self._plane, [moment.rule]) as proxy, self._scheduler(act, proxy, "first") as scheduler:
             deadline_s = time.monotonic() + PATIENCE_S
             while scheduler.running and not proxy.reached.is_set() and time.monotonic() < deadline_s:
                 with contextlib.suppress(TimeoutError):
@@ -125,7 +126,7 @@ class Drill:
         """Start the next scheduler and judge what it made of the gang."""
         if act.outcome.case.taken:
             await act.take_room()
-        async with BindProxy(self._plane) as proxy, self._scheduler(act, proxy, "second") as scheduler:
+        async with Proxy(self._plane) as proxy, self._scheduler(act, proxy, "second") as scheduler:
             restarted_s = time.monotonic()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(proxy.contacted.wait(), START_S)
@@ -138,7 +139,7 @@ class Drill:
         act.count(proxy)
 
     @contextlib.asynccontextmanager
-    async def _scheduler(self, act: _Act, proxy: BindProxy, ordinal: str) -> AsyncIterator[Child]:
+    async def _scheduler(self, act: _Act, proxy: Proxy, ordinal: str) -> AsyncIterator[Child]:
         """A scheduler behind the proxy, killed without warning at the end of the block."""
         stem = f"{act.gang.name}-{ordinal}"
         kubeconfig = proxy.kubeconfig(SCHEDULER.name, self._folder / f"{stem}.kubeconfig")
@@ -213,13 +214,13 @@ class _Act:
         if not await self.watch.until(lambda: self.ledger.whole, PATIENCE_S):
             self.outcome.other.append(f"{self.ledger.bound} members run {PATIENCE_S:.0f} s after all had room")
 
-    def count(self, proxy: BindProxy) -> None:
+    def count(self, proxy: Proxy) -> None:
         """Take over what a proxy counted."""
         self.outcome.refusals += proxy.refusals
         self.outcome.other += [
             f"wrote to a pod of another scheduler: {pod}" for pod in sorted(proxy.touched(self.gang.name))
         ]
-        self.successes += proxy.bound
+        self.successes += proxy.accepted(BIND)
         self.outcome.twice += [f"{pod} was bound {n} times" for pod, n in self.successes.items() if n > 1]
 
 

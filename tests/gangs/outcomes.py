@@ -5,12 +5,30 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Literal, get_args
 
+from tests.faults.rules import BIND, Rule, Stop
 from tests.gangs.declarations import WAYS, Way
-from tests.gangs.proxy import Moment, When
 
 SIZE = 20
+
+When = Literal["before", "after"]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Before bind number k is forwarded, or after the API server answered it; the first bind is number 1.
+
+    Binds are forwarded one at a time: at bind k exactly k - 1 others were answered.
+    """
+
+    k: int
+    when: When
+
+    @property
+    def rule(self) -> Rule:
+        """What the proxy is told."""
+        return Rule(verb=BIND, nth=self.k, act=Stop(before=self.when == "before"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 from tests.controlplane_fixtures import PlaneFactory
 from tests.gangs.drill import PLANE, Drill
-from tests.gangs.outcomes import Case, Outcome
-from tests.gangs.proxy import Moment
+from tests.gangs.outcomes import Case, Moment, Outcome
 
 CASES = (
     Case(Moment(1, "after"), taken=True, way="native", owned=True),
