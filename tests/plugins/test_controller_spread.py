@@ -230,7 +230,7 @@ def test_the_extender_waits_while_hosts_are_missing() -> None:
     """Pods of one controller have to be placed one after the other until the rule is met."""
     state = state_with(THREE_NODES, [], [make_workload(REPLICA_SET, "web", 2)])
     template = pod_of(REPLICA_SET, "web").template
-    assert ControllerSpread().awaits(template, state) == "ReplicaSet/web"
+    assert ControllerSpread().awaits(template, state) == "default/ReplicaSet/web"
     assert ControllerSpread().awaits(make_pod("bare").template, state) is None
 
 

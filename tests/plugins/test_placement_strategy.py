@@ -501,7 +501,7 @@ def test_what_helps_a_waiting_pod(change: Change, want: bool) -> None:
 def test_the_extender_waits_for_pods_of_the_same_controller() -> None:
     """Their places decide; pods without a strategy wait for nobody."""
     state = state_of(NODES, [], SPLIT)
-    assert PlacementStrategy().awaits(POD.template, state) == "ReplicaSet/web"
+    assert PlacementStrategy().awaits(POD.template, state) == "default/ReplicaSet/web"
     assert PlacementStrategy().awaits(make_pod("a").template, state) is None
 
 

@@ -195,7 +195,7 @@ def test_the_extender_waits_where_some_are_kept() -> None:
     """Otherwise pods of one controller may be placed at once."""
     state, template = state_with(NODES, [], [web(3)]), pod_of(REPLICA_SET, "web").template
     assert plugin().awaits(template, state) is None
-    assert plugin(keepOnDemand=1).awaits(template, state) == "ReplicaSet/web"
+    assert plugin(keepOnDemand=1).awaits(template, state) == "default/ReplicaSet/web"
 
 
 def cluster(spot: int, on_demand: int) -> list[dict[str, Any]]:

@@ -337,3 +337,15 @@ def test_seed_decides_between_equals() -> None:
     again = [places(run(cluster, rules(seed=seed)))["default/p"] for seed in range(40)]
     assert plans == again
     assert set(plans) == {"n0", "n1", "n2"}
+
+
+def test_pods_of_another_namespace_are_nobodys_replicas() -> None:
+    """A controller makes all its pods, however many elsewhere name it as their owner."""
+    web = workload_manifest("ReplicaSet", "web", own={"replicas": 2})
+    web["metadata"]["uid"] = "web-uid"
+    reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web-uid", "controller": True}
+    forged = [pod_manifest(f"h{n}", "hostile") for n in range(2)]
+    for pod in forged:
+        pod["metadata"]["ownerReferences"] = [reference]
+    outcome = run([node_manifest("n1", cpu="8"), web, *forged])
+    assert set(places(outcome)) >= {"default/web-0", "default/web-1"}

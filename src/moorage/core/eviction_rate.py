@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
 
 WINDOW_S = 60.0
@@ -31,8 +32,7 @@ class Refusal(NamedTuple):
 
 def owner_of(pod: Pod) -> str:
     """Whom an eviction of this pod is counted for: its controller, or the pod itself by name if it has none."""
-    owner = pod.template.owner
-    return pod.key if owner is None else owner.uid
+    return owner_key(pod.template) or pod.key
 
 
 class EvictionRate:

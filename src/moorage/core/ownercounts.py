@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from moorage.core.controllers import named_after
 from moorage.core.frozen import FrozenDict
-from moorage.core.objects import CRON_JOB, DEPLOYMENT
+from moorage.core.objects import CRON_JOB, DEPLOYMENT, Workload
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.strategy import RULE_STAMP
@@ -137,11 +137,22 @@ class OwnerCounts:
 
 
 def owner_key(template: PodTemplate) -> str:
-    """What tells owners apart: the uid, or the name in files that leave it out."""
+    """What tells owners apart: namespace and uid, or the name in files that leave the uid out; empty without an owner.
+
+    Anybody may write the uid of another namespace's object into an owner reference. Kubernetes takes it for an object
+    of the pod's own namespace that does not exist, and so does the key: such pods count for nobody else's owner.
+    """
     owner = template.owner
-    if owner is None:
-        return ""
-    return owner.uid or f"{template.namespace}/{owner.kind}/{owner.name}"
+    return "" if owner is None else _key(template.namespace, owner.uid or f"{owner.kind}/{owner.name}")
+
+
+def workload_key(workload: Workload) -> str:
+    """`owner_key` of the pods that name this object."""
+    return _key(workload.namespace, workload.uid or f"{workload.kind}/{workload.name}")
+
+
+def _key(namespace: str, identity: str) -> str:
+    return f"{namespace}/{identity}"
 
 
 def may_count_together(template: PodTemplate, other: PodTemplate) -> bool:

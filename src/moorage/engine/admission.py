@@ -20,6 +20,7 @@ from enum import StrEnum
 from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.strategies import Holding, is_awaited, strategy_of
@@ -113,7 +114,7 @@ class Admission:
         self._ledger_s = ledger_s
         self._longest_wait_s = longest_wait_s
         self._strangers: set[str] = set()
-        """uids of owners that were waited for in vain; nobody waits for them twice."""
+        """Owners (`owner_key`) that were waited for in vain; nobody waits for them twice."""
         self._failures: dict[Group, list[_Failure]] = {}
         self._commands: list[Command] = []
 
@@ -223,14 +224,14 @@ class Admission:
     def _owner_due_s(self, template: PodTemplate, now_s: float, waited_s: float) -> float | None:
         """Until when to wait for a controller that has not been seen; None if there is none to wait for."""
         owner = template.owner
-        if owner is None or owner.uid in self._strangers or not is_awaited(self.state, template):
+        if owner is None or owner_key(template) in self._strangers or not is_awaited(self.state, template):
             return None
         patience_s = min(OWNER_WAIT_S, self._longest_wait_s)
         if waited_s < patience_s:
             return now_s + patience_s - waited_s
         if len(self._strangers) >= _MOST_STRANGERS:
             self._strangers.clear()
-        self._strangers.add(owner.uid)
+        self._strangers.add(owner_key(template))
         return None
 
     def _turn_due_s(self, template: PodTemplate, now_s: float, waited_s: float) -> float | None:

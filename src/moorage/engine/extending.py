@@ -86,7 +86,7 @@ class Extending:
         self._top_total = max(1, sum(self._runner.profile.weights.values())) * TOP_SCORE
         self._warnings = Warnings()
         self._commands: list[Command] = []
-        self._strangers: set[str] = set()
+        self._strangers: set[tuple[str, str]] = set()
         """uids of owners that were waited for in vain; nobody waits for them twice."""
 
     # --- events in ---
@@ -175,13 +175,13 @@ class Extending:
     def _owner_due_s(self, template: PodTemplate, now: float, waited_s: float) -> float | None:
         """Until when to wait for a controller that our watch has not shown yet; None if there is none to wait for."""
         stranger = self._unknown_owner(template)
-        if stranger is None or stranger.uid in self._strangers:
+        if stranger is None or (template.namespace, stranger.uid) in self._strangers:
             return None
         if waited_s < self.underway.patience_s:
             return now + self.underway.patience_s - waited_s
         if len(self._strangers) >= _MOST_STRANGERS:
             self._strangers.clear()
-        self._strangers.add(stranger.uid)
+        self._strangers.add((template.namespace, stranger.uid))
         return None
 
     def _unknown_owner(self, template: PodTemplate) -> Owner | None:

@@ -96,7 +96,9 @@ class Roster:
                 self._arrived(pod.template)
             self.gone(pod.uid)
             return False
-        group = known.group if known is not None else group_of(pod.template)
+        group = group_of(pod.template)
+        if known is not None and not isinstance(known.group, str) and not isinstance(group, str):
+            group = known.group  # a pod without an owner stays with those it was made with, whatever its labels become
         standing = _Standing(group, look_of(pod.template), pod.node or "")
         if known == standing:
             return False

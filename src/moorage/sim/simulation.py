@@ -183,7 +183,7 @@ class _Run:
     def _has_owner(self, body: KubeObject) -> bool:
         """Whether somebody in the input will make another pod in its place."""
         owner = controller_of(body)
-        return owner is not None and self._cluster.store.find_uid(str(owner.get("uid"))) is not None
+        return owner is not None and self._cluster.store.owner(body, owner) is not None
 
     def _end(self, uid: str) -> None:
         """A pod is gone: its owner makes another one, which has a story of its own; else it stays in the report."""

@@ -25,7 +25,6 @@ from moorage.adapters.memory.objects import (
     node_of,
     spec_of,
     status_of,
-    uid_of,
 )
 from moorage.adapters.memory.store import Store
 from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale
@@ -135,7 +134,7 @@ class _Work:
 
     def _scale_replica_sets(self, owner: KubeObject, replicas: int) -> str | None:
         """Give the newest ReplicaSet what the others leave of the number; its template hash, None without any."""
-        sets = [each for each in self._store.children(uid_of(owner)) if each["kind"] == "ReplicaSet"]
+        sets = [each for each in self._store.children(owner) if each["kind"] == "ReplicaSet"]
         if not sets:
             return None
         newest = max(sets, key=_revision)

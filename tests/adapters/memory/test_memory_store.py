@@ -309,4 +309,4 @@ def check_indexes(store: Store) -> None:
         uid = pod["metadata"]["uid"]
         assert store.find_uid(uid) is pod
         owned = [p for p in pods if any(r["uid"] == uid for r in p["metadata"].get("ownerReferences") or ())]
-        assert {id(p) for p in store.children(uid)} == {id(p) for p in owned}
+        assert {id(p) for p in store.children(pod)} == {id(p) for p in owned}

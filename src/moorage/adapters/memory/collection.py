@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from moorage.adapters.memory.changes import ChangeType
-from moorage.adapters.memory.objects import is_terminating, owner_references
+from moorage.adapters.memory.objects import KubeObject, is_terminating, owner_references
 from moorage.adapters.memory.store import Store
 
 
@@ -23,11 +23,11 @@ class GarbageCollection:
         """Delete the children of everything that was deleted."""
         for change in self._watch.pull():
             if change.type is ChangeType.DELETED:
-                self._collect(change.object["metadata"]["uid"])
+                self._collect(change.object)
 
-    def _collect(self, owner_uid: str) -> None:
-        for child in self._store.children(owner_uid):
-            owned = any(self._store.find_uid(str(owner.get("uid"))) for owner in owner_references(child))
+    def _collect(self, owner: KubeObject) -> None:
+        for child in self._store.children(owner):
+            owned = any(self._store.owner(child, reference) for reference in owner_references(child))
             if not owned and not is_terminating(child):
                 metadata = child["metadata"]
                 self._store.delete(child["kind"], metadata.get("namespace") or "", metadata["name"])

@@ -99,7 +99,7 @@ class DisruptionController:
         """The controller whose scale counts: the topmost one that has a scale."""
         found, reference = None, controller_of(pod)
         while reference is not None:
-            owner = self._store.find_uid(str(reference.get("uid")))
+            owner = self._store.owner(pod, reference)
             if owner is None or owner["kind"] not in _SCALED:
                 break
             found, reference = owner, controller_of(owner)

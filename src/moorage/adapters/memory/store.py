@@ -107,10 +107,16 @@ class Store:
         """The version of the newest commit to an object of this kind, 0 before the first."""
         return self._kind_versions.get(kind, 0)
 
-    def children(self, owner_uid: str) -> tuple[KubeObject, ...]:
-        """The objects that have an owner reference to this uid, oldest first."""
-        found = (self.find_uid(uid) for uid in self._children.get(owner_uid, ()))
-        return tuple(obj for obj in found if obj is not None)
+    def owner(self, obj: KubeObject, reference: Mapping[str, Any]) -> KubeObject | None:
+        """The object that an owner reference of `obj` means; one of another namespace is not it."""
+        found = self.find_uid(str(reference.get("uid")))
+        return found if found is not None and _may_own(key_of(found).namespace, obj) else None
+
+    def children(self, owner: KubeObject, uid: str | None = None) -> tuple[KubeObject, ...]:
+        """The objects that have an owner reference to this one, oldest first; or to `uid`, in its namespace."""
+        uids = self._children.get(uid or owner["metadata"]["uid"], ())
+        found, namespace = map(self.find_uid, uids), key_of(owner).namespace
+        return tuple(obj for obj in found if obj is not None and _may_own(namespace, obj))
 
     def pods_on(self, node: str) -> tuple[KubeObject, ...]:
         """The pods bound to the node, in the order in which they were bound."""
@@ -324,6 +330,11 @@ class Store:
             after = node_of(new) if new is not None else ""
             if before != after:
                 _move(self._on_node, uid, (before,) if before else (), (after,) if after else ())
+
+
+def _may_own(namespace: str, obj: KubeObject) -> bool:
+    """Whether an owner of this namespace (empty: of none) can have the object."""
+    return namespace in ("", key_of(obj).namespace)
 
 
 def _uids(references: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from moorage.core.annotations import MIN_HOSTS, annotated_count
 from moorage.core.controllers import CONTROLLER_KINDS, controller_of
 from moorage.core.objects import PlacementPolicy, Workload, object_key
+from moorage.core.ownercounts import owner_key
 from moorage.core.pods import PodTemplate
 from moorage.core.strategies import PLACEMENT_POLICY, read_rules, read_strategy
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, StrategyError
@@ -130,10 +131,10 @@ def _spread(world: World) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     for pod in world.pods.values():
         template: PodTemplate = pod.template
-        owner = template.owner
-        if owner is None or owner.uid in seen:
+        owner = owner_key(template)
+        if not owner or owner in seen:
             continue
-        seen.add(owner.uid)
+        seen.add(owner)
         controller = controller_of(world.state, template)
         said = None if controller is None else annotated_count(controller.annotations, MIN_HOSTS, 1)
         if controller is None or said is None:

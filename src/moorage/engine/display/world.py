@@ -156,6 +156,8 @@ class World:
         if pod.finished:
             self._forget(pod.uid)
             return
+        if before is not None and before.template.gang != pod.template.gang:
+            self._part(before)
         self.pods[pod.uid] = pod
         self.by_key[pod.key] = pod.uid
         self.members.see(pod)
@@ -197,9 +199,13 @@ class World:
         if uid in self.fallen:
             del self.fallen[uid]
             self.versions.spot += 1
+        self._part(pod)
+
+    def _part(self, pod: Pod) -> None:
+        """A pod is in its gang no more."""
         gang = pod.template.gang
         if gang is not None:
-            self.gangs.get(gang, {}).pop(uid, None)
+            self.gangs.get(gang, {}).pop(pod.uid, None)
             if not self.gangs.get(gang):
                 self.gangs.pop(gang, None)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from moorage.core.budgets import Budgets
 from moorage.core.objects import PodDisruptionBudget
+from moorage.core.ownercounts import owner_key
 from moorage.core.pods import RUNNING, Pod
 from moorage.core.state import ClusterState
 from moorage.engine.keeping.moves import Moves
@@ -54,8 +55,8 @@ class Allowances:
         if covering:
             # The API server does not ask budgets about pods that do not run.
             return pod.phase != RUNNING or all(self._left[number] > 0 for number in self._charged(pod))
-        owner = pod.template.owner
-        return hurry or owner is None or self._moves.of_owner(owner.uid) < self._pace(pod)
+        owner = owner_key(pod.template)
+        return hurry or not owner or self._moves.of_owner(owner) < self._pace(pod)
 
     def take(self, pod: Pod) -> None:
         """The pod is disturbed."""

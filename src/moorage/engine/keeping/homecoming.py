@@ -13,6 +13,7 @@ from moorage.core.arrays import Mask
 from moorage.core.capacity import Capacity
 from moorage.core.commands import EvictPod, KeeperCommand, RecordEvent
 from moorage.core.nodes import Node
+from moorage.core.ownercounts import owner_key
 from moorage.core.pods import RUNNING, Pod
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
@@ -107,10 +108,9 @@ class Homecoming:
         return sorted((pod for pod in pods if self._is_due(pod, now)), key=importance)
 
     def _is_due(self, pod: Pod, now: float) -> bool:
-        owner = pod.template.owner
-        if owner is None or not is_movable(pod) or not marks.may_be_disturbed(pod.template) or pod.phase != RUNNING:
+        if not is_movable(pod) or not marks.may_be_disturbed(pod.template) or pod.phase != RUNNING:
             return False
-        if pod.node is None or pod.node in self._departures or self._moves.of_owner(owner.uid):
+        if pod.node is None or pod.node in self._departures or self._moves.of_owner(owner_key(pod.template)):
             return False
         old_enough = now - pod.created_s >= self._settings.move_again_after_s
         return old_enough and now >= self._not_before_s.get(pod.uid, 0.0)
@@ -120,9 +120,7 @@ class Homecoming:
         if self._proofs.capacity(pod, node) is Capacity.SPOT:
             self.put_off(pod.uid, now + AGAIN_S)
             return []
-        if self._moves.of_owner(pod.template.owner.uid if pod.template.owner else "") or not allowances.permit(
-            pod, hurry=False
-        ):
+        if self._moves.of_owner(owner_key(pod.template)) or not allowances.permit(pod, hurry=False):
             return []
         place = self._proofs.home(pod, now, settled)
         if place is None:

@@ -29,12 +29,12 @@ class Members:
     def see(self, pod: Pod) -> None:
         """A pod was added or changed."""
         owner = pod.template.owner
-        if owner is None or owner.kind in _OF_NODES:
-            return
-        if pod.deleted_s is not None or pod.finished:
+        key = "" if owner is None or owner.kind in _OF_NODES else owner_key(pod.template)
+        if not key or pod.deleted_s is not None or pod.finished:
             self.gone(pod.uid)
             return
-        key = owner_key(pod.template)
+        if self._owner_of.get(pod.uid, key) != key:
+            self.gone(pod.uid)  # it was released, and somebody else has adopted it
         pods = self._pods.get(key)
         if pods is None:
             pods = self._pods[key] = {}

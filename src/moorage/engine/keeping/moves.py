@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from moorage.core.ownercounts import owner_key
 from moorage.core.pods import RUNNING, Pod
 
 PATIENCE_S = 120.0
@@ -50,9 +51,8 @@ class Move:
 
     @property
     def owner(self) -> str:
-        """Uid of the controller that makes the successor."""
-        owner = self.pod.template.owner
-        return "" if owner is None else owner.uid
+        """`owner_key` of the controller that makes the successor."""
+        return owner_key(self.pod.template)
 
 
 class Moves:
@@ -84,7 +84,7 @@ class Moves:
         return sum(move.cause is cause for move in self._moves.values())
 
     def of_owner(self, owner: str) -> int:
-        """How many pods of this controller are on their way."""
+        """How many pods of this controller (`owner_key`) are on their way."""
         return len(self._of_owner.get(owner, ()))
 
     def follows(self, uid: str) -> bool:
@@ -110,10 +110,10 @@ class Moves:
 
     def newcomer(self, pod: Pod, now: float) -> None:
         """A pod was seen for the first time; it may be somebody's successor."""
-        owner = pod.template.owner
-        if owner is None:
+        if pod.template.owner is None:
             return
-        move = next((move for move in self._of_owner.get(owner.uid, ()) if move.successor is None), None)
+        siblings = self._of_owner.get(owner_key(pod.template), ())
+        move = next((move for move in siblings if move.successor is None), None)
         if move is not None and pod.uid != move.pod.uid:
             move.successor, move.seen_s = pod, now
             self._of_successor[pod.uid] = move

@@ -12,7 +12,7 @@ from moorage.core.commands import KeeperCommand, PatchObject
 from moorage.core.events import ObjectGone, ObjectSeen, PatchDone
 from moorage.core.nodes import Node
 from moorage.core.objects import REPLICA_SET, STATEFUL_SET, Workload, object_key
-from moorage.core.ownercounts import owner_key
+from moorage.core.ownercounts import owner_key, workload_key
 from moorage.core.pods import Pod
 from moorage.core.strategies import PLACEMENT_POLICY, STRATEGY_KINDS
 from moorage.engine.engine import Engine
@@ -88,7 +88,7 @@ class Upkeep:
             return
         workload = after if before is None else before
         if event.kind in (REPLICA_SET, STATEFUL_SET) and isinstance(workload, Workload):
-            self.members.touch(workload.uid)
+            self.members.touch(workload_key(workload))
         else:
             self.members.touch_namespace(event.key.rpartition("/")[0])
 

@@ -17,6 +17,7 @@ from moorage.adapters.memory.objects import (
     status_of,
 )
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
+from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
 from moorage.sim.demo.happenings import Happening, What, main_reason
 from moorage.sim.demo.stage import Stage
@@ -141,8 +142,8 @@ def _app(pod: KubeObject) -> str:
 
 def _waiting(pods: Sequence[tuple[Pod, str]]) -> list[Waiting]:
     """One entry per owner and reason."""
-    groups: dict[tuple[object, str], list[tuple[str, str]]] = {}
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for pod, message in sorted(pods, key=lambda pair: -pair[0].template.priority):
-        group = groups.setdefault((pod.template.owner or pod.uid, main_reason(message)), [])
+        group = groups.setdefault((owner_key(pod.template) or pod.uid, main_reason(message)), [])
         group.append((pod.name, message))
     return [Waiting(group[0][0], len(group) - 1, group[0][1]) for group in groups.values()]

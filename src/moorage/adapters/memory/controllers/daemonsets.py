@@ -39,4 +39,4 @@ class DaemonSets:
         self._store.put_status(owner, {**status_of(owner), **counts})
 
     def _pods(self, owner: KubeObject) -> list[KubeObject]:
-        return [child for child in self._store.children(owner["metadata"]["uid"]) if child["kind"] == "Pod"]
+        return [child for child in self._store.children(owner) if child["kind"] == "Pod"]

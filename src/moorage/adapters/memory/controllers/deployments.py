@@ -23,7 +23,7 @@ class Deployments:
     def reconcile(self, owner: KubeObject) -> None:
         """Scale the ReplicaSets one step towards: the current template has all replicas, the others none."""
         digest = template_hash(template_of(owner))
-        sets = [child for child in self._store.children(owner["metadata"]["uid"]) if child["kind"] == "ReplicaSet"]
+        sets = [child for child in self._store.children(owner) if child["kind"] == "ReplicaSet"]
         current = next((s for s in sets if (metadata_of(s).get("labels") or {}).get(TEMPLATE_HASH) == digest), None)
         others = [s for s in sets if s is not current]
         if current is None:
@@ -82,10 +82,10 @@ class Deployments:
             self._store.patch("ReplicaSet", metadata["namespace"], metadata["name"], {"spec": {"replicas": replicas}})
 
     def _has_pods(self, replica_set: KubeObject) -> bool:
-        return any(child["kind"] == "Pod" for child in self._store.children(replica_set["metadata"]["uid"]))
+        return any(child["kind"] == "Pod" for child in self._store.children(replica_set))
 
     def _write_counts(self, owner: KubeObject, current: KubeObject) -> None:
-        sets = [child for child in self._store.children(owner["metadata"]["uid"]) if child["kind"] == "ReplicaSet"]
+        sets = [child for child in self._store.children(owner) if child["kind"] == "ReplicaSet"]
         ready = sum(_ready(s) for s in sets)
         counts = {
             "replicas": sum(int(status_of(s).get("replicas") or 0) for s in sets),

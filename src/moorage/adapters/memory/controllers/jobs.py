@@ -51,7 +51,7 @@ class Jobs:
         self._write_status(job, succeeded, failed)
 
     def _pods(self, job: KubeObject) -> list[KubeObject]:
-        return [child for child in self._store.children(job["metadata"]["uid"]) if child["kind"] == "Pod"]
+        return [child for child in self._store.children(job) if child["kind"] == "Pod"]
 
     def _make(self, job: KubeObject, pods: list[KubeObject], count: int) -> None:
         indexes = free_indexes(pods, count) if is_indexed(spec_of(job)) else [None] * max(0, count)
@@ -84,7 +84,7 @@ class CronJobs:
 
     def reconcile(self, cron: KubeObject) -> None:
         """Make the Job unless there has been one or the CronJob is suspended."""
-        if spec_of(cron).get("suspend") or self._store.children(cron["metadata"]["uid"]):
+        if spec_of(cron).get("suspend") or self._store.children(cron):
             return
         template = spec_of(cron).get("jobTemplate") or NOTHING
         metadata = {

@@ -27,7 +27,7 @@ class Lineage:
         if change.type is not ChangeType.ADDED:
             return
         reference = controller_of(change.object)
-        if reference is None or self._store.find_uid(str(reference.get("uid"))) is not None:
+        if reference is None or self._store.owner(change.object, reference) is not None:
             return
         key = _grandparent(change.object)
         if key is not None:
@@ -40,7 +40,7 @@ class Lineage:
         while reference is not None and reference.get("uid") not in seen:
             uid = str(reference.get("uid"))
             seen.add(uid)
-            owner = self._store.find_uid(uid)
+            owner = self._store.owner(obj, reference)
             if owner is None:
                 key = _grandparent(obj)
                 owner = self._store.find(*key) if key is not None and not seen - {uid} else None
@@ -54,7 +54,7 @@ class Lineage:
         metadata = owner["metadata"]
         key = (owner["kind"], metadata.get("namespace") or "", metadata["name"])
         for uid in (metadata["uid"], *self._missing.get(key, ())):
-            for child in self._store.children(uid):
+            for child in self._store.children(owner, uid):
                 reference = controller_of(child)
                 if reference is None or reference.get("uid") != uid:
                     continue

@@ -37,7 +37,7 @@ class ReplicaSets:
         write_counts(self._store, owner, self._live(owner))
 
     def _live(self, owner: KubeObject) -> list[KubeObject]:
-        children = self._store.children(owner["metadata"]["uid"])
+        children = self._store.children(owner)
         return [child for child in children if child["kind"] == "Pod" and is_live(child)]
 
 

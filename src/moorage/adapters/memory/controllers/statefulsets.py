@@ -60,4 +60,4 @@ class StatefulSets:
         write_counts(self._store, owner, self._pods(owner))
 
     def _pods(self, owner: KubeObject) -> list[KubeObject]:
-        return [child for child in self._store.children(owner["metadata"]["uid"]) if child["kind"] == "Pod"]
+        return [child for child in self._store.children(owner) if child["kind"] == "Pod"]
