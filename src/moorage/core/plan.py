@@ -115,6 +115,11 @@ class Plan:
         tree = self._trees.get(unit_id)
         return tree is not None and tree.taken
 
+    def size(self, unit_id: str) -> int:
+        """How many nodes a unit would take; 0 if it is not known."""
+        tree = self._trees.get(unit_id)
+        return 0 if tree is None else tree.size
+
     def changes(self) -> tuple[list[str], list[str]]:
         """Units that entered the plan and that left it since the last call, each in order.
 

@@ -219,6 +219,15 @@ class Engine:
         """The runner of the profile that is responsible for a pod."""
         return self._board.runner_of(pod)
 
+    def left_out(self, pod: Pod, now: float) -> str:
+        """Why the plan has no node for a waiting pod; empty if it has one, or nothing is planned."""
+        entry = self.queue.get(pod.uid)
+        if entry is None or self.planning is None:
+            return ""
+        self.planning.settle(now, [])
+        unit = self.queue.gang(entry.unit) if entry.unit is not None else None
+        return "" if self.planning.admits(unit or entry) else self.planning.refusal(unit or entry)
+
     # --- events in ---
 
     def _pod_seen(self, event: PodSeen, now: float, commands: list[Command]) -> None:
@@ -485,9 +494,7 @@ class Engine:
     def _plan_gate(self, entry: QueuedPod, now: float) -> str | None:
         if self.planning is None or self.planning.admits(entry):
             return None
-        nodes = self.state.node_count
-        message = f"0/{nodes} nodes are available: units that come first in the plan leave it too few of them."
-        self._notices.later(entry, message, now)
+        self._notices.later(entry, self.planning.refusal(entry), now)
         return PLANNED
 
     def _next_wakeup(self, now: float) -> float | None:

@@ -1,7 +1,8 @@
 """One pod judged on a cluster as it is: where it would go, or why nowhere, with every node's part in it.
 
 The very engine that schedules is asked, once, about this pod and, if it is in a gang, about the others of that: other
-waiting pods are left out, but what is promised to them counts. Nothing of it reaches a cluster.
+waiting pods are left out, but what is promised to them counts. Only a plan, which is one answer for everybody, is asked
+about all of them. Nothing of it reaches a cluster.
 """
 
 from __future__ import annotations
@@ -74,14 +75,20 @@ def form_opinion(
     engine = Engine(profiles, settings, answers_to_all=answers_to_all, observer=observe)
     engine.handle(world, now_s, budget=0)
     ahead = waiting_ahead(engine, pod)
-    for entry in [*engine.queue.entries()]:
-        if entry.unit is None or entry.unit != pod.template.gang:
-            engine.queue.remove(entry.pod.uid)
-    commands, _ = engine.handle([PodSeen(pod)], now_s, budget=1)
+    gang = pod.template.gang
+    unit = {pod.uid, *(each.pod.uid for each in engine.queue.entries() if gang is not None and each.unit == gang)}
+    if engine.planning is not None and engine.planning.plans(pod):
+        commands, _ = engine.handle([PodSeen(pod)], now_s)
+    else:
+        for entry in [*engine.queue.entries()]:
+            if entry.pod.uid not in unit:
+                engine.queue.remove(entry.pod.uid)
+        commands, _ = engine.handle([PodSeen(pod)], now_s, budget=1)
     flight = engine.flights.get(pod.uid)
     written = [each for each in commands if isinstance(each, PatchPodStatus) and each.pod.uid == pod.uid]
     nominated = [each.nominated_node for each in written if each.nominated_node]
-    victims = [f"{each.pod.namespace}/{each.pod.name}" for each in commands if isinstance(each, DeletePod)]
+    evictions = [(each.pod, each.preemptor) for each in commands if isinstance(each, DeletePod)]
+    victims = [f"{pod.namespace}/{pod.name}" for pod, by in evictions if by is not None and by.uid in unit]
     helps = flight is None and stands_on is None and rewriter is not None
     return Opinion(
         pod.namespace,

@@ -77,6 +77,15 @@ class Planning:
             return True
         return self._has(entry.pod.template.scheduler_name, entry.uid)
 
+    def refusal(self, entry: QueuedPod) -> str:
+        """Why a unit that the plan does not admit has to wait."""
+        plan = self._plans.get(entry.pod.template.scheduler_name)
+        needed, given = (0, 0) if plan is None else (plan.size(entry.uid), plan.capacity)
+        said = "units that come first in the plan leave it too few of them"
+        if needed > given:
+            said = f"the unit needs {needed}, one for each of its pods, and the plan has {given} to give"
+        return f"0/{self._state.node_count} nodes are available: {said}."
+
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Scheduler name -> nodes that the plan gives away, and nodes that there are to give."""
         return {scheduler: (plan.used, plan.capacity) for scheduler, plan in self._plans.items()}

@@ -32,6 +32,9 @@ def pod_page(world: World, pod: Pod, now: float) -> dict[str, Any]:
         known = ", ".join(world.engine.runners)
         name = pod.template.scheduler_name
         return {**page, "verdict": f"No profile has the scheduler name {name}; there are: {known}.", "judged": False}
+    refusal = world.engine.left_out(pod, now)
+    if refusal:
+        return {**page, "verdict": refusal, "judged": False}
     state = world.state
     ghost = pod if pod.node is None else as_pending(pod)
     with nullcontext() if pod.node is None else state.statement():
