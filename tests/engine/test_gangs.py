@@ -284,6 +284,17 @@ def test_a_running_gang_that_lost_members_is_recognised_after_a_restart(play: Pl
     assert play.deletions == []
 
 
+def test_a_replacement_of_the_same_second_is_no_broken_start(play: Play) -> None:
+    """The API counts in seconds: a pod that came in the second of the others' placement may well have come after it."""
+    bound = [
+        replace(member(name, created_s=500.0), node="n1", phase="Running", scheduled_s=600.0) for name in ("a", "b")
+    ]
+    play.see(make_pod("full", cpu="2", node="n2"), *bound, member("d", created_s=600.0), budget=0)
+    play.handle()
+    play.wait(100)
+    assert play.deletions == []
+
+
 def test_freed_room_is_kept_for_a_gang_that_has_waited_long() -> None:
     """Without that, smaller work of equal priority would take every place that becomes free."""
     play = Play(GangScheduling(GangSchedulingArgs(reserve_after_seconds=30)))
@@ -318,6 +329,26 @@ def test_a_gang_that_no_domain_can_hold_waits() -> None:
     play.see(*(make_pod(name, cpu="1", group="g") for name in "xyz"))
     assert play.binds == {}
     assert play.place("x") is Place.UNSCHEDULABLE
+
+
+@pytest.mark.parametrize(
+    ("zones", "want"),
+    [
+        pytest.param((None, None), {"n3", "n4"}, id="nobody's node has it: any domain"),
+        pytest.param((None, "a"), {"n2"}, id="another's node still has it: that domain"),
+    ],
+)
+def test_a_node_that_loses_the_label_does_not_keep_its_gang_out(zones: tuple[str | None, ...], want: set[str]) -> None:
+    """Members stand in a domain that is not there any more; the one that was lost finds room all the same."""
+    play = Play(GangScheduling())
+    play.handle(group(min_count=3, topology_key="topology.kubernetes.io/zone", scheduled=True))
+    nodes = [make_node(f"n{i}", cpu="2", zone=zone) for i, zone in enumerate(("a", "a", "b", "b"), 1)]
+    pods = [make_pod(name, cpu="1", group="g", node=node) for name, node in (("x", "n1"), ("y", "n2"))]
+    play.see(*nodes, *(replace(pod, phase="Running", scheduled_s=600.0, created_s=500.0) for pod in pods))
+    play.see(*(make_node(f"n{i}", cpu="2", zone=zone) for i, zone in enumerate(zones, 1)))
+    play.see(make_pod("z", cpu="1", group="g", created_s=900.0))
+    assert set(play.binds) == {"z"}
+    assert set(play.binds.values()) <= want
 
 
 def test_a_profile_without_the_plugin_places_members_one_by_one() -> None:

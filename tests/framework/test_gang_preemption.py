@@ -273,6 +273,16 @@ MESSAGES = [
     ),
     pytest.param(
         Scene(
+            [node()],
+            [low("l1", cpu="4")],
+            [make_pod(name, cpu="1", priority=300, requests={f"example.com/{name}": 1}) for name in "ab"],
+        ),
+        Code.UNRESOLVABLE,
+        "room for 0 of 2 pods of the gang: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
+        id="members that name resources which nobody else does",
+    ),
+    pytest.param(
+        Scene(
             [node(), node("n2")],
             [replace(low("l1", cpu="4"), deleted_s=1.0, preempted=True), low("l2", "n2", "4")],
             [*members(1, "4"), replace(make_pod("h2", cpu="4", priority=300), nominated_node="n1")],

@@ -99,10 +99,10 @@ class DecisionLoop:
         self._wake.set()
 
     async def answered(self, timeout_s: float) -> None:
-        """Wait until every bind that was ordered is answered, or time is up. Pause the decisions first."""
+        """Wait until every bind that was ordered, or follows a record, is answered, or time is up. Pause first."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self.engine.flights.binding:  # noqa: ASYNC110 - an event would cost something in every turn
+                while self.engine.flights.binding or self.engine.gangs.recording:  # noqa: ASYNC110 - an event would cost something in every turn
                     await asyncio.sleep(_LOOK_S)
 
     async def heard(self, timeout_s: float) -> None:

@@ -12,8 +12,8 @@ ANYWHERE: tuple[frozenset[str] | None, ...] = (None,)
 def domains_of(state: ClusterState, key: GangKey, terms: GangTerms) -> tuple[frozenset[str] | None, ...]:
     """The names of the nodes of each domain to try, in this order; None stands for all nodes.
 
-    Members that stand already decide. Otherwise the domain with the least free cpu comes first: the first one in which
-    the gang fits is then the one that it fills best.
+    Members that stand already decide, as far as their nodes still have the label. Otherwise the domain with the least
+    free cpu comes first: the first one in which the gang fits is then the one that it fills best.
     """
     label = terms.topology_key
     if label is None:
@@ -23,8 +23,8 @@ def domains_of(state: ClusterState, key: GangKey, terms: GangTerms) -> tuple[fro
         value = state.node(row).labels.get(label)
         if value is not None:
             nodes.setdefault(value, []).append(row)
-    standing = [record.row for record in lasting(state, key) if record.row != NOWHERE]
-    values = {state.node(row).labels.get(label) for row in standing}
+    standing = [state.node(record.row) for record in lasting(state, key) if record.row != NOWHERE]
+    values = {value for node in standing if (value := node.labels.get(label)) is not None}
     if values:
         nodes = {value: rows for value, rows in nodes.items() if value in values}
     ordered = sorted(nodes.items(), key=lambda item: (_free_cpu_milli(state, item[1]), item[0]))

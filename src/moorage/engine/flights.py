@@ -140,8 +140,12 @@ class Flights:
 
     @property
     def binding(self) -> int:
-        """Number of pods whose bind was posted, or will be with that of others, and is not answered yet."""
-        return len(self._flights) - len(self._held)
+        """Number of pods whose bind was posted and is not answered yet.
+
+        Members of a gang that wait for the others are not among them: they may wait for minutes, and whoever lets
+        decisions run ahead of the binds that were answered must not stop for them.
+        """
+        return len(self._flights) - len(self._held) - len(self._ready)
 
     @property
     def waiting(self) -> bool:

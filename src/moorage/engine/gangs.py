@@ -158,6 +158,11 @@ class Gangs:
             self._queue.wake(gang, now)
 
     @property
+    def recording(self) -> bool:
+        """Whether the start of a gang is being put on record: its binds follow."""
+        return bool(self._recording)
+
+    @property
     def busy(self) -> bool:
         """Whether `review` has something to look at now or later."""
         return self.recovery.busy or self._room.idles

@@ -113,7 +113,7 @@ class Recovery:
         if terms.disruption is not Disruption.SINGLE and self._is_evicted(key):
             return False
         since = [record.pod.scheduled_s for record in there if record.pod.scheduled_s is not None]
-        if since and any(pod.created_s <= min(since) for pod in waiting):
+        if since and any(pod.created_s < min(since) for pod in waiting):  # in whole seconds: equal ones prove nothing
             return False  # whatever the group says: it may have been complete once, and was begun anew since
         if terms.group is not None and terms.group.scheduled:
             return True

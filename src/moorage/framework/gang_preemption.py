@@ -88,8 +88,8 @@ class GangSearch:
 
     def _size(self, cycle: Cycle) -> float:
         """The largest share that a pod takes of what the largest node has."""
-        allocatable = self._state.resources.allocatable
         pairs = self._state.resources.vector(cycle.pod.requests).pairs
+        allocatable = self._state.resources.allocatable  # after `vector`, which may have added a column
         return max((amount / max(int(allocatable[column].max()), 1) for column, amount in pairs), default=0.0)
 
     def _attempt(self, members: Sequence[Cycle]) -> GangFound:
