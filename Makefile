@@ -11,7 +11,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser properties suggestions parity drill takeover replay-drill conformance screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser properties suggestions parity drill takeover replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -78,6 +78,9 @@ takeover: $(READY) controlplane ## Kill, stop and suspend leaders while 2,000 po
 
 replay-drill: $(READY) controlplane ## Record 10,000 pods on the real API server and decide them all again (ARGS="--pods 1000")
 	@$(BIN)/python -m tests.app.journal_drill $(ARGS)
+
+soak: $(READY) controlplane ## Half an hour of churn on the real API server, after which memory must be back (ARGS="--minutes 5")
+	@$(BIN)/python -m tests.soak.run $(ARGS)
 
 conformance: $(READY) controlplane ## Run the black-box cases of ../shared/conformance on moorage scheduler (ARGS=PREFIX ...)
 	@$(BIN)/python -m tests.conformance.run $(ARGS)

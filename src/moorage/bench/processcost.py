@@ -1,4 +1,4 @@
-"""What a process has used, as Linux tells it in /proc: CPU time and peak memory."""
+"""What a process has used, as Linux tells it in /proc: CPU time and memory."""
 
 from __future__ import annotations
 
@@ -29,11 +29,17 @@ def cpu_s(pid: int) -> float:
 
 def peak_memory_bytes(pid: int) -> int:
     """The most resident memory that the process ever had; 0 when it is gone."""
+    return _status_bytes(pid, "VmHWM:")
+
+
+def memory_bytes(pid: int) -> int:
+    """The resident memory of the process now; 0 when it is gone."""
+    return _status_bytes(pid, "VmRSS:")
+
+
+def _status_bytes(pid: int, field: str) -> int:
     try:
         lines = (_PROC / str(pid) / "status").read_text().splitlines()
     except OSError:
         return 0
-    for line in lines:
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) << 10
-    return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith(field)), 0)
