@@ -19,7 +19,8 @@ import trustme
 
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.extender.server import Limits, ListenError, Sources, application, listening
+from moorage.adapters.extender.server import Sources, application, bounds_of
+from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.core.arrays import Ints, Rows
 from moorage.core.commands import Bind
@@ -85,7 +86,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(limits: Limits | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Served]:
+async def served(bounds: Bounds | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Served]:
     extending = Extending(make_profile([OnePerNode()]), longest_wait_s=0.3)
 
     async def bind(command: Bind) -> BindDone:
@@ -98,8 +99,9 @@ async def served(limits: Limits | None = None, tls: ssl.SSLContext | None = None
     desk = Desk(extending, bind, metrics)
     for name in NODES:
         desk.put(NodeSeen(make_node(name)))
-    app = application(desk, Sources(lambda: found.reason, MetricsPage(metrics).render), metrics, limits or Limits())
-    async with listening(app, "127.0.0.1", 0, tls) as url, aiohttp.ClientSession() as session:
+    app = application(desk, Sources(lambda: found.reason, MetricsPage(metrics).render), metrics)
+    bounds = bounds or bounds_of(128 << 20, 5.0)
+    async with listening(app, "127.0.0.1", 0, tls, bounds=bounds) as url, aiohttp.ClientSession() as session:
         found = Served(url, desk, session)
         yield found
 
@@ -250,17 +252,17 @@ def test_limits() -> None:
         assert (await server.get("/filter"))[0] == 405
         assert (await server.post("filters", b""))[0] == 404
 
-    run(test, limits=Limits(body_bytes=1000, read_s=0.2))
+    run(test, bounds=bounds_of(body_bytes=1000, read_s=0.2))
 
 
 def test_bodies_that_cannot_be_read() -> None:
-    """What is not packed as it says gets 400; so would callers that go away in the middle, and both are counted."""
+    """What is compressed gets 415, callers that go away in the middle would get 400; both are counted."""
 
     async def test(server: Served) -> None:
         packed = {"Content-Encoding": "gzip"}
         async with server.session.post(f"{server.url}/filter", data=b"{}", headers=packed) as answer:
-            assert answer.status == 400
-            assert (await answer.text()).startswith("POST /filter: the body cannot be read: ")
+            assert answer.status == 415
+            assert (await answer.text()).startswith("POST /filter: compressed bodies are not taken")
         host, port = server.url.removeprefix("http://").split(":")
         _, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"POST /filter HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{")
@@ -268,7 +270,7 @@ def test_bodies_that_cannot_be_read() -> None:
         await asyncio.sleep(0)
         writer.close()
         async with asyncio.timeout(20):
-            while 'requests_total{code="400",verb="filter"} 2.0' not in (await server.get("/metrics"))[1]:
+            while 'requests_total{code="400",verb="filter"} 1.0' not in (await server.get("/metrics"))[1]:
                 pass
 
     run(test)

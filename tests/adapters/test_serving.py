@@ -17,11 +17,12 @@ import yaml
 from cryptography import x509
 
 from moorage.adapters.certificates import CertificateError
+from moorage.adapters.listening import ListenError
 from moorage.adapters.serving.access import ANONYMOUS, REMEMBER_S, Gate, User
 from moorage.adapters.serving.certificate import Freshness, file_context, self_signed
 from moorage.adapters.serving.configz import configz, effective_document
 from moorage.adapters.serving.endpoints import Render, Sources
-from moorage.adapters.serving.server import ServingError, ServingOptions, serving
+from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
 from moorage.app.plugins import find_plugins
 from moorage.wire.configuration import default_reading, read_configuration
@@ -346,7 +347,7 @@ def start(options: ServingOptions) -> None:
     ("options", "want"),
     [
         pytest.param({"bind_address": "localhost"}, "--bind-address localhost: not an IP address", id="host name"),
-        pytest.param({"bind_address": "192.0.2.1"}, "change --bind-address", id="somebody else's address"),
+        pytest.param({"bind_address": "192.0.2.1"}, "does not have the address", id="somebody else's address"),
         pytest.param({"cert_file": "a.pem"}, "--tls-cert-file needs --tls-private-key-file", id="no key"),
         pytest.param({"key_file": "a.pem"}, "--tls-private-key-file needs --tls-cert-file", id="no certificate"),
         pytest.param(
@@ -359,7 +360,7 @@ def start(options: ServingOptions) -> None:
 )
 def test_what_cannot_be_served_is_one_line(options: dict[str, Any], want: str) -> None:
     """It names the flag, the value and the remedy."""
-    with pytest.raises(ServingError) as caught:
+    with pytest.raises(ListenError) as caught:
         start(ServingOptions(**{"bind_address": "127.0.0.1", "port": 0, **options}))
     assert want in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -371,13 +372,13 @@ def test_a_taken_port_is_one_line() -> None:
     async def stay() -> str:
         async with serving(LOOPBACK, Process().sources(), Gate(None)) as url:
             port = int(url.rpartition(":")[2])
-            with pytest.raises(ServingError) as caught:
+            with pytest.raises(ListenError) as caught:
                 async with serving(ServingOptions("127.0.0.1", port), Process().sources(), Gate(None)):
                     pass
             return str(caught.value).replace(str(port), "PORT")
 
     said = asyncio.run(stay())
-    assert said.startswith("--secure-port PORT: cannot listen on 127.0.0.1: the port is taken;")
+    assert said.startswith("--bind-address, --secure-port 127.0.0.1:PORT: cannot listen there: the port is taken;")
     assert "\n" not in said
 
 
@@ -392,7 +393,7 @@ def test_an_encrypted_key_is_refused_and_not_asked_for(tmp_path: Path) -> None:
         pem.Encoding.PEM, pem.PrivateFormat.PKCS8, pem.BestAvailableEncryption(b"secret")
     )
     key.write_bytes(secret)
-    with pytest.raises(ServingError, match="unencrypted"):
+    with pytest.raises(ListenError, match="unencrypted"):
         start(ServingOptions("127.0.0.1", 0, str(cert), str(key)))
 
 

@@ -15,11 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from moorage.adapters.listening import ListenError, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.webhook.certificates import Serving, issue
 from moorage.adapters.webhook.desk import Desk
 from moorage.adapters.webhook.metrics import WebhookMetrics
-from moorage.adapters.webhook.server import ListenError, application, listening
+from moorage.adapters.webhook.server import BOUNDS, application
 from moorage.core.events import ObjectSeen, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import STATEFUL_SET, Workload
@@ -204,7 +205,7 @@ async def served(scene: Scene) -> AsyncIterator[tuple[aiohttp.ClientSession, str
     tls = Serving(issue(["localhost"], 3600.0)).context
     connector = aiohttp.TCPConnector(ssl=False)
     async with (
-        listening(application(scene.desk.mutate, scene.metrics), "127.0.0.1", 0, tls) as url,
+        listening(application(scene.desk.mutate, scene.metrics), "127.0.0.1", 0, tls, bounds=BOUNDS) as url,
         aiohttp.ClientSession(connector=connector) as session,
     ):
         yield session, url
@@ -261,9 +262,9 @@ def test_a_taken_port_is_one_clear_line() -> None:
         scene = Scene()
         tls = Serving(issue(["localhost"], 3600.0)).context
         app = application(scene.desk.mutate, scene.metrics)
-        async with listening(app, "127.0.0.1", 0, tls) as url:
+        async with listening(app, "127.0.0.1", 0, tls, bounds=BOUNDS) as url:
             port = int(url.rpartition(":")[2])
-            async with listening(application(scene.desk.mutate, scene.metrics), "127.0.0.1", port, tls):
+            async with listening(application(scene.desk.mutate, scene.metrics), "127.0.0.1", port, tls, bounds=BOUNDS):
                 pass
 
     with pytest.raises(ListenError, match="the port is taken; choose another one"):

@@ -7,8 +7,9 @@ from contextlib import AsyncExitStack
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.listening import listening
 from moorage.adapters.webhook.renewal import SelfRenewal
-from moorage.adapters.webhook.server import listening
+from moorage.adapters.webhook.server import BOUNDS
 from moorage.app.lifetime import cancel
 from moorage.app.webhook import WebhookOptions, WebhookProcess
 from moorage.bench.controlplane import ControlPlane
@@ -32,7 +33,7 @@ async def _under_load(plane: ControlPlane) -> Figures:
         process = WebhookProcess(settings, client, events_client, "127.0.0.1", WebhookOptions())
         await stack.enter_async_context(process.running())
         await stack.enter_async_context(
-            listening(process.application(), "127.0.0.1", port, process.renewal.serving.context)
+            listening(process.application(), "127.0.0.1", port, process.renewal.serving.context, bounds=BOUNDS)
         )
         working = asyncio.create_task(process.work())
         try:

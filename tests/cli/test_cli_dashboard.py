@@ -51,7 +51,7 @@ def test_a_port_that_is_taken(
         taken.listen()
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert run(["dashboard", "--journal", str(tmp_path / "journal"), "--listen", address]) == 2
-    assert f"--listen {address}: cannot listen there (the port is taken)" in capsys.readouterr().err
+    assert f"--listen {address}: cannot listen there: the port is taken" in capsys.readouterr().err
 
 
 def test_the_demo_prints_its_address(capsys: pytest.CaptureFixture[str]) -> None:

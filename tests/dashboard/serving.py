@@ -12,7 +12,8 @@ from typing import Any
 
 from moorage.adapters.dashboard.desk import Desk, Surroundings
 from moorage.adapters.dashboard.security import Guard
-from moorage.adapters.dashboard.server import application, listening
+from moorage.adapters.dashboard.server import BOUNDS, application
+from moorage.adapters.listening import listening
 from moorage.app.dashboard import DashboardOptions, serve
 from moorage.app.plugins import find_plugins
 from moorage.engine.display.world import Settled, Told, World
@@ -128,8 +129,8 @@ def served_world(
         desk = Desk(world, Surroundings("live", "a test", time.time, writes=bool(token)))
         desk.put(*told, Settled())
         await desk.take_over()
-        async with listening(application(desk, Guard("127.0.0.1", token)), "127.0.0.1", 0) as url:
-            started(f"{url}#token={token}" if token else url)
+        async with listening(application(desk, Guard("127.0.0.1", token)), "127.0.0.1", 0, bounds=BOUNDS) as url:
+            started(f"{url}/#token={token}" if token else f"{url}/")
             telling = None if later is None else asyncio.create_task(later(desk))
             try:
                 await desk.run()

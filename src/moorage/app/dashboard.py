@@ -16,10 +16,11 @@ from moorage.adapters import clock
 from moorage.adapters.dashboard.advice import adviser
 from moorage.adapters.dashboard.desk import Desk, Refused, Surroundings
 from moorage.adapters.dashboard.security import Guard
-from moorage.adapters.dashboard.server import ListenError, application, listening
+from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.journal.reader import ReadError
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import KubeError
+from moorage.adapters.listening import ListenError, listening
 from moorage.app.caches import CacheError, Caches
 from moorage.app.connection import connected
 from moorage.app.dashboard_journal import JournalShow
@@ -90,8 +91,8 @@ async def serve(
     async with shown as desk:
         guard = _guard(options)
         app = application(desk, guard)
-        async with listening(app, options.host, options.port) as url:
-            options.started(f"{url}#token={guard.token}" if guard.token else url)
+        async with listening(app, options.host, options.port, bounds=BOUNDS) as url:
+            options.started(f"{url}/#token={guard.token}" if guard.token else f"{url}/")
             try:
                 await desk.run()
             finally:

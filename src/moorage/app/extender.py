@@ -18,12 +18,13 @@ from moorage.adapters import clock
 from moorage.adapters.certificates import CertificateError
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.extender.server import Limits, ListenError, Sources, application, listening
+from moorage.adapters.extender.server import Sources, application, bounds_of
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.discovery import server_version
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
+from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
@@ -113,7 +114,8 @@ async def _until_stopped(
 
 
 async def _serve(extender: ExtenderProcess, where: tuple[str, int], tls: ssl.SSLContext | None) -> None:
-    async with extender.running(), listening(extender.application(), *where, tls) as url:
+    bounds = extender.bounds()
+    async with extender.running(), listening(extender.application(), *where, tls, bounds=bounds) as url:
         log.info("listening", url=url)
         await extender.work()
 
@@ -156,8 +158,11 @@ class ExtenderProcess:
             name = self._leadership.election.resource_name
             collectors.append(LeadershipMetrics(name, self._leadership.leading))
         page = MetricsPage(*collectors)
-        limits = Limits(self._settings.max_body_bytes, self._settings.request_timeout_s)
-        return application(self._desk, Sources(self.unready, page.render), self._metrics, limits)
+        return application(self._desk, Sources(self.unready, page.render), self._metrics)
+
+    def bounds(self) -> Bounds:
+        """What callers may hold."""
+        return bounds_of(self._settings.max_body_bytes, self._settings.request_timeout_s)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -22,10 +22,11 @@ from moorage.adapters.kube.discovery import server_version
 from moorage.adapters.kube.disruptions import Disruptions
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
+from moorage.adapters.listening import ListenError
 from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
-from moorage.adapters.serving.probes import Address, ProbeError, Probes, probed
+from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.app.caches import CacheError, Caches
 from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership
@@ -69,7 +70,7 @@ def run_keeper(configuration: Configuration, profiles: Sequence[Profile], option
     """Keep until SIGINT or SIGTERM; raises LeadershipLost when another replica has to."""
     try:
         asyncio.run(_until_stopped(configuration, profiles, options))
-    except (KubeError, CacheError, ProbeError) as error:
+    except (KubeError, CacheError, ListenError) as error:
         raise StartError(str(error)) from None
 
 

@@ -25,6 +25,7 @@ from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_o
 from moorage.adapters.kube.leaserecord import TERM_ANNOTATION
 from moorage.adapters.kube.reflector import Phase, Reflector
 from moorage.adapters.kube.reviews import AccessReviews
+from moorage.adapters.listening import ListenError
 from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.podresources import snapshot
 from moorage.adapters.metrics.prices import PriceAge, PriceMetrics
@@ -35,7 +36,7 @@ from moorage.adapters.process import tune_process
 from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.configz import configz
 from moorage.adapters.serving.endpoints import Render, Sources
-from moorage.adapters.serving.server import ServingError, ServingOptions, serving
+from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
 from moorage.app.caches import Missing, tell_missing
 from moorage.app.connection import connected, leadership_of
@@ -115,7 +116,7 @@ def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], opt
     """Schedule until SIGINT or SIGTERM; raises LeadershipLost when somebody else has to."""
     try:
         asyncio.run(_until_stopped(configuration, profiles, options))
-    except (KubeError, ServingError, JournalError) as error:
+    except (KubeError, ListenError, JournalError) as error:
         raise StartError(str(error)) from None
 
 

@@ -25,14 +25,15 @@ from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.kube.presence import Presence
 from moorage.adapters.kube.registration import Registration
+from moorage.adapters.listening import ListenError, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
-from moorage.adapters.serving.probes import Address, ProbeError, Probes, probed
+from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.adapters.webhook.certificates import merged_bundle
 from moorage.adapters.webhook.desk import Desk
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
-from moorage.adapters.webhook.server import ListenError, application, listening
+from moorage.adapters.webhook.server import BOUNDS, application
 from moorage.app.caches import CacheError, Caches
 from moorage.app.connection import connected
 from moorage.app.lifetime import cancel, first
@@ -81,7 +82,7 @@ def run_webhook(configuration: Configuration, options: WebhookOptions) -> None:
     """Answer until SIGINT or SIGTERM."""
     try:
         asyncio.run(_until_stopped(configuration, options))
-    except (KubeError, ListenError, CacheError, ProbeError, CertificateError) as error:
+    except (KubeError, ListenError, CacheError, CertificateError) as error:
         raise StartError(str(error)) from None
 
 
@@ -99,7 +100,8 @@ async def _until_stopped(configuration: Configuration, options: WebhookOptions) 
 
 async def _serve(process: WebhookProcess, probes: Probes, where: Address) -> None:
     tls = process.renewal.serving.context
-    async with probed(probes) as urls, process.running(), listening(process.application(), *where, tls) as url:
+    served = listening(process.application(), *where, tls, bounds=BOUNDS)
+    async with probed(probes) as urls, process.running(), served as url:
         log.info("listening", url=url, **urls)
         await process.work()
 

@@ -24,7 +24,8 @@ import msgspec
 
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.extender.server import Limits, Sources, application, listening
+from moorage.adapters.extender.server import Sources, application, bounds_of
+from moorage.adapters.listening import listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.core.commands import Bind
@@ -84,8 +85,8 @@ async def _serve(count: int, answer: Connection) -> None:
 
     metrics = ExtenderMetrics(extending, lambda: True)
     desk = Desk(extending, bind, metrics)
-    app = application(desk, Sources(lambda: "", MetricsPage(metrics).render), metrics, Limits())
-    async with listening(app, "127.0.0.1", 0) as url:
+    app = application(desk, Sources(lambda: "", MetricsPage(metrics).render), metrics)
+    async with listening(app, "127.0.0.1", 0, bounds=bounds_of(128 << 20, 5.0)) as url:
         answer.send(url)
         await asyncio.Event().wait()
 

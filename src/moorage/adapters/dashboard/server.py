@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -15,23 +13,19 @@ from aiohttp import web
 
 from moorage.adapters.dashboard.desk import Change, Desk, Refused
 from moorage.adapters.dashboard.security import HEADERS, Guard, Handler, guarding
+from moorage.adapters.listening import BodyError, Bounds, read_body
 
-STOP_S = 0.5
 _HEARTBEAT_S = 15.0
-_BODY_BYTES = 1 << 20
+BOUNDS = Bounds(connections=128, per_address=96, stop_s=0.5)
 _TYPES = {"html": "text/html", "js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
 _NO_STORE = {"Cache-Control": "no-store"}
 
 log = structlog.get_logger()
 
 
-class ListenError(Exception):
-    """The address cannot be listened on; the text is one line."""
-
-
 def application(desk: Desk, guard: Guard) -> web.Application:
     """The dashboard as an application."""
-    app = web.Application(middlewares=[guarding(guard), _in_words], client_max_size=_BODY_BYTES)
+    app = web.Application(middlewares=[guarding(guard), _in_words])
     pages = _Pages(desk)
     app.router.add_get("/", _file("index.html"))
     for name in _static_names():
@@ -68,30 +62,14 @@ async def _in_words(request: web.Request, handler: Handler) -> web.StreamRespons
         return await handler(request)
     except Refused as refusal:
         return _json({"error": str(refusal)}, 409)
+    except BodyError as error:
+        return _json({"error": str(error)}, error.status)
     except (web.HTTPException, ConnectionError):
         raise
     except Exception as error:  # noqa: BLE001 - a page that fails must not fail the others
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         log.error("a page failed", path=request.path, error=reason)  # noqa: TRY400 - one line, as everywhere
         return _json({"error": f"internal error: {reason}"}, 500)
-
-
-@asynccontextmanager
-async def listening(app: web.Application, host: str, port: int) -> AsyncIterator[str]:
-    """Serve until the end of the block, which gets the URL."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except OSError as error:
-            why = "the port is taken" if error.errno == errno.EADDRINUSE else error.strerror
-            text = f"--listen {host}:{port}: cannot listen there ({why}); choose another address"
-            raise ListenError(text) from None
-        found, number = runner.addresses[0][:2]
-        yield f"http://[{found}]:{number}/" if ":" in found else f"http://{found}:{number}/"
-    finally:
-        await runner.cleanup()
 
 
 def _static_names() -> list[str]:
@@ -222,7 +200,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
     if request.content_type != "application/json":
         raise web.HTTPUnsupportedMediaType(reason="send application/json")
     try:
-        body = msgspec.json.decode(await request.read())
+        body = msgspec.json.decode(await read_body(request))
     except msgspec.MsgspecError:
         raise web.HTTPBadRequest(reason="the body is no JSON") from None
     if not isinstance(body, dict):

@@ -7,12 +7,8 @@ says what is wrong.
 
 from __future__ import annotations
 
-import asyncio
-import errno
-import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -20,30 +16,33 @@ from aiohttp import web
 
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
+from moorage.adapters.listening import BodyError, Bounds, read_body
 from moorage.engine.extending import PluginFault
 from moorage.wire.extender_questions import QuestionError
 
-STOP_S = 3.0
-"""How long requests may take to finish when the server stops."""
+_STOP_S = 3.0
+_CONNECTIONS = 128
+"""kube-scheduler has a few, probes and Prometheus one each."""
 _READ_BUFFER_BYTES = 4 << 20
-"""Large bodies come in large pieces."""
+_FIELDS = {408: " (requestTimeout)", 413: " (maxBodyBytes)", 503: " (maxBodyBytes)"}
+"""What the configuration calls the limits."""
 
 Answer = Callable[[bytes], Awaitable[bytes]]
 
 log = structlog.get_logger()
 
 
-class ListenError(Exception):
-    """The server cannot start; the text is one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What one request may cost."""
-
-    body_bytes: int = 128 << 20
-    read_s: float = 5.0
-    """How long a body may take to arrive."""
+def bounds_of(body_bytes: int, read_s: float) -> Bounds:
+    """What callers may hold: a body of so many bytes at a time, or several smaller ones, read within `read_s`."""
+    return Bounds(
+        connections=_CONNECTIONS,
+        per_address=_CONNECTIONS * 3 // 4,
+        body_s=read_s,
+        body_bytes=body_bytes,
+        bodies_bytes=body_bytes,
+        buffer_bytes=_READ_BUFFER_BYTES,
+        stop_s=_STOP_S,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,28 +55,9 @@ class Sources:
     """Accept header -> text and content type."""
 
 
-@asynccontextmanager
-async def listening(
-    app: web.Application, host: str, port: int, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[str]:
-    """Serve until the end of the block, which gets the URL. Port 0 picks a free one; `ListenError` if it fails."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, read_bufsize=_READ_BUFFER_BYTES)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, host, port, ssl_context=tls).start()
-        except OSError as error:
-            raise ListenError(_refusal(host, port, error)) from None
-        found, number = runner.addresses[0][:2]
-        shown = f"[{found}]" if ":" in found else found
-        yield f"{'http' if tls is None else 'https'}://{shown}:{number}"
-    finally:
-        await runner.cleanup()
-
-
-def application(desk: Desk, sources: Sources, metrics: ExtenderMetrics, limits: Limits) -> web.Application:
+def application(desk: Desk, sources: Sources, metrics: ExtenderMetrics) -> web.Application:
     """All endpoints."""
-    app = web.Application(client_max_size=limits.body_bytes)
+    app = web.Application()
 
     async def alive(_: web.Request) -> web.Response:
         return web.Response(text="ok")
@@ -100,7 +80,7 @@ def application(desk: Desk, sources: Sources, metrics: ExtenderMetrics, limits: 
         "bind": desk.bind,
     }
     for verb, answer in verbs.items():
-        question = _Question(verb, answer, sources, metrics, limits)
+        question = _Question(verb, answer, sources, metrics)
         app.router.add_post(f"/{verb}", question.handle)
     return app
 
@@ -113,7 +93,6 @@ class _Question:
     answer: Answer
     sources: Sources
     metrics: ExtenderMetrics
-    limits: Limits
 
     async def handle(self, request: web.Request) -> web.Response:
         began_s = time.monotonic()
@@ -126,13 +105,9 @@ class _Question:
         if reason:
             return self._refuse(503, reason)
         try:
-            body = await asyncio.wait_for(request.read(), self.limits.read_s)
-        except web.HTTPRequestEntityTooLarge:
-            return self._refuse(413, f"the body is larger than {self.limits.body_bytes} bytes (maxBodyBytes)")
-        except TimeoutError:
-            return self._refuse(408, f"the body did not arrive within {self.limits.read_s:g} s (requestTimeout)")
-        except (web.RequestPayloadError, ConnectionResetError) as error:
-            return self._refuse(400, f"the body cannot be read: {' '.join(str(error).split())}")
+            body = await read_body(request)
+        except BodyError as error:
+            return self._refuse(error.status, f"{error}{_FIELDS.get(error.status, '')}", headers=error.headers)
         try:
             return web.Response(body=await self.answer(body), content_type="application/json")
         except QuestionError as error:
@@ -141,17 +116,10 @@ class _Question:
             log.warning("a plugin failed", verb=self.verb, error=str(error))
             return self._refuse(500, str(error), keep=True)
 
-    def _refuse(self, status: int, reason: str, *, keep: bool = False) -> web.Response:
-        response = web.Response(status=status, text=f"POST /{self.verb}: {reason}\n")
+    def _refuse(
+        self, status: int, reason: str, *, keep: bool = False, headers: Mapping[str, str] | None = None
+    ) -> web.Response:
+        response = web.Response(status=status, text=f"POST /{self.verb}: {reason}\n", headers=headers)
         if not keep:
             response.force_close()
         return response
-
-
-def _refusal(host: str, port: int, error: OSError) -> str:
-    where = f"--listen {host}:{port}: cannot listen there"
-    if error.errno == errno.EADDRINUSE:
-        return f"{where}: the port is taken; choose another one"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"{where}: this machine does not have the address; choose another one, or 0.0.0.0 for all"
-    return f"{where}: {error.strerror or error}; choose another address or port"

@@ -6,21 +6,17 @@ event loop with what it reports on, on purpose: a loop that hangs does not answe
 
 from __future__ import annotations
 
-import errno
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from aiohttp import web
 
-STOP_S = 1.0
-"""How long requests may take to finish when the server stops."""
+from moorage.adapters.listening import Bounds, listening
+
+_BOUNDS = Bounds(connections=64, per_address=32)
 
 Address = tuple[str, int]
-
-
-class ProbeError(Exception):
-    """An address cannot be listened on; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,35 +34,16 @@ class Probes:
 @asynccontextmanager
 async def probed(probes: Probes) -> AsyncIterator[dict[str, str]]:
     """Serve until the end of the block, which gets the URLs of `metrics` and `health`, as far as they are served."""
-    runners: list[web.AppRunner] = []
     urls: dict[str, str] = {}
-    try:
+    async with AsyncExitStack() as servers:
         for name, address, app in (
             ("metrics", probes.metrics_at, _metrics(probes)),
             ("health", probes.health_at, _health(probes)),
         ):
             if address is not None:
-                runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S)
-                runners.append(runner)
-                urls[name] = await _start(runner, name, address)
+                served = listening(app, *address, bounds=_BOUNDS, flag=f"--{name}-listen")
+                urls[name] = await servers.enter_async_context(served)
         yield urls
-    finally:
-        for runner in runners:
-            await runner.cleanup()
-
-
-async def _start(runner: web.AppRunner, name: str, address: Address) -> str:
-    host, port = address
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-    except OSError as error:
-        why = "the port is taken" if error.errno == errno.EADDRINUSE else error.strerror
-        raise ProbeError(
-            f"--{name}-listen {host}:{port}: cannot listen there ({why}); choose another address"
-        ) from None
-    found, number = runner.addresses[0][:2]
-    return f"http://[{found}]:{number}" if ":" in found else f"http://{found}:{number}"
 
 
 def _metrics(probes: Probes) -> web.Application:

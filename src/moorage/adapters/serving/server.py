@@ -7,7 +7,6 @@ is in `endpoints`, who may read it in `access`.
 from __future__ import annotations
 
 import asyncio
-import errno
 import ipaddress
 import ssl
 from collections.abc import AsyncIterator
@@ -15,24 +14,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import structlog
-from aiohttp import web
 
 from moorage.adapters.certificates import CertificateError
+from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.serving.access import ALWAYS_ALLOWED, Gate
 from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh, self_signed_context
 from moorage.adapters.serving.endpoints import Sources, application
 
 DEFAULT_PORT = 10259
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - probes come from the kubelet, and kube-scheduler listens there too
-STOP_S = 1.0
-"""How long requests may take to finish when the server stops."""
 AUTHORITY_EVERY_S = 60.0
+_BOUNDS = Bounds(connections=128, per_address=64)
 
 log = structlog.get_logger()
-
-
-class ServingError(Exception):
-    """The server cannot start; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,31 +47,30 @@ class ServingOptions:
 
 @asynccontextmanager
 async def serving(options: ServingOptions, sources: Sources, gate: Gate) -> AsyncIterator[str]:
-    """Serve until the end of the block, which gets the server's URL. `ServingError` when that cannot be done."""
+    """Serve until the end of the block, which gets the server's URL. `ListenError` when that cannot be done."""
     address = _address(options.bind_address)
     tls = _tls(options)
     try:
         freshness = Freshness(tls, options.cert_file, options.key_file, options.client_ca_file)
     except CertificateError as error:
-        raise ServingError(str(error)) from None
-    runner = web.AppRunner(application(sources, gate), access_log=None, shutdown_timeout=STOP_S)
-    await runner.setup()
+        raise ListenError(str(error)) from None
     chores = [asyncio.create_task(keep_fresh(freshness, options.reload_every_s))]
     if options.client_ca_file is None and sources.client_authority is not None:
         chores.append(asyncio.create_task(_follow_authority(freshness, sources, options.reload_every_s)))
     try:
-        site = web.TCPSite(runner, str(address), options.port, ssl_context=tls)
-        try:
-            await site.start()
-        except OSError as error:
-            raise ServingError(_refusal(options, error)) from None
-        host, port = runner.addresses[0][:2]
-        yield f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+        async with listening(
+            application(sources, gate),
+            str(address),
+            options.port,
+            tls,
+            bounds=_BOUNDS,
+            flag="--bind-address, --secure-port",
+        ) as url:
+            yield url
     finally:
         for chore in chores:
             chore.cancel()
         await asyncio.gather(*chores, return_exceptions=True)
-        await runner.cleanup()
 
 
 async def _follow_authority(freshness: Freshness, sources: Sources, retry_s: float) -> None:
@@ -98,7 +91,7 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
     try:
         return ipaddress.ip_address(text)
     except ValueError:
-        raise ServingError(
+        raise ListenError(
             f"--bind-address {text}: not an IP address; write 127.0.0.1, or 0.0.0.0 for every interface"
         ) from None
 
@@ -108,19 +101,10 @@ def _tls(options: ServingOptions) -> ssl.SSLContext:
         given, missing = "--tls-cert-file", "--tls-private-key-file"
         if options.key_file:
             given, missing = missing, given
-        raise ServingError(f"{given} needs {missing}: a certificate and its key go together; give both or none")
+        raise ListenError(f"{given} needs {missing}: a certificate and its key go together; give both or none")
     try:
         if options.cert_file and options.key_file:
             return file_context(options.cert_file, options.key_file)
         return self_signed_context(options.bind_address)
     except CertificateError as error:
-        raise ServingError(str(error)) from None
-
-
-def _refusal(options: ServingOptions, error: OSError) -> str:
-    where = f"--secure-port {options.port}: cannot listen on {options.bind_address}"
-    if error.errno == errno.EADDRINUSE:
-        return f"{where}: the port is taken; choose another one, or 0 to serve nothing"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"{where}: this machine does not have the address; change --bind-address"
-    return f"{where}: {error.strerror}; choose another port or address"
+        raise ListenError(str(error)) from None

@@ -7,45 +7,26 @@ never surprised by one that closes.
 
 from __future__ import annotations
 
-import errno
-import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 
 import structlog
 from aiohttp import web
 
+from moorage.adapters.listening import BodyError, Bounds, read_body
 from moorage.adapters.webhook.metrics import PATH, WebhookMetrics
 from moorage.wire.admission import ReviewError
 
-STOP_S = 2.0
-"""How long requests may take to finish when the server stops."""
-KEEP_ALIVE_S = 300.0
-BODY_BYTES = 16 << 20
-"""A pod is at most 1.5 MB on the server; a question repeats it once, with escapes."""
+BOUNDS = Bounds(
+    connections=512,  # an API server opens one for every question that is under way
+    per_address=384,
+    idle_s=300.0,
+    body_bytes=16 << 20,  # a pod is at most 1.5 MB on the server; a question repeats it once, with escapes
+    bodies_bytes=64 << 20,
+    stop_s=2.0,
+)
 
 log = structlog.get_logger()
-
-
-class ListenError(Exception):
-    """The server cannot start; the text is one line."""
-
-
-@asynccontextmanager
-async def listening(app: web.Application, host: str, port: int, tls: ssl.SSLContext) -> AsyncIterator[str]:
-    """Serve until the end of the block, which gets the URL. Port 0 picks a free one; `ListenError` if it fails."""
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=STOP_S, keepalive_timeout=KEEP_ALIVE_S)
-    await runner.setup()
-    try:
-        try:
-            await web.TCPSite(runner, host, port, ssl_context=tls, backlog=1024).start()
-        except OSError as error:
-            raise ListenError(_refusal(host, port, error)) from None
-        found, number = runner.addresses[0][:2]
-        yield f"https://{f'[{found}]' if ':' in found else found}:{number}"
-    finally:
-        await runner.cleanup()
 
 
 def application(mutate: Callable[[bytes], Awaitable[bytes]], metrics: WebhookMetrics) -> web.Application:
@@ -62,17 +43,17 @@ def application(mutate: Callable[[bytes], Awaitable[bytes]], metrics: WebhookMet
             metrics.answered(status, time.monotonic() - began_s)
         return response
 
-    app = web.Application(client_max_size=BODY_BYTES)
+    app = web.Application()
     app.router.add_post(PATH, handle)
     return app
 
 
 async def _respond(request: web.Request, mutate: Callable[[bytes], Awaitable[bytes]]) -> web.Response:
     try:
-        body = await request.read()
+        body = await read_body(request)
         return web.Response(body=await mutate(body), content_type="application/json")
-    except web.HTTPRequestEntityTooLarge:
-        return _refused(413, f"the body is larger than {BODY_BYTES} bytes")
+    except BodyError as error:
+        return _refused(error.status, str(error), error.headers)
     except ReviewError as error:
         return _refused(400, str(error))
     except Exception:
@@ -81,14 +62,5 @@ async def _respond(request: web.Request, mutate: Callable[[bytes], Awaitable[byt
         return _refused(500, "internal error, see the log")
 
 
-def _refused(status: int, reason: str) -> web.Response:
-    return web.Response(status=status, text=f"POST {PATH}: {reason}\n")
-
-
-def _refusal(host: str, port: int, error: OSError) -> str:
-    where = f"--listen {host}:{port}: cannot listen there"
-    if error.errno == errno.EADDRINUSE:
-        return f"{where}: the port is taken; choose another one"
-    if error.errno == errno.EADDRNOTAVAIL:
-        return f"{where}: this machine does not have the address; choose another one, or 0.0.0.0 for all"
-    return f"{where}: {error.strerror or error}; choose another address or port"
+def _refused(status: int, reason: str, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(status=status, text=f"POST {PATH}: {reason}\n", headers=headers)

@@ -23,7 +23,8 @@ from aiohttp import web
 from moorage.adapters.dashboard.advice import adviser
 from moorage.adapters.dashboard.desk import Change, Desk, Refused, Surroundings
 from moorage.adapters.dashboard.security import Guard
-from moorage.adapters.dashboard.server import ListenError, application, listening
+from moorage.adapters.dashboard.server import BOUNDS, application
+from moorage.adapters.listening import ListenError, listening
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.adapters.memory.errors import ApiError
 from moorage.core.events import ObjectSeen
@@ -236,7 +237,7 @@ async def _on_a_free_port(app: web.Application, port: int) -> AsyncIterator[str]
     """Serve on this port of this machine, or on any other if it is taken."""
     async with AsyncExitStack() as stack:
         try:
-            url = await stack.enter_async_context(listening(app, "127.0.0.1", port))
+            url = await stack.enter_async_context(listening(app, "127.0.0.1", port, bounds=BOUNDS))
         except ListenError:
-            url = await stack.enter_async_context(listening(app, "127.0.0.1", 0))
-        yield url
+            url = await stack.enter_async_context(listening(app, "127.0.0.1", 0, bounds=BOUNDS))
+        yield f"{url}/"

@@ -1,0 +1,395 @@
+"""How every server of ours listens: aiohttp answers, and this layer bounds what callers may hold.
+
+Invariants, whoever calls and whatever he sends:
+- No more than `Bounds.connections` are open, counted from the moment they are accepted, before TLS; no more than
+  `per_address` of them from one address. Where there is no room, the one that has waited longest without a question of
+  its address goes, that of the address that holds most; one whose question is being answered stays. So a probe gets in
+  however many others hang.
+- A handshake, the head of a request and its body arrive within their times, or the connection ends.
+- Bodies that are being read or answered hold at most `bodies_bytes` together; what exceeds that gets 503 with
+  Retry-After.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+import ssl
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import structlog
+from aiohttp import web
+
+_EXHAUSTED_PAUSE_S = 0.5
+"""Where the machine has no more files or memory for a connection."""
+_RETRY_AFTER_S = 1
+_BACKLOG = 1024
+_SMALL_BYTES = 64 << 10
+"""Bodies of this size are free: the number of connections bounds them."""
+_TELL_EVERY_S = 60.0
+
+log = structlog.get_logger()
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ListenError(Exception):
+    """The address cannot be listened on; the text is one line."""
+
+
+class BodyError(Exception):
+    """The body of a request is not taken; the text is one line, `status` what HTTP calls it."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.headers = {"Retry-After": str(_RETRY_AFTER_S)} if status == 503 else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What callers of one server may hold."""
+
+    connections: int = 256
+    """A connection with TLS costs some 300 KB."""
+    per_address: int = 192
+    """Less than all, so that nobody alone can take every place. API servers and proxies are one address each."""
+    handshake_s: float = 10.0
+    head_s: float = 10.0
+    """For the head of a request, from the connection or its first byte on."""
+    idle_s: float = 90.0
+    """For a connection that has been answered and says nothing; longer than Go's clients keep theirs is not needed."""
+    body_s: float = 10.0
+    body_bytes: int = 1 << 20
+    bodies_bytes: int = 64 << 20
+    """For all bodies together."""
+    buffer_bytes: int = 1 << 16
+    """Large bodies come in large pieces."""
+    stop_s: float = 1.0
+    """How long requests may take to finish when the server stops."""
+
+
+@dataclass(eq=False, slots=True)
+class _Connection:
+    """One caller, from the accept on."""
+
+    address: str
+    since_s: float
+    """When it was accepted, or last answered."""
+    answered: bool = False
+    busy: bool = False
+    """Whether a question of it is being answered."""
+    began_s: float | None = None
+    """When the first byte of the next question came."""
+    held_bytes: int = 0
+    """Of the body of that question."""
+    abort: Callable[[], object] = lambda: None
+
+    def overdue(self, now_s: float, bounds: Bounds) -> bool:
+        """Whether it has been waited for long enough."""
+        if self.busy:
+            return False
+        if self.began_s is not None or not self.answered:
+            return now_s - (self.since_s if self.began_s is None else self.began_s) > bounds.head_s
+        return now_s - self.since_s > bounds.idle_s
+
+
+class _Watched(asyncio.Protocol):
+    """aiohttp's protocol, and beside it the times of its connection."""
+
+    def __init__(self, inner: asyncio.Protocol, connection: _Connection, door: _Door) -> None:
+        self._inner = inner
+        self._connection = connection
+        self._door = door
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._connection.since_s = self._door.now_s()
+        self._connection.abort = transport.abort  # type: ignore[attr-defined]
+        self._door.by_protocol[self._inner] = self._connection
+        self._inner.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        connection = self._connection
+        if connection.began_s is None and not connection.busy:
+            connection.began_s = self._door.now_s()
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._door.left(self._connection)
+        self._door.by_protocol.pop(self._inner, None)
+        self._inner.connection_lost(exc)
+
+
+class _Door:
+    """Who is in, and who may come in."""
+
+    def __init__(self, bounds: Bounds, now_s: Callable[[], float]) -> None:
+        self.bounds = bounds
+        self.now_s = now_s
+        self.by_protocol: dict[asyncio.BaseProtocol, _Connection] = {}
+        self._inside: dict[_Connection, None] = {}
+        """The oldest first."""
+        self._addresses: Counter[str] = Counter()
+        self._held_bytes = 0
+        self._told_s = -_TELL_EVERY_S
+
+    def enter(self, address: str) -> _Connection | None:
+        """A place for a caller, perhaps that of another who only waits; None if there is none."""
+        bounds = self.bounds
+        crowded = self._addresses[address] >= bounds.per_address
+        if crowded or len(self._inside) >= bounds.connections:
+            self._tell()
+            leaving = self._dispensable(address if crowded else None)
+            if leaving is None:
+                return None
+            self.left(leaving)
+            leaving.abort()
+        entered = _Connection(address, self.now_s())
+        self._inside[entered] = None
+        self._addresses[address] += 1
+        return entered
+
+    def _dispensable(self, address: str | None) -> _Connection | None:
+        """The one that has waited longest, of this address or of the one that holds most."""
+        waiting = [each for each in self._inside if not each.busy and address in (None, each.address)]
+        return min(waiting, key=lambda each: (-self._addresses[each.address], each.since_s), default=None)
+
+    def left(self, connection: _Connection) -> None:
+        """The place is free; may be said twice."""
+        if connection not in self._inside:
+            return
+        del self._inside[connection]
+        self._addresses[connection.address] -= 1
+        if not self._addresses[connection.address]:
+            del self._addresses[connection.address]
+
+    def sweep(self) -> None:
+        """End what has been waited for long enough."""
+        now_s = self.now_s()
+        for connection in [each for each in self._inside if each.overdue(now_s, self.bounds)]:
+            self.left(connection)
+            connection.abort()
+
+    def hold(self, request: web.Request, size: int) -> bool:
+        """Whether there is room for a body of so many bytes; they count until the request is answered."""
+        connection = self.by_protocol.get(request.protocol)
+        if connection is None:
+            raise ConnectionResetError("the caller has gone")
+        more = size - connection.held_bytes
+        if self._held_bytes + more > self.bounds.bodies_bytes:
+            self._tell()
+            return False
+        self._held_bytes += more
+        connection.held_bytes = size
+        return True
+
+    def _tell(self) -> None:
+        if self.now_s() - self._told_s >= _TELL_EVERY_S:
+            self._told_s = self.now_s()
+            held = {"connections": len(self._inside), "addresses": len(self._addresses), "bytes": self._held_bytes}
+            log.warning("too many callers at once, some are turned away", **held)
+
+    async def handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, and take note that somebody is being answered."""
+        connection = self.by_protocol.get(request.protocol)
+        if connection is None:
+            return await handler(request)
+        connection.busy, connection.began_s = True, None
+        try:
+            return await handler(request)
+        finally:
+            self._held_bytes -= connection.held_bytes
+            connection.held_bytes = 0
+            connection.busy, connection.answered, connection.since_s = False, True, self.now_s()
+
+
+_DOOR = web.AppKey("door", _Door)
+
+
+async def read_body(request: web.Request) -> bytes:
+    """The body of a request, within the bounds of its server; `BodyError` if it is not taken.
+
+    The bytes count until the request is answered.
+    """
+    door = request.config_dict[_DOOR]
+    bounds = door.bounds
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise BodyError(415, "compressed bodies are not taken; send it as it is")
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(bounds.body_s):
+            async for part in request.content.iter_any():
+                parts.append(part)
+                size += len(part)
+                if size > bounds.body_bytes:
+                    raise BodyError(413, f"the body is larger than {bounds.body_bytes} bytes")
+                if size > _SMALL_BYTES and not door.hold(request, size):
+                    raise BodyError(503, f"no room: all bodies may have {bounds.bodies_bytes} bytes; try again")
+    except TimeoutError:
+        raise BodyError(408, f"the body did not arrive within {bounds.body_s:g} s") from None
+    except (web.RequestPayloadError, ConnectionError) as error:
+        raise BodyError(400, f"the body cannot be read: {' '.join(str(error).split())}") from None
+    return b"".join(parts)
+
+
+@asynccontextmanager
+async def listening(
+    app: web.Application,
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None = None,
+    *,
+    bounds: Bounds | None = None,
+    flag: str = "--listen",
+) -> AsyncIterator[str]:
+    """Serve until the end of the block, which gets the URL. Port 0 picks a free one; `ListenError` if it fails."""
+    try:
+        listeners = await _listeners(host, port)
+    except OSError as error:
+        raise ListenError(_refusal(f"{flag} {host}:{port}", error)) from None
+    try:
+        async with _answering(app, bounds or Bounds()) as (runner, door), _accepting(listeners, runner, door, tls):
+            found, number = listeners[0].getsockname()[:2]
+            shown = f"[{found}]" if ":" in found else found
+            yield f"{'http' if tls is None else 'https'}://{shown}:{number}"
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+@asynccontextmanager
+async def _answering(app: web.Application, bounds: Bounds) -> AsyncIterator[tuple[web.AppRunner, _Door]]:
+    door = app[_DOOR] = _Door(bounds, asyncio.get_running_loop().time)
+    app.middlewares.insert(0, _at_the_door)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        shutdown_timeout=bounds.stop_s,
+        keepalive_timeout=bounds.idle_s,
+        read_bufsize=bounds.buffer_bytes,
+        auto_decompress=False,  # a few bytes could become very many
+        lingering_time=1.0,
+    )
+    await runner.setup()
+    try:
+        yield runner, door
+    finally:
+        await runner.cleanup()
+
+
+@web.middleware
+async def _at_the_door(request: web.Request, handler: Handler) -> web.StreamResponse:
+    return await request.config_dict[_DOOR].handle(request, handler)
+
+
+async def _listeners(host: str, port: int) -> list[socket.socket]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    listeners: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((each[0], each[4]) for each in found):
+            listener = socket.create_server(address, family=family, backlog=_BACKLOG)
+            listener.setblocking(False)
+            listeners.append(listener)
+    except OSError:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+@dataclass(slots=True)
+class _Acceptance:
+    """Takes connections in, each in a task of its own until its handshake is over."""
+
+    runner: web.AppRunner
+    door: _Door
+    tls: ssl.SSLContext | None
+    greeting: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def accept(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connected, peer = await loop.sock_accept(listener)
+            except OSError as error:
+                if error.errno != errno.ECONNABORTED:
+                    self.door.sweep()
+                    await asyncio.sleep(_EXHAUSTED_PAUSE_S)
+                continue
+            connection = self.door.enter(str(peer[0]))
+            if connection is None:
+                connected.close()
+                continue
+            connected.setblocking(False)
+            task = loop.create_task(self._greet(connected, connection))
+            connection.abort = task.cancel
+            self.greeting.add(task)
+            task.add_done_callback(self.greeting.discard)
+
+    async def _greet(self, connected: socket.socket, connection: _Connection) -> None:
+        server = self.runner.server
+        if server is None:
+            connected.close()
+            return
+        timeout_s = self.door.bounds.handshake_s if self.tls is not None else None
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: _Watched(server(), connection, self.door),
+                connected,
+                ssl=self.tls,
+                ssl_handshake_timeout=timeout_s,
+                ssl_shutdown_timeout=timeout_s,
+            )
+        except BaseException as error:
+            self.door.left(connection)
+            connected.close()
+            if not isinstance(error, OSError):
+                raise
+
+    async def sweep(self) -> None:
+        """End what has been waited for long enough, from time to time."""
+        bounds = self.door.bounds
+        while True:
+            await asyncio.sleep(min(1.0, bounds.head_s / 4, bounds.idle_s / 4))
+            self.door.sweep()
+
+
+@asynccontextmanager
+async def _accepting(
+    listeners: list[socket.socket], runner: web.AppRunner, door: _Door, tls: ssl.SSLContext | None
+) -> AsyncIterator[None]:
+    acceptance = _Acceptance(runner, door, tls)
+    tasks = [asyncio.create_task(acceptance.accept(listener)) for listener in listeners]
+    tasks.append(asyncio.create_task(acceptance.sweep()))
+    try:
+        yield
+    finally:
+        ending = [*tasks, *acceptance.greeting]
+        for task in ending:
+            task.cancel()
+        await asyncio.gather(*ending, return_exceptions=True)
+        for listener in listeners:
+            listener.close()
+
+
+def _refusal(where: str, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"{where}: cannot listen there: the port is taken; choose another one"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"{where}: cannot listen there: this machine does not have the address; choose another one, or 0.0.0.0"
+    return f"{where}: cannot listen there: {error.strerror or error}; choose another address or port"
