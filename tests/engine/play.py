@@ -6,10 +6,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus, RecordEvent
-from moorage.core.events import BindDone, BindOutcome, Event, NodeGone, NodeSeen, ObjectSeen, PodGone, PodSeen
+from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, DeletePod, PatchPodStatus, RecordEvent
+from moorage.core.events import (
+    BindDone,
+    BindOutcome,
+    Event,
+    NodeGone,
+    NodeSeen,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+    StatusDone,
+)
 from moorage.core.nodes import Node
-from moorage.core.pods import Pod
+from moorage.core.pods import GANG_RECORD, Pod
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff, Place
 from moorage.framework.plugin import Plugin
@@ -41,6 +51,10 @@ class Play:
         self.now = 1000.0
         self.pods: dict[str, Pod] = {}
         self.commands: list[Command] = []
+        self.asked: dict[str, int] = {}
+        """Pod -> token of the latest question about it."""
+        self.records: dict[str, PatchPodStatus] = {}
+        """Pod -> the latest record of a gang's start that was ordered on it."""
         self.wakeup: float | None = None
 
     # --- what happens ---
@@ -54,6 +68,8 @@ class Play:
             elif isinstance(event, PodGone):
                 self.pods.pop(event.uid, None)
         self.commands, self.wakeup = self.engine.handle(events, self.now, budget)
+        self.asked |= {ask.pod.uid: ask.token for ask in self.commands if isinstance(ask, AskExtenders | AskPreemption)}
+        self.records |= {patch.pod.uid: patch for patch in self.patches if patch.token}
         self.check()
         return self.commands
 
@@ -83,6 +99,18 @@ class Play:
     def answer(self, name: str, outcome: BindOutcome, node: str | None = None, message: str = "") -> list[Command]:
         """The bind was answered."""
         return self.handle(BindDone(f"default/{name}", outcome, node, message))
+
+    def recorder(self) -> str:
+        """The uid of the pod on which the last call recorded the start of a gang."""
+        [patch] = [patch for patch in self.patches if patch.token]
+        assert patch.condition is not None
+        assert (patch.condition.type, patch.condition.status) == (GANG_RECORD, "False")
+        return patch.pod.uid
+
+    def recorded(self, uid: str | None = None, *, ok: bool = True, message: str = "") -> list[Command]:
+        """The start of a gang was put on record, that of the last call unless the pod is named; or could not be."""
+        patch = self.records[uid or self.recorder()]
+        return self.handle(StatusDone(patch.pod.uid, ok, message, patch.token))
 
     def bound(self, name: str) -> list[Command]:
         return self.answer(name, BindOutcome.BOUND, self.node_of(name))

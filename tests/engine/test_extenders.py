@@ -41,7 +41,8 @@ def begin(*extenders: Extender, pods: tuple[Pod, ...] = (make_pod("a", cpu="1"),
 
 def reply(play: Play, name: str, *kept: str, **answer: Any) -> None:
     """The extenders answer the question about a pod."""
-    play.handle(ExtendersAnswered(f"default/{name}", kept, **answer))
+    uid = f"default/{name}"
+    play.handle(ExtendersAnswered(uid, kept, token=play.asked[uid], **answer))
 
 
 def message_of(play: Play, name: str) -> str:
@@ -54,7 +55,7 @@ def test_nothing_is_chosen_before_the_answer() -> None:
     """One question with the nodes that passed; the pod is bound among those that were kept."""
     play = begin()
     ref = PodRef("default", "a", "default/a")
-    assert play.commands == [AskExtenders(ref, ("n1", "n2", "n3"), (0,))]
+    assert play.commands == [AskExtenders(ref, ("n1", "n2", "n3"), (0,), token=1)]
     reply(play, "a", "n3")
     assert play.binds == {"a": "n3"}
     assert play.of(Bind)[0].feasible == 1
@@ -163,7 +164,7 @@ def test_one_pod_at_a_time() -> None:
 def test_with_no_budget_the_next_turn_waits_too() -> None:
     """The engine says that it wants to be called again."""
     play = begin(pods=(make_pod("a", cpu="1"), make_pod("b", cpu="1")))
-    play.handle(ExtendersAnswered("default/a", ("n1",)), budget=0)
+    play.handle(ExtendersAnswered("default/a", ("n1",), token=play.asked["default/a"]), budget=0)
     assert play.binds == {"a": "n1"}
     assert play.wakeup == play.now
     play.handle()
@@ -222,9 +223,9 @@ def test_what_happened_meanwhile_is_not_missed() -> None:
 def test_a_stray_answer_changes_nothing() -> None:
     """Nobody asked."""
     play = begin()
-    reply(play, "b", "n1")
+    play.handle(ExtendersAnswered("default/a", ("n1",), token=play.asked["default/a"] + 1))
     assert play.commands == []
-    play.handle(PreemptionAnswered("default/a"))
+    play.handle(PreemptionAnswered("default/a", token=play.asked["default/a"]))
     assert play.commands == []
     reply(play, "a", "n1")
     assert play.binds == {"a": "n1"}
@@ -262,8 +263,8 @@ def test_evictions_are_asked_about_before_they_are_ordered() -> None:
     """All candidates, best first; nothing is deleted and nothing is said yet."""
     play = full(PREEMPT)
     offers = (Victims("n1", refs("low"), 0), Victims("n2", refs("x", "y"), 0))
-    assert play.commands == [AskPreemption(refs("high")[0], offers, (0,))]
-    play.handle(PreemptionAnswered("default/high", offers[1:]))
+    assert play.commands == [AskPreemption(refs("high")[0], offers, (0,), token=play.asked["default/high"])]
+    play.handle(PreemptionAnswered("default/high", offers[1:], token=play.asked["default/high"]))
     assert sorted(play.deletions) == ["x", "y"]
     assert [patch.nominated_node for patch in play.patches] == ["n2"]
     assert message_of(play, "high") == (
@@ -275,7 +276,13 @@ def test_evictions_are_asked_about_before_they_are_ordered() -> None:
 def test_the_best_of_what_is_left_is_taken() -> None:
     """By the usual order, whatever the order of the answer."""
     play = full(PREEMPT)
-    play.handle(PreemptionAnswered("default/high", (Victims("n2", refs("x", "y"), 0), Victims("n1", refs("low"), 0))))
+    play.handle(
+        PreemptionAnswered(
+            "default/high",
+            (Victims("n2", refs("x", "y"), 0), Victims("n1", refs("low"), 0)),
+            token=play.asked["default/high"],
+        )
+    )
     assert play.deletions == ["low"]
 
 
@@ -297,7 +304,7 @@ def test_the_best_of_what_is_left_is_taken() -> None:
 def test_without_a_candidate_nobody_is_evicted(answer: dict[str, Any], tail: str) -> None:
     """The message says so, and the pod waits."""
     play = full(PREEMPT)
-    play.handle(PreemptionAnswered("default/high", **answer))
+    play.handle(PreemptionAnswered("default/high", **answer, token=play.asked["default/high"]))
     assert play.deletions == []
     assert message_of(play, "high") == f"0/2 nodes are available: 2 Insufficient cpu. preemption: {tail}"
     assert play.place("high") is Place.UNSCHEDULABLE
@@ -307,7 +314,7 @@ def test_a_victim_that_left_meanwhile() -> None:
     """Its node is no candidate any more; the pod is tried again since the victim is gone."""
     play = full(PREEMPT)
     play.pod_gone("low")
-    play.handle(PreemptionAnswered("default/high", (Victims("n1", refs("low"), 0),)))
+    play.handle(PreemptionAnswered("default/high", (Victims("n1", refs("low"), 0),), token=play.asked["default/high"]))
     assert play.deletions == []
     assert play.binds == {"high": "n1"}
 

@@ -55,7 +55,8 @@ class ExtenderMachine(EngineMachine):
         question, self.question = self.question, None
         if isinstance(question, AskPreemption):
             offers = {"keep": question.candidates, "keep one": question.candidates[-1:]}.get(how, ())
-            self._run(PreemptionAnswered(question.pod.uid, offers, "broken" if how == "fail" else ""))
+            error = "broken" if how == "fail" else ""
+            self._run(PreemptionAnswered(question.pod.uid, offers, error, question.token))
         elif question is not None:
             kept = {"keep": question.nodes, "keep one": question.nodes[-1:]}.get(how, ())
             refused = dict.fromkeys(question.nodes, "no")
@@ -66,6 +67,7 @@ class ExtenderMachine(EngineMachine):
                     refused if how == "refuse" else {},
                     refused if how == "refuse for good" else {},
                     error="broken" if how == "fail" else "",
+                    token=question.token,
                 )
             )
 

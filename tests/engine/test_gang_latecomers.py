@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from moorage.core.events import BindOutcome, ObjectSeen, PodGone, PodSeen, StatusDone
+from moorage.core.events import BindOutcome, ObjectSeen, PodGone, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import GANG_RECORD, Condition, Pod
@@ -32,25 +32,20 @@ def member(name: str, size: int | None = 3, **fields: object) -> Pod:
     return make_pod(name, cpu="1", annotations=annotations, **fields)  # type: ignore[arg-type]
 
 
-def recorder(play: Play) -> str:
-    [patch] = [patch for patch in play.patches if patch.answered]
-    return patch.pod.uid
-
-
 def test_a_latecomer_waits_until_the_others_are_on_record(play: Play) -> None:
     """Bound before them it would stand alone if they never start."""
     play.see(member("a"), member("b"), member("c"))
-    who = recorder(play)
+    who = play.recorder()
     play.see(member("d"))
     assert (play.binds, play.place("d")) == ({}, Place.GATED)
-    play.handle(StatusDone(who, ok=True))
+    play.recorded(who)
     assert set(play.binds) == {"a", "b", "c", "d"}
 
 
 def test_a_latecomer_does_not_make_a_gang_complete_whose_binds_fail(play: Play) -> None:
     """Only the late fourth of a gang of three was bound, and the others' room is gone: it is released."""
     play.see(member("a"), member("b"), member("c"))
-    play.handle(StatusDone(recorder(play), ok=True))
+    play.recorded()
     play.see(member("d"))
     play.bound("d")
     play.confirm("d")
@@ -66,8 +61,8 @@ def test_a_latecomer_does_not_make_a_gang_complete_whose_binds_fail(play: Play) 
 def test_a_start_whose_record_is_lost_is_still_a_start(play: Play) -> None:
     """The member with the record goes while the others are being bound; its successor finds no room."""
     play.see(member("a"), member("b"), member("c"))
-    who = recorder(play)
-    play.handle(StatusDone(who, ok=True))
+    who = play.recorder()
+    play.recorded(who)
     rest = sorted({"default/a", "default/b", "default/c"} - {who})
     node = play.node_of(who.removeprefix("default/"))
     fills = [make_pod(f"fill-{each}", cpu="1", node=each) for each in ("n1", "n2")]
@@ -88,9 +83,9 @@ def test_controllers_that_are_seen_one_after_another_make_one_gang(play: Play) -
         workload = Workload(REPLICA_SET, "default", name, replicas=1)
         play.handle(ObjectSeen(REPLICA_SET, f"default/{name}", workload), at=1000.0 + number * 0.3)
         play.see(member(f"{name}-0", None, owner=name))
-        assert [patch for patch in play.patches if patch.answered] == []
+        assert [patch for patch in play.patches if patch.token] == []
     play.wait(1.0)
-    play.handle(StatusDone(recorder(play), ok=True))
+    play.recorded()
     assert set(play.binds) == {"a-0", "b-0", "c-0"}
 
 
@@ -102,10 +97,10 @@ def test_a_controller_without_a_pod_counts(play: Play) -> None:
         play.handle(ObjectSeen(REPLICA_SET, f"default/{name}", workload))
     play.see(member("a-0", None, owner="a"))
     play.wait(60)
-    assert [patch for patch in play.patches if patch.answered] == []
+    assert [patch for patch in play.patches if patch.token] == []
     play.see(member("b-0", None, owner="b"))
     play.wait(1.0)
-    play.handle(StatusDone(recorder(play), ok=True))
+    play.recorded()
     assert set(play.binds) == {"a-0", "b-0"}
 
 
@@ -114,7 +109,7 @@ def test_promises_of_a_gang_are_not_in_its_own_way(play: Play) -> None:
     play.node_gone("n1")
     pods = [replace(member(name, 2), nominated_node="n2") for name in "abc"]
     play.see(*pods)
-    play.handle(StatusDone(recorder(play), ok=True))
+    play.recorded()
     assert len(play.binds) == 2
 
 
@@ -140,8 +135,8 @@ def marks(play: Play) -> list[tuple[str, str]]:
 def test_a_complete_start_is_marked_though_the_watch_has_not_shown_the_record(play: Play) -> None:
     """A record that stays `Binding` would make the next leader take a running gang for one that was started in part."""
     play.see(member("a"), member("b"), member("c"))
-    who = recorder(play).removeprefix("default/")
-    play.handle(StatusDone(f"default/{who}", ok=True))
+    who = play.recorder().removeprefix("default/")
+    play.recorded(f"default/{who}")
     for name in "abc":
         play.bound(name)
     assert marks(play) == [(who, "True")]
@@ -150,8 +145,8 @@ def test_a_complete_start_is_marked_though_the_watch_has_not_shown_the_record(pl
 def test_the_record_of_a_running_gang_outlives_the_member_that_carries_it(play: Play) -> None:
     """Another member takes it over."""
     play.see(member("a"), member("b"), member("c"))
-    who = recorder(play).removeprefix("default/")
-    play.handle(StatusDone(f"default/{who}", ok=True))
+    who = play.recorder().removeprefix("default/")
+    play.recorded(f"default/{who}")
     for name in "abc":
         play.bound(name)
         play.confirm(name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from moorage.core.events import BindOutcome, ObjectGone, ObjectSeen, StatusDone
+from moorage.core.events import BindOutcome, ObjectGone, ObjectSeen
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import GANG_RECORD, Condition, Pod
 from moorage.framework.status import Hold
@@ -67,8 +67,8 @@ def test_a_start_of_unknown_size_is_completed_and_marked(play: Play) -> None:
 def test_members_of_unknown_number_are_released_when_the_rest_cannot_be_bound(play: Play) -> None:
     play.see(member("a"), member("b"), member("c"))
     play.wait(1)
-    [patch] = [patch for patch in play.patches if patch.answered]
-    play.handle(StatusDone(patch.pod.uid, ok=True))
+    [patch] = [patch for patch in play.patches if patch.token]
+    play.recorded(patch.pod.uid)
     play.see(replace(play.pods[patch.pod.uid], gang_record=patch.condition))
     for name in "ab":
         play.bound(name)
@@ -117,8 +117,8 @@ def test_a_member_that_is_replaced_soon_finds_the_promised_room(play: Play) -> N
     play.see(make_pod("other", cpu="2", priority=10))
     play.wait(20)
     play.see(member("e", 4, priority=10))
-    [patch] = [patch for patch in play.patches if patch.answered]
-    play.handle(StatusDone(patch.pod.uid, ok=True))
+    [patch] = [patch for patch in play.patches if patch.token]
+    play.recorded(patch.pod.uid)
     assert set(play.binds) == {"b", "c", "d", "e"}
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from moorage.core.events import Event, NodeSeen, ObjectSeen, PodGone, PodSeen, StatusDone
+from moorage.core.events import Event, NodeSeen, ObjectSeen, PodGone, PodSeen
 from moorage.core.objects import PodGroup, Workload
 from moorage.core.pods import Owner, Pod
 from moorage.engine.queue import Place
@@ -80,8 +80,7 @@ def test_a_gang_that_needs_fewer_members_is_tried_again(play: Play, first: Event
     play.wait(2)
     assert [play.place(name) for name in "abc"] == [Place.UNSCHEDULABLE] * 3
     play.handle(then, at=play.now + 30)
-    [record] = [patch for patch in play.patches if patch.answered]
-    play.handle(StatusDone(record.pod.uid, ok=True))
+    play.recorded()
     assert len(play.binds) == 2
 
 
@@ -91,8 +90,7 @@ def test_a_gang_of_which_a_member_was_bound_by_somebody_else_is_tried_again(play
     assert play.place("a") is Place.UNSCHEDULABLE
     play.see(make_node("n2", cpu="2", taints=["kept:NoSchedule"]), at=play.now + 30)
     play.see(replace(member("c"), node="n2"), at=play.now + 30)
-    [record] = [patch for patch in play.patches if patch.answered]
-    play.handle(StatusDone(record.pod.uid, ok=True))
+    play.recorded()
     assert set(play.binds) == {"a", "b"}
 
 
@@ -101,14 +99,13 @@ def test_members_that_come_while_nothing_is_decided_are_looked_at_afterwards(pla
     play.see(member("a", 2), member("b", 2), budget=0)
     assert play.wakeup == play.now
     play.handle()
-    assert any(patch.answered for patch in play.patches)
+    assert any(patch.token for patch in play.patches)
 
 
 def test_a_start_that_could_not_be_recorded_does_not_wake_its_own_gang(play: Play) -> None:
     """What became of its own attempt is no news: the gang sits its backoff out."""
     play.see(member("a", 2), member("b", 2))
-    [record] = [patch for patch in play.patches if patch.answered]
-    play.handle(StatusDone(record.pod.uid, ok=False, message="try again"))
+    play.recorded(ok=False, message="try again")
     assert [play.place(name) for name in "ab"] == [Place.BACKOFF] * 2
     play.handle(PodGone("default/nobody"))
     assert [attempts(play, name) for name in "ab"] == [1, 1]

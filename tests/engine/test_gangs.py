@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from moorage.core.commands import Bind, DeletePod, PatchObject, PatchPodStatus
-from moorage.core.events import BindOutcome, ObjectSeen, PodSeen, StatusDone
+from moorage.core.events import BindOutcome, ObjectSeen, PodSeen
 from moorage.core.objects import PodGroup
 from moorage.core.pods import GANG_RECORD, Condition, Pod
 from moorage.engine.queue import Place
@@ -37,36 +37,23 @@ def play() -> Play:
     return play
 
 
-def recorder(play: Play) -> str:
-    """The pod on which the start is being recorded."""
-    [patch] = [patch for patch in play.patches if patch.answered]
-    assert patch.condition is not None
-    assert (patch.condition.type, patch.condition.status) == (GANG_RECORD, "False")
-    return patch.pod.uid
-
-
-def start(play: Play) -> None:
-    """The record was written."""
-    play.handle(StatusDone(recorder(play), ok=True))
-
-
 def test_members_wait_for_each_other_and_start_together(play: Play) -> None:
     """Nothing is bound before the last member is there, and nothing before the start is on record."""
     play.see(member("a"), member("b"))
     assert (play.binds, play.place("a"), play.place("b")) == ({}, Place.GATED, Place.GATED)
     play.see(member("c"))
     assert play.binds == {}
-    start(play)
+    play.recorded()
     assert set(play.binds) == {"a", "b", "c"}
 
 
 def test_the_record_names_members_and_nodes(play: Play) -> None:
     play.engine.gangs.term = "7"
     play.see(member("a"), member("b"), member("c"))
-    [patch] = [patch for patch in play.patches if patch.answered]
+    [patch] = [patch for patch in play.patches if patch.token]
     assert patch.condition is not None
     assert patch.condition.message.startswith('{"term":"7","members":{"a":"n')
-    start(play)
+    play.recorded()
 
 
 def test_a_gang_that_does_not_fit_holds_nothing(play: Play) -> None:
@@ -83,14 +70,14 @@ def test_a_gang_that_does_not_fit_holds_nothing(play: Play) -> None:
 def test_room_that_appears_lets_the_whole_gang_in(play: Play) -> None:
     play.see(*(member(name, 5) for name in "abcde"))
     play.see(make_node("n3", cpu="1"))
-    start(play)
+    play.recorded()
     assert set(play.binds) == set("abcde")
 
 
 def test_two_gangs_with_room_for_one_never_share_it(play: Play) -> None:
     names = [("a", "g"), ("x", "h"), ("b", "g"), ("y", "h"), ("c", "g"), ("z", "h")]
     play.see(*(member(name, 3, gang) for name, gang in names))
-    start(play)
+    play.recorded()
     assert set(play.binds) in ({"a", "b", "c"}, {"x", "y", "z"})
 
 
@@ -104,7 +91,7 @@ def test_members_named_by_spec_or_label_wait_for_their_group(play: Play, by: str
     play.wait(2)
     assert play.note("a") == "waiting for PodGroup default/g"
     play.handle(group(min_count=2))
-    start(play)
+    play.recorded()
     assert set(play.binds) == {"a", "b"}
 
 
@@ -114,20 +101,20 @@ def test_a_gang_without_a_size_starts_when_no_member_has_come_for_a_second(play:
     play.wait(0.5)
     assert play.binds == {}
     play.wait(0.5)
-    start(play)
+    play.recorded()
     assert set(play.binds) == {"a", "b"}
 
 
 def test_more_members_than_needed_get_what_is_there(play: Play) -> None:
     """Three of five are needed; four fit."""
     play.see(*(member(name, 3) for name in "abcde"))
-    start(play)
+    play.recorded()
     assert len(play.binds) == 4
 
 
 def test_a_start_that_cannot_be_recorded_binds_nothing(play: Play) -> None:
     play.see(member("a"), member("b"), member("c"))
-    play.handle(StatusDone(recorder(play), ok=False, message="forbidden"))
+    play.recorded(ok=False, message="forbidden")
     assert play.binds == {}
     assert play.used_cpu("n1") == play.used_cpu("n2") == 0
     assert play.note("a").endswith("could not be recorded: forbidden")
@@ -135,27 +122,27 @@ def test_a_start_that_cannot_be_recorded_binds_nothing(play: Play) -> None:
 
 def test_a_member_that_vanishes_before_the_start_stops_it(play: Play) -> None:
     play.see(member("a"), member("b"), member("c"))
-    who = recorder(play)
+    who = play.recorder()
     play.pod_gone("b")
-    play.handle(StatusDone(who, ok=True))
+    play.recorded(who)
     assert play.binds == {}
     assert play.place("a") is Place.GATED
     play.see(member("d"))
-    start(play)
+    play.recorded()
     assert set(play.binds) == {"a", "c", "d"}
 
 
 def test_a_node_that_vanishes_before_the_start_stops_it(play: Play) -> None:
     play.see(member("a"), member("b"), member("c"))
-    who = recorder(play)
+    who = play.recorder()
     play.node_gone(play.node_of("a") or "")
-    play.handle(StatusDone(who, ok=True))
+    play.recorded(who)
     assert play.binds == {}
 
 
 def run(play: Play, *names: str) -> None:
     """Start the gang and let every bind succeed."""
-    start(play)
+    play.recorded()
     for name in names:
         play.bound(name)
         play.confirm(name)
@@ -165,8 +152,8 @@ def test_a_complete_start_is_marked_on_the_record() -> None:
     play = Play(GangScheduling())
     play.see(make_node("n1", cpu="4"))
     play.see(member("a"), member("b"), member("c"))
-    who = recorder(play)
-    start(play)
+    who = play.recorder()
+    play.recorded()
     record = Condition(GANG_RECORD, "False", "Binding", "{}")
     for name in "abc":
         pod = play.pods[f"default/{name}"]
@@ -184,7 +171,7 @@ def test_the_group_is_scheduled_only_after_the_last_bind() -> None:
     play.see(make_node("n1", cpu="4"))
     play.handle(group(min_count=2))
     play.see(make_pod("a", cpu="1", group="g"), make_pod("b", cpu="1", group="g"))
-    start(play)
+    play.recorded()
     play.bound("a")
     assert play.of(PatchObject) == []
     play.bound("b")
@@ -195,7 +182,7 @@ def test_the_group_is_scheduled_only_after_the_last_bind() -> None:
 
 def test_a_failed_bind_is_tried_again_and_completes_the_gang(play: Play) -> None:
     play.see(member("a"), member("b"), member("c"))
-    start(play)
+    play.recorded()
     play.bound("a")
     play.bound("b")
     play.answer("c", BindOutcome.FAILED, message="no")
@@ -208,7 +195,7 @@ def test_a_failed_bind_is_tried_again_and_completes_the_gang(play: Play) -> None
 def test_members_are_released_when_the_rest_cannot_be_bound(play: Play) -> None:
     """The last one's room is gone: after a while the others are deleted."""
     play.see(member("a"), member("b"), member("c"))
-    start(play)
+    play.recorded()
     for name in "ab":
         play.bound(name)
         play.confirm(name)
@@ -242,7 +229,7 @@ def test_the_next_leader_completes_a_start_that_broke_off(play: Play, record: bo
     half_started(play, record=record, taken=False)
     play.handle()
     if not record:
-        start(play)
+        play.recorded()
     assert play.binds == {"c": "n2", "d": "n2"}
 
 
@@ -308,7 +295,7 @@ def test_freed_room_is_kept_for_a_gang_that_has_waited_long() -> None:
     play.see(make_pod("small2", cpu="1"))
     assert play.binds == {}
     play.pod_gone("y")
-    start(play)
+    play.recorded()
     assert set(play.binds) == {"a", "b"}
 
 
@@ -318,7 +305,7 @@ def test_a_gang_lands_in_one_domain() -> None:
     play.see(*(make_node(f"{zone}{i}", cpu=cpu, zone=zone) for zone, cpu in (("a", "4"), ("b", "1")) for i in range(3)))
     play.handle(group(min_count=3, topology_key="topology.kubernetes.io/zone"))
     play.see(*(make_pod(name, cpu="1", group="g") for name in "xyz"))
-    start(play)
+    play.recorded()
     assert set(play.binds.values()) == {"b0", "b1", "b2"}
 
 

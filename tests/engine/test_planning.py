@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from moorage.core.commands import Command
-from moorage.core.events import BindDone, BindOutcome, NodeSeen, ObjectSeen, PodGone, PodSeen, StatusDone
+from moorage.core.events import BindDone, BindOutcome, NodeSeen, ObjectSeen, PodGone, PodSeen
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
 from moorage.engine.queue import Place
@@ -38,8 +38,8 @@ def member(name: str, size: int = 3, gang: str = "g", **fields: object) -> Pod:
 
 def start(play: Play) -> list[Command]:
     """The start of a gang is on record."""
-    [patch] = [patch for patch in play.patches if patch.answered]
-    return play.handle(StatusDone(patch.pod.uid, ok=True))
+    [patch] = [patch for patch in play.patches if patch.token]
+    return play.recorded(patch.pod.uid)
 
 
 def run(play: Play, *names: str) -> None:

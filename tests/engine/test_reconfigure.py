@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from moorage.core.commands import AskExtenders, Command
-from moorage.core.events import BindOutcome, ExtendersAnswered, PodSeen, StatusDone
+from moorage.core.events import BindOutcome, ExtendersAnswered, PodSeen
 from moorage.core.pods import Pod
 from moorage.engine.engine import EngineSettings
 from moorage.engine.queue import Backoff, Place
@@ -145,7 +145,7 @@ def test_a_pod_that_an_extender_was_asked_about_is_decided_without_it() -> None:
     assert [type(command) for command in play.commands] == [AskExtenders]
     reconfigure(play, small_profile())
     assert set(play.binds) == {"a", "b"}
-    play.handle(ExtendersAnswered("default/a", ("n1",)))
+    play.handle(ExtendersAnswered("default/a", ("n1",), token=play.asked["default/a"]))
     assert play.commands == []
 
 
@@ -169,18 +169,18 @@ def test_a_gang_that_waits_for_its_record_starts_again() -> None:
     profile = small_profile(GangScheduling())
     play = Play(profiles=[profile])
     play.see(make_node("n1", cpu="4"), *(_member(name) for name in ("a", "b")))
-    [patch] = [patch for patch in play.patches if patch.answered]
+    [patch] = [patch for patch in play.patches if patch.token]
     assert play.binds == {}
     reconfigure(play, small_profile(GangScheduling()))
-    play.handle(StatusDone(patch.pod.uid, ok=True))
-    for again in [patch for patch in play.patches if patch.answered]:
-        play.handle(StatusDone(again.pod.uid, ok=True))
+    play.recorded(patch.pod.uid)
+    for again in [patch for patch in play.patches if patch.token]:
+        play.recorded(again.pod.uid)
     for _ in range(5):
         if play.binds:
             break
         play.wait(2)
-        for again in [patch for patch in play.patches if patch.answered]:
-            play.handle(StatusDone(again.pod.uid, ok=True))
+        for again in [patch for patch in play.patches if patch.token]:
+            play.recorded(again.pod.uid)
     assert set(play.binds) == {"a", "b"}
 
 

@@ -348,7 +348,7 @@ class World:
         if pod.node is not None:
             raise AssertionError(f"{pod.key} is on {pod.node} and is bound again, to {order.node}")
         if pod.deleted_s is not None or self._fails("bind", pod.uid, self.habits.bind_fails):
-            return BindOutcome.FAILED, None, "try again"
+            return BindOutcome.FAILED, order.node, "try again"
         since_s = float(math.floor(self.now))
         self.put_pod(replace(pod, node=order.node, phase="Running", scheduled_s=since_s, started_s=self.now))
         if self.on_bound is not None:
@@ -357,7 +357,7 @@ class World:
 
     def _patch_status(self, order: PatchPodStatus) -> None:
         pod, uid = self.pods.get(order.pod.uid), order.pod.uid
-        ok = pod is not None and not self._fails("status", uid, self.habits.status_fails if order.answered else 0.0)
+        ok = pod is not None and not self._fails("status", uid, self.habits.status_fails if order.token else 0.0)
         if pod is not None and ok:
             if order.nominated_node is not None:
                 pod = replace(pod, nominated_node=order.nominated_node or None)
@@ -365,8 +365,8 @@ class World:
                 name = "gang_record" if order.condition.type == GANG_RECORD else "scheduled_condition"
                 pod = replace(pod, **{name: order.condition})  # type: ignore[arg-type]
             self.put_pod(pod)
-        if order.answered:
-            self._answers.append(StatusDone(uid, ok, "" if ok else "try again"))
+        if order.token:
+            self._answers.append(StatusDone(uid, ok, "" if ok else "try again", order.token))
 
     def _patch_group(self, order: PatchObject) -> None:
         key = (order.kind, f"{order.namespace}/{order.name}")

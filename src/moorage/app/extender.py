@@ -226,7 +226,7 @@ class ExtenderProcess:
             async with asyncio.timeout(self._settings.caller_timeout_s):
                 return await self._binder.bind(command)
         except TimeoutError:
-            return BindDone(command.pod.uid, BindOutcome.FAILED, message="the API server did not answer in time")
+            return BindDone(command.pod.uid, BindOutcome.FAILED, command.node, "the API server did not answer in time")
 
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, RecordEvent):

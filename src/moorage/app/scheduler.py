@@ -484,8 +484,8 @@ class Scheduler:
         elif isinstance(command, PatchObject):
             self._loop.put(PatchDone(command, ok=True))
         elif isinstance(command, PatchPodStatus):
-            if command.answered:
-                self._loop.put(StatusDone(command.pod.uid, ok=True))
+            if command.token:
+                self._loop.put(StatusDone(command.pod.uid, ok=True, token=command.token))
         elif isinstance(command, AskExtenders | AskPreemption):
             self._ask(command)  # questions change nothing
 

@@ -151,6 +151,6 @@ def answers_to(commands: Iterable[Command], by_uid: dict[str, Pod]) -> Iterator[
             yield PodSeen(pod)
         elif isinstance(command, PatchPodStatus):
             pod = by_uid[command.pod.uid] = replace(by_uid[command.pod.uid], gang_record=command.condition)
-            if command.answered:
-                yield StatusDone(pod.uid, ok=True)
+            if command.token:
+                yield StatusDone(pod.uid, ok=True, token=command.token)
             yield PodSeen(pod)

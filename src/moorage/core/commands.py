@@ -1,4 +1,7 @@
-"""What the engine tells the outside to do. Adapters carry these out; results come back as events."""
+"""What the engine tells the outside to do. Adapters carry these out; results come back as events.
+
+Commands of which a second one may be on its way before the first is answered have a `token`, which the answer repeats.
+"""
 
 from __future__ import annotations
 
@@ -47,15 +50,15 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class PatchPodStatus:
-    """Write a condition and/or the nominated node. Answered by `StatusDone` where that is asked for."""
+    """Write a condition and/or the nominated node. Answered by `StatusDone` where a token asks for it."""
 
     pod: PodRef
     condition: Condition | None = None
     nominated_node: str | None = None
     """A node name sets it, the empty string clears it, None leaves it alone."""
     observed_generation: int = 0
-    answered: bool = False
-    """Whether somebody waits for the outcome; otherwise the watch shows the result."""
+    token: int = 0
+    """What the answer to this very command is known by; 0 if nobody waits for it, as the watch shows the result."""
 
 
 class RecordEvent(NamedTuple):
@@ -102,6 +105,8 @@ class AskExtenders:
     """Places in the configuration, in the order of asking; each one sees the nodes that the one before kept."""
     resource_version: str = ""
     """The version of the pod that was decided on."""
+    token: int = 0
+    """What the answer to this very question is known by."""
 
 
 class Victims(NamedTuple):
@@ -122,6 +127,7 @@ class AskPreemption:
     extenders: tuple[int, ...]
     """Places in the configuration, in the order of asking; each one sees the candidates that the one before left."""
     resource_version: str = ""
+    token: int = 0
 
 
 Command: TypeAlias = Bind | DeletePod | PatchPodStatus | RecordEvent | PatchObject | AskExtenders | AskPreemption

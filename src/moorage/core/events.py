@@ -1,4 +1,9 @@
-"""What the outside tells the engine. Adapters make these values; `engine.handle` is the only consumer."""
+"""What the outside tells the engine. Adapters make these values; `engine.handle` is the only consumer.
+
+Answers say what they answer, so that a late one is not taken for the answer to a newer command: by the command itself,
+by its token, by the node of a bind. Where only the pod is named, what is said is true of the pod whichever command it
+answers, or whoever orders waits for the answer before he orders again.
+"""
 
 from __future__ import annotations
 
@@ -78,6 +83,7 @@ class BindDone:
     uid: str
     outcome: BindOutcome
     node: str | None = None
+    """Where the pod is bound; of a bind that failed, where it was to be bound."""
     message: str = ""
 
 
@@ -106,6 +112,8 @@ class StatusDone:
     uid: str
     ok: bool
     message: str = ""
+    token: int = 0
+    """The command's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +130,8 @@ class ExtendersAnswered:
     """Kept node -> what is added to its total."""
     error: str = ""
     """Set if an extender that must be heard failed; nothing else counts then."""
+    token: int = 0
+    """The question's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +141,7 @@ class PreemptionAnswered:
     uid: str
     candidates: tuple[Victims, ...] = ()
     error: str = ""
+    token: int = 0
 
 
 Event: TypeAlias = (

@@ -80,14 +80,23 @@ class _Question:
     """Whether only the node that the pod was promised was asked about."""
     failure: Failure | None = None
     """Set when it is evictions that were asked about: how the attempt ended."""
+    token: int = 0
+    """What its answer is known by."""
 
 
 class Asking:
     """The pods that extenders are interested in, from the moment they are to be tried until their attempt is over."""
 
     def __init__(
-        self, extenders: Sequence[Extender], state: ClusterState, queue: SchedulingQueue, endings: Endings
+        self,
+        extenders: Sequence[Extender],
+        state: ClusterState,
+        queue: SchedulingQueue,
+        endings: Endings,
+        token: Callable[[], int],
     ) -> None:
+        """`token` gives what answers are known by."""
+        self._token = token
         self._extenders = extenders
         self._state = state
         self._queue = queue
@@ -203,13 +212,13 @@ class Asking:
         return lambda: self._ask(names, _Question(entry, runner, frozenset(names)), out)
 
     def _ask(self, names: tuple[str, ...], question: _Question, out: list[Command]) -> None:
-        pod = question.entry.pod
-        self._open = question
-        out.append(AskExtenders(ref_of(pod), names, self.interest(pod.template).nodes, pod.resource_version))
+        pod, token = question.entry.pod, self._token()
+        self._open = replace(question, token=token)
+        out.append(AskExtenders(ref_of(pod), names, self.interest(pod.template).nodes, pod.resource_version, token))
 
     def nodes_answered(self, event: ExtendersAnswered, now: float, out: list[Command]) -> None:
         """Decide among what the extenders kept; ask again about nodes that nobody was asked about."""
-        question = self._close(event.uid, evictions=False)
+        question = self._close(event.token, evictions=False)
         if question is None:
             return
         entry, runner = question.entry, question.runner
@@ -265,10 +274,10 @@ class Asking:
     def _names(self, rows: Rows) -> list[str]:
         return [self._state.node(int(row)).name for row in rows]
 
-    def _close(self, uid: str, *, evictions: bool) -> _Question | None:
+    def _close(self, token: int, *, evictions: bool) -> _Question | None:
         """The open question, now closed; None if it was another one, or nobody needs the answer any more."""
         question = self._open
-        if question is None or question.entry.pod.uid != uid or (question.failure is not None) != evictions:
+        if question is None or question.token != token or (question.failure is not None) != evictions:
             return None
         self._open = None
         return question if self._is_current(question.entry) else None
@@ -306,14 +315,15 @@ class Asking:
         extenders = self.interest(entry.pod.template).victims
         if nomination is None or not nomination.candidates or not extenders:
             return False
-        self._open = _Question(entry, runner, failure=failure)
+        self._open = _Question(entry, runner, failure=failure, token=self._token())
         pod = entry.pod
-        out.append(AskPreemption(ref_of(pod), nomination.candidates, extenders, pod.resource_version))
+        candidates, token = nomination.candidates, self._open.token
+        out.append(AskPreemption(ref_of(pod), candidates, extenders, pod.resource_version, token))
         return True
 
     def victims_answered(self, event: PreemptionAnswered, now: float, out: list[Command]) -> None:
         """Order the best of what is left, or say why nothing is."""
-        question = self._close(event.uid, evictions=True)
+        question = self._close(event.token, evictions=True)
         if question is None or question.failure is None:
             return
         entry = question.entry

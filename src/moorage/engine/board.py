@@ -43,6 +43,7 @@ class Board:
         self.changes: list[Change] = []
         """What has happened and waiting pods were not told of yet."""
         self.observer: Observer | None = None
+        self._tokens = 0
         self._alarms: list[tuple[float, int, QueuedPod]] = []
         self._alarm_numbers = itertools.count()
         self.equip({profile.scheduler_name: Runner(profile, state) for profile in profiles})
@@ -73,6 +74,11 @@ class Board:
         if pod is not None:
             self.state.nominations.clear(uid)
             self.changes.append(Change(What.POD_REMOVED, pod=pod))
+
+    def token(self) -> int:
+        """What the answer to a command is known by: no two commands have the same one."""
+        self._tokens += 1
+        return self._tokens
 
     # --- answers that change with time alone ---
 

@@ -126,7 +126,7 @@ class Engine:
         self.asking = None
         if settings.extenders:
             endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
-            self.asking = Asking(settings.extenders, self.state, self.queue, endings)
+            self.asking = Asking(settings.extenders, self.state, self.queue, endings, self._board.token)
         self._placing.asking = self._failing.asking = self.asking
 
     def reconfigure(self, profiles: Sequence[Profile], settings: EngineSettings, now: float) -> list[Command]:
@@ -398,9 +398,12 @@ class Engine:
             return
         record = self.state.record(event.uid)
         seen_on = record.node if record is not None and not record.assumed else None
-        if event.outcome is BindOutcome.BOUND or seen_on == flight.node:
+        outcome = _outcome_for(flight.node, event)
+        if outcome is None:
+            return
+        if outcome is BindOutcome.BOUND or seen_on == flight.node:
             self._placing.arrived(flight, commands)
-        elif event.outcome is BindOutcome.FAILED and seen_on is None:
+        elif outcome is BindOutcome.FAILED and seen_on is None:
             failure = Failure(f"binding rejected: {event.message}", frozenset(), Code.ERROR)
             self._placing.bring_back(flight, failure, now, commands)
             pod = flight.entry.pod
@@ -410,7 +413,7 @@ class Engine:
             self.queue.remove(event.uid)
             self._placing.abandon(event.uid, now, commands)
             self._concern(flight.entry.pod)
-            if event.outcome is BindOutcome.ELSEWHERE and event.node is not None and seen_on is None:
+            if outcome is BindOutcome.ELSEWHERE and event.node is not None and seen_on is None:
                 self._take_over(flight.entry.pod, event.node)
 
     def _take_over(self, pod: Pod, node: str) -> None:
@@ -541,6 +544,18 @@ class Engine:
             return 1
         self._placing.place(entry, runner, cycle, row, now, commands)
         return 1
+
+
+def _outcome_for(node: str, event: BindDone) -> BindOutcome | None:
+    """What an answer means for a bind to this node: it may be the late one to an older bind elsewhere, and yet be true.
+
+    None if it says nothing: that the older one failed.
+    """
+    if event.node is None or event.outcome is BindOutcome.GONE:
+        return event.outcome
+    if event.outcome is BindOutcome.FAILED:
+        return event.outcome if event.node == node else None
+    return BindOutcome.BOUND if event.node == node else BindOutcome.ELSEWHERE
 
 
 def _on_node(pod: Pod, node: str) -> Pod:

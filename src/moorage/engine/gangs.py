@@ -85,8 +85,8 @@ class Gangs:
         self.recovery = Recovery(board)
         self.term = ""
         """The term of leadership, for the record."""
-        self._recording: dict[str, Party] = {}
-        """Member whose status is being written -> the party that waits for it."""
+        self._recording: dict[int, Party] = {}
+        """Token of a record that is being written -> the party that waits for it."""
         self.tried: deque[tuple[Code, str]] = deque(maxlen=_KEPT_TRIALS)
         """How the latest attempts ended, and of which profile; whoever wants to know takes them out."""
         self._controlled: dict[tuple[str, str], dict[GangKey, None]] = {}
@@ -414,13 +414,14 @@ class Gangs:
             return
         pod = party.flights[0].entry.pod
         party.recorder = ref_of(pod)
-        self._recording[pod.uid] = party
+        token = self._board.token()
+        self._recording[token] = party
         self.recovery.recorded_on(party.key, pod.uid)
-        commands.append(PatchPodStatus(party.recorder, starting(party, self.term), answered=True))
+        commands.append(PatchPodStatus(party.recorder, starting(party, self.term), token=token))
 
     def recorded(self, event: StatusDone, now: float, commands: Commands) -> None:
         """The start is on record: bind; or it could not be written: try again later."""
-        party = self._recording.pop(event.uid, None)
+        party = self._recording.pop(event.token, None)
         if party is None or party.begun or not party.flights:
             return
         if event.ok:

@@ -233,8 +233,8 @@ class Outcome:
 
     def _write(self, command: PatchPodStatus) -> None:
         uid, condition, nominated = command.pod.uid, command.condition, command.nominated_node
-        if command.answered:
-            self._answers.append(StatusDone(uid, ok=True))
+        if command.token:
+            self._answers.append(StatusDone(uid, ok=True, token=command.token))
         if condition is not None and condition.type == GANG_RECORD:
             self._show(uid, gang_record=condition)
         elif condition is not None:

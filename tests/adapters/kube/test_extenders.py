@@ -331,7 +331,7 @@ def test_what_preempt_answers(
 BIND = Extender("", bind_verb="bind")
 BINDS = {
     "done": (BIND, {}, None, BindDone("uid-p", BindOutcome.BOUND, "n1"), ["bind"]),
-    "refused": (BIND, {"Error": "no"}, None, BindDone("uid-p", BindOutcome.FAILED, message="no"), ["bind"]),
+    "refused": (BIND, {"Error": "no"}, None, BindDone("uid-p", BindOutcome.FAILED, "n1", "no"), ["bind"]),
     "refused, and yet bound": (BIND, {"Error": "no"}, "n1", BindDone("uid-p", BindOutcome.BOUND, "n1"), ["bind"]),
     "refused, ignorable": (
         replace(BIND, ignorable=True),

@@ -99,13 +99,13 @@ async def binding(
         pytest.param(
             answers(409, "Conflict"),
             [pod(deleted=True)],
-            BindDone("uid-1", BindOutcome.FAILED, message="409 Conflict"),
+            BindDone("uid-1", BindOutcome.FAILED, "n1", "409 Conflict"),
             id="409, being deleted",
         ),
         pytest.param(
             answers(500, "InternalError"),
             [pod()],
-            BindDone("uid-1", BindOutcome.FAILED, message="500 InternalError"),
+            BindDone("uid-1", BindOutcome.FAILED, "n1", "500 InternalError"),
             id="500, not bound",
         ),
         pytest.param(
@@ -120,7 +120,7 @@ async def binding(
         pytest.param(
             answers(403, "Forbidden"),
             [answers(403, "Forbidden")],
-            BindDone("uid-1", BindOutcome.FAILED, message="403 Forbidden; reading the pod: 403 Forbidden"),
+            BindDone("uid-1", BindOutcome.FAILED, "n1", "403 Forbidden; reading the pod: 403 Forbidden"),
             id="no permission at all",
         ),
     ],

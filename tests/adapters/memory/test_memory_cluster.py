@@ -194,7 +194,7 @@ def test_bind_command_outcomes() -> None:
     assert outcome(Bind(ref(pod), "n2")) == (BindOutcome.ELSEWHERE, "n1")
     assert outcome(Bind(ref(pod, uid="other"), "n1")) == (BindOutcome.GONE, None)
     assert outcome(Bind(PodRef("default", "unknown", "u"), "n1")) == (BindOutcome.GONE, None)
-    assert outcome(Bind(ref(gated), "n1")) == (BindOutcome.FAILED, None)
+    assert outcome(Bind(ref(gated), "n1")) == (BindOutcome.FAILED, "n1")
 
 
 def test_delete_command_marks_the_victim_first() -> None:

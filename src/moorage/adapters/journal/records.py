@@ -44,7 +44,7 @@ COMMANDS: tuple[type[Any], ...] = (
 _NUMBERS = {kind: number for number, kind in enumerate(COMMANDS)}
 _FLAT: tuple[tuple[type[Any], Callable[[Any], tuple[Any, ...]]], ...] = (
     (BindDone, attrgetter("uid", "outcome", "node", "message")),
-    (StatusDone, attrgetter("uid", "ok", "message")),
+    (StatusDone, attrgetter("uid", "ok", "message", "token")),
     (DeleteDone, attrgetter("uid", "ok", "message")),
 )
 """Frequent events of plain values, by their number, and how to get those."""

@@ -69,7 +69,7 @@ _URGENT, _CALM = 0, 1
 
 
 def _is_urgent(command: PodCommand) -> bool:
-    return command.answered if isinstance(command, PatchPodStatus) else True
+    return bool(command.token) if isinstance(command, PatchPodStatus) else True
 
 
 class Binder:
@@ -175,7 +175,7 @@ class Binder:
                 self._report(await patch_object(self._client, command, self._pause))
             case PatchPodStatus():
                 outcome = await self.patch_status(command)
-                if command.answered:
+                if command.token:
                     self._report(outcome)
 
     async def bind(self, command: Bind) -> BindDone:
@@ -208,12 +208,12 @@ class Binder:
         try:
             view = await self._read(command.pod)
         except KubeError as error:
-            return BindDone(uid, BindOutcome.FAILED, message=f"{message}; reading the pod: {error}")
+            return BindDone(uid, BindOutcome.FAILED, command.node, f"{message}; reading the pod: {error}")
         if view is None:
             return BindDone(uid, BindOutcome.GONE, message=message)
         node = view.spec.node_name
         if not node:
-            return BindDone(uid, BindOutcome.FAILED, message=message)
+            return BindDone(uid, BindOutcome.FAILED, command.node, message)
         if node == command.node:
             return BindDone(uid, BindOutcome.BOUND, node)
         return BindDone(uid, BindOutcome.ELSEWHERE, node, message)
@@ -241,22 +241,22 @@ class Binder:
 
     async def patch_status(self, command: PatchPodStatus) -> StatusDone:
         """Write condition and nominated node now. A pod that is gone needs none; other failures are logged."""
-        body, uid = self._patches.of(command), command.pod.uid
+        body, uid, token = self._patches.of(command), command.pod.uid, command.token
         for attempt in itertools.count():
             try:
                 await self._patch(command.pod, body)
             except (NotFound, Conflict) as error:
-                return StatusDone(uid, ok=False, message=str(error))
+                return StatusDone(uid, ok=False, message=str(error), token=token)
             except KubeError as error:
                 final = isinstance(error, Forbidden | BadRequest) or attempt == STATUS_ATTEMPTS - 1
                 if final:
                     pod = f"{command.pod.namespace}/{command.pod.name}"
                     log.warning("pod status not written", pod=pod, error=str(error))
-                    return StatusDone(uid, ok=False, message=str(error))
+                    return StatusDone(uid, ok=False, message=str(error), token=token)
                 await self._pause(attempt)
             else:
                 self._patches.written(command)
-                return StatusDone(uid, ok=True)
+                return StatusDone(uid, ok=True, token=token)
         raise AssertionError
 
     async def _patch(self, pod: PodRef, status: Mapping[str, Any]) -> None:

@@ -98,16 +98,16 @@ class Extenders:
 
     async def ask(self, question: AskExtenders) -> ExtendersAnswered:
         """Ask about nodes now."""
-        uid = question.pod.uid
+        uid, token = question.pod.uid, question.token
         try:
             pod = await self._pods.get(question.pod, question.resource_version)
             kept, failed, unresolvable = await self._filtered(question, pod.json)
             scores = await self._priorities(question, pod.json, kept) if len(kept) > 1 else {}
         except ExtenderError as error:
-            return ExtendersAnswered(uid, error=str(error))
+            return ExtendersAnswered(uid, error=str(error), token=token)
         except KubeError as error:
-            return ExtendersAnswered(uid, error=f"reading objects for an extender: {error}")
-        return ExtendersAnswered(uid, kept, failed, unresolvable, scores)
+            return ExtendersAnswered(uid, error=f"reading objects for an extender: {error}", token=token)
+        return ExtendersAnswered(uid, kept, failed, unresolvable, scores, token=token)
 
     async def _filtered(
         self, question: AskExtenders, pod: bytes
@@ -162,7 +162,7 @@ class Extenders:
 
     async def ask_preemption(self, question: AskPreemption) -> PreemptionAnswered:
         """Ask about evictions now."""
-        uid = question.pod.uid
+        uid, token = question.pod.uid, question.token
         refs = {ref.uid: ref for offer in question.candidates for ref in offer.pods}
         offers = {o.node: MetaVictims(tuple(ref.uid for ref in o.pods), o.violations) for o in question.candidates}
         try:
@@ -171,11 +171,11 @@ class Extenders:
                 if offers:
                     offers = await self._left_over(call, pod.json, offers, refs)
         except ExtenderError as error:
-            return PreemptionAnswered(uid, error=str(error))
+            return PreemptionAnswered(uid, error=str(error), token=token)
         except KubeError as error:
-            return PreemptionAnswered(uid, error=f"reading pods for an extender: {error}")
+            return PreemptionAnswered(uid, error=f"reading pods for an extender: {error}", token=token)
         left = [Victims(node, tuple(refs[u] for u in uids), broken) for node, (uids, broken) in offers.items()]
-        return PreemptionAnswered(uid, tuple(left))
+        return PreemptionAnswered(uid, tuple(left), token=token)
 
     async def _left_over(
         self, call: ExtenderCall, pod: bytes, offers: dict[str, MetaVictims], refs: dict[str, PodRef]

@@ -58,7 +58,7 @@ class CommandRunner:
                 return self._patch_object(command)
             case PatchPodStatus():
                 written = self._patch_status(command)
-                return StatusDone(command.pod.uid, ok=written) if command.answered else None
+                return StatusDone(command.pod.uid, ok=written, token=command.token) if command.token else None
             case RecordEvent():
                 self._record(command)
         return None
@@ -120,7 +120,7 @@ class CommandRunner:
             return BindDone(uid, BindOutcome.GONE, message=message)
         bound_to = node_of(pod)
         if not bound_to:
-            return BindDone(uid, BindOutcome.FAILED, message=message)
+            return BindDone(uid, BindOutcome.FAILED, command.node, message)
         outcome = BindOutcome.BOUND if bound_to == command.node else BindOutcome.ELSEWHERE
         return BindDone(uid, outcome, bound_to, message)
 

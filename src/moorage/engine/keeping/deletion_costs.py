@@ -32,7 +32,8 @@ class DeletionCosts:
         self._state = state
         self._sent: dict[str, int | None] = {}
         """Pod -> what it will cost once the write is seen."""
-        self._unanswered: set[str] = set()
+        self._unanswered: dict[str, PatchObject] = {}
+        """Pod -> the latest write."""
         self._answered_s: dict[str, float] = {}
         """Pod whose write was answered and is not seen yet -> since when."""
         self.written = 0
@@ -48,9 +49,12 @@ class DeletionCosts:
         """Whether a write may have to be repeated."""
         return bool(self._answered_s)
 
-    def answered(self, uid: str, now: float) -> None:
-        """A write was carried out, or failed."""
-        self._unanswered.discard(uid)
+    def answered(self, command: PatchObject, now: float) -> None:
+        """A write on a pod was carried out, or failed; an older one, or somebody else's, is none of our business."""
+        uid = command.pod.uid
+        if self._unanswered.get(uid) != command:
+            return
+        del self._unanswered[uid]
         if uid in self._sent:
             self._answered_s[uid] = now
 
@@ -64,7 +68,7 @@ class DeletionCosts:
     def gone(self, uid: str) -> None:
         """A pod is no more."""
         self._settle(uid)
-        self._unanswered.discard(uid)
+        self._unanswered.pop(uid, None)
 
     def seen(self, pod: Pod) -> None:
         """A pod was changed, perhaps by us."""
@@ -92,8 +96,8 @@ class DeletionCosts:
         for pod, has, wanted in pods:
             if has != wanted:
                 self._sent[pod.uid] = wanted
-                self._unanswered.add(pod.uid)
-                made.append(_patch(pod, wanted))
+                self._unanswered[pod.uid] = command = _patch(pod, wanted)
+                made.append(command)
         self.written += len(made)
         return made
 

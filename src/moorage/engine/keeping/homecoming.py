@@ -113,7 +113,7 @@ class Homecoming:
         if pod.node is None or pod.node in self._departures or self._moves.of_owner(owner_key(pod.template)):
             return False
         old_enough = now - pod.created_s >= self._settings.move_again_after_s
-        return old_enough and now >= self._not_before_s.get(pod.uid, 0.0)
+        return old_enough and pod.uid not in self._moves and now >= self._not_before_s.get(pod.uid, 0.0)
 
     def _consider(self, pod: Pod, settled: Mask, allowances: Allowances, now: float) -> list[KeeperCommand]:
         node = pod.node or ""

@@ -178,7 +178,7 @@ class Keeper:
         self.upkeep.object_changed(event, before)
 
     def _evict_done(self, event: EvictDone, now: float) -> None:
-        move = self.moves.get(event.uid)
+        move = self.moves.answered(event.uid)
         if move is None:
             return
         self.evictions[move.cause.value, event.outcome.value] += 1

@@ -3,7 +3,8 @@
 A successor is the first new pod of the same owner that appears after the eviction was ordered. Names cannot tell (a
 ReplicaSet makes up new ones, a StatefulSet uses the old ones), and times are cut to seconds.
 
-Invariants: a pod is in the book at most once; a successor belongs to one move; a move whose successor does not come to
+Invariants: a pod is in the book at most once, and is not ordered to go again before the last order was answered, so
+that every answer is one to the latest order; a successor belongs to one move; a move whose successor does not come to
 run within `PATIENCE_S` is given up, so that nothing waits for ever for a workload that was scaled down meanwhile.
 """
 
@@ -62,6 +63,8 @@ class Moves:
         self._moves: dict[str, Move] = {}
         self._of_owner: dict[str, list[Move]] = {}
         self._of_successor: dict[str, Move] = {}
+        self._unanswered: set[str] = set()
+        """Pods whose eviction was ordered and not answered, whether somebody still waits for its end or not."""
         self.finished: list[tuple[Move, float]] = []
         """Moves that ended with a running successor, and how long they took; whoever counts them empties the list."""
 
@@ -69,7 +72,7 @@ class Moves:
         return len(self._moves)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._moves
+        return uid in self._moves or uid in self._unanswered
 
     def all(self) -> list[Move]:
         """Every move on its way, oldest first."""
@@ -93,8 +96,14 @@ class Moves:
 
     def order(self, move: Move) -> None:
         """An eviction was ordered."""
+        self._unanswered.add(move.pod.uid)
         self._moves[move.pod.uid] = move
         self._of_owner.setdefault(move.owner, []).append(move)
+
+    def answered(self, uid: str) -> Move | None:
+        """An eviction was answered; returns the move that it is part of, if that has not ended."""
+        self._unanswered.discard(uid)
+        return self._moves.get(uid)
 
     def cancel(self, uid: str) -> Move | None:
         """A move does not take place, or nobody waits for its end any more."""
@@ -135,6 +144,7 @@ class Moves:
 
     def gone(self, uid: str) -> None:
         """A pod is no more; if it was a successor, another one will come."""
+        self._unanswered.discard(uid)
         move = self._of_successor.get(uid)
         if move is not None:
             self._orphan(move)

@@ -192,7 +192,7 @@ class Repairs:
             return False
         if not is_movable(pod) or not marks.may_be_disturbed(template) or pod.phase != RUNNING:
             return False
-        if pod.node is None or pod.node in self._departures:
+        if pod.node is None or pod.node in self._departures or pod.uid in self._moves:
             return False
         if now - pod.created_s >= self._settings.move_again_after_s:
             return True

@@ -96,7 +96,7 @@ class Upkeep:
         """A write was answered."""
         command = event.command
         if command.kind == "Pod":
-            self.costs.answered(command.pod.uid, now)
+            self.costs.answered(command, now)
         elif not event.ok and command.kind == PLACEMENT_POLICY:
             self._policies.failed(object_key(command.namespace, command.name), now)
 
