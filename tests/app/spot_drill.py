@@ -29,6 +29,7 @@ from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import PODS
+from moorage.adapters.kube.watchstream import ObjectMeta
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.kubelet import KubeletThread, kubelet_thread
 from moorage.bench.virtualnodes import VirtualNode
@@ -109,8 +110,8 @@ class Witness:
     def upserted(self, obj: dict[str, Any]) -> None:
         self._put(obj["metadata"]["uid"], obj)
 
-    def deleted(self, obj: dict[str, Any]) -> None:
-        self._put(obj["metadata"]["uid"], None)
+    def deleted(self, meta: ObjectMeta) -> None:
+        self._put(meta.uid or "", None)
 
     def begin(self) -> None:
         """From now on every dip counts."""

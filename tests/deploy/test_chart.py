@@ -391,6 +391,7 @@ def test_alerts_ask_for_metrics_that_exist() -> None:
         "MooragePodsPendingTooLong",
         "MoorageBindErrors",
         "MooragePreemptionStorm",
+        "MoorageObjectsSkipped",
         "MoorageWebhookErrors",
         "MoorageWebhookCertificateExpiry",
         "MoorageConfigurationRefused",

@@ -62,6 +62,10 @@ class Caches:
             missing.append((kind, state, served.serves(reflector.resource)))
         tell_missing(missing)
 
+    def skipped(self) -> Iterable[tuple[str, int]]:
+        """Every kind, and how often an object of it could not be read."""
+        return ((each.left_out.kind, each.left_out.count) for each in self._reflectors)
+
     def unlisted(self) -> str:
         """What `settle` still waits for, in words; empty if nothing."""
         waiting = [one for one in self._reflectors if one.state.phase in (Phase.STARTING, Phase.RETRYING)]
@@ -83,6 +87,7 @@ def _reflector(client: KubeClient, kind: Kind, put: Callable[[Event], None]) -> 
         resource_of(kind),
         intake,
         parse=intake.parse,
+        remains=intake.remains,
         jitter=random.Random().random,
         field_selector=UNFINISHED_PODS if kind.name == "Pod" else "",
         tells_refusal=False,

@@ -20,6 +20,7 @@ from moorage.adapters.kube.errors import ApiError, Conflict, Forbidden, KubeErro
 from moorage.adapters.kube.intake import resource_of
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES, Resource
+from moorage.adapters.kube.watchstream import ObjectMeta
 from moorage.app.scheduler import watched_kinds
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.display.previews import rules_of
@@ -96,7 +97,7 @@ class _Occurrences:
     def upserted(self, obj: _EventWire) -> None:
         self._tell(obj)
 
-    def deleted(self, obj: _EventWire) -> None:
+    def deleted(self, meta: ObjectMeta) -> None:
         """Events expire; what happened stays true."""
 
     def _tell(self, event: _EventWire) -> None:
@@ -133,8 +134,8 @@ class _Holders:
             text = f"is held by {holder}" if holder else "is free: nobody leads"
             self._put(Happening(self._now_s(), LEADER, f"Lease {name}", text))
 
-    def deleted(self, obj: _LeaseWire) -> None:
-        self._known.pop(f"{obj.metadata.namespace}/{obj.metadata.name}", None)
+    def deleted(self, meta: ObjectMeta) -> None:
+        self._known.pop(meta.key, None)
 
 
 def followers(client: KubeClient, configuration: Configuration, put: Put, now_s: Callable[[], float]) -> list[Any]:

@@ -12,7 +12,7 @@ import msgspec
 from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
-from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFound
+from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServed
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
 from moorage.adapters.kube.listing import Lister
 from moorage.app.prices import Prices
@@ -113,7 +113,7 @@ async def _list_kind(lister: Lister, kind: Kind, picture: Picture) -> None:
     selector = UNFINISHED_PODS if kind.name == "Pod" else ""
     try:
         found = await lister.everything(resource_of(kind), field_selector=selector)
-    except (NotFound, Forbidden) as error:
+    except (Forbidden, NotServed) as error:
         if kind.name in _ESSENTIAL:
             raise ExplainError(f"{picture.server}: cannot list {kind.plural}: {error}") from None
         if isinstance(error, Forbidden):

@@ -26,6 +26,7 @@ from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.metrics.leadership import LeadershipMetrics
+from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.adapters.serving.certificate import file_context
@@ -153,7 +154,7 @@ class ExtenderProcess:
 
     def application(self) -> web.Application:
         """All endpoints."""
-        collectors: list[Collector] = [self._metrics, *self._prices.metrics()]
+        collectors: list[Collector] = [self._metrics, SkippedObjects(self._caches.skipped), *self._prices.metrics()]
         if self._leadership is not None:
             name = self._leadership.election.resource_name
             collectors.append(LeadershipMetrics(name, self._leadership.leading))

@@ -27,6 +27,7 @@ from moorage.adapters.kube.reflector import Phase, Reflector
 from moorage.adapters.kube.reviews import AccessReviews
 from moorage.adapters.listening import ListenError
 from moorage.adapters.metrics.leadership import LeadershipMetrics
+from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.adapters.metrics.podresources import snapshot
 from moorage.adapters.metrics.prices import PriceAge, PriceMetrics
 from moorage.adapters.metrics.registry import MetricsPage
@@ -226,7 +227,6 @@ class Scheduler:
             self._loop.put,
             jitter=jitter,
             annotations=None if leadership is None else lambda: {TERM_ANNOTATION: self.term},
-            in_doubt=self._look_again,
             delegate=self._bind_by_extender,
         )
         self._prices = Prices(profiles, client, self._loop.put)
@@ -253,7 +253,8 @@ class Scheduler:
 
     def collectors(self) -> list[Collector]:
         """What there is to measure."""
-        collectors: list[Collector] = [self.metrics, PriceMetrics(self._price_ages)]
+        skipped = SkippedObjects(lambda: ((each.left_out.kind, each.left_out.count) for each in self._reflectors))
+        collectors: list[Collector] = [self.metrics, PriceMetrics(self._price_ages), skipped]
         if self._options.config_file is not None:
             collectors.append(self._reload_metrics)
         if self._leadership is not None:
@@ -430,16 +431,11 @@ class Scheduler:
             resource_of(kind),
             intake,
             parse=intake.parse,
+            remains=intake.remains,
             jitter=random.Random().random,
             field_selector=selector,
             tells_refusal=False,
         )
-
-    def _look_again(self) -> None:
-        """A bind or delete ended in doubt: list the pods again, at most every 30 s."""
-        for reflector in self._reflectors:
-            if reflector.resource.plural == "pods":
-                reflector.relist()
 
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, RecordEvent):

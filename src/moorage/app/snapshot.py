@@ -18,7 +18,7 @@ import msgspec
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
-from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFound
+from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServed
 from moorage.adapters.kube.intake import UNFINISHED_PODS
 from moorage.adapters.kube.listing import Lister
 from moorage.adapters.kube.resources import Resource
@@ -97,7 +97,7 @@ async def _list_kind(lister: Lister, kind: Kind, snapshot: Snapshot) -> list[dic
         resource = Resource(kind.group, version, kind.plural, kind.namespaced, kind.name)
         try:
             found = await lister.everything(resource, field_selector=selector)
-        except NotFound:
+        except NotServed:
             continue
         except Forbidden as error:
             if kind.name in _ESSENTIAL:

@@ -23,7 +23,7 @@ import msgspec
 from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
-from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotFound
+from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServed
 from moorage.adapters.kube.intake import UNFINISHED_PODS, resource_of
 from moorage.adapters.kube.listing import Lister
 from moorage.adapters.kube.resources import EVENTS, Resource
@@ -187,7 +187,7 @@ async def _optional(lister: Lister, resource: Resource, selector: str, found: Wa
     """A list that may be missing; one that we may not see is worth a word."""
     try:
         return await lister.everything(resource, field_selector=selector)
-    except NotFound:
+    except NotServed:
         return ()
     except Forbidden as error:
         found.warnings.append(f"{resource.plural} cannot be listed, so that less can be said: {error}")

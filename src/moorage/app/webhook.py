@@ -26,6 +26,7 @@ from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.kube.presence import Presence
 from moorage.adapters.kube.registration import Registration
 from moorage.adapters.listening import ListenError, listening
+from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.adapters.serving.probes import Address, Probes, probed
@@ -181,7 +182,7 @@ class WebhookProcess:
 
     def metrics_page(self) -> MetricsPage:
         """What `/metrics` answers."""
-        return MetricsPage(self.metrics)
+        return MetricsPage(self.metrics, SkippedObjects(self._caches.skipped))
 
     # --- its life ---
 

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import structlog
 
 from moorage.adapters.kube.errors import ApiError, Conflict, NotFound
+from moorage.adapters.kube.watchstream import ObjectMeta
 from moorage.bench.virtualnodes import FINAL_PHASES, PodView, remaining_grace_s
 
 Deed = Callable[[PodView], Awaitable[None]]
@@ -49,9 +50,9 @@ class PodWork:
         if self._runs_here(obj.spec.node_name):
             self._plan(obj)
 
-    def deleted(self, obj: PodView) -> None:
+    def deleted(self, meta: ObjectMeta) -> None:
         """Forget a pod that is gone."""
-        self._forget(obj.metadata.uid)
+        self._forget(meta.uid or "")
 
     def reconsider(self) -> None:
         """Look at all known pods again, after the set of our nodes has changed."""

@@ -22,6 +22,13 @@ POD_TERMS = 64
 SPREAD_CONSTRAINTS = 64
 """Entries of `topologySpreadConstraints`."""
 
+JSON_DEPTH = 64
+"""How deep JSON of lists and watches may be nested where it is too deep to be decoded as it is. What lies deeper is
+replaced by the number 0. No field that Moorage reads lies so deep; an object of which one would is left out."""
+OBJECTS_TOLD = 1000
+"""How many objects of a kind that cannot be read are remembered as told of. Beyond that the oldest is forgotten, and
+told of once more if it changes. Such objects are counted in `moorage_objects_skipped_total` every time."""
+
 
 class Excess(NamedTuple):
     """A field that holds more than counts."""

@@ -91,7 +91,8 @@ def _translated(data: bytes, error: Exception) -> FieldError:
     problem = _AT.sub("", text).replace(" | null", "").replace("`", "")
     path, value = "", _loosely(data)
     if value is _UNREADABLE:
-        return FieldError("", data.decode("utf-8", "replace"), f"cannot be read ({problem})", "write valid JSON")
+        shown = bytes(memoryview(data)[:_LONGEST_VALUE]).decode("utf-8", "replace")
+        return FieldError("", shown, f"cannot be read ({problem})", "write valid JSON")
     for step in steps:
         name, value = _descend(value, step, problem)
         path = join_path(path, name)

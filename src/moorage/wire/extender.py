@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from moorage.core.commands import PodRef
+from moorage.wire.errors import REFUSALS
 
 _INT64 = 1 << 63
 
@@ -61,7 +62,7 @@ def plain_pod(raw: bytes | msgspec.Raw) -> NamedObject:
 
 
 def _plain(raw: bytes | msgspec.Raw) -> dict[str, Any]:
-    content = msgspec.json.decode(raw)
+    content = _decode(raw)
     if not isinstance(content, dict) or not isinstance(content.get("metadata"), dict):
         raise ExtenderAnswerError("an object without metadata")
     content.pop("kind", None)
@@ -147,10 +148,10 @@ def read_preemption_result(body: bytes) -> dict[str, MetaVictims]:
     return found
 
 
-def _decode(body: bytes) -> Any:
+def _decode(body: bytes | msgspec.Raw) -> Any:
     try:
         return msgspec.json.decode(body)
-    except ValueError as error:
+    except REFUSALS as error:
         raise ExtenderAnswerError(f"the answer is not JSON: {error}") from None
 
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from moorage.wire import claims, csi, groups, policies, prices, storage, workloads
-from moorage.wire.errors import FieldError, WireError, explain
+from moorage.wire.errors import REFUSALS, FieldError, WireError, explain
 from moorage.wire.node import decode_node, node_from_builtin
 from moorage.wire.pod import decode_pod, pod_from_builtin
 from moorage.wire.templates import TemplateTable
@@ -74,7 +74,7 @@ def _kind(
     def decode(data: bytes) -> Any:
         try:
             return convert(decoder.decode(data))
-        except (msgspec.MsgspecError, FieldError) as error:
+        except (*REFUSALS, FieldError) as error:
             raise explain(name, data, error) from None
 
     def from_builtin(body: Mapping[str, Any]) -> Any:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,28 @@ def answers(status: int, reason: str = "", **body: Any) -> Answer:
         return web.json_response(content, status=status)
 
     return answer
+
+
+def missing(kind: str = "pods", name: str = "p") -> Answer:
+    """As the API server says it."""
+    said = {"message": f'{kind} "{name}" not found', "details": {"kind": kind, "name": name}}
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound", **said}, status=404)
+
+    return answer
+
+
+async def load_balancer(_: web.Request) -> web.Response:
+    return web.Response(status=404, text="<html>no backend</html>")
+
+
+async def captive(_: web.Request) -> web.Response:
+    return web.Response(status=200, text="<html>please log in</html>")
+
+
+async def abyss(_: web.Request) -> web.Response:
+    return web.Response(status=500, body=b"[" * 5000)
 
 
 async def breaks_off(request: web.Request) -> web.Response:
@@ -73,10 +94,34 @@ async def binding(
     [
         pytest.param(answers(201), [answers(500)], BindDone("uid-1", BindOutcome.BOUND, "n1"), id="bound"),
         pytest.param(
-            answers(404, "NotFound"),
-            [answers(500)],
-            BindDone("uid-1", BindOutcome.GONE, message="404 NotFound"),
-            id="404 means gone, without another look",
+            missing(),
+            [missing()],
+            BindDone("uid-1", BindOutcome.GONE, message='pods "p" not found'),
+            id="404, and it is gone",
+        ),
+        pytest.param(
+            missing(),
+            [load_balancer, missing("namespaces", "ns"), answers(404, "NotFound"), abyss, pod()],
+            BindDone("uid-1", BindOutcome.FAILED, message='pods "p" not found'),
+            id="404, but it is there",
+        ),
+        pytest.param(
+            load_balancer,
+            [pod()],
+            BindDone("uid-1", BindOutcome.FAILED, message="<html>no backend</html>"),
+            id="404 of a load balancer",
+        ),
+        pytest.param(
+            missing("namespaces", "ns"),
+            [pod(uid="uid-2")],
+            BindDone("uid-1", BindOutcome.GONE, message='namespaces "ns" not found'),
+            id="404 of the namespace, another pod of that name by now",
+        ),
+        pytest.param(
+            captive,
+            [captive, pod()],
+            BindDone("uid-1", BindOutcome.FAILED, message="the answer to the bind is not the API server's"),
+            id="200 of somebody else",
         ),
         pytest.param(
             answers(409, "Conflict"),
@@ -144,8 +189,10 @@ def test_every_bind_has_an_outcome(
     ("patch", "delete", "get", "want_ok"),
     [
         pytest.param(answers(200), answers(200), answers(500), True, id="deleted"),
-        pytest.param(answers(404), answers(500), answers(500), True, id="gone before"),
-        pytest.param(answers(200), answers(404), answers(500), True, id="gone meanwhile"),
+        pytest.param(missing(), answers(500), missing(), True, id="gone before"),
+        pytest.param(answers(200), missing(), missing(), True, id="gone meanwhile"),
+        pytest.param(load_balancer, answers(500), pod(), False, id="404 of a load balancer"),
+        pytest.param(answers(200), missing("namespaces", "ns"), pod(), False, id="404 of something else"),
         pytest.param(answers(200), answers(409), pod(uid="uid-2"), True, id="another pod of that name"),
         pytest.param(answers(200), breaks_off, pod(deleted=True), True, id="connection lost, but being deleted"),
         pytest.param(answers(200), answers(500), pod(), False, id="still there"),
@@ -284,8 +331,10 @@ def test_status_patches_give_up_quietly(scripted_server: ServerFactory, clock: C
     """A failing server is tried a few times, a refusal once; neither stops the binder."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        code = {"bad": 400, "gone": 404, "other": 409, "down": 500}[request.path.split("/")[6]]
-        return web.json_response({}, status=code)
+        name = request.path.split("/")[6]
+        if name == "gone":
+            return await missing(name=name)(request)
+        return web.json_response({}, status={"bad": 400, "other": 409, "down": 500}[name])
 
     async def scenario() -> None:
         async with binding(scripted_server, handler, clock) as (server, binder, done):
@@ -299,21 +348,16 @@ def test_status_patches_give_up_quietly(scripted_server: ServerFactory, clock: C
     asyncio.run(scenario())
 
 
-def test_doubt_is_reported(scripted_server: ServerFactory, clock: Clock) -> None:
-    """Only errors that leave open what the server did call for a full list."""
-    doubts = list[int]()
-
-    async def handler(request: web.Request) -> web.StreamResponse:
-        if request.method == "GET":
-            return await pod()(request)
-        return await answers(int(json.loads(await request.read())["target"]["name"]))(request)
+def test_a_brownout_is_not_made_worse(scripted_server: ServerFactory, clock: Clock) -> None:
+    """Each bind that fails costs the server one look at that pod, and nothing else."""
 
     async def scenario() -> None:
-        options = {"in_doubt": lambda: doubts.append(1)}
-        async with binding(scripted_server, handler, clock, **options) as (_, binder, _done):
-            for code, want in (("201", 0), ("409", 0), ("403", 0), ("500", 1), ("504", 2)):
-                binder.submit(Bind(POD, code))
-                assert await binder.drained(10)
-                assert len(doubts) == want
+        handler = by_method(pod(), POST=answers(504, "Timeout"))
+        async with binding(scripted_server, handler, clock) as (server, binder, done):
+            for _ in range(20):
+                binder.submit(Bind(POD, "n1"))
+            assert await binder.drained(10)
+            assert [each.outcome for each in done if isinstance(each, BindDone)] == [BindOutcome.FAILED] * 20
+            assert [seen.method for seen in server.seen] == ["POST", "GET"] * 20
 
     asyncio.run(scenario())

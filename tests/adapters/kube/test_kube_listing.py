@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import pytest
+from aiohttp import web
 
 from moorage.adapters.kube import listing
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import from_kubeconfig
-from moorage.adapters.kube.errors import NotFound
+from moorage.adapters.kube.errors import NoSuchPath, NotServed, ServerError
 from moorage.adapters.kube.listing import Lister
-from moorage.adapters.kube.resources import NAMESPACES, NODES, PODS, Resource
+from moorage.adapters.kube.resources import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, Resource
 from moorage.bench.controlplane import ControlPlane
+
+if TYPE_CHECKING:
+    from tests.adapters.kube.conftest import ServerFactory
 
 T = TypeVar("T")
 
@@ -68,7 +72,7 @@ def test_a_kind_that_is_not_served_is_not_found(empty_control_plane: ControlPlan
 
     async def missing(lister: Lister) -> None:
         for _ in range(2):
-            with pytest.raises(NotFound):
+            with pytest.raises(NotServed):
                 await lister.everything(Resource("example.com", "v1", "nothings"))
             await lister.everything(NODES)
 
@@ -83,3 +87,21 @@ def test_field_selectors_count(empty_control_plane: ControlPlane) -> None:
         return names(await lister.everything(PODS, field_selector="status.phase!=Pending,status.phase=Pending"))
 
     assert with_lister(empty_control_plane, nothing) == []
+
+
+def test_a_404_of_somebody_else_is_no_empty_list(scripted_server: ServerFactory) -> None:
+    """A load balancer that knows no backend does not make a kind one that is not served."""
+
+    async def scenario() -> None:
+        async def handler(request: web.Request) -> web.Response:
+            if request.path in {"/api", "/apis"}:
+                return web.json_response({"kind": "APIGroupDiscoveryList"} if request.path == "/api" else {})
+            return web.Response(status=404, text="<html>no backend</html>")
+
+        async with scripted_server(handler) as server, server.client() as client:
+            with pytest.raises(ServerError, match="does not look like"):
+                await Lister(client).everything(RESOURCE_CLAIMS)
+            with pytest.raises(NoSuchPath):
+                await Lister(client).everything(NODES)
+
+    asyncio.run(scenario())

@@ -32,6 +32,7 @@ from moorage.adapters.kube.resources import (
     RESOURCE_CLAIMS,
     Resource,
 )
+from moorage.adapters.kube.watchstream import ObjectMeta
 from moorage.bench.controlplane import ControlPlane
 from moorage.core.commands import Bind, DeletePod, PatchPodStatus, PodRef, RecordEvent
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, StatusDone
@@ -55,8 +56,8 @@ class Copy:
     def upserted(self, obj: dict[str, str]) -> None:
         self.objects[obj["name"]] = obj["resourceVersion"]
 
-    def deleted(self, obj: dict[str, str]) -> None:
-        del self.objects[obj["name"]]
+    def deleted(self, meta: ObjectMeta) -> None:
+        del self.objects[meta.name]
 
 
 def parse(raw: msgspec.Raw) -> dict[str, str]:

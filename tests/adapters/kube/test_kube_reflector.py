@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
+import structlog
 from aiohttp import web
 
 from moorage.adapters.kube.reflector import Pace, Phase, Reflector
-from moorage.adapters.kube.resources import PODS
+from moorage.adapters.kube.resources import NODES, PODS, RESOURCE_CLAIMS, Resource
+from moorage.adapters.kube.watchstream import ObjectMeta
 
 if TYPE_CHECKING:
     from tests.adapters.kube.conftest import Handler, ScriptedServer, ServerFactory
 
-QUICK = Pace(silence_s=2.0, first_pause_s=0.01, longest_pause_s=0.02, look_again_s=0.02, relist_s=0.0, page_size=2)
+QUICK = Pace(silence_s=2.0, first_pause_s=0.01, longest_pause_s=0.02, look_again_s=0.02, page_size=2)
 
 Script = Callable[["Watch"], Awaitable[None]]
 
@@ -63,9 +67,9 @@ class Copy:
         self.objects[obj.name] = obj.mark
         self._tell(f"upserted {obj.name}")
 
-    def deleted(self, obj: Parsed) -> None:
-        del self.objects[obj.name]
-        self._tell(f"deleted {obj.name}")
+    def deleted(self, meta: ObjectMeta) -> None:
+        self.objects.pop(meta.name, None)
+        self._tell(f"deleted {meta.name}")
 
     def _tell(self, line: str) -> None:
         self.story.append(line)
@@ -143,11 +147,17 @@ def sends(*lines: bytes, then_hang: bool = False) -> Script:
 
 @asynccontextmanager
 async def following(
-    server_factory: ServerFactory, handler: Handler, sink: Copy, *, pace: Pace = QUICK, **options: Any
+    server_factory: ServerFactory,
+    handler: Handler,
+    sink: Copy,
+    *,
+    resource: Resource = PODS,
+    pace: Pace = QUICK,
+    **options: Any,
 ) -> AsyncIterator[tuple[ScriptedServer, Reflector[Parsed]]]:
-    parse = msgspec.json.Decoder(Parsed).decode
+    options.setdefault("parse", msgspec.json.Decoder(Parsed).decode)
     async with server_factory(handler) as server, server.client() as client:
-        reflector = Reflector(client, PODS, sink, parse=parse, jitter=lambda: 0.5, pace=pace, **options)
+        reflector = Reflector(client, resource, sink, jitter=lambda: 0.5, pace=pace, **options)
         task = asyncio.ensure_future(reflector.run())
         try:
             yield server, reflector
@@ -309,6 +319,23 @@ def test_a_streaming_list_that_never_ends_falls_back_to_pages(scripted_server: S
     asyncio.run(scenario())
 
 
+def discovery(*kinds: Resource) -> web.Response:
+    """What a server that serves these kinds says at /apis."""
+    groups = [
+        {
+            "metadata": {"name": kind.group},
+            "versions": [
+                {"version": kind.version, "resources": [{"resource": kind.plural, "verbs": ["list", "watch"]}]}
+            ],
+        }
+        for kind in kinds
+    ]
+    return web.json_response({"kind": "APIGroupDiscoveryList", "items": groups})
+
+
+PAGE_NOT_FOUND = "404 page not found"
+
+
 def test_a_kind_that_is_not_served_is_empty_until_it_appears(scripted_server: ServerFactory) -> None:
     """It settles as not served, and is found once it is there; when it vanishes again, so do its objects."""
 
@@ -318,11 +345,13 @@ def test_a_kind_that_is_not_served_is_empty_until_it_appears(scripted_server: Se
         served = {"now": False}
 
         async def handle(request: web.Request) -> web.StreamResponse:
-            return await api.handle(request) if served["now"] else web.Response(status=404, text="404 page not found")
+            if request.path in {"/api", "/apis"}:
+                return discovery(*([RESOURCE_CLAIMS] if served["now"] else []))
+            return await api.handle(request) if served["now"] else web.Response(status=404, text=PAGE_NOT_FOUND)
 
-        async with following(scripted_server, handle, sink) as (server, reflector):
+        async with following(scripted_server, handle, sink, resource=RESOURCE_CLAIMS) as (server, reflector):
             assert (await reflector.settled()).phase is Phase.NOT_SERVED
-            await until(lambda: len(server.seen) > 2)
+            await until(lambda: len(server.seen) > 5)
             assert sink.story == ["replaced"]
 
             async def vanishing(watch: Watch) -> None:
@@ -336,6 +365,47 @@ def test_a_kind_that_is_not_served_is_empty_until_it_appears(scripted_server: Se
             found.set()
             await sink.told("replaced", "replaced a", "replaced")
             assert reflector.state.phase is Phase.NOT_SERVED
+
+    asyncio.run(scenario())
+
+
+NO_SUCH_PATH: dict[str, Callable[[], web.Response]] = {
+    "a load balancer's page": lambda: web.Response(status=404, text="<html>no backend</html>"),
+    "the text of an API server": lambda: web.Response(status=404, text=PAGE_NOT_FOUND),
+    "a Status": lambda: refusal(404, "NotFound"),
+    "deeply nested JSON": lambda: web.Response(status=404, body=b"[" * 5000),
+}
+
+
+@pytest.mark.parametrize("answer", NO_SUCH_PATH.values(), ids=NO_SUCH_PATH.keys())
+@pytest.mark.parametrize(
+    ("resource", "said"),
+    [
+        pytest.param(PODS, None, id="pods"),
+        pytest.param(NODES, None, id="nodes"),
+        pytest.param(RESOURCE_CLAIMS, discovery, id="a kind that discovery names"),
+        pytest.param(RESOURCE_CLAIMS, NO_SUCH_PATH["a load balancer's page"], id="discovery does not answer"),
+        pytest.param(RESOURCE_CLAIMS, lambda: web.json_response({}), id="discovery answers something else"),
+    ],
+)
+def test_a_404_empties_nothing(
+    scripted_server: ServerFactory, resource: Resource, said: Any, answer: Callable[[], web.Response]
+) -> None:
+    """A 404 on a watch is an error like any other, unless discovery says that the kind is not served."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.lists = [page(10, "a", "b")]
+        api.watches = [answer(), answer(), sends(event("ADDED", obj("c", 11)), then_hang=True)]
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if request.path in {"/api", "/apis"}:
+                return discovery(resource) if said is discovery or said is None else said()
+            return await api.handle(request)
+
+        async with following(scripted_server, handle, sink, resource=resource, streaming=False) as (_, reflector):
+            await sink.told("replaced a b", "upserted c")
+            assert (reflector.listed_count, set(sink.objects)) == (1, {"a", "b", "c"})
 
     asyncio.run(scenario())
 
@@ -358,24 +428,108 @@ def test_a_missing_permission_is_a_state_of_its_own(scripted_server: ServerFacto
     asyncio.run(scenario())
 
 
-def test_an_unreadable_object_is_left_out(scripted_server: ServerFactory) -> None:
-    """One bad object stops neither the list nor the watch."""
+def deep(levels: int = 3000) -> Any:
+    """JSON that no recursive decoder reads, as text that stands for itself."""
+    return f"DEEP{levels}"
+
+
+def raw_lines(*lines: bytes) -> bytes:
+    """The lines with real depth where `deep` stands."""
+    return re.sub(rb'"DEEP(\d+)"', lambda m: b"[" * int(m[1]) + b"]" * int(m[1]), b"".join(lines))
+
+
+def parse_strictly(raw: msgspec.Raw) -> Parsed:
+    """Raises something else for every mark that is none."""
+    value = msgspec.json.decode(raw, type=dict[str, Any])
+    mark = value.get("mark", 0)
+    failures: dict[Any, Exception] = {
+        "value": ValueError("no number"),
+        "key": KeyError("no key"),
+        "overflow": OverflowError("too large"),
+        "recursion": RecursionError("too deep"),
+    }
+    if mark in failures:
+        raise failures[mark]
+    return Parsed(value["metadata"], mark)
+
+
+@pytest.mark.parametrize("mark", ["value", "key", "overflow", "recursion"])
+def test_an_unreadable_object_is_left_out(scripted_server: ServerFactory, mark: str) -> None:
+    """One bad object stops neither the list nor the watch, whatever reading it raises; it is told of once."""
 
     async def scenario() -> None:
         api, sink = Api(), Copy()
         api.watches = [
             sends(
                 event("ADDED", obj("a", 1)),
-                event("ADDED", obj("bad", 1, mark="x")),
+                event("ADDED", obj("bad", 1, mark=mark)),
                 bookmark(1, end=True),
-                event("MODIFIED", obj("bad", 2, mark=[])),
+                event("MODIFIED", obj("bad", 2, mark=mark)),
                 event("ADDED", obj("b", 3)),
+                event("DELETED", obj("a", 4, mark=mark)),
                 then_hang=True,
             )
         ]
-        async with following(scripted_server, api.handle, sink) as (_, reflector):
-            await sink.told("replaced a", "upserted b")
-            assert reflector.rejected_count == 2
+        with structlog.testing.capture_logs() as lines:
+            async with following(scripted_server, api.handle, sink, parse=parse_strictly) as (_, reflector):
+                await sink.told("replaced a", "upserted b", "deleted a")
+                assert reflector.left_out.count == 2
+        told = [line for line in lines if line["event"] == "object left out, it cannot be read"]
+        assert [(line["kind"], line["object"]) for line in told] == [("Pod", "ns/bad")]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("streaming", [True, False], ids=["streaming", "pages"])
+def test_json_that_is_nested_too_deeply(scripted_server: ServerFactory, streaming: bool) -> None:
+    """What lies too deep is not read, the object is, in lists and watches; and its deletion takes effect."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        items = [obj("a", 1, mark=1), obj("deep", 2, mark=2, opaque={"x": deep()}), obj("b", 3, mark=3)]
+        changes = (
+            event("MODIFIED", obj("deep", 5, mark=5, opaque=deep(9000))),
+            event("DELETED", obj("b", 6, opaque=deep())),
+        )
+        listed = json.dumps({"metadata": {"resourceVersion": "4"}, "items": items}).encode()
+        first = [*(event("ADDED", item) for item in items), bookmark(4, end=True)] if streaming else []
+        api.watches = [sends(raw_lines(*first, *changes), then_hang=True)]
+        api.lists = [web.Response(body=raw_lines(listed))]
+        async with following(scripted_server, api.handle, sink, streaming=streaming) as (_, reflector):
+            await sink.told("replaced a deep b", "upserted deep", "deleted b")
+            assert sink.objects == {"a": 1, "deep": 5}
+            assert reflector.left_out.count == 0
+
+    asyncio.run(scenario())
+
+
+def test_garbage_that_comes_again_leads_to_a_new_list(scripted_server: ServerFactory) -> None:
+    """A line that is no event ends that watch; where the next one has it too, everything is listed anew."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.lists = [page(10, "a"), page(20, "a", "b")]
+        api.watches = [sends(b"<html>\n"), sends(b"[" * 5000 + b"\n")]
+        async with following(scripted_server, api.handle, sink, streaming=False):
+            await sink.told("replaced a", "replaced a b")
+
+    asyncio.run(scenario())
+
+
+def test_a_version_that_is_gone_after_an_outage_is_listed_at_once(scripted_server: ServerFactory) -> None:
+    """Pauses have grown while the server was away; that it has forgotten our version is no reason for another one."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.lists = [page(10, "a"), page(20, "a", "b")]
+        api.watches = [refusal(500, "InternalError"), refusal(500, "InternalError"), refusal(410, "Expired")]
+        clock = itertools.count(0, 100)
+        pace = replace(QUICK, longest_pause_s=0.5, first_pause_s=0.01)
+        async with following(
+            scripted_server, api.handle, sink, streaming=False, pace=pace, monotonic_s=lambda: float(next(clock))
+        ) as (_, reflector):
+            await sink.told("replaced a", "replaced a b")
+            assert reflector.paused_count == 2
 
     asyncio.run(scenario())
 
@@ -396,19 +550,16 @@ def test_lines_beyond_every_default_limit(scripted_server: ServerFactory) -> Non
     asyncio.run(scenario())
 
 
-def test_relist_on_demand(scripted_server: ServerFactory) -> None:
-    """A caller in doubt gets a full list, but not more often than the pace allows."""
+def test_refresh_lists_anew(scripted_server: ServerFactory) -> None:
+    """A new leader gets a full list now, and waits for that one."""
 
     async def scenario() -> None:
         api, sink = Api(), Copy()
         api.lists = [page(1, "a"), page(2, "a", "b")]
-        async with following(scripted_server, api.handle, sink, streaming=False, pace=Pace(relist_s=0.1)) as (
-            _,
-            reflector,
-        ):
+        async with following(scripted_server, api.handle, sink, streaming=False) as (_, reflector):
             await sink.told("replaced a")
-            for _ in range(5):
-                reflector.relist()
+            reflector.refresh()
+            await reflector.settled()
             await sink.told("replaced a", "replaced a b")
             await until(lambda: api.queries[-1].get("resourceVersion") == "2")
             assert reflector.listed_count == 2
@@ -422,10 +573,12 @@ def test_what_the_sink_raises_ends_the_reflector(scripted_server: ServerFactory)
     async def scenario() -> None:
         api = Api()
         api.watches = [sends(event("ADDED", obj("a", 1)), bookmark(1, end=True), event("DELETED", obj("x", 2)))]
+        sink = Copy()
+        sink.deleted = None  # type: ignore[method-assign,assignment]
         async with scripted_server(api.handle) as server, server.client() as client:
             parse = msgspec.json.Decoder(Parsed).decode
-            reflector = Reflector(client, PODS, Copy(), parse=parse, jitter=lambda: 0.5, pace=QUICK)
-            with pytest.raises(KeyError):
+            reflector = Reflector(client, PODS, sink, parse=parse, jitter=lambda: 0.5, pace=QUICK)
+            with pytest.raises(TypeError):
                 await reflector.run()
 
     asyncio.run(scenario())

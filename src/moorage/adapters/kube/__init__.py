@@ -14,7 +14,9 @@ client and the credentials raise them:
         ├── BadRequest          400, 405, 415: the request itself is wrong
         ├── Unauthorized        401: the server does not know us, also after the credentials were renewed
         ├── Forbidden           403: the server knows us and says no
-        ├── NotFound            404: no such object, or the kind is not served
+        ├── NotFound            404 of the API server: no such object
+        ├── NoSuchPath          404 of anybody else, a proxy say; or a kind that the API server does not serve
+        ├── NotServed           a 404 of which discovery says that the kind is not served
         ├── Conflict            409: the object is not in the state that the request assumed
         │   └── AlreadyExists   409 of a creation
         ├── Gone                410: the resource version is too old; list again

@@ -5,8 +5,9 @@ What came of it goes back as events.
 Invariants:
 - Outcomes are values. Every Bind is answered by one BindDone, every DeletePod by one DeleteDone, every PatchObject by
   one PatchDone, whatever happens, unless the binder is stopped.
-- The truth is on the server: after any error the pod is read again before an outcome is reported, for as long as it
-  takes to reach the server.
+- The truth is on the server: after any error, a 404 too, the pod is read again before an outcome is reported, for as
+  long as it takes to reach the server. It is gone if the server says so of this very pod, or has another one of its
+  name. What the server does later, such as a bind that it took after all, the watch will show.
 - Commands on the same pod are carried out one after another, in order; a status patch must never overtake a bind.
 - Everything names the pod by uid too, so that a new pod of the same name is never touched.
 - Binds and evictions go before status patches when there is a queue; at most `in_flight` requests run at once, and a
@@ -21,27 +22,20 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
 
-import msgspec
 import structlog
 
 from moorage.adapters import clock
 from moorage.adapters.kube.client import STRATEGIC_PATCH, KubeClient
-from moorage.adapters.kube.errors import (
-    ApiError,
-    BadRequest,
-    Conflict,
-    Forbidden,
-    KubeError,
-    NotFound,
-)
+from moorage.adapters.kube.errors import BadRequest, Conflict, Forbidden, KubeError, NotFound, ServerError
 from moorage.adapters.kube.objects import patch_object
 from moorage.adapters.kube.podstatus import StatusPatches
+from moorage.adapters.kube.podview import PodView, read_pod
 from moorage.adapters.kube.resources import PODS
 from moorage.core.commands import Bind, DeletePod, PatchObject, PatchPodStatus, PodRef
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, StatusDone
 
 FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 10.0
+LONGEST_PAUSE_S = 5.0
 STATUS_ATTEMPTS = 4
 _BOUND = BindOutcome.BOUND
 
@@ -50,21 +44,6 @@ PodCommand: TypeAlias = Bind | DeletePod | PatchPodStatus | PatchObject
 log = structlog.get_logger()
 
 
-class _Meta(msgspec.Struct):
-    uid: str = ""
-    deletion_timestamp: str | None = msgspec.field(default=None, name="deletionTimestamp")
-
-
-class _Spec(msgspec.Struct):
-    node_name: str | None = msgspec.field(default=None, name="nodeName")
-
-
-class _PodView(msgspec.Struct):
-    metadata: _Meta
-    spec: _Spec
-
-
-_decode_pod = msgspec.json.Decoder(_PodView).decode
 _URGENT, _CALM = 0, 1
 
 
@@ -75,8 +54,7 @@ def _is_urgent(command: PodCommand) -> bool:
 class Binder:
     """Carries out commands with a fixed number of workers.
 
-    `report` gets the answers. `annotations` gives what every Binding carries, such as the leadership term. `in_doubt`
-    is called after an error that leaves open what the server did, so that the caller can ask for a full list.
+    `report` gets the answers. `annotations` gives what every Binding carries, such as the leadership term.
     `delegate` carries out binds that name an extender: the empty text for success, else why not, None to decline.
     `jitter` gives numbers between 0 and 1, `now_s` the time.
     """
@@ -89,7 +67,6 @@ class Binder:
         jitter: Callable[[], float],
         in_flight: int = 64,
         annotations: Callable[[], Mapping[str, str]] | None = None,
-        in_doubt: Callable[[], None] = lambda: None,
         delegate: Callable[[Bind], Awaitable[str | None]] | None = None,
         now_s: Callable[[], float] = clock.now_s,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -99,7 +76,6 @@ class Binder:
         self._jitter = jitter
         self._in_flight = in_flight
         self._annotations = annotations
-        self._in_doubt = in_doubt
         self._delegate = delegate
         self._sleep = sleep
         self._patches = StatusPatches(now_s)
@@ -195,11 +171,10 @@ class Binder:
             "target": {"apiVersion": "v1", "kind": "Node", "name": command.node},
         }
         try:
-            await self._client.create(PODS, body, pod.namespace, name=pod.name, subresource="binding")
-        except NotFound as error:
-            return BindDone(pod.uid, BindOutcome.GONE, message=error.message)
+            answer = await self._client.create(PODS, body, pod.namespace, name=pod.name, subresource="binding")
+            if not answer.startswith(b"{"):
+                raise ServerError("the answer to the bind is not the API server's")
         except KubeError as error:
-            self._doubt(error)
             return await self._bind_truth(command, str(error))
         return BindDone(pod.uid, BindOutcome.BOUND, command.node)
 
@@ -224,10 +199,7 @@ class Binder:
         try:
             await self._patch(pod, self._patches.disruption_target(command.reason, command.message))
             await self._client.delete(PODS, pod.name, pod.namespace, uid=pod.uid)
-        except NotFound:
-            return DeleteDone(pod.uid, ok=True)
         except KubeError as error:
-            self._doubt(error)
             return await self._delete_truth(pod, str(error))
         return DeleteDone(pod.uid, ok=True)
 
@@ -236,7 +208,7 @@ class Binder:
             view = await self._read(pod)
         except KubeError as error:
             return DeleteDone(pod.uid, ok=False, message=f"{message}; reading the pod: {error}")
-        gone = view is None or view.metadata.deletion_timestamp is not None
+        gone = view is None or view.is_going
         return DeleteDone(pod.uid, ok=gone, message="" if gone else message)
 
     async def patch_status(self, command: PatchPodStatus) -> StatusDone:
@@ -265,26 +237,17 @@ class Binder:
             PODS, pod.name, body, pod.namespace, content_type=STRATEGIC_PATCH, subresource="status"
         )
 
-    async def _read(self, pod: PodRef) -> _PodView | None:
+    async def _read(self, pod: PodRef) -> PodView | None:
         """Read the pod, trying until the server answers; None when it, or the pod of that uid, does not exist."""
         for attempt in itertools.count():
             try:
-                view = _decode_pod(await self._client.get(PODS, pod.name, pod.namespace))
-            except NotFound:
-                return None
+                return await read_pod(self._client, pod)
             except (Forbidden, BadRequest):
                 raise
-            except (KubeError, msgspec.DecodeError):
+            except KubeError:
                 await self._pause(attempt)
-            else:
-                return view if view.metadata.uid == pod.uid else None
         raise AssertionError
 
     async def _pause(self, attempt: int) -> None:
         ceiling_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(attempt, 20))
         await self._sleep(ceiling_s * (0.5 + self._jitter() / 2))
-
-    def _doubt(self, error: KubeError) -> None:
-        """Tell the caller when it is open what the server did: no answer, or its own failure."""
-        if isinstance(error, ApiError) and (error.status == 0 or error.status >= 500):
-            self._in_doubt()

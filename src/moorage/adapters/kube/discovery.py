@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import msgspec
 
 from moorage.adapters.kube.client import JSON, KubeClient
-from moorage.adapters.kube.errors import ApiError, ServerError
+from moorage.adapters.kube.errors import ApiError, ServerError, decode_answer
 from moorage.adapters.kube.resources import Resource
 
 _AGGREGATED = ",".join(
@@ -23,7 +22,8 @@ _AGGREGATED = ",".join(
     ]
 )
 
-View = TypeVar("View", bound=msgspec.Struct)
+_STRANGE = "this does not look like a Kubernetes API server"
+_GROUPS = frozenset({"APIGroupDiscoveryList", "APIVersions", "APIGroupList"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,20 @@ class ServedResources:
 
     by_key: dict[tuple[str, str, str], ServedResource] = field(default_factory=dict)
     versions: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    unknown: set[tuple[str, str]] = field(default_factory=set)
+    """Groups and versions whose own server cannot be asked just now; what they have is not known."""
+
+    def lacks(self, resource: Resource) -> bool:
+        """Whether it is certain that the server does not have the resource."""
+        return (resource.group, resource.version) not in self.unknown and not self._described(resource)
 
     def serves(self, resource: Resource) -> bool:
         """Whether this very version of the resource can be listed and watched."""
-        served = self.by_key.get((resource.group, resource.version, resource.plural))
+        served = self._described(resource)
         return served is not None and {"list", "watch"} <= served.verbs
+
+    def _described(self, resource: Resource) -> ServedResource | None:
+        return self.by_key.get((resource.group, resource.version, resource.plural))
 
     def find(self, group: str, plural: str, versions: Sequence[str] = ()) -> Resource | None:
         """Find a resource in the first of the versions that has it; without versions, in the server's preferred one."""
@@ -127,7 +136,7 @@ class _PlainResources(msgspec.Struct):
 
 async def server_version(client: KubeClient) -> ServerVersion:
     """Ask the server for its version. Also the cheapest way to learn whether it can be reached."""
-    view = _decode(await client.request("GET", "/version", limited=False), _Version)
+    view = decode_answer(await client.request("GET", "/version", limited=False), _Version, _STRANGE)
     return ServerVersion(view.git_version, _leading_number(view.major), _leading_number(view.minor))
 
 
@@ -136,7 +145,9 @@ async def served_resources(client: KubeClient, *, aggregated: bool = True) -> Se
     found = ServedResources()
     for path in ("/api", "/apis"):
         accept = _AGGREGATED if aggregated else JSON
-        groups = _decode(await client.request("GET", path, accept=accept, limited=False), _Groups)
+        groups = decode_answer(await client.request("GET", path, accept=accept, limited=False), _Groups, _STRANGE)
+        if groups.kind not in _GROUPS:
+            raise ServerError(f"{_STRANGE}: {path} is of kind {groups.kind or '(none)'}")
         if groups.kind == "APIGroupDiscoveryList":
             for group in groups.items or ():
                 _add_aggregated(found, group)
@@ -147,10 +158,16 @@ async def served_resources(client: KubeClient, *, aggregated: bool = True) -> Se
     return found
 
 
+async def unserved(client: KubeClient, resource: Resource) -> bool:
+    """Whether the server itself says that it has no such kind; a 404 may be anybody's. It always has the core group."""
+    return bool(resource.group) and (await served_resources(client)).lacks(resource)
+
+
 def _add_aggregated(found: ServedResources, group: _AggregatedGroup) -> None:
     name = group.metadata.name
     # The server keeps describing an aggregated group that is down, and marks it stale.
     current = [version for version in group.versions or () if version.freshness == "Current"]
+    found.unknown.update((name, each.version) for each in group.versions or () if each.freshness != "Current")
     found.versions[name] = tuple(version.version for version in current)
     for version in current:
         rows = (
@@ -170,9 +187,10 @@ async def _add_plain(client: KubeClient, found: ServedResources, group: _PlainGr
     for version in (each.version for each in group.versions):
         path = f"/apis/{group.name}/{version}" if group.name else f"/api/{version}"
         try:
-            view = _decode(await client.request("GET", path, limited=False), _PlainResources)
+            view = decode_answer(await client.request("GET", path, limited=False), _PlainResources, _STRANGE)
         except ApiError as error:
             if error.status in {404, 503}:
+                found.unknown.add((group.name, version))
                 continue
             raise
         served.append(version)
@@ -188,13 +206,6 @@ def _add(
         if "/" not in plural:
             resource = Resource(group, version, plural, namespaced, kind)
             found.by_key[group, version, plural] = ServedResource(resource, frozenset(verbs or ()))
-
-
-def _decode(body: bytes, view: type[View]) -> View:
-    try:
-        return msgspec.json.decode(body, type=view)
-    except msgspec.DecodeError as failure:
-        raise ServerError(f"this does not look like a Kubernetes API server: {failure}") from failure
 
 
 def _leading_number(text: str) -> int:

@@ -3,6 +3,8 @@
 Invariants:
 - Every eviction and every write is answered by one event, whatever happens.
 - Pods are deleted without grace only after the API server has said that their node does not exist.
+- A pod counts as gone only if the API server says so of this very pod when it is read again, whatever the eviction was
+  answered with.
 - Evictions name the pod's uid, and writes the node's, so that nothing of the same name is ever touched.
 - A budget's refusal is an answer like any other: whoever ordered the eviction knows until when it makes sense to ask
   again, so nothing is tried twice here.
@@ -21,6 +23,7 @@ import structlog
 
 from moorage.adapters.kube.client import MERGE_PATCH, KubeClient
 from moorage.adapters.kube.errors import Conflict, KubeError, NotFound, TooManyRequests
+from moorage.adapters.kube.podview import read_pod
 from moorage.adapters.kube.resources import NODES, PODS
 from moorage.core.commands import ClearNode, EvictPod, PatchNode, PodRef
 from moorage.core.events import EvictDone, EvictOutcome, NodePatched
@@ -89,12 +92,20 @@ class Disruptions:
             encoded = msgspec.json.encode(body)
             await self._client.request("POST", path, body=encoded, timeout_s=EVICTION_TIMEOUT_S, retries=0)
         except (NotFound, Conflict) as error:
-            return EvictDone(pod.uid, EvictOutcome.GONE, str(error))
+            return EvictDone(pod.uid, await self._after_refusal(pod), str(error))
         except TooManyRequests as error:
             return EvictDone(pod.uid, EvictOutcome.REFUSED, str(error))
         except KubeError as error:
             return EvictDone(pod.uid, EvictOutcome.FAILED, str(error))
         return EvictDone(pod.uid, EvictOutcome.EVICTED)
+
+    async def _after_refusal(self, pod: PodRef) -> EvictOutcome:
+        """What is true after the server did not find the pod, or found another one in its place."""
+        try:
+            view = await read_pod(self._client, pod)
+        except KubeError:
+            return EvictOutcome.FAILED
+        return EvictOutcome.GONE if view is None or view.is_going else EvictOutcome.FAILED
 
     async def patch(self, command: PatchNode) -> NodePatched:
         """Write on a node now."""
@@ -103,19 +114,18 @@ class Disruptions:
             body["spec"] = {"unschedulable": command.unschedulable or None}
         try:
             await self._client.patch(NODES, command.node, body, content_type=MERGE_PATCH)
-        except NotFound:
-            return NodePatched(command.node, ok=True)
         except KubeError as error:
-            return NodePatched(command.node, ok=False, message=str(error))
+            gone = isinstance(error, NotFound) and error.about(NODES.plural, command.node)
+            return NodePatched(command.node, ok=gone, message="" if gone else str(error))
         return NodePatched(command.node, ok=True)
 
     async def clear(self, command: ClearNode) -> int:
         """Delete what a node that is gone has left, now; how many pods that were."""
         try:
             await self._client.get(NODES, command.node)
-        except NotFound:
-            return sum(await asyncio.gather(*map(self._remove, command.pods)))
         except KubeError as error:
+            if isinstance(error, NotFound) and error.about(NODES.plural, command.node):
+                return sum(await asyncio.gather(*map(self._remove, command.pods)))
             log.warning("cannot tell whether a node is gone", node=command.node, why=str(error))
         else:
             log.info("a node is there, its pods stay", node=command.node)

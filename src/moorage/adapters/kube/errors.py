@@ -6,9 +6,11 @@ The class names are the reasons of Kubernetes' own `Status` object, so that a re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+from moorage.wire.errors import REFUSALS
 
 MESSAGE_LIMIT = 2000
 
@@ -65,7 +67,22 @@ class Forbidden(ApiError):  # noqa: N818
 
 
 class NotFound(ApiError):  # noqa: N818
-    """No such object, or the kind is not served."""
+    """The API server says that something does not exist; `about` tells whether that is the object in question."""
+
+    def about(self, plural: str, name: str) -> bool:
+        """Whether it is this object that does not exist, and not its namespace, say."""
+        return self.details.get("kind") == plural and self.details.get("name") == name
+
+
+class NoSuchPath(ApiError):  # noqa: N818
+    """Somebody answered 404 without a Status that says what is not found, so that nothing follows from it.
+
+    API servers do that for kinds that they do not serve, and proxies for whatever they like; see `discovery`.
+    """
+
+
+class NotServed(ApiError):  # noqa: N818
+    """The server does not serve the kind, and says so where it lists what it serves."""
 
 
 class Conflict(ApiError):  # noqa: N818
@@ -96,7 +113,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     400: BadRequest,
     401: Unauthorized,
     403: Forbidden,
-    404: NotFound,
+    404: NoSuchPath,
     405: BadRequest,
     406: BadRequest,
     409: Conflict,
@@ -121,6 +138,8 @@ class StatusView(msgspec.Struct):
 
 _status_decoder = msgspec.json.Decoder(StatusView)
 
+T = TypeVar("T")
+
 
 def error_from_status(view: StatusView, status: int, retry_after_s: float | None = None) -> ApiError:
     """Turn a decoded Status object into the matching exception."""
@@ -128,6 +147,8 @@ def error_from_status(view: StatusView, status: int, retry_after_s: float | None
     error_class = _BY_STATUS.get(status) or (ServerError if status >= 500 else ApiError)
     if error_class is Conflict and reason == "AlreadyExists":
         error_class = AlreadyExists
+    elif error_class is NoSuchPath and reason == "NotFound":
+        error_class = NotFound
     elif reason == "Expired":
         error_class = Gone
     message = (view.message or f"HTTP status {status}")[:MESSAGE_LIMIT]
@@ -142,7 +163,7 @@ def error_from_answer(status: int, headers: Mapping[str, str], payload: bytes) -
     retry_after_s = parse_retry_after(headers.get("Retry-After"))
     try:
         view = _status_decoder.decode(payload)
-    except msgspec.DecodeError:
+    except REFUSALS:
         view = StatusView()
     if view.kind != "Status":
         first_line = payload[:MESSAGE_LIMIT].decode("utf-8", "replace").strip().split("\n", 1)[0]
@@ -156,3 +177,11 @@ def parse_retry_after(value: str | None) -> float | None:
         return None
     text = value.strip()
     return float(text) if text.isascii() and text.isdigit() and len(text) < 8 else 1.0
+
+
+def decode_answer(body: bytes, view: type[T], complaint: str = "the answer is not what was asked for") -> T:
+    """The body of a good answer as a value; what cannot be read is the server's failure."""
+    try:
+        return msgspec.json.decode(body, type=view)
+    except REFUSALS as failure:
+        raise ServerError(f"{complaint}: {failure}") from failure

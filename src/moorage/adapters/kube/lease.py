@@ -37,6 +37,7 @@ from moorage.adapters.kube.leaserecord import (
 from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES
+from moorage.adapters.kube.watchstream import ObjectMeta
 from moorage.framework.configuration import LeaderElection
 
 JITTER_FACTOR = 1.2
@@ -321,7 +322,7 @@ class _LeaseSink:
     def upserted(self, obj: Lease) -> None:
         self._saw(obj)
 
-    def deleted(self, _obj: Lease) -> None:
+    def deleted(self, _meta: ObjectMeta) -> None:
         self._saw(None)
 
 

@@ -14,6 +14,7 @@ import msgspec
 
 from moorage.adapters.kube.errors import ServerError
 from moorage.adapters.kube.resources import LEASES
+from moorage.wire.errors import REFUSALS
 
 TERM_ANNOTATION = "moorage.dev/term"
 """Annotation of every Binding of an elected leader; the API server copies it to the pod."""
@@ -71,7 +72,7 @@ def parse_lease(raw: bytes | msgspec.Raw) -> Lease:
     try:
         content = msgspec.json.decode(raw, type=dict[str, Any])
         spec = msgspec.convert(content.get("spec") or {}, _Spec)
-    except (msgspec.DecodeError, msgspec.ValidationError) as failure:
+    except REFUSALS as failure:
         raise ServerError(f"the lease cannot be read: {failure}") from failure
     record = LeaseRecord(
         spec.holder or "", spec.duration_s or 0, spec.acquired or "", spec.renewed or "", spec.transitions or 0

@@ -9,9 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.errors import BadRequest, Gone, Invalid, ServerError
+from moorage.adapters.kube.discovery import unserved
+from moorage.adapters.kube.errors import BadRequest, Gone, Invalid, NoSuchPath, NotFound, NotServed
 from moorage.adapters.kube.resources import Resource
-from moorage.adapters.kube.watchstream import ListPage, decode_page
+from moorage.adapters.kube.watchstream import decode_page
 
 PAGE_SIZE = 1000
 _TIMEOUT_S = 90.0
@@ -25,7 +26,15 @@ class Lister:
         self.version = ""
 
     async def everything(self, resource: Resource, *, field_selector: str = "") -> list[msgspec.Raw]:
-        """All objects of a kind, as JSON; raises what the client raises, NotFound for a kind that is not served."""
+        """All objects of a kind, as JSON; raises what the client raises, NotServed for a kind that is not served."""
+        try:
+            return await self._consistent(resource, field_selector)
+        except (NotFound, NoSuchPath) as error:
+            if await unserved(self._client, resource):
+                raise NotServed(error.message, status=error.status, reason=error.reason) from None
+            raise
+
+    async def _consistent(self, resource: Resource, field_selector: str) -> list[msgspec.Raw]:
         query: dict[str, str | int] = {"limit": PAGE_SIZE}
         if field_selector:
             query["fieldSelector"] = field_selector
@@ -40,7 +49,8 @@ class Lister:
     async def _all(self, resource: Resource, query: dict[str, str | int]) -> list[msgspec.Raw]:
         found: list[msgspec.Raw] = []
         while True:
-            page = await self._page(resource, query)
+            body = await self._client.request("GET", resource.path(), query=query, timeout_s=_TIMEOUT_S)
+            page = decode_page(body)
             found += page.items or ()
             self.version = self.version or page.metadata.resource_version
             if not page.metadata.continue_token:
@@ -48,10 +58,3 @@ class Lister:
             # A continued list is of the version that its token names; naming one beside it is an error.
             query = {name: value for name, value in query.items() if not name.startswith("resourceVersion")}
             query["continue"] = page.metadata.continue_token
-
-    async def _page(self, resource: Resource, query: dict[str, str | int]) -> ListPage:
-        body = await self._client.request("GET", resource.path(), query=query, timeout_s=_TIMEOUT_S)
-        try:
-            return decode_page(body)
-        except msgspec.DecodeError as failure:
-            raise ServerError(f"the list of {resource.plural} is not what was asked for: {failure}") from failure

@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.errors import NotFound
+from moorage.adapters.kube.errors import NotFound, ServerError, decode_answer
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import NODES, PODS
+from moorage.adapters.kube.watchstream import ObjectMeta
 from moorage.core.commands import PodRef
 from moorage.wire.extender import NamedObject, plain_node, plain_pod
 
@@ -31,6 +32,13 @@ class _Page(msgspec.Struct):
     items: list[_Item] | None = None
 
 
+def _read(plain: Callable[[bytes], NamedObject], body: bytes) -> NamedObject:
+    try:
+        return plain(body)
+    except ValueError as failure:
+        raise ServerError(f"an object cannot be read: {failure}") from None
+
+
 class PodTexts:
     """Whole pods, read from the API server when needed."""
 
@@ -43,7 +51,7 @@ class PodTexts:
         known = self._kept.get(pod.uid)
         if known is not None and resource_version and known.resource_version == resource_version:
             return known
-        found = plain_pod(await self._client.get(PODS, pod.name, pod.namespace))
+        found = _read(plain_pod, await self._client.get(PODS, pod.name, pod.namespace))
         if found.uid != pod.uid:
             raise NotFound(f"pod {pod.namespace}/{pod.name} is gone")
         self._kept[pod.uid] = found
@@ -55,7 +63,7 @@ class PodTexts:
     async def on_node(self, node: str) -> dict[str, PodRef]:
         """The pods on a node, by uid."""
         body = await self._client.list(PODS, query={"fieldSelector": f"spec.nodeName={node}"})
-        found = [item.metadata for item in msgspec.json.decode(body, type=_Page).items or ()]
+        found = [item.metadata for item in decode_answer(body, _Page).items or ()]
         return {each.uid: PodRef(each.namespace, each.name, each.uid) for each in found}
 
 
@@ -79,7 +87,7 @@ class NodeTexts:
             node = self._nodes.get(name)
             if node is None:
                 try:
-                    node = plain_node(await self._client.get(NODES, name))
+                    node = _read(plain_node, await self._client.get(NODES, name))
                 except NotFound:
                     continue
             found.append(node.json)
@@ -93,6 +101,6 @@ class NodeTexts:
         """A node was added or changed."""
         self._nodes[obj.name] = obj
 
-    def deleted(self, obj: NamedObject) -> None:
+    def deleted(self, meta: ObjectMeta) -> None:
         """A node was deleted."""
-        self._nodes.pop(obj.name, None)
+        self._nodes.pop(meta.name, None)

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import structlog
@@ -22,6 +21,7 @@ from moorage.adapters.kube.errors import AlreadyExists, KubeError, NotFound
 from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES
+from moorage.adapters.kube.watchstream import ObjectMeta
 
 LABEL = "moorage.dev/replica-of"
 RENEW_S = 5.0
@@ -29,6 +29,15 @@ DURATION_S = 20.0
 ABANDONED_S = 300.0
 
 log = structlog.get_logger()
+
+
+class _Spec(msgspec.Struct):
+    renewed: str | None = msgspec.field(default=None, name="renewTime")
+
+
+class _Lease(msgspec.Struct):
+    metadata: ObjectMeta
+    spec: _Spec | None = None
 
 
 class _Other:
@@ -63,11 +72,11 @@ class Presence:
         self._written = False
         self._tried = asyncio.Event()
         self._complained = False
-        self._reflector: Reflector[dict[str, Any]] = Reflector(
+        self._reflector: Reflector[_Lease] = Reflector(
             client,
             LEASES,
             self,
-            parse=msgspec.json.decode,
+            parse=msgspec.json.Decoder(_Lease).decode,
             jitter=jitter,
             namespace=namespace,
             label_selector=f"{LABEL}={component}",
@@ -99,26 +108,26 @@ class Presence:
 
     # --- what the reflector sees ---
 
-    def replaced(self, objects: list[dict[str, Any]]) -> None:
+    def replaced(self, objects: list[_Lease]) -> None:
         """All Leases that exist now."""
-        names = {lease["metadata"]["name"] for lease in objects}
+        names = {lease.metadata.name for lease in objects}
         self._others = {name: other for name, other in self._others.items() if name in names}
         for lease in objects:
             self.upserted(lease)
         self._count()
 
-    def upserted(self, obj: dict[str, Any]) -> None:
+    def upserted(self, obj: _Lease) -> None:
         """A Lease was made or renewed."""
-        name, version = obj["metadata"]["name"], str(obj.get("spec", {}).get("renewTime"))
+        name, version = obj.metadata.name, (obj.spec or _Spec()).renewed or ""
         known = self._others.get(name)
         if name == self._me or (known is not None and known.version == version):
             return
         self._others[name] = _Other(version, self._monotonic_s())
         self._count()
 
-    def deleted(self, obj: dict[str, Any]) -> None:
+    def deleted(self, meta: ObjectMeta) -> None:
         """A Lease was removed."""
-        self._others.pop(obj["metadata"]["name"], None)
+        self._others.pop(meta.name, None)
         self._count()
 
     def _count(self) -> None:

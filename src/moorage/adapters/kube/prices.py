@@ -27,6 +27,7 @@ from moorage.adapters.kube.reflector import Phase, Reflector
 from moorage.adapters.kube.resources import CONFIG_MAPS
 from moorage.adapters.kube.tls import TlsMaterial, make_context
 from moorage.adapters.kube.transport import Request, Transport
+from moorage.adapters.kube.watchstream import ObjectMeta
 from moorage.core.events import Event, ObjectSeen
 from moorage.core.prices import PRICE_LIST, PriceList
 from moorage.framework.pricing import PriceSource, SourceKind
@@ -172,7 +173,7 @@ class ConfigMapReader:
         """The reflector's: it was made or changed."""
         self._put(obj)
 
-    def deleted(self, obj: _ConfigMap) -> None:  # noqa: ARG002 - part of the interface
+    def deleted(self, meta: ObjectMeta) -> None:  # noqa: ARG002 - part of the interface
         """The reflector's: it was deleted."""
         self._put(None)
 

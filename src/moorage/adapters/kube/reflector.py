@@ -6,7 +6,10 @@ Invariants:
 - Whatever happens to the connection is repaired here: lost watches resume at the last version seen, versions that the
   server no longer has lead to a new list, failures are retried with growing, jittered pauses.
 - A watch that is silent for longer than bookmarks can explain is taken for dead.
-- A kind that is not served is an empty one that may appear later.
+- An object that cannot be read concerns nobody else: it is counted, told of once and left out. Its deletion takes
+  effect all the same, as deletions are told by metadata alone.
+- A kind that is not served is an empty one that may appear later. Only discovery can say so: a 404 by itself is an
+  error like any other, and the core group is always served.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ import msgspec
 import structlog
 
 from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.discovery import unserved
 from moorage.adapters.kube.errors import (
     ApiError,
     BadRequest,
@@ -30,25 +34,23 @@ from moorage.adapters.kube.errors import (
     Gone,
     Invalid,
     KubeError,
+    NoSuchPath,
     NotFound,
     ServerError,
-    StatusView,
     Timeout,
-    error_from_status,
 )
+from moorage.adapters.kube.leftout import LeftOut
 from moorage.adapters.kube.resources import Resource
 from moorage.adapters.kube.watchstream import (
     BOOKMARK,
     DELETED,
-    ERROR,
-    INITIAL_EVENTS_END,
+    Garbage,
     LineSplitter,
-    ListPage,
     ObjectMeta,
-    WatchEvent,
     decode_event,
-    decode_object,
     decode_page,
+    initial_events_end,
+    metadata_of,
 )
 
 T = TypeVar("T")
@@ -65,8 +67,8 @@ class Sink(Protocol[T]):
     def upserted(self, obj: T) -> None:
         """An object was added or changed."""
 
-    def deleted(self, obj: T) -> None:
-        """An object was deleted; this is its last state."""
+    def deleted(self, meta: ObjectMeta) -> None:
+        """An object was deleted."""
 
 
 class Phase(StrEnum):
@@ -101,22 +103,22 @@ class Pace:
     watch_s: float = 300.0
     """The server is asked to end a watch after this to twice this time, which spreads the load after its restart."""
     first_pause_s: float = 0.5
-    longest_pause_s: float = 30.0
+    longest_pause_s: float = 5.0
+    """A server that is back is found within this time: whoever does not see the cluster decides nothing."""
     look_again_s: float = 30.0
-    """How often to look for a kind that is not served."""
+    """How often to look for a kind that is not served, or that we may not read."""
     stream_again_s: float = 3600.0
     """How long to list in pages after the server refused a streaming list."""
-    relist_s: float = 30.0
-    """Least time between two lists that `relist` asks for."""
     page_size: int = 1000
 
 
 class Reflector(Generic[T]):
     """Follows `resource` and hands what `parse` makes of each object to the sink.
 
-    `parse` runs as objects arrive, so that a large list is never held as raw JSON; an object it rejects with a
-    ValueError (msgspec's errors are such) is left out and logged. `jitter` gives numbers between 0 and 1. With
-    `tells_refusal` off, whoever waits for `settled` has to log that the kind may not be read from the start.
+    `parse` runs as objects arrive, so that a large list is never held as raw JSON. An object for which it raises,
+    whatever that is, is left out; the sink gets what `remains` makes of it instead, if that is anything. `jitter` gives
+    numbers between 0 and 1. With `tells_refusal` off, whoever waits for `settled` has to log that the kind may not be
+    read from the start.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Reflector(Generic[T]):
         sink: Sink[T],
         *,
         parse: Callable[[msgspec.Raw], T],
+        remains: Callable[[msgspec.Raw], T | None] = lambda _: None,
         jitter: Callable[[], float],
         namespace: str | None = None,
         field_selector: str = "",
@@ -139,11 +142,14 @@ class Reflector(Generic[T]):
         self.state = ReflectorState(Phase.STARTING)
         self.listed_count = 0
         """How many full lists were handed over."""
-        self.rejected_count = 0
-        """How many objects `parse` rejected."""
+        self.paused_count = 0
+        """How many pauses there were after failures."""
+        self.left_out = LeftOut(resource)
+        """What could not be read."""
         self._client = client
         self._sink = sink
         self._parse = parse
+        self._remains = remains
         self._jitter = jitter
         self._path = resource.path(namespace)
         self._selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
@@ -154,51 +160,38 @@ class Reflector(Generic[T]):
         self._stream_from_s = monotonic_s() if streaming else float("inf")
         self._version = ""
         self._last: msgspec.Raw | None = None
+        self._garbage_at = ""
         self._failures = 0
         self._listed_at_s = float("-inf")
         self._settled = asyncio.Event()
         self._attempt: asyncio.Task[None] | None = None
-        self._relist_timer: asyncio.TimerHandle | None = None
 
     async def run(self) -> None:
         """Follow the resource until cancelled."""
-        try:
-            while True:
-                self._attempt = asyncio.ensure_future(self._attempted())
-                try:
-                    await self._attempt
-                except asyncio.CancelledError:
-                    task = asyncio.current_task()
-                    if task is None or task.cancelling():
-                        raise
-                    # Otherwise only the attempt was cancelled: `relist` wants a new one.
-        finally:
-            if self._relist_timer is not None:
-                self._relist_timer.cancel()
+        while True:
+            self._attempt = asyncio.ensure_future(self._attempted())
+            try:
+                await self._attempt
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if task is None or task.cancelling():
+                    raise
+                # Otherwise only the attempt was cancelled: `refresh` wants a new one.
 
     async def settled(self) -> ReflectorState:
         """Wait until the first list is handed over, or it is known why there is none."""
         await self._settled.wait()
         return self.state
 
-    def relist(self) -> None:
-        """Ask for a new full list, now or as soon as the last one is old enough."""
-        if self._relist_timer is None:
-            due_s = max(0.0, self._listed_at_s + self._pace.relist_s - self._monotonic_s())
-            self._relist_timer = asyncio.get_running_loop().call_later(due_s, self._forget_version)
-
     def refresh(self) -> None:
         """Ask for a new full list now; `settled` then waits for that one."""
-        if self._relist_timer is not None:
-            self._relist_timer.cancel()
         self._settled.clear()
         self._forget_version()
-
-    def _forget_version(self) -> None:
-        self._relist_timer = None
-        self._version, self._last = "", None
         if self._attempt is not None:
             self._attempt.cancel()
+
+    def _forget_version(self) -> None:
+        self._version, self._last = "", None
 
     async def _attempted(self) -> None:
         """One list or watch, and the pause that its end calls for."""
@@ -212,26 +205,54 @@ class Reflector(Generic[T]):
             if self._resume_version() == version and self._monotonic_s() - started_s < 1.0:
                 raise ServerError("the server ends watches at once")
             self._failures = 0
-        except NotFound as error:
-            await self._missing(error)
         except Gone as error:
-            self._version, self._last = "", None
+            await self._outdated(error)
+        except Garbage as error:
+            if self._resume_version() == self._garbage_at:
+                self._forget_version()  # resumed there, the server sends the same again
+            self._garbage_at = self._version
             await self._pause(Phase.RETRYING, error.message)
         except Forbidden as error:
             await self._pause(Phase.FORBIDDEN, error.message)
+        except ApiError as error:
+            if isinstance(error, NotFound | NoSuchPath) and await self._unserved():
+                await self._missing(error)
+            else:
+                await self._pause(Phase.RETRYING, str(error))
         except KubeError as error:
             await self._pause(Phase.RETRYING, str(error))
 
     def _resume_version(self) -> str:
         """Version to resume at. Read from the last object only when needed, which keeps it off the path of events."""
         if self._last is not None:
-            self._version = _metadata(self._last).resource_version
-            self._last = None
+            last, self._last = self._last, None
+            try:
+                self._version = metadata_of(last).resource_version
+            except Garbage:
+                self._version = ""
         return self._version
+
+    async def _outdated(self, error: ApiError) -> None:
+        """The server has forgotten our version, as it does in an outage: list at once, unless that was just done."""
+        listed_lately = self._monotonic_s() - self._listed_at_s < self._pace.longest_pause_s
+        resumed = bool(self._version)
+        self._forget_version()
+        if listed_lately or not resumed:
+            await self._pause(Phase.RETRYING, error.message)
+        else:
+            log.info("version is gone, listing anew", resource=str(self.resource), error=error.message)
+
+    async def _unserved(self) -> bool:
+        if self.state.phase is Phase.NOT_SERVED:
+            return True  # it is empty already
+        try:
+            return await unserved(self._client, self.resource)
+        except KubeError:
+            return False
 
     async def _missing(self, error: ApiError) -> None:
         """Treat the kind as an empty one, say so once, and wait before looking again."""
-        self._version, self._last = "", None
+        self._forget_version()
         if self.state.phase is not Phase.NOT_SERVED:
             log.info("kind is not served, looking again later", resource=str(self.resource), error=error.message)
             self._sink.replaced([])
@@ -242,8 +263,10 @@ class Reflector(Generic[T]):
         told_by_others = not self._tells_refusal and (phase, self.state.phase) == (Phase.FORBIDDEN, Phase.STARTING)
         if (phase is not self.state.phase or self._failures == 0) and not told_by_others:
             log.warning("watch interrupted", resource=str(self.resource), state=phase.value, error=error)
-        ceiling_s = min(self._pace.longest_pause_s, self._pace.first_pause_s * 2.0 ** min(self._failures, 20))
+        longest_s = self._pace.look_again_s if phase is Phase.FORBIDDEN else self._pace.longest_pause_s
+        ceiling_s = min(longest_s, self._pace.first_pause_s * 2.0 ** min(self._failures, 20))
         self._failures += 1
+        self.paused_count += 1
         self._enter(phase, error)
         await asyncio.sleep(ceiling_s * (0.5 + self._jitter() / 2))
 
@@ -274,7 +297,9 @@ class Reflector(Generic[T]):
         objects: list[T] = []
         query: dict[str, str | int] = {**self._selectors, "limit": self._pace.page_size}
         while True:
-            page = await self._page(query)
+            page = decode_page(
+                await self._client.request("GET", self._path, query=query, timeout_s=self._pace.silence_s)
+            )
             for raw in page.items or ():
                 self._parsed_into(objects.append, raw)
             if not page.metadata.continue_token:
@@ -282,13 +307,6 @@ class Reflector(Generic[T]):
             query["continue"] = page.metadata.continue_token
         self._version = page.metadata.resource_version
         self._hand_over(objects)
-
-    async def _page(self, query: dict[str, str | int]) -> ListPage:
-        body = await self._client.request("GET", self._path, query=query, timeout_s=self._pace.silence_s)
-        try:
-            return decode_page(body)
-        except msgspec.DecodeError as failure:
-            raise ServerError(f"the list is not what was asked for: {failure}") from failure
 
     async def _watch(self, more: dict[str, str]) -> None:
         """Follow one watch until the server ends it."""
@@ -322,32 +340,35 @@ class Reflector(Generic[T]):
 
     async def _initial_events(self, pieces: AsyncIterator[bytes], splitter: LineSplitter) -> None:
         """Collect what exists until the server says that this was all; changes in between are folded in."""
-        found: dict[tuple[str, str], T] = {}
+        found: dict[tuple[str | None, str], T] = {}
         async for piece in pieces:
             lines = splitter.feed(piece)
             for index, line in enumerate(lines):
-                event = _decoded(line)
-                meta = _metadata(event.object)
+                event = decode_event(line)
                 if event.type == BOOKMARK:
-                    if (meta.annotations or {}).get(INITIAL_EVENTS_END) == "true":
-                        self._version = meta.resource_version
+                    version = initial_events_end(event.object)
+                    if version is not None:
+                        self._version = version
                         self._hand_over(list(found.values()))
                         self._changes(lines[index + 1 :])
                         return
-                elif event.type == DELETED:
-                    found.pop((meta.namespace, meta.name), None)
-                else:
+                    continue
+                meta = metadata_of(event.object)
+                found.pop((meta.namespace, meta.name), None)
+                if event.type != DELETED:
                     self._parsed_into(partial(found.__setitem__, (meta.namespace, meta.name)), event.object)
         raise ServerError("the streaming list ended before it was complete")
 
     def _changes(self, lines: list[bytes]) -> None:
         """Hand over single changes. This is the hot path: nothing here may cost more than decoding an envelope."""
         for line in lines:
-            event = _decoded(line)
-            if event.type == BOOKMARK:
-                self._last = event.object
-                continue
-            self._parsed_into(self._sink.deleted if event.type == DELETED else self._sink.upserted, event.object)
+            event = decode_event(line)
+            if event.type == DELETED:
+                meta = metadata_of(event.object)
+                self.left_out.forget(meta)
+                self._sink.deleted(meta)
+            elif event.type != BOOKMARK:
+                self._parsed_into(self._sink.upserted, event.object)
             self._last = event.object
         if lines:
             self._failures = 0
@@ -355,17 +376,13 @@ class Reflector(Generic[T]):
     def _parsed_into(self, take: Callable[[T], None], raw: msgspec.Raw) -> None:
         try:
             value = self._parse(raw)
-        except ValueError as failure:
-            self.rejected_count += 1
-            name = _metadata(raw)
-            log.warning(
-                "object left out, it cannot be read",
-                resource=str(self.resource),
-                object=f"{name.namespace}/{name.name}",
-                error=str(failure),
-            )
-            return
-        take(value)
+        except Exception as failure:  # noqa: BLE001 - whatever one object brings about concerns that object alone
+            self.left_out.add(raw, failure)
+            rest = self._remains(raw)
+            if rest is not None:
+                take(rest)
+        else:
+            take(value)
 
     def _hand_over(self, objects: list[T]) -> None:
         self._last = None
@@ -374,22 +391,3 @@ class Reflector(Generic[T]):
         self.listed_count += 1
         self._failures = 0
         self._enter(Phase.SYNCED)
-
-
-def _decoded(line: bytes) -> WatchEvent:
-    """Decode a line; an ERROR event becomes the exception that it describes."""
-    try:
-        event = decode_event(line)
-        if event.type != ERROR:
-            return event
-        view = msgspec.json.decode(event.object, type=StatusView)
-    except msgspec.DecodeError as failure:
-        raise ServerError(f"the watch holds a line that is not an event: {failure}") from failure
-    raise error_from_status(view, view.code or 500)
-
-
-def _metadata(raw: msgspec.Raw) -> ObjectMeta:
-    try:
-        return decode_object(raw).metadata
-    except msgspec.DecodeError as failure:
-        raise ServerError(f"the watch holds something that is not an object: {failure}") from failure

@@ -15,9 +15,10 @@ import msgspec
 import structlog
 
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.errors import Conflict, KubeError, NotFound
+from moorage.adapters.kube.errors import Conflict, KubeError, NotFound, decode_answer
 from moorage.adapters.kube.reflector import Phase, Reflector
 from moorage.adapters.kube.resources import Resource
+from moorage.adapters.kube.watchstream import ObjectMeta
 
 WEBHOOK_CONFIGURATIONS = Resource(
     "admissionregistration.k8s.io",
@@ -28,7 +29,7 @@ WEBHOOK_CONFIGURATIONS = Resource(
 )
 LEAST_PAUSE_S = 0.2
 """Between two writes: somebody who always undoes ours must not keep the server busy."""
-LONGEST_PAUSE_S = 30.0
+LONGEST_PAUSE_S = 5.0
 
 Document = dict[str, Any]
 
@@ -107,7 +108,7 @@ class Registration:
         """It was made or changed."""
         self._take(obj)
 
-    def deleted(self, obj: Document) -> None:  # noqa: ARG002 - part of the interface
+    def deleted(self, meta: ObjectMeta) -> None:  # noqa: ARG002 - part of the interface
         """It was removed."""
         self._take(None)
 
@@ -156,7 +157,7 @@ class Registration:
         except (Conflict, NotFound):
             return True
         # The watch may show an older version still; what the server has taken is known already.
-        self.current = msgspec.json.decode(answer)
+        self.current = decode_answer(answer, Document)
         log.info("webhook configuration written", name=self._name)
         return False
 
@@ -167,7 +168,7 @@ class Registration:
             answer = await self._client.create(WEBHOOK_CONFIGURATIONS, self._make())
         except Conflict:
             return True
-        self.current, self._made = msgspec.json.decode(answer), True
+        self.current, self._made = decode_answer(answer, Document), True
         log.info("webhook configuration made", name=self._name)
         return False
 

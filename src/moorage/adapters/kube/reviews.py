@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.errors import KubeError
+from moorage.adapters.kube.errors import KubeError, decode_answer
 from moorage.adapters.kube.resources import CONFIG_MAPS, Resource
 
 TOKEN_REVIEWS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False, kind="TokenReview")
@@ -51,7 +51,7 @@ class AccessReviews:
             answer = await self._authenticating.get(CONFIG_MAPS, name, namespace)
         except KubeError as error:
             raise LookupError(str(error)) from None
-        data: dict[str, str] = msgspec.json.decode(answer).get("data") or {}
+        data: dict[str, str] = _decoded(answer).get("data") or {}
         return data.get(key, "")
 
 
@@ -62,5 +62,12 @@ async def _ask(client: KubeClient, resource: Resource, spec: Mapping[str, Any]) 
         answer = await client.request("POST", resource.path(), body=encoded, timeout_s=TIMEOUT_S, retries=0)
     except KubeError as error:
         raise LookupError(str(error)) from None
-    status: dict[str, Any] = msgspec.json.decode(answer).get("status") or {}
+    status: dict[str, Any] = _decoded(answer).get("status") or {}
     return status
+
+
+def _decoded(answer: bytes) -> dict[str, Any]:
+    try:
+        return decode_answer(answer, dict[str, Any])
+    except KubeError as error:
+        raise LookupError(str(error)) from None
