@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moorage.core.limits import STRATEGY_RULES
 from moorage.core.policy_rules import parse_rules
 from moorage.core.strategies import read_rules
 from moorage.core.strategy import Strategy, StrategyError, parse_strategy
-from moorage.core.strategy_syntax import MAX_RULES, MAX_WEIGHT
+from moorage.core.strategy_syntax import MAX_WEIGHT
 
 SPOT = {"weight": 1, "nodeSelector": {"node-type": "spot"}}
 
@@ -61,8 +62,8 @@ MISTAKES: dict[str, tuple[list[str], list[str]]] = {
     "all weights 0": (written(SPOT | {"weight": 0}), ["spec.rules: all weights are 0"]),
     "the same nodes": (written(SPOT, SPOT), ["spec.rules[1].nodeSelector: is the nodeSelector of rule 1 too"]),
     "too many rules": (
-        written(*(SPOT | {"nodeSelector": {"a": str(number)}} for number in range(MAX_RULES + 1))),
-        [f"spec.rules: there are {MAX_RULES + 1} rules"],
+        written(*(SPOT | {"nodeSelector": {"a": str(number)}} for number in range(STRATEGY_RULES + 1))),
+        [f"spec.rules: there are {STRATEGY_RULES + 1} rules"],
     ),
     "several at once": (
         written(SPOT | {"base": "x"}, {"weight": 1}),

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
+from moorage.core.limits import STRATEGY_RULES
 from moorage.core.policy_rules import parse_rules
 from moorage.core.strategy import StrategyError, targets
-from moorage.core.strategy_syntax import MAX_BASE, MAX_RULES, MAX_WEIGHT
+from moorage.core.strategy_syntax import MAX_BASE, MAX_WEIGHT
 
 CRD = Path(__file__).resolve().parents[2] / "deploy" / "crds" / "placementpolicies.yaml"
 POLICIES = "/apis/moorage.dev/v1alpha1/namespaces/default/placementpolicies"
@@ -83,7 +84,7 @@ REFUSED: dict[str, Any] = {
     "a text": ["weight=1,nodeSelector=a:b"],
     "a number as label": [{"weight": 1, "nodeSelector": {"a": 1}}],
     "a value that is none": [{"weight": 1, "nodeSelector": {"a": "b c"}}],
-    "too many rules": [{"weight": 1, "nodeSelector": {"a": str(number)}} for number in range(MAX_RULES + 1)],
+    "too many rules": [{"weight": 1, "nodeSelector": {"a": str(number)}} for number in range(STRATEGY_RULES + 1)],
 }
 
 

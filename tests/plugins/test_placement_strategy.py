@@ -19,6 +19,7 @@ from moorage.core.objects import (
     DAEMON_SET,
     DEPLOYMENT,
     JOB,
+    PLACEMENT_POLICY,
     REPLICA_SET,
     STATEFUL_SET,
     PlacementPolicy,
@@ -26,7 +27,6 @@ from moorage.core.objects import (
 )
 from moorage.core.pods import Owner, Pod
 from moorage.core.selectors import EVERYTHING, Operator, Requirement, Selector
-from moorage.core.strategies import PLACEMENT_POLICY
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_strategy, targets
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle

@@ -29,6 +29,30 @@ OBJECTS_TOLD = 1000
 """How many objects of a kind that cannot be read are remembered as told of. Beyond that the oldest is forgotten, and
 told of once more if it changes. Such objects are counted in `moorage_objects_skipped_total` every time."""
 
+STRATEGY_TEXT = 16_384
+"""Characters of a placement strategy: of the annotation, or of all rules of a PlacementPolicy as JSON. A longer one is
+not read: its pods go anywhere, as with any strategy that cannot be read."""
+STRATEGY_RULES = 32
+"""Rules of a placement strategy, likewise."""
+STRATEGY_LABELS = 32
+"""Labels in the nodeSelector of one rule, likewise."""
+STRATEGY_STEPS = 100_000
+"""Sum of the weights, divided by their greatest common divisor, times the number of rules, likewise: so many steps it
+takes at most to find out how many pods each rule gets."""
+STRATEGY_MISTAKES = 20
+"""Mistakes of a strategy that are named; reading ends with the last of them."""
+STRATEGY_CACHE_BYTES = 4 << 20
+"""What strategies that were read are kept in, about; the oldest are read again when they are needed."""
+POLICIES = 100
+"""PlacementPolicies of one namespace, the first by name; the others hold for nobody, and their status says so."""
+POLICY_REQUIREMENTS = 64
+"""Requirements in the selector of a PlacementPolicy, and values in each; one with more holds for nobody, likewise."""
+
+REMEMBERED_PODS = 16_384
+"""How many looks of pods are remembered, so that an equal pod need not be decoded again; twice as many at most."""
+REMEMBERED_POD_BYTES = 32 << 20
+"""The bytes of what they look like, likewise. A pod that is not remembered is decoded at every event."""
+
 
 class Excess(NamedTuple):
     """A field that holds more than counts."""

@@ -14,6 +14,7 @@ from moorage.core.taints import Toleration
 
 NAMESPACE = "Namespace"
 SERVICE = "Service"
+PLACEMENT_POLICY = "PlacementPolicy"
 DEPLOYMENT = "Deployment"
 REPLICA_SET = "ReplicaSet"
 REPLICATION_CONTROLLER = "ReplicationController"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from moorage.core.labelnames import is_label_value, is_qualified_name
@@ -19,17 +20,19 @@ from moorage.core.strategy_syntax import (
     FIELDS,
     KEY_REMEDY,
     MAX_BASE,
-    MAX_RULES,
     MAX_WEIGHT,
     NODE_SELECTOR,
     VALUE_REMEDY,
     WEIGHT,
     Mistake,
+    Mistakes,
     Rule,
     Strategy,
-    StrategyError,
+    TooManyMistakes,
+    excess_of,
     meant_field,
     number_remedy,
+    refuse_length,
     shown,
 )
 
@@ -38,12 +41,15 @@ _PATH = "spec.rules"
 
 
 def parse_rules(rules: Sequence[str]) -> Strategy:
-    """Read rules, each of them JSON. Raises StrategyError with all mistakes, and nothing else."""
+    """Read rules, each of them JSON. Raises StrategyError with the mistakes, and nothing else."""
+    refuse_length(_PATH, sum(map(len, rules)))
     reader = _Reader()
-    found = [reader.rule(f"{_PATH}[{index}]", _decoded(rule)) for index, rule in enumerate(rules)]
-    reader.judge(found)
-    if reader.mistakes:
-        raise StrategyError(reader.mistakes)
+    found: list[Rule] = []
+    with suppress(TooManyMistakes):
+        found = [reader.rule(f"{_PATH}[{index}]", _decoded(rule)) for index, rule in enumerate(rules)]
+        reader.judge(found)
+    if reader.mistakes.found:
+        raise reader.mistakes.error()
     return Strategy(tuple(found))
 
 
@@ -59,11 +65,11 @@ class _Reader:
     """Reads rules and collects what is wrong with them."""
 
     def __init__(self) -> None:
-        self.mistakes: list[Mistake] = []
+        self.mistakes = Mistakes()
 
-    def complain(self, where: str, what: str, remedy: str) -> None:
+    def complain(self, where: str, what: str, remedy: str, *, too_large: bool = False) -> None:
         """Note a mistake."""
-        self.mistakes.append(Mistake(where, what, remedy))
+        self.mistakes.add(Mistake(where, what, remedy), too_large=too_large)
 
     def rule(self, path: str, body: Any) -> Rule:
         """Read one rule; what is wrong in it counts as 0 or as no label."""
@@ -87,8 +93,9 @@ class _Reader:
             self.complain(_PATH, "there is no rule", _RULE_REMEDY)
         elif all(rule.weight == 0 for rule in rules):
             self.complain(_PATH, "all weights are 0", "give at least one rule a weight of 1 or more")
-        if len(rules) > MAX_RULES:
-            self.complain(_PATH, f"there are {len(rules)} rules", f"write at most {MAX_RULES}")
+        excess = excess_of([(rule.weight, len(rule.selector)) for rule in rules])
+        if excess is not None:
+            self.complain(_PATH, *excess[1:], too_large=True)
         first: dict[frozenset[tuple[str, str]], int] = {}
         for index, rule in enumerate(rules):
             twin = first.setdefault(frozenset(rule.selector), index)

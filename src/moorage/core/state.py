@@ -30,11 +30,12 @@ from moorage.core.nodelabels import LabelColumns
 from moorage.core.nodeports import PortIndex
 from moorage.core.nodes import Node
 from moorage.core.nominations import Nominations
-from moorage.core.objects import SERVICE
+from moorage.core.objects import PLACEMENT_POLICY, SERVICE
 from moorage.core.ownercounts import OwnerCounts
 from moorage.core.podcounts import LabelGroup, PodCounts
 from moorage.core.pods import FINISHED, Pod, PodTemplate
 from moorage.core.podterms import PodTerms
+from moorage.core.policies import PolicyIndex
 from moorage.core.services import ServiceIndex
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.taints import Taint
@@ -97,7 +98,7 @@ class ClusterState:
         self.pod_counts = PodCounts()
         self.pod_terms = PodTerms()
         self.owners = OwnerCounts()
-        self.services = ServiceIndex()
+        self.services, self.policies = ServiceIndex(), PolicyIndex()
         self.nominations = Nominations()
         self.evictions = Evictions()
         self.gangs = GangIndex()
@@ -447,6 +448,8 @@ class ClusterState:
             self.objects_version += 1
         if kind == SERVICE:
             self.services.replace(before, after)
+        if kind == PLACEMENT_POLICY:
+            self.policies.replace(before, after)
         if kind in POD_MAKERS:
             self.gangs.note_maker(before, after)
         if kind in VOLUME_KINDS:

@@ -20,15 +20,17 @@ an owner is the only one of its kind. The numbers come from counters (`OwnerCoun
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
 from moorage.core.arrays import Ids, Rows
 from moorage.core.controllers import CONTROLLER_KINDS, Controller, controller_of
-from moorage.core.objects import DAEMON_SET, JOB, PlacementPolicy, Workload, object_key
+from moorage.core.limits import REASON as LIMIT_EXCEEDED
+from moorage.core.limits import STRATEGY_CACHE_BYTES, STRATEGY_TEXT
+from moorage.core.objects import DAEMON_SET, JOB, PLACEMENT_POLICY, PlacementPolicy, Workload, object_key
 from moorage.core.pods import PodTemplate
 from moorage.core.policy_rules import parse_rules
 from moorage.core.strategy import (
@@ -41,15 +43,18 @@ from moorage.core.strategy import (
     stamped_rule,
     targets,
 )
+from moorage.core.texts import Readings
 
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState
 
-PLACEMENT_POLICY = "PlacementPolicy"
+MALFORMED = "MalformedStrategy"
 STRATEGY_KINDS = CONTROLLER_KINDS | {PLACEMENT_POLICY}
 """Kinds of objects that the answers depend on."""
 NO_RULE = -1
-_KEPT_TEXTS = 1024
+_ENTRY_BYTES, _PART_BYTES = 1024, 512
+
+T = TypeVar("T")
 
 
 class Holding(NamedTuple):
@@ -62,6 +67,11 @@ class Holding(NamedTuple):
     error: StrategyError | None = None
     desired: int | None = None
     """How many pods the owner of the pod wants at present; None while that is not known."""
+
+    @property
+    def reason(self) -> str:
+        """Reason of the event about a strategy that cannot be read."""
+        return LIMIT_EXCEEDED if self.error is not None and self.error.too_large else MALFORMED
 
 
 def strategy_of(state: ClusterState, template: PodTemplate) -> Holding | None:
@@ -90,25 +100,17 @@ def is_awaited(state: ClusterState, template: PodTemplate) -> bool:
 
 def policy_of(state: ClusterState, template: PodTemplate) -> PlacementPolicy | None:
     """The PlacementPolicy that selects such a pod, whether something else counts before it or not."""
-    found: PlacementPolicy | None = None
-    for policy in state.objects.get(PLACEMENT_POLICY, {}).values():
-        if policy.namespace != template.namespace or not policy.selector.matches(template.labels):
-            continue
-        if found is None or policy.name < found.name:
-            found = policy
-    return found
+    return state.policies.selecting(template.namespace, template.labels)
 
 
-@lru_cache(maxsize=_KEPT_TEXTS)
 def read_strategy(text: str) -> Strategy | StrategyError:
     """`parse_strategy`, with what is wrong as a value."""
-    return _tried(lambda: parse_strategy(text))
+    return _strategies(text) if len(text) <= STRATEGY_TEXT else _tried(parse_strategy, text)
 
 
-@lru_cache(maxsize=_KEPT_TEXTS)
 def read_rules(rules: tuple[str, ...]) -> Strategy | StrategyError:
     """`parse_rules`, with what is wrong as a value."""
-    return _tried(lambda: parse_rules(rules))
+    return _policies(rules) if sum(map(len, rules)) <= STRATEGY_TEXT else _tried(parse_rules, rules)
 
 
 def rules_at(state: ClusterState, strategy: Strategy, rows: Rows) -> Ids:
@@ -180,8 +182,19 @@ def _holding(source: str, said: Strategy | StrategyError, desired: int | None) -
     return Holding(source, said, None, desired)
 
 
-def _tried(parse: Callable[[], Strategy]) -> Strategy | StrategyError:
+def _tried(parse: Callable[[T], Strategy], text: T) -> Strategy | StrategyError:
     try:
-        return parse()
+        return parse(text)
     except StrategyError as error:
+        error.__context__ = None
         return error.with_traceback(None)
+
+
+def _cost(text: Sequence[str], said: Strategy | StrategyError) -> int:
+    """About the bytes that a text and what it means take."""
+    parts = said.mistakes if isinstance(said, StrategyError) else [label for r in said.rules for label in r.selector]
+    return _ENTRY_BYTES + sum(map(len, text)) + _PART_BYTES * len(parts)
+
+
+_strategies = Readings(partial(_tried, parse_strategy), _cost, STRATEGY_CACHE_BYTES)
+_policies = Readings(partial(_tried, parse_rules), _cost, STRATEGY_CACHE_BYTES)

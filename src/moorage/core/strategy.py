@@ -17,7 +17,8 @@ What a strategy looks like as text is in `strategy_syntax`; which one holds for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from math import gcd
 
 from moorage.core.strategy_syntax import Mistake, Rule, Strategy, StrategyError, parse_strategy
@@ -34,6 +35,7 @@ __all__ = [
     "parse_stamp",
     "parse_strategy",
     "ranking",
+    "sequence",
     "stamp",
     "stamped_rule",
     "targets",
@@ -68,14 +70,31 @@ def _counted_out(weights: list[int], total: int, pods: int) -> list[int]:
     counts = [0] * len(weights)
     deficits = [0] * len(weights)  # k * weight - count * total: the exact share's lead over the count, times total
     for _ in range(pods):
-        best = 0
-        for i, weight in enumerate(weights):
-            deficits[i] += weight
-            if deficits[i] > deficits[best]:
-                best = i
-        deficits[best] -= total
-        counts[best] += 1
+        counts[_due(weights, deficits, total)] += 1
     return counts
+
+
+def _due(weights: Sequence[int], deficits: list[int], total: int) -> int:
+    """The rule of the next pod beyond the bases; `deficits` are changed to what they are after it."""
+    best = 0
+    for i, weight in enumerate(weights):
+        deficits[i] += weight
+        if deficits[i] > deficits[best]:
+            best = i
+    deficits[best] -= total
+    return best
+
+
+def sequence(strategy: Strategy) -> Iterator[int]:
+    """The rule of the first, the second, the third pod and so on, without end: the targets of n pods are what the
+    first n get.
+    """
+    for rule, given in enumerate(strategy.rules):
+        yield from repeat(rule, given.base)
+    weights = [rule.weight for rule in strategy.rules]
+    deficits, total = [0] * len(weights), sum(weights)
+    while total:
+        yield _due(weights, deficits, total)
 
 
 def ranking(strategy: Strategy, counts: Sequence[int]) -> tuple[int, ...]:

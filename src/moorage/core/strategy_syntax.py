@@ -8,19 +8,22 @@
 
 Spaces, tabs and line breaks around `;`, `,`, `=` and `:` mean nothing, so that an annotation may span lines. Anything
 else is a mistake: one must not learn from the split of some pods that a rule was left out. Columns count characters of
-the whole text, from 1.
+the whole text, from 1. How long and how complicated a strategy may be is in `limits`; a text that is too long is not
+read at all, and reading ends after a number of mistakes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
+from math import gcd
 from typing import NamedTuple
 
+from moorage.core import limits
 from moorage.core.labelnames import is_label_value, is_qualified_name
 
-MAX_RULES = 32
 MAX_WEIGHT = 10_000
 MAX_BASE = 1_000_000
 BASE, WEIGHT, NODE_SELECTOR = "base", "weight", "nodeSelector"
@@ -81,11 +84,37 @@ class Mistake(NamedTuple):
 class StrategyError(ValueError):
     """A strategy that cannot be used, with everything that is wrong with it. One line, fit for an event."""
 
-    def __init__(self, mistakes: Iterable[Mistake]) -> None:
+    def __init__(self, mistakes: Iterable[Mistake], *, too_large: bool = False) -> None:
         self.mistakes = tuple(mistakes)
+        self.too_large = too_large
+        """Whether it is refused for its size: beyond what `limits` allows a strategy to cost."""
         shown = [str(mistake) for mistake in self.mistakes[:_SHOWN_MISTAKES]]
         more = len(self.mistakes) - len(shown)
         super().__init__(". ".join(shown) + (f". And {more} more: see moorage validate" if more else ""))
+
+
+class Mistakes:
+    """Collects what is wrong, up to a number: then reading is over, see `TooManyMistakes`."""
+
+    def __init__(self) -> None:
+        self.found: list[Mistake] = []
+        self.too_large = False
+
+    def add(self, mistake: Mistake, *, too_large: bool = False) -> None:
+        """Note a mistake; `too_large` if it is that something is beyond its limit."""
+        self.too_large |= too_large
+        self.found.append(mistake)
+        if len(self.found) >= limits.STRATEGY_MISTAKES:
+            self.found.append(mistake._replace(what="there may be more mistakes", remedy="mend these first"))
+            raise TooManyMistakes
+
+    def error(self) -> StrategyError:
+        """All of them, in the order of their columns."""
+        return StrategyError(sorted(self.found, key=lambda mistake: mistake.column), too_large=self.too_large)
+
+
+class TooManyMistakes(Exception):  # noqa: N818 - it ends the reading, and is never seen outside
+    """Enough is wrong already."""
 
 
 class _Piece(NamedTuple):
@@ -108,28 +137,63 @@ class _Draft:
 
 
 def parse_strategy(text: str) -> Strategy:
-    """Read a strategy. Raises StrategyError, with all mistakes in the order of their columns, and nothing else."""
+    """Read a strategy. Raises StrategyError, with the mistakes in the order of their columns, and nothing else."""
+    refuse_length("column 1", len(text))
     reader = _Reader()
-    whole = _trimmed(text, 1)
-    if not whole.text:
-        reader.complain(1, "the strategy is empty", _RULE_REMEDY)
-        raise StrategyError(reader.mistakes)
-    drafts = [reader.rule(number, piece) for number, piece in enumerate(_split(whole, ";"), 1)]
-    reader.judge(drafts)
-    if reader.mistakes:
-        raise StrategyError(sorted(reader.mistakes, key=lambda mistake: mistake.column))
+    drafts: list[_Draft] = []
+    with suppress(TooManyMistakes):
+        drafts = reader.rules(_trimmed(text, 1))
+    if reader.mistakes.found:
+        raise reader.mistakes.error()
     return Strategy(tuple(Rule(draft.base, draft.weight or 0, tuple(draft.labels.items())) for draft in drafts))
+
+
+def refuse_length(where: str, length: int) -> None:
+    """Raises StrategyError about a strategy of so many characters if it is too long to be read."""
+    if length > limits.STRATEGY_TEXT:
+        remedy = f"write at most {limits.STRATEGY_TEXT} characters"
+        raise StrategyError([Mistake(where, f"the strategy has {length} characters", remedy, 1)], too_large=True)
+
+
+def excess_of(rules: Sequence[tuple[int, int]]) -> tuple[int, str, str] | None:
+    """The first thing that makes a strategy too large, given weight and number of labels of each rule: rule, what it
+    is and what to do; None if it is not.
+    """
+    if len(rules) > limits.STRATEGY_RULES:
+        return limits.STRATEGY_RULES, f"there are {len(rules)} rules", f"write at most {limits.STRATEGY_RULES}"
+    for index, (_, labels) in enumerate(rules):
+        if labels > limits.STRATEGY_LABELS:
+            return index, f"rule {index + 1} has {labels} labels", f"write at most {limits.STRATEGY_LABELS}"
+    weights = [weight for weight, _ in rules]
+    total = sum(weights) // (gcd(*weights) or 1)
+    if total * len(rules) > limits.STRATEGY_STEPS:
+        most = limits.STRATEGY_STEPS // len(rules)
+        return (
+            0,
+            f"the weights sum up to {total}",
+            f"write at most {most} in all; only their ratio counts",
+        )
+    return None
 
 
 class _Reader:
     """Reads the parts of a strategy and collects what is wrong with them."""
 
     def __init__(self) -> None:
-        self.mistakes: list[Mistake] = []
+        self.mistakes = Mistakes()
 
-    def complain(self, column: int, what: str, remedy: str) -> None:
+    def complain(self, column: int, what: str, remedy: str, *, too_large: bool = False) -> None:
         """Note a mistake."""
-        self.mistakes.append(Mistake(f"column {column}", what, remedy, column))
+        self.mistakes.add(Mistake(f"column {column}", what, remedy, column), too_large=too_large)
+
+    def rules(self, whole: _Piece) -> list[_Draft]:
+        """Read all rules."""
+        if not whole.text:
+            self.complain(1, "the strategy is empty", _RULE_REMEDY)
+            return []
+        drafts = [self.rule(number, piece) for number, piece in enumerate(_split(whole, ";"), 1)]
+        self.judge(drafts)
+        return drafts
 
     def rule(self, number: int, piece: _Piece) -> _Draft:
         """Read one rule."""
@@ -153,9 +217,10 @@ class _Reader:
 
     def judge(self, drafts: list[_Draft]) -> None:
         """Look at all rules together, as far as they could be read."""
-        if len(drafts) > MAX_RULES:
-            column = drafts[MAX_RULES].column
-            self.complain(column, f"there are {len(drafts)} rules", f"write at most {MAX_RULES}")
+        excess = excess_of([(draft.weight or 0, len(draft.labels)) for draft in drafts])
+        if excess is not None:
+            rule, what, remedy = excess
+            self.complain(drafts[rule].column, what, remedy, too_large=True)
         if all(draft.weight == 0 for draft in drafts):
             self.complain(drafts[0].column, "all weights are 0", "give at least one rule a weight of 1 or more")
         first: dict[frozenset[tuple[str, str]], int] = {}

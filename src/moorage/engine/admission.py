@@ -28,7 +28,6 @@ from moorage.core.strategy import RULE_STAMP, Strategy, matching_rule, next_rule
 from moorage.engine.roster import PLACED_BY, Group, Look, Roster, group_of
 
 REPORTER = "moorage-webhook"
-MALFORMED = "MalformedStrategy"
 NOT_APPLICABLE = "StrategyNotApplicable"
 OWNER_WAIT_S = 0.25
 """How long to wait for a controller that our watch has not shown yet; mostly it is a few milliseconds behind."""
@@ -164,7 +163,7 @@ class Admission:
             due_s = self._owner_due_s(template, now_s, waited_s)
             return NOTHING if due_s is None else Wait(due_s)
         if holding.strategy is None:
-            return self._failed(asked, holding, MALFORMED, str(holding.error), now_s)
+            return self._failed(asked, holding, holding.reason, str(holding.error), now_s)
         rule = stamped_rule(holding.strategy, template.labels, template.annotations, template.node_selector)
         if rule is not None:
             return Verdict(Outcome.KEPT, rule=rule, source=holding.source)

@@ -16,6 +16,7 @@ from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.limits import STRATEGY_TEXT
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS
@@ -51,7 +52,7 @@ def group_of(template: PodTemplate) -> Group:
     for key in STRATEGY_ANNOTATIONS:
         text = template.annotations.get(key)
         if text is not None:
-            return template.namespace, text
+            return template.namespace, text if len(text) <= STRATEGY_TEXT else hash(text)
     return template.namespace, template.labels
 
 

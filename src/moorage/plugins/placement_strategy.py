@@ -24,12 +24,12 @@ import numpy as np
 from pydantic import Field
 
 from moorage.core.arrays import Ids, Rows
+from moorage.core.objects import PLACEMENT_POLICY
 from moorage.core.ownercounts import may_count_together, owner_key
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.strategies import (
     NO_RULE,
-    PLACEMENT_POLICY,
     STRATEGY_KINDS,
     Holding,
     is_awaited,
@@ -45,7 +45,6 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.status import SKIP, Code, Reason, Rejections, Status
 
-MALFORMED = "MalformedStrategy"
 _POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
 _LONGEST_S = 86_400
 _AWAIT_S = 2.0
@@ -106,7 +105,7 @@ class PlacementStrategy(Plugin):
             return self._awaited(cycle)
         if holding.error is not None:
             note = f"{holding.source} is ignored, and so the pod may go anywhere: {holding.error}"
-            cycle.warn(MALFORMED, note)
+            cycle.warn(holding.reason, note)
             return SKIP
         return None
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from moorage.core.objects import PLACEMENT_POLICY
 from moorage.core.policy_rules import parse_rules
 from moorage.core.problems import ABSENT, Problem
-from moorage.core.strategies import PLACEMENT_POLICY, read_strategy
+from moorage.core.strategies import read_strategy
 from moorage.core.strategy import StrategyError
 from moorage.sim.specs import inside, sequence
 from moorage.wire.manifests import Manifest

@@ -11,6 +11,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 
+from moorage.core.limits import REMEMBERED_POD_BYTES, REMEMBERED_PODS
 from moorage.core.pods import PodTemplate, PodVolume
 from moorage.core.requests import effective_requests
 from moorage.core.resources import Requests
@@ -25,35 +26,43 @@ Key: TypeAlias = tuple[object, ...]
 _NO_STATUS = PodStatusWire()
 _BETWEEN = b"\0"
 """Separates joined parts; JSON text cannot contain it."""
+_PART_BYTES = 64
+"""What a name in a key takes, about."""
 _MOST_RESIZES = 64
 """Distinct resize states remembered per template; more come only from endless resizing."""
 
 
 class _Recent(Generic[K, V]):
-    """A mapping of bounded size that forgets what has not been asked for during the last `limit` insertions."""
+    """A mapping of bounded size: forgets what has not been asked for during the last `limit` insertions, or during the
+    last insertions that weigh `most_bytes` together.
+    """
 
-    __slots__ = ("_limit", "_old", "_young")
+    __slots__ = ("_left_bytes", "_limit", "_most_bytes", "_old", "_young")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, most_bytes: int) -> None:
         self._limit = limit
-        self._young: dict[K, V] = {}
-        self._old: dict[K, V] = {}
+        self._most_bytes = self._left_bytes = most_bytes
+        self._young: dict[K, tuple[V, int]] = {}
+        self._old: dict[K, tuple[V, int]] = {}
 
     def __len__(self) -> int:
         return len(self._young.keys() | self._old.keys())
 
     def get(self, key: K) -> V | None:
-        value = self._young.get(key)
-        if value is None:
-            value = self._old.get(key)
-            if value is not None:
-                self.put(key, value)
-        return value
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is None:
+                return None
+            self.put(key, *found)
+        return found[0]
 
-    def put(self, key: K, value: V) -> None:
-        if len(self._young) >= self._limit:
+    def put(self, key: K, value: V, size: int) -> None:
+        if len(self._young) >= self._limit or size > self._left_bytes:
             self._old, self._young = self._young, {}
-        self._young[key] = value
+            self._left_bytes = self._most_bytes
+        self._left_bytes -= size
+        self._young[key] = value, size
 
 
 class PodEntry:
@@ -86,19 +95,19 @@ class TemplateTable:
 
     __slots__ = ("_entries", "_templates")
 
-    def __init__(self, limit: int = 16_384) -> None:
-        self._entries: _Recent[Key, PodEntry] = _Recent(limit)
-        self._templates: _Recent[PodTemplate, PodTemplate] = _Recent(limit)
+    def __init__(self, limit: int = REMEMBERED_PODS, most_bytes: int = REMEMBERED_POD_BYTES) -> None:
+        self._entries: _Recent[Key, PodEntry] = _Recent(limit, most_bytes)
+        self._templates: _Recent[PodTemplate, PodTemplate] = _Recent(limit, most_bytes)
 
     def __len__(self) -> int:
         """The number of templates that are remembered."""
         return len(self._templates)
 
-    def intern(self, template: PodTemplate) -> PodTemplate:
-        """The one template of this value."""
+    def intern(self, template: PodTemplate, size: int) -> PodTemplate:
+        """The one template of this value, which is so many bytes of JSON."""
         known = self._templates.get(template)
         if known is None:
-            self._templates.put(template, template)
+            self._templates.put(template, template, size)
             return template
         return known
 
@@ -108,17 +117,20 @@ class TemplateTable:
         images: tuple[str, ...] = ()
         if wire.spec.volumes:
             volumes, images = parse_volumes(wire.metadata.name, wire.spec.volumes)
-        key = _pod_key(wire, volumes, images)
+        key, size = _pod_key(wire, volumes, images)
         entry = self._entries.get(key)
         if entry is None:
             parsed = parse_pod(wire, volumes, images)
-            entry = PodEntry(parsed, self.intern(parsed.template))
-            self._entries.put(key, entry)
+            entry = PodEntry(parsed, self.intern(parsed.template, size))
+            self._entries.put(key, entry, size)
         return entry
 
 
-def _pod_key(wire: PodWire, volumes: tuple[PodVolume, ...], images: tuple[str, ...]) -> Key:
-    """The parts that decide the template, as they came. Raw parts are joined: one hash is cheaper than many."""
+def _pod_key(wire: PodWire, volumes: tuple[PodVolume, ...], images: tuple[str, ...]) -> tuple[Key, int]:
+    """The parts that decide the template, as they came, and their size in bytes, about.
+
+    Raw parts are joined: one hash is cheaper than many.
+    """
     metadata, spec, status = wire.metadata, wire.spec, wire.status or _NO_STATUS
     raw = [
         metadata.labels,
@@ -139,7 +151,8 @@ def _pod_key(wire: PodWire, volumes: tuple[PodVolume, ...], images: tuple[str, .
     for container in chain(spec.init_containers or (), spec.containers or ()):
         raw += (container.resources, container.ports, container.restart_policy_rules)
         named += (container.name, container.image, container.restart_policy)
-    return _BETWEEN.join(raw), tuple(named), volumes, images
+    joined = _BETWEEN.join(raw)
+    return (joined, tuple(named), volumes, images), len(joined) + _PART_BYTES * (len(named) + len(volumes))
 
 
 def _status_key(status: PodStatusWire, resize_infeasible: bool) -> Key:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from moorage.core.annotations import MIN_HOSTS, annotated_count
 from moorage.core.controllers import CONTROLLER_KINDS, controller_of
-from moorage.core.objects import PlacementPolicy, Workload, object_key
+from moorage.core.objects import PLACEMENT_POLICY, PlacementPolicy, Workload, object_key
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import PodTemplate
-from moorage.core.strategies import PLACEMENT_POLICY, read_rules, read_strategy
+from moorage.core.strategies import read_rules, read_strategy
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, StrategyError
 from moorage.engine.display.world import World
 from moorage.engine.keeping.splits import Split

@@ -9,10 +9,10 @@ from typing import Any
 
 from moorage.core.commands import PatchObject, PodRef
 from moorage.core.frozen import FrozenDict
-from moorage.core.objects import PlacementPolicy
+from moorage.core.objects import PLACEMENT_POLICY, PlacementPolicy
 from moorage.core.prices import PRICE_LIST
 from moorage.core.state import ClusterState
-from moorage.core.strategies import PLACEMENT_POLICY, read_rules
+from moorage.core.strategies import read_rules
 from moorage.core.strategy import Strategy
 from moorage.engine.keeping.rule_costs import RuleCosts
 from moorage.engine.keeping.splits import Split, Splits
@@ -63,7 +63,7 @@ class PolicyStatuses:
         return [command for command in commands if command is not None]
 
     def _write(self, policy: PlacementPolicy, splits: list[Split], now: float) -> PatchObject | None:
-        status = _status(policy, splits, self._costs)
+        status = _status(policy, splits, self._costs, self._state.policies.excess(policy))
         if self._written.get(policy.key) == (policy.uid, status):
             return None
         if now - self._written_s.get(policy.key, -PAUSE_S) < PAUSE_S:
@@ -77,7 +77,7 @@ class PolicyStatuses:
         )
 
 
-def _status(policy: PlacementPolicy, splits: list[Split], costs: RuleCosts) -> FrozenDict[str, Any]:
+def _status(policy: PlacementPolicy, splits: list[Split], costs: RuleCosts, excess: str) -> FrozenDict[str, Any]:
     said = read_rules(policy.rules)
     strategy = said if isinstance(said, Strategy) else Strategy(())
     ours = [split for split in splits if split.strategy == strategy]
@@ -99,6 +99,6 @@ def _status(policy: PlacementPolicy, splits: list[Split], costs: RuleCosts) -> F
             "target": "/".join(str(line["target"]) for line in lines),
             "actual": "/".join(str(line["actual"]) for line in lines),
             "rules": tuple(lines),
-            "message": "" if isinstance(said, Strategy) else str(said),
+            "message": excess or ("" if isinstance(said, Strategy) else str(said)),
         }
     )

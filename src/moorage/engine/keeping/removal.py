@@ -13,15 +13,16 @@ the order and are above 0, which is what pods count that have no cost yet: newco
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import islice
 from typing import TypeVar
 
-from moorage.core.strategy import Strategy, targets
+from moorage.core.strategy import Strategy, sequence
 
 TOP = 1_000_000
 STEP = 10
 """Room between two costs, so that a pod can come between them without the others being written again."""
-_MOST_STRATEGIES = 1000
+_MOST_STRATEGIES = 100
 
 T = TypeVar("T")
 
@@ -30,7 +31,7 @@ class Sequences:
     """Which rule the first, second, third pod of a strategy goes to; worked out once for each strategy."""
 
     def __init__(self) -> None:
-        self._known: dict[Strategy, list[int]] = {}
+        self._known: dict[Strategy, tuple[list[int], Iterator[int]]] = {}
 
     def of(self, strategy: Strategy, pods: int) -> list[int]:
         """The rules of at least so many pods. Do not change the list."""
@@ -38,13 +39,10 @@ class Sequences:
         if found is None:
             if len(self._known) >= _MOST_STRATEGIES:
                 self._known.clear()
-            found = self._known[strategy] = []
-        before = targets(strategy, len(found))
-        while len(found) < pods:
-            after = targets(strategy, len(found) + 1)
-            found.append(next(rule for rule, number in enumerate(after) if number > before[rule]))
-            before = after
-        return found
+            found = self._known[strategy] = [], sequence(strategy)
+        rules, coming = found
+        rules.extend(islice(coming, max(0, pods - len(rules))))
+        return rules
 
 
 def keep_order(sequence: Sequence[int], by_rule: Sequence[Sequence[T]], strays: Sequence[T] = ()) -> list[T]:

@@ -6,14 +6,16 @@ gone do not. Each owner that pods name has a split of its own, so during a rollo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from moorage.core.controllers import controller_of
+from moorage.core.objects import PLACEMENT_POLICY
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
-from moorage.core.strategies import PLACEMENT_POLICY, policy_of, strategy_of
+from moorage.core.strategies import policy_of, strategy_of
 from moorage.core.strategy import Strategy, matching_rule, stamped_rule, targets
 from moorage.engine.keeping.removal import Sequences, keep_order
 
@@ -58,6 +60,8 @@ class Splits:
         self._state = state
         self._sequences = Sequences()
         self._splits: dict[str, Split] = {}
+        self._titles: Counter[tuple[str, str, str]] = Counter()
+        """How many owners have pods of a controller."""
         self.version = 0
         """Rises whenever a split changes."""
 
@@ -73,16 +77,19 @@ class Splits:
 
     def is_rolling_out(self, split: Split) -> bool:
         """Whether another owner of the same controller has pods, too."""
-        return any(other.title == split.title and other.owner != split.owner for other in self._splits.values())
+        return self._titles[split.title] > 1
 
     def review(self, owner: str, members: Iterable[Pod]) -> Split | None:
         """Look at an owner anew."""
         found = self._split([*members])
-        before = self._splits.get(owner)
-        if found is None:
-            self._splits.pop(owner, None)
-        else:
+        before = self._splits.pop(owner, None)
+        if before is not None:
+            self._titles[before.title] -= 1
+            if not self._titles[before.title]:
+                del self._titles[before.title]
+        if found is not None:
             self._splits[owner] = found
+            self._titles[found.title] += 1
         if found != before:
             self.version += 1
         return found

@@ -11,10 +11,10 @@ from typing import Any
 from moorage.core.commands import KeeperCommand, PatchObject
 from moorage.core.events import ObjectGone, ObjectSeen, PatchDone
 from moorage.core.nodes import Node
-from moorage.core.objects import REPLICA_SET, STATEFUL_SET, Workload, object_key
+from moorage.core.objects import PLACEMENT_POLICY, REPLICA_SET, STATEFUL_SET, Workload, object_key
 from moorage.core.ownercounts import owner_key, workload_key
 from moorage.core.pods import Pod
-from moorage.core.strategies import PLACEMENT_POLICY, STRATEGY_KINDS
+from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.engine import Engine
 from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.deletion_costs import DeletionCosts
