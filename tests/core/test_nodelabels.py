@@ -49,7 +49,8 @@ def test_ids_are_stable_and_absent_labels_have_none() -> None:
     columns = LabelColumns(4)
     columns.set_row(0, {"zone": "a"})
     columns.set_row(1, {"zone": "b"})
-    column = columns.column("zone")
+    column = columns.known("zone")
+    assert column is not None
     first = column.find("a")
     columns.set_row(0, {})
     columns.set_row(2, {"zone": "a"})

@@ -50,7 +50,8 @@ def by_node(state: ClusterState, question: Question) -> dict[str, int]:
 def by_value(state: ClusterState, question: Question, column: DomainColumn) -> dict[str, int]:
     column.refresh(state)
     domains, counts = state.pod_counts.counter(question).tally.by_domain(column).above_zero()
-    values = state.labels.column(column.key).values
+    labels = state.labels.known(column.key)
+    values = [] if labels is None else labels.values
     return {values[domain]: int(count) for domain, count in zip(domains.tolist(), counts, strict=True)}
 
 

@@ -208,7 +208,7 @@ def test_rows_are_recycled_and_clean(state: ClusterState) -> None:
     assert row is not None
     assert not state.resources.allocatable[:, row].any()
     assert not state.resources.requested[:, row].any()
-    assert state.taint_sets[state.taint_ids[row]] == ()
+    assert state.taints.sets[state.taints.ids[row]] == ()
 
 
 def test_growth_keeps_everything(state: ClusterState) -> None:

@@ -75,3 +75,18 @@ def test_of_a_bound_pod_beyond_a_limit_the_first_entries_count() -> None:
         make_pod("does-not", scheduler_name="moorage", labels={"app": f"a{POD_TERMS}"}),
     )
     assert set(play.binds) == {"does-not"}
+
+
+def test_giants_on_a_node_do_not_make_room_for_others() -> None:
+    """Two pods that ask for 9Ei and 9P stand on a node of 4 cpus: one pod of 3 cpus fits beside them, not twelve."""
+    play = Play(profiles=[default_profile()])
+    play.see(make_node("n1", cpu="4", resources={"example.com/x": 1}))
+    for number, amount in enumerate(("9Ei", "9P")):
+        requests = dict.fromkeys(("memory", "ephemeral-storage", "example.com/x"), amount)
+        play.see(make_pod(f"giant-{number}", node="n1", requests={**requests, "cpu": amount}))
+    play.see(*(make_pod(f"p{number}", cpu="3", scheduler_name="moorage") for number in range(12)))
+    assert not play.binds
+    play.pod_gone("giant-0")
+    assert not play.binds
+    play.pod_gone("giant-1")
+    assert len(play.binds) == 1

@@ -12,10 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from moorage.core.affinity import PodAffinity, PodTerm, SpreadConstraint
 from moorage.core.arrays import Ints, Rows
 from moorage.core.invariants import check_invariants
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
+from moorage.core.selectors import selector_from_labels
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
@@ -29,12 +31,24 @@ NAMES = [f"n{'x' * (i % 3)}{i}" for i in range(22)]
 NODES = st.sampled_from(NAMES)
 PODS = st.sampled_from([f"p{i}" for i in range(24)])
 
+WEB = selector_from_labels({"app": "web"})
+
+
+def by_disk(*, hard: bool) -> SpreadConstraint:
+    return SpreadConstraint(1, "disk", hard=hard, selector=WEB)
+
+
 WAITING: tuple[Pod, ...] = (
     make_pod("plain", cpu="500m", memory="256Mi"),
     make_pod("twin", cpu="500m", memory="256Mi"),
     make_pod("nothing"),
     make_pod("large", cpu="3", memory="4Gi", labels={"app": "web"}, priority=10),
     make_pod("gpu", cpu="100m", requests={"example.com/gpu": 1}, labels={"app": "web", "calm": "yes"}),
+    make_pod("other", cpu="100m", requests={"example.com/new": 1}),
+    make_pod("spread", cpu="100m", labels={"app": "web"}, spread=(by_disk(hard=True), by_disk(hard=False))),
+    make_pod(
+        "apart", cpu="100m", labels={"app": "web"}, pod_anti_affinity=PodAffinity(required=(PodTerm(WEB, "disk"),))
+    ),
     make_pod("picky", cpu="100m", node_selector={"disk": "ssd"}, labels={"loud": "yes"}),
     make_pod(
         "prefers",
@@ -77,7 +91,9 @@ def some_node(draw: st.DrawFn, names: st.SearchStrategy[str] = NODES) -> Node:
         cpu=draw(st.sampled_from(["2", "4"])),
         memory=draw(st.sampled_from(["2Gi", "8Gi"])),
         pods=draw(st.sampled_from([3, 110])),
-        resources=draw(st.sampled_from([{}, {}, {"example.com/gpu": 2}, {"example.com/new": 1}])),
+        resources=draw(
+            st.sampled_from([{}, {}, {"example.com/gpu": 2}, {"example.com/new": 2}, {"example.com/odd": 2}])
+        ),
         labels=draw(st.sampled_from([{}, {"disk": "ssd"}, {"disk": "hdd", "gen": "3"}, {"gen": "1"}])),
         taints=draw(st.sampled_from([(), (), ("spot:PreferNoSchedule",), ("broken:NoExecute",)])),
         unschedulable=draw(st.sampled_from([False, False, False, True])),
@@ -118,6 +134,13 @@ class ViewsMachine(RuleBasedStateMachine):
     @rule(name=NODES)
     def node_gone(self, name: str) -> None:
         self.state.remove_node(name)
+
+    @rule(name=NODES, first=st.integers(0, 200), count=st.sampled_from([3, 70, 140]))
+    def node_changes_again_and_again(self, name: str, first: int, count: int) -> None:
+        """Label values and taints that nobody has any more are more than those in use: ids begin anew."""
+        for number in range(first, first + count):
+            labels, taints = {"disk": f"d{number % 150}"}, [f"candidate={number}:PreferNoSchedule"]
+            self.state.upsert_node(make_node(name, labels=labels, taints=taints))
 
     @rule(name=NODES, to=NODES)
     def another_node_on_the_same_row(self, name: str, to: str) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from moorage.core.limits import AMOUNT
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.plugins.node_resources_balanced_allocation import (
@@ -111,15 +112,15 @@ def test_conformance(args: dict[str, Any], resources: list[str]) -> None:
     check_plugin(NodeResourcesBalancedAllocation, args, seeds=range(40), reference_score=reference_for(resources))
 
 
-amounts = st.integers(0, 2**62)
+amounts = st.integers(0, AMOUNT - 1)
 
 
 @settings(max_examples=300, deadline=None)
-@given(cpu=amounts, memory=amounts, used_cpu=amounts, used_memory=amounts, asked=st.integers(1, 2**61))
+@given(cpu=amounts, memory=amounts, used_cpu=amounts, used_memory=amounts, asked=st.integers(1, AMOUNT))
 def test_vector_and_scalar_paths_agree_to_the_last_bit(
     cpu: int, memory: int, used_cpu: int, used_memory: int, asked: int
 ) -> None:
-    """Scores are integers cut from floats, so a different last bit would show; amounts beyond 2**53 included."""
+    """Scores are integers cut from floats, so a different last bit would show; amounts up to the largest that count."""
     node = make_node("n", cpu=f"{cpu}m", memory=memory)
     standing = make_pod("p", cpu=f"{used_cpu}m", memory=used_memory, node="n")
     pod = make_pod("a", cpu=f"{asked}m", memory=asked)

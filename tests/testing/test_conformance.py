@@ -96,14 +96,6 @@ class Meddler(Comfort):
         return None
 
 
-class ColumnMaker(Comfort):
-    """Makes a column by asking for it."""
-
-    def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        cycle.state.resources.column("example.com/never-seen")
-        return super().score(cycle, rows)
-
-
 class RowShuffler(Comfort):
     """Changes the rows it was given."""
 
@@ -323,7 +315,6 @@ class Mixed(Comfort):
 BAD = [
     (Forgetful, "deterministic"),
     (Meddler, "state untouched"),
-    (ColumnMaker, "state untouched"),
     (RowShuffler, "state untouched"),
     (WrongShape, "shape"),
     (WrongKind, "shape"),

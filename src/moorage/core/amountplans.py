@@ -18,26 +18,26 @@ T = TypeVar("T")
 
 
 class RequestPlans(Generic[T]):
-    """What each set of requests means on one state's columns; made anew when a resource gets a column."""
+    """What each set of requests means on one state's columns; made anew when a resource gets or loses a column."""
 
-    __slots__ = ("_columns", "_last", "_make", "_plans", "_resources")
+    __slots__ = ("_last", "_layout", "_make", "_plans", "_resources")
 
     def __init__(self, make: Callable[[ResourceColumns, Requests], T]) -> None:
         self._make = make
         self._resources: ResourceColumns | None = None
-        self._columns = 0
+        self._layout = -1
         self._plans: dict[Requests, T] = {}
         self._last: tuple[Requests, T] | None = None
 
     def get(self, resources: ResourceColumns, requests: Requests) -> T:
         """The plan for these requests."""
-        if resources is self._resources and len(resources.names) == self._columns:
+        if resources is self._resources and resources.layout == self._layout:
             last = self._last
             if last is not None and last[0] is requests:
                 return last[1]
         else:
             self._plans.clear()
-            self._resources, self._columns = resources, len(resources.names)
+            self._resources, self._layout = resources, resources.layout
         plan = self._plans.get(requests)
         if plan is None:
             if len(self._plans) >= _KEPT:

@@ -1,17 +1,27 @@
-"""Node resources as columns: one contiguous int64 column per resource, cpu in milli, the rest in whole units."""
+"""Node resources as columns: one contiguous int64 column per resource, cpu in milli, the rest in whole units.
+
+A resource has a column while a node offers some of it. Amounts of other names are nobody's: `Vector.unknown` remembers
+those that a pod asks for, so that they count as soon as a node offers them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from moorage.core.limits import AMOUNT, NODE_PODS
 from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Requests
 
 FIRST_COLUMNS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 CPU_COLUMN, MEMORY_COLUMN, EPHEMERAL_COLUMN, PODS_COLUMN = range(4)
+_FIRST = len(FIRST_COLUMNS)
+_KEPT_VECTORS = 20_000
+
+Matrix = npt.NDArray[np.int64]
+"""int64[resources, capacity]"""
 
 
 class Vector(NamedTuple):
@@ -20,65 +30,144 @@ class Vector(NamedTuple):
     pairs: tuple[tuple[int, int], ...]
     score_cpu_milli: int
     score_memory_bytes: int
+    further: tuple[int, ...] = ()
+    """Those columns of `pairs` that are not there for ever."""
+    unknown: tuple[str, ...] = ()
+    """Resources that the pod asks for and no node offers."""
+
+
+NOTHING = Vector((), 0, 0)
 
 
 class ResourceColumns:
-    """`allocatable` and `requested` are int64[resources, capacity]; index the first axis with `column(name)`.
+    """`allocatable` and `requested` are int64[resources, capacity]; index the first axis with `known(name)`.
 
     `score_requested` is int64[2, capacity]: cpu and memory with kube-scheduler's defaults for containers that request
-    nothing. New resource names add columns; columns are never removed.
+    nothing.
+
+    Invariants: a column that is neither offered by a row nor held by a pod on a row is all zeros; when a node changes,
+    it is taken back and given to the next name that needs one. Otherwise a name keeps its column. No sum overflows on a
+    row that has room for a pod, see `limits.AMOUNT`.
     """
 
     def __init__(self, capacity: int) -> None:
         self._index: dict[str, int] = {name: number for number, name in enumerate(FIRST_COLUMNS)}
         self.names: list[str] = list(FIRST_COLUMNS)
-        self.allocatable: npt.NDArray[np.int64] = np.zeros((len(FIRST_COLUMNS), capacity), dtype=np.int64)
-        self.requested: npt.NDArray[np.int64] = np.zeros((len(FIRST_COLUMNS), capacity), dtype=np.int64)
-        self.score_requested: npt.NDArray[np.int64] = np.zeros((2, capacity), dtype=np.int64)
+        """The resource of each column; the empty text where a column is free."""
+        self.layout = 0
+        """Rises whenever a name gets or loses its column."""
+        self._room: tuple[Matrix, Matrix] = (_zeros(2 * _FIRST, capacity), _zeros(2 * _FIRST, capacity))
+        """Where `allocatable` and `requested` lie, with columns to spare."""
+        self._uses: list[int] = [1] * _FIRST
+        """Of each column how many rows offer what it is for, plus how many pods on rows hold some."""
+        self._expose()
+        self.score_requested: Matrix = _zeros(2, capacity)
         self._vectors: dict[Requests, Vector] = {}
+
+    def _expose(self) -> None:
+        count = len(self.names)
+        self.allocatable: Matrix = self._room[0][:count]
+        self.requested: Matrix = self._room[1][:count]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Taken over from an image: what was exposed there are copies."""
+        self.__dict__.update(state)
+        self._expose()
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
-        extra = capacity - self.allocatable.shape[1]
-        self.allocatable = np.pad(self.allocatable, ((0, 0), (0, extra)))
-        self.requested = np.pad(self.requested, ((0, 0), (0, extra)))
-        self.score_requested = np.pad(self.score_requested, ((0, 0), (0, extra)))
-
-    def column(self, name: str) -> int:
-        """The number of a resource's column, made on first use."""
-        found = self._index.get(name)
-        if found is None:
-            found = self._index[name] = len(self.names)
-            self.names.append(name)
-            self.allocatable = np.pad(self.allocatable, ((0, 1), (0, 0)))
-            self.requested = np.pad(self.requested, ((0, 1), (0, 0)))
-        return found
+        extra = capacity - self.score_requested.shape[1]
+        self._room = (_padded(self._room[0], 0, extra), _padded(self._room[1], 0, extra))
+        self.score_requested = _padded(self.score_requested, 0, extra)
+        self._expose()
 
     def known(self, name: str) -> int | None:
-        """The number of a resource's column, if any node or pod has named it."""
+        """The number of a resource's column, if a node offers it."""
         return self._index.get(name)
 
     def vector(self, requests: Requests) -> Vector:
-        """The requests by column; kept for requests that come again."""
+        """The requests by column; kept for requests that come again. Good for as long as `layout` stays."""
         found = self._vectors.get(requests)
         if found is None:
-            pairs = [(self.column(name), amount) for name, amount in requests.amounts if name != PODS]
+            pairs, unknown = [], []
+            for name, amount in requests.amounts:
+                column = self._index.get(name)
+                if column is None:
+                    unknown.append(name)
+                elif column != PODS_COLUMN:
+                    pairs.append((column, amount))
+            further = tuple([column for column, _ in pairs if column >= _FIRST])
             pairs.append((PODS_COLUMN, 1))
-            found = Vector(tuple(pairs), requests.score_cpu_milli, requests.score_memory_bytes)
-            if len(self._vectors) > 20_000:
+            scored = requests.score_cpu_milli, requests.score_memory_bytes
+            found = Vector(tuple(pairs), *scored, further, tuple(unknown))
+            if len(self._vectors) > _KEPT_VECTORS:
                 self._vectors.clear()
             self._vectors[requests] = found
         return found
 
-    def set_allocatable(self, row: int, amounts: Mapping[str, int]) -> None:
-        """Replace what a row offers; an empty mapping clears it."""
-        columns = {self.column(name): amount for name, amount in amounts.items()}
+    def set_allocatable(self, row: int, amounts: Mapping[str, int]) -> bool:
+        """Replace what a row offers; an empty mapping clears it. Returns whether a name got a column by that."""
+        layout = self.layout
+        before = self.allocatable[_FIRST:, row].nonzero()[0] + _FIRST
+        columns = {self._offered(name): min(amount, most_of(name)) for name, amount in amounts.items() if amount}
+        gained = self.layout != layout
+        for number in before.tolist():
+            self._uses[number] -= 1
         self.allocatable[:, row] = 0
         for column, amount in columns.items():
             self.allocatable[column, row] = amount
+        if 0 in self._uses:
+            self._free_unused()
+        return gained
+
+    def _offered(self, name: str) -> int:
+        """The column of a resource that one more row offers, made if there is none."""
+        column = self._index.get(name)
+        if column is None:
+            column = self._make(name)
+        if column >= _FIRST:
+            self._uses[column] += 1
+        return column
+
+    def _make(self, name: str) -> int:
+        column = self.names.index("") if "" in self.names else len(self.names)
+        if column == len(self.names):
+            self.names.append("")
+            self._uses.append(0)
+            if column == len(self._room[0]):
+                self._room = (_padded(self._room[0], column, 0), _padded(self._room[1], column, 0))
+            self._expose()
+        self._rename(column, name)
+        return column
+
+    def _free_unused(self) -> None:
+        """Take columns back that nobody needs; those at the end are given up, and memory once that is worth it."""
+        for column, uses in enumerate(self._uses):
+            if not uses and self.names[column]:
+                del self._index[self.names[column]]
+                self._rename(column, "")
+        while not self.names[-1]:
+            self.names.pop()
+            self._uses.pop()
+        self._expose()
+        if len(self._room[0]) > max(4 * len(self.names), 4 * _FIRST):
+            kept = 2 * len(self.names)
+            self._room = (self._room[0][:kept].copy(), self._room[1][:kept].copy())
+            self._expose()
+
+    def _rename(self, column: int, name: str) -> None:
+        self.names[column] = name
+        if name:
+            self._index[name] = column
+        self.layout += 1
+        self._vectors.clear()
+
+    def uses(self) -> dict[str, int]:
+        """How many rows offer, and how many pods on rows hold, resources that come and go."""
+        return {name: uses for name, uses in zip(self.names[_FIRST:], self._uses[_FIRST:], strict=True) if name}
 
     def amounts(self, row: int) -> bytes:
-        """Everything that these columns hold about a row, as a key: equal keys, equal amounts."""
+        """Everything that these columns hold about a row, as a key: equal keys, equal amounts while `layout` stays."""
         return (
             self.allocatable[:, row].tobytes()
             + self.requested[:, row].tobytes()
@@ -92,3 +181,18 @@ class ResourceColumns:
             requested[column, row] += sign * amount
         self.score_requested[0, row] += sign * vector.score_cpu_milli
         self.score_requested[1, row] += sign * vector.score_memory_bytes
+        for column in vector.further:
+            self._uses[column] += sign
+
+
+def most_of(name: str) -> int:
+    """What a node may offer of a resource: less than the largest request, so that nobody gets that."""
+    return NODE_PODS if name == PODS else AMOUNT - 1
+
+
+def _zeros(columns: int, capacity: int) -> Matrix:
+    return np.zeros((columns, capacity), dtype=np.int64)
+
+
+def _padded(matrix: Matrix, columns: int, rows: int) -> Matrix:
+    return np.pad(matrix, ((0, columns), (0, rows)))

@@ -66,8 +66,8 @@ class Scope:
             mask &= any_term(state, self.terms, rows)
         tolerations = self.tolerations
         if tolerations is not None:
-            barred = np.array([is_barred(taints, tolerations) for taints in state.taint_sets], dtype=np.bool_)
-            mask &= ~barred[state.taint_ids[rows]]
+            barred = np.array([is_barred(taints, tolerations) for taints in state.taints.sets], dtype=np.bool_)
+            mask &= ~barred[state.taints.ids[rows]]
         return mask
 
 
@@ -86,8 +86,8 @@ class DomainColumn:
     """The domains of one topology key under one scope; `refresh` before reading."""
 
     __slots__ = (
-        "_moves", "_present", "_present_at", "_present_count", "_read_to", "ids", "key", "labelled", "moved", "scope",
-        "size",
+        "_moves", "_present", "_present_at", "_present_count", "_read_to", "_values", "ids", "key", "labelled", "moved",
+        "scope", "size",
     )  # fmt: skip
 
     def __init__(self, key: str, scope: Scope) -> None:
@@ -102,6 +102,8 @@ class DomainColumn:
         self.moved = 0
         """Rises with every move; keep it and hand it to `moves_since` later."""
         self._moves: list[Move] = []
+        self._values: list[str] | None = None
+        """What the numbers of domains mean: the values of the label as of the last refresh."""
         self._read_to = -1
         self._present: Mask = np.zeros(0, dtype=np.bool_)
         self._present_count = 0
@@ -114,7 +116,13 @@ class DomainColumn:
             return
         changed = log.since(self._read_to) if self._read_to >= 0 else None
         labels = state.labels.known(self.key)
-        self.size = 0 if labels is None else len(labels.values)
+        values = None if labels is None else labels.values
+        self.size = 0 if values is None else len(values)
+        if values is not self._values:
+            self._values = values
+            self._renumber(self._all_ids(state))
+            self._read_to = log.position
+            return
         if len(self.ids) < state.capacity:
             missing = state.capacity - len(self.ids)
             self.ids = np.pad(self.ids, (0, missing), constant_values=NO_DOMAIN)
@@ -172,6 +180,10 @@ class DomainColumn:
             before, after = self.ids[rows], ids[rows]
             self._note(map(Move, rows.tolist(), before.tolist(), after.tolist()))
             return
+        self._renumber(ids)
+
+    def _renumber(self, ids: Rows) -> None:
+        """Take over ids that have nothing to do with those before; what was counted by domain is counted anew."""
         self.ids = ids
         self.labelled = int(np.count_nonzero(ids >= 0))
         self._moves = []

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from moorage.core.columns import PODS_COLUMN
+from moorage.core.columns import FIRST_COLUMNS, PODS_COLUMN, most_of
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
 from moorage.core.ownercounts import Stamp, owner_key
@@ -36,9 +36,9 @@ def _check_nodes(state: ClusterState) -> None:
     for row in map(int, state.rows()):
         node = state.node(row)
         offered = {name: int(state.resources.allocatable[i, row]) for i, name in enumerate(state.resources.names)}
-        want = {name: node.allocatable.get(name, 0) for name in offered}
+        want = {name: min(node.allocatable.get(name, 0), most_of(name)) for name in offered}
         _check(offered == want, f"{node.name}: allocatable {offered}, want {want}")
-        _check(state.taint_sets[state.taint_ids[row]] == node.taints, f"{node.name}: taints")
+        _check(state.taints.sets[state.taints.ids[row]] == node.taints, f"{node.name}: taints")
         _check(bool(state.unschedulable[row]) == node.unschedulable, f"{node.name}: unschedulable")
         for key, value in node.labels.items():
             column = state.labels.known(key)
@@ -50,6 +50,7 @@ def _check_nodes(state: ClusterState) -> None:
 def _check_pods(state: ClusterState) -> None:
     requested = np.zeros_like(state.resources.requested)
     scored = np.zeros_like(state.resources.score_requested)
+    uses = Counter(name for row in state.rows() for name, some in state.node(int(row)).allocatable.items() if some)
     ports = PortIndex()
     for record in state.records():
         row = state.row_of(record.node)
@@ -58,12 +59,18 @@ def _check_pods(state: ClusterState) -> None:
             continue
         _check(any(record is other for other in state.records_on(row)), f"{record.pod.key}: missing on its row")
         for name, amount in record.pod.requests.amounts:
-            requested[state.resources.column(name), row] += amount
+            column = state.resources.known(name)
+            if column is not None:
+                requested[column, row] += amount
+                uses[name] += 1
         requested[PODS_COLUMN, row] += 1
         scored[0, row] += record.pod.requests.score_cpu_milli
         scored[1, row] += record.pod.requests.score_memory_bytes
         ports.add(row, record.pod.template.host_ports)
     _check(np.array_equal(requested, state.resources.requested), "requested columns differ from a recount")
+    used = {name: number for name, number in uses.items() if name not in FIRST_COLUMNS}
+    found = {name: number for name, number in state.resources.uses().items() if number}
+    _check(found == used, f"resources in use are {found}, want {used}")
     _check(np.array_equal(scored, state.resources.score_requested), "score columns differ from a recount")
     _check(ports.snapshot() == state.ports.snapshot(), "host ports differ from a recount")
     on_rows = sum(len(state.records_on(row)) for row in range(state.capacity))
@@ -130,9 +137,9 @@ def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: st
             node = state.node(row)
             if column.key in node.labels and column.scope.admits(node):
                 by_value[node.labels[column.key]] += count
-        labels = state.labels.column(column.key)
+        labels = state.labels.known(column.key)
         domains = tally.by_domain(column)
-        found = {labels.values[domain]: count for domain, count in _counter(domains).items()}
+        found = {labels.values[domain] if labels else "": count for domain, count in _counter(domains).items()}
         _check(found == by_value, f"{what}: domains of {column.key} are {found}, want {dict(by_value)}")
         _check(domains.total == by_value.total() and domains.places == len(by_value), f"{what}: total of {column.key}")
 

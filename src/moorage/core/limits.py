@@ -19,6 +19,12 @@ REASON = "LimitExceeded"
 
 POD_TERMS = 64
 """Entries of each list of `podAffinity` and `podAntiAffinity`."""
+AMOUNT = 1 << 49
+"""Of any resource, in the unit that it is counted in: half a pebibyte of memory. A pod that asks for more asks for this
+much, and a node that offers this much or more offers one less, so that such a pod fits nowhere. Sums over the pods of
+a node cannot overflow, as a node with more than `NODE_PODS` has no room for another one."""
+NODE_PODS = (1 << 13) - 1
+"""Pods that a node has room for, whatever it says."""
 SPREAD_CONSTRAINTS = 64
 """Entries of `topologySpreadConstraints`."""
 

@@ -1,4 +1,9 @@
-"""Node labels as columns: one int32 column per label key, interned value ids per node, -1 for absent."""
+"""Node labels as columns: one int32 column per label key, interned value ids per node, -1 for absent.
+
+Values that no node has any more stay until they are more than those in use, and a key that no node has any more loses
+its column. Then ids begin anew: whoever keeps something by id keeps `values` beside it, and starts over when the column
+has another list.
+"""
 
 from __future__ import annotations
 
@@ -9,24 +14,67 @@ import numpy as np
 from moorage.core.arrays import Ids, Mask, Rows
 from moorage.core.selectors import Operator, Requirement
 
+_SPARE = 64
+"""So many values that no node has any more may lie around whatever the number of those in use."""
+
 
 class LabelColumn:
     """The values of one label key. `ids[row]` indexes `values`; -1 where the node lacks the label."""
 
-    __slots__ = ("_index", "ids", "values")
+    __slots__ = ("_index", "_unused", "_uses", "ids", "rows", "values")
 
     def __init__(self, capacity: int) -> None:
         self.ids: Ids = np.full(capacity, -1, dtype=np.int32)
         self.values: list[str] = []
+        self.rows = 0
+        """How many nodes have the label."""
         self._index: dict[str, int] = {}
+        self._uses: list[int] = []
+        """How many nodes have a value."""
+        self._unused = 0
 
-    def intern(self, value: str) -> int:
-        """The id of a value, new ones get the next number."""
+    def put(self, row: int, value: str) -> None:
+        """A node has this value now."""
+        before = self.ids.item(row)
+        if before >= 0 and self.values[before] == value:
+            return
         found = self._index.get(value)
         if found is None:
             found = self._index[value] = len(self.values)
             self.values.append(value)
-        return found
+            self._uses.append(1)
+        else:
+            self._unused -= not self._uses[found]
+            self._uses[found] += 1
+        self.ids[row] = found
+        self.rows += 1
+        self._part(before)
+
+    def clear(self, row: int) -> None:
+        """A node has the label no longer."""
+        before = self.ids.item(row)
+        self.ids[row] = -1
+        self._part(before)
+
+    def _part(self, before: int) -> None:
+        if before < 0:
+            return
+        self.rows -= 1
+        self._uses[before] -= 1
+        if not self._uses[before]:
+            self._unused += 1
+            if self._unused > _SPARE + len(self.values) // 2:
+                self._compact()
+
+    def _compact(self) -> None:
+        kept = [number for number, uses in enumerate(self._uses) if uses]
+        moved: Ids = np.full(len(self.values) + 1, -1, dtype=np.int32)
+        moved[kept] = np.arange(len(kept), dtype=np.int32)
+        self.ids = moved.take(self.ids, mode="wrap")
+        self.values = [self.values[number] for number in kept]
+        self._uses = [self._uses[number] for number in kept]
+        self._index = {value: number for number, value in enumerate(self.values)}
+        self._unused = 0
 
     def find(self, value: str) -> int | None:
         """The id of a value that some node has or had."""
@@ -49,12 +97,15 @@ class LabelColumn:
 
 
 class LabelColumns:
-    """All label keys that any node has ever had."""
+    """All label keys that nodes have."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._columns: dict[str, LabelColumn] = {}
         self._row_keys: dict[int, tuple[str, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
@@ -68,22 +119,20 @@ class LabelColumns:
         """Replace the labels of one row; an empty mapping clears it."""
         for key in self._row_keys.pop(row, ()):
             if key not in labels:
-                self._columns[key].ids[row] = -1
+                column = self._columns[key]
+                column.clear(row)
+                if not column.rows:
+                    del self._columns[key]
         for key, value in labels.items():
-            column = self.column(key)
-            column.ids[row] = column.intern(value)
+            found = self._columns.get(key)
+            if found is None:
+                found = self._columns[key] = LabelColumn(self._capacity)
+            found.put(row, value)
         if labels:
             self._row_keys[row] = tuple(labels)
 
-    def column(self, key: str) -> LabelColumn:
-        """The column of a key, made on first use."""
-        found = self._columns.get(key)
-        if found is None:
-            found = self._columns[key] = LabelColumn(self._capacity)
-        return found
-
     def known(self, key: str) -> LabelColumn | None:
-        """The column of a key if any node has or had it."""
+        """The column of a key if any node has it."""
         return self._columns.get(key)
 
     def matching(self, requirement: Requirement, rows: Rows) -> Mask:

@@ -96,12 +96,7 @@ def effective_requests(pod: PodResources) -> Requests:
         defaults = {name: amount for name, amount in SCORE_DEFAULTS.items() if name not in amounts}
         newcomer = effective_requests(replace(pod, pod_level=NO_AMOUNTS))
     score = _total(pod, defaults) if defaults else amounts
-    return make_requests(
-        {name: min(amount, INT64_MAX) for name, amount in amounts.items()},
-        min(score.get(CPU, 0), INT64_MAX),
-        min(score.get(MEMORY, 0), INT64_MAX),
-        newcomer,
-    )
+    return make_requests(amounts, score.get(CPU, 0), score.get(MEMORY, 0), newcomer)
 
 
 def effective_limits(pod: PodResources) -> tuple[tuple[str, int], ...]:

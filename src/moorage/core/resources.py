@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from moorage.core.limits import AMOUNT
+
 CPU = "cpu"
 MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
@@ -49,10 +51,10 @@ NO_REQUESTS = Requests()
 def make_requests(
     amounts: Mapping[str, int], score_cpu_milli: int, score_memory_bytes: int, newcomer: Requests | None = None
 ) -> Requests:
-    """Build the value from unsorted amounts that may hold zeros."""
+    """Build the value from unsorted amounts that may hold zeros; each is at most `AMOUNT`."""
     return Requests(
-        tuple(sorted((name, amount) for name, amount in amounts.items() if amount)),
-        score_cpu_milli,
-        score_memory_bytes,
+        tuple(sorted((name, min(amount, AMOUNT)) for name, amount in amounts.items() if amount)),
+        min(score_cpu_milli, AMOUNT),
+        min(score_memory_bytes, AMOUNT),
         newcomer,
     )

@@ -18,9 +18,9 @@ from typing import Any, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from moorage.core.arrays import Hashes, Ids, Ints, Mask, Rows
+from moorage.core.arrays import Hashes, Ints, Mask, Rows
 from moorage.core.changelog import ChangeLog
-from moorage.core.columns import ResourceColumns, Vector
+from moorage.core.columns import NOTHING, ResourceColumns
 from moorage.core.domains import Domains
 from moorage.core.evictions import Evictions
 from moorage.core.gangs import POD_MAKERS, GangIndex
@@ -29,6 +29,7 @@ from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodelabels import LabelColumns
 from moorage.core.nodeports import PortIndex
 from moorage.core.nodes import Node
+from moorage.core.nodetaints import TaintColumn
 from moorage.core.nominations import Nominations
 from moorage.core.objects import PLACEMENT_POLICY, SERVICE
 from moorage.core.ownercounts import OwnerCounts
@@ -38,7 +39,6 @@ from moorage.core.podterms import PodTerms
 from moorage.core.policies import PolicyIndex
 from moorage.core.services import ServiceIndex
 from moorage.core.sparsecounts import SparseCounts
-from moorage.core.taints import Taint
 from moorage.core.volumeindex import VOLUME_KINDS, VolumeIndex
 from moorage.core.volumeuse import VolumeUse
 
@@ -53,11 +53,12 @@ class PodRecord:
 
     __slots__ = ("assumed", "group", "node", "pod", "row", "vector")
 
-    def __init__(self, pod: Pod, node: str, row: int, vector: Vector, assumed: bool) -> None:
+    def __init__(self, pod: Pod, node: str, assumed: bool) -> None:
         self.pod = pod
         self.node = node
-        self.row = row
-        self.vector = vector
+        self.row = NOWHERE
+        self.vector = NOTHING
+        """What it takes of its row while it stands on one."""
         self.assumed = assumed
         self.group: LabelGroup | None = None
         """What `pod_counts` counts it under while it stands on a row."""
@@ -92,6 +93,7 @@ class ClusterState:
         self.capacity = _FIRST_CAPACITY
         self.resources = ResourceColumns(self.capacity)
         self.labels = LabelColumns(self.capacity)
+        self.taints = TaintColumn(self.capacity)
         self.ports = PortIndex()
         self.images = ImageIndex()
         self.domains = Domains()
@@ -104,9 +106,6 @@ class ClusterState:
         self.gangs = GangIndex()
         self.alive: Mask = np.zeros(self.capacity, dtype=np.bool_)
         self.unschedulable: Mask = np.zeros(self.capacity, dtype=np.bool_)
-        self.taint_ids: Ids = np.zeros(self.capacity, dtype=np.int32)
-        """Index into `taint_sets`; 0 is the empty set."""
-        self.taint_sets: list[tuple[Taint, ...]] = [()]
         self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
         self.node_log, self.pod_log = ChangeLog(), ChangeLog()
         self.start_log = ChangeLog()
@@ -119,13 +118,14 @@ class ClusterState:
         """kind -> a number that rises whenever an object of the kind comes, goes or changes; absent means 0."""
         self.volumes = VolumeIndex(self.objects)
         self.volume_use = VolumeUse(self.volumes)
-        self._taint_index: dict[tuple[Taint, ...], int] = {(): 0}
         self._nodes: list[Node | None] = [None] * self.capacity
         self._row_of: dict[str, int] = {}
         self._free: list[int] = list(range(self.capacity - 1, -1, -1))
         self._records: dict[str, PodRecord] = {}
         self._on_row: list[dict[str, PodRecord]] = [{} for _ in range(self.capacity)]
         self._homeless: dict[str, dict[str, PodRecord]] = {}
+        self._wanting: dict[str, PodRecord] = {}
+        """Pods on rows that ask for something that no node offers."""
         self._living: Rows | None = None
         self._gapless = False
 
@@ -211,11 +211,12 @@ class ClusterState:
         if row is None:
             row = self._take_row(node.name)
         self._nodes[row] = node
-        self.resources.set_allocatable(row, node.allocatable)
+        if self.resources.set_allocatable(row, node.allocatable) and self._wanting:
+            self._count_anew()
         self.labels.set_row(row, node.labels)
         self.images.set_row(row, node.images)
         self.unschedulable[row] = node.unschedulable
-        self.taint_ids[row] = self._taint_id(node.taints)
+        self.taints.set_row(row, node.taints)
         self.node_log.append(row)
         for record in self._homeless.pop(node.name, {}).values():
             self._stand(record, row)
@@ -237,7 +238,7 @@ class ClusterState:
         self.images.set_row(row, ())
         self.images.version += 1
         self.unschedulable[row] = False
-        self.taint_ids[row] = 0
+        self.taints.set_row(row, ())
         self.alive[row] = False
         self._living = None
         self._free.append(row)
@@ -256,26 +257,31 @@ class ClusterState:
         self._living = None
         return row
 
+    def _count_anew(self) -> None:
+        """A resource is offered for the first time: what pods ask of it counts from now on."""
+        for uid, record in list(self._wanting.items()):
+            before, after = record.vector, self.resources.vector(record.pod.requests)
+            if before is not after:
+                self.resources.add(record.row, before, -1)
+                self.resources.add(record.row, after, 1)
+                record.vector = after
+                self.pod_log.append(record.row)
+                if not after.unknown:
+                    del self._wanting[uid]
+
     def _grow(self) -> None:
         old, new = self.capacity, self.capacity * 2
         self.resources.grow(new)
         self.labels.grow(new)
+        self.taints.grow(new)
         extra = new - old
         self.alive = np.pad(self.alive, (0, extra))
         self.unschedulable = np.pad(self.unschedulable, (0, extra))
-        self.taint_ids = np.pad(self.taint_ids, (0, extra))
         self.node_hashes = np.pad(self.node_hashes, (0, extra))
         self._nodes.extend([None] * extra)
         self._on_row.extend({} for _ in range(extra))
         self._free.extend(range(new - 1, old - 1, -1))
         self.capacity = new
-
-    def _taint_id(self, taints: tuple[Taint, ...]) -> int:
-        found = self._taint_index.get(taints)
-        if found is None:
-            found = self._taint_index[taints] = len(self.taint_sets)
-            self.taint_sets.append(taints)
-        return found
 
     # --- pods ---
 
@@ -287,7 +293,7 @@ class ClusterState:
         if pod.node is None:
             return self._observe_unbound(pod, record)
         if record is None:
-            self._add(PodRecord(pod, pod.node, NOWHERE, self.resources.vector(pod.requests), assumed=False))
+            self._add(PodRecord(pod, pod.node, assumed=False))
             return PodMove.ADDED
         known, was_assumed = record.pod, record.assumed
         same = known.template is pod.template or known.template == pod.template
@@ -299,7 +305,7 @@ class ClusterState:
                 return PodMove.UPDATED
             return PodMove.CONFIRMED if was_assumed else PodMove.SAME
         self._drop(record)
-        self._add(PodRecord(pod, pod.node, NOWHERE, self.resources.vector(pod.requests), assumed=False))
+        self._add(PodRecord(pod, pod.node, assumed=False))
         if record.node != pod.node:
             return PodMove.MOVED
         return PodMove.CONFIRMED if was_assumed else PodMove.UPDATED
@@ -339,7 +345,7 @@ class ClusterState:
         stale = self._records.get(pod.uid)
         if stale is not None:
             self._drop(stale)
-        record = PodRecord(pod, self.node(row).name, row, self.resources.vector(pod.requests), assumed=True)
+        record = PodRecord(pod, self.node(row).name, assumed=True)
         self._records[pod.uid] = record
         self.nominations.touch(pod.uid)
         if pod.template.gang is not None:
@@ -396,7 +402,10 @@ class ClusterState:
     def _stand(self, record: PodRecord, row: int) -> None:
         record.row = row
         self._on_row[row][record.pod.uid] = record
-        self.resources.add(row, record.vector, 1)
+        vector = record.vector = self.resources.vector(record.pod.requests)
+        self.resources.add(row, vector, 1)
+        if vector.unknown:
+            self._wanting[record.pod.uid] = record
         if record.pod.template.host_ports:
             self.ports.add(row, record.pod.template.host_ports)
         if record.pod.template.volumes:
@@ -413,6 +422,8 @@ class ClusterState:
         record.row = NOWHERE
         del self._on_row[row][record.pod.uid]
         self.resources.add(row, record.vector, -1)
+        if record.vector.unknown:
+            del self._wanting[record.pod.uid]
         if record.pod.template.host_ports:
             self.ports.remove(row, record.pod.template.host_ports)
         if record.pod.template.volumes:

@@ -102,7 +102,8 @@ class VictimTable:
         self.grouped: Mask | None = None
         """Which pods are members of gangs; None as long as nobody is."""
         self.start: npt.NDArray[np.float64] = np.full(shape, inf, dtype=np.float64)
-        self.amounts: npt.NDArray[np.int64] = np.zeros((len(self.state.resources.names), *shape), dtype=np.int64)
+        self._amounts: dict[int, Slots] = {}
+        """What the pods request, by the column of a resource; those that nobody requests are left out."""
         self.budget: npt.NDArray[np.int32] = np.full(shape, _NO_BUDGET, dtype=np.int32)
         self.records = [[] for _ in range(self.state.capacity)]
         self._extra.clear()
@@ -125,9 +126,6 @@ class VictimTable:
         if rows is None:
             self._allocate()
             rows = map(int, state.rows())
-        elif len(self.amounts) != len(state.resources.names):
-            more = len(state.resources.names) - len(self.amounts)
-            self.amounts = np.pad(self.amounts, ((0, more), (0, 0), (0, 0)))
         self._positions = now
         for row in rows:
             self._fill(row)
@@ -208,17 +206,31 @@ class VictimTable:
         if self.grouped is not None:
             self.grouped[:, row] = False
             self.grouped[:count, row] = [record.pod.template.gang is not None for record in records]
+        self._fill_amounts(row, records)
         if not count:
-            self.amounts[:, :, row] = 0
             return
         self.start[:count, row] = [_start(record) for record in records]
-        amounts = np.zeros((len(self.amounts), self.depth), dtype=np.int64)
-        for slot, record in enumerate(records):
-            for column, amount in record.vector.pairs:
-                amounts[column, slot] = amount
-        self.amounts[:, :, row] = amounts
         if len(self.budgets):
             self._fill_budgets(row, records)
+
+    def _fill_amounts(self, row: int, records: list[PodRecord]) -> None:
+        asked: dict[int, list[int]] = {}
+        for slot, record in enumerate(records):
+            for column, amount in record.vector.pairs:
+                if column not in asked:
+                    asked[column] = [0] * len(records)
+                asked[column][slot] = amount
+        for slots in self._amounts.values():
+            slots[:, row] = 0
+        for column, amounts in asked.items():
+            if column not in self._amounts:
+                self._amounts[column] = np.zeros(self.priority.shape, dtype=np.int64)
+            self._amounts[column][: len(amounts), row] = amounts
+
+    def amounts(self, column: int) -> Slots:
+        """What the pods request of a resource, by its column; [slots, capacity]. Do not change it."""
+        found = self._amounts.get(column)
+        return np.broadcast_to(np.int64(0), self.priority.shape) if found is None else found
 
     def _fill_budgets(self, row: int, records: list[PodRecord]) -> None:
         for slot, record in enumerate(records):
@@ -236,7 +248,7 @@ class VictimTable:
         self.rank = self.priority if alike else np.pad(self.rank, ((0, more), (0, 0)), constant_values=NOBODY)
         self.grouped = None if self.grouped is None else np.pad(self.grouped, ((0, more), (0, 0)))
         self.start = np.pad(self.start, ((0, more), (0, 0)), constant_values=inf)
-        self.amounts = np.pad(self.amounts, ((0, 0), (0, more), (0, 0)))
+        self._amounts = {column: np.pad(slots, ((0, more), (0, 0))) for column, slots in self._amounts.items()}
         self.budget = np.pad(self.budget, ((0, more), (0, 0)), constant_values=_NO_BUDGET)
 
     # --- budgets ---

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moorage.core.columns import CPU_COLUMN
 from moorage.core.gangs import GangTerms, lasting
 from moorage.core.membership import GangKey
 from moorage.core.state import NOWHERE, ClusterState
@@ -33,5 +34,4 @@ def domains_of(state: ClusterState, key: GangKey, terms: GangTerms) -> tuple[fro
 
 def _free_cpu_milli(state: ClusterState, rows: list[int]) -> int:
     resources = state.resources
-    column = resources.names.index("cpu")
-    return int((resources.allocatable[column, rows] - resources.requested[column, rows]).sum())
+    return sum((resources.allocatable[CPU_COLUMN, rows] - resources.requested[CPU_COLUMN, rows]).tolist())

@@ -329,10 +329,10 @@ class Gangs:
         resources, rows = self._state.resources, self._state.rows()
         short = []
         for name, wanted in terms.min_resources.items():
-            column = resources.names.index(name) if name in resources.names else None
+            column = resources.known(name)
             free = 0
             if column is not None:
-                free = int((resources.allocatable[column, rows] - resources.requested[column, rows]).clip(0).sum())
+                free = sum((resources.allocatable[column, rows] - resources.requested[column, rows]).clip(0).tolist())
             if free < wanted:
                 short.append(name)
         if not short:

@@ -208,12 +208,12 @@ def is_closed(state: ClusterState, row: int) -> bool:
     """Whether the node of a row takes no more pods."""
     if row == NOWHERE:
         return False
-    taints = state.taint_sets[state.taint_ids[row]]
+    taints = state.taints.sets[state.taints.ids[row]]
     return bool(state.unschedulable[row]) or any(taint.effect in _BLOCKING for taint in taints)
 
 
 def count_open(state: ClusterState) -> int:
     """The number of nodes that take pods."""
     rows = state.rows()
-    blocked = np.array([any(taint.effect in _BLOCKING for taint in taints) for taints in state.taint_sets])
-    return int(len(rows) - (state.unschedulable[rows] | blocked[state.taint_ids[rows]]).sum())
+    blocked = np.array([any(taint.effect in _BLOCKING for taint in taints) for taints in state.taints.sets])
+    return int(len(rows) - (state.unschedulable[rows] | blocked[state.taints.ids[rows]]).sum())

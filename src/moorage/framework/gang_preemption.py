@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 
 import numpy as np
 
@@ -88,8 +89,10 @@ class GangSearch:
 
     def _size(self, cycle: Cycle) -> float:
         """The largest share that a pod takes of what the largest node has."""
-        pairs = self._state.resources.vector(cycle.pod.requests).pairs
-        allocatable = self._state.resources.allocatable  # after `vector`, which may have added a column
+        allocatable = self._state.resources.allocatable
+        pairs, *_, unknown = self._state.resources.vector(cycle.pod.requests)
+        if unknown:
+            return inf
         return max((amount / max(int(allocatable[column].max()), 1) for column, amount in pairs), default=0.0)
 
     def _attempt(self, members: Sequence[Cycle]) -> GangFound:

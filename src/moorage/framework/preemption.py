@@ -153,7 +153,7 @@ class VictimSearch:
 
     def _account(self, column: int, ground: Ground, left: Ints) -> Account:
         """One resource, as long as all pods of lower priority are away; `left` is what it has left with them."""
-        amounts = self._table.amounts[column, : len(ground.lower)]
+        amounts = self._table.amounts(column)[: len(ground.lower)]
         height = self._cycle.state.height
         taken = amounts[:, :height] if len(ground.rows) == height else amounts[:, ground.rows]
         summed = np.cumsum(taken * ground.lower, axis=0)

@@ -6,7 +6,6 @@ node, so that a decision does not pay for promises that have not changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +45,6 @@ class Promises:
             return None
         if len(rows) <= _FEW:
             pods = [self.pods(cycle, int(row)) for row in rows]
-            self._name_resources(pods)
             crowded = rows[[bool(each) for each in pods]]
             columns = np.zeros((len(self._state.resources.names), len(crowded)), dtype=np.int64)
             for index, promised in enumerate(filter(None, pods)):
@@ -82,7 +80,6 @@ class Promises:
     def _follow(self, priority: int) -> None:
         state, nominations = self._state, self._state.nominations
         changed = nominations.since(self._position)
-        self._name_resources(map(nominations.on, nominations.nodes() if changed is None else changed))
         shape = (len(state.resources.names), state.capacity)
         known = (self._priority, self._node_position, self._columns.shape)
         if known != (priority, state.node_log.position, shape) or changed is None:
@@ -95,12 +92,6 @@ class Promises:
             if row is not None:
                 self._columns[:, row] = 0
                 self._add(self._columns, row, self._counting(node, priority))
-
-    def _name_resources(self, promised: Iterable[list[Pod]]) -> None:
-        """Make room for resources that nobody but a promised pod has named."""
-        for pods in promised:
-            for pod in pods:
-                self._state.resources.vector(pod.requests)
 
     def _add(self, columns: npt.NDArray[np.int64], index: int, pods: list[Pod]) -> None:
         for pod in pods:

@@ -174,6 +174,7 @@ class ClassView:
         """Ranks by amounts, for rows that come to amounts that another row had before."""
         self._node_position = -1
         self._pod_position = -1
+        self._layout = -1
         self._epochs: list[Hashable] = []
         self._version = -1
 
@@ -219,6 +220,9 @@ class ClassView:
         epochs = [plugin.epoch(state) for plugin in self._plugins.keyed]
         if epochs != self._epochs:
             self._epochs, self._version = epochs, -1
+            self._known.clear()
+        if self._layout != state.resources.layout:
+            self._layout = state.resources.layout
             self._known.clear()
         if self._version != self.nodes.version or len(self.rank) != state.capacity:
             return None

@@ -33,8 +33,6 @@ from moorage.framework.status import MAX_REASONS, Reason, Rejections
 
 _MAX_SCORE = 100
 _EXACT_WHOLE = 2**53 // _MAX_SCORE
-_WIDE_WHOLE = (2**63 - 1) // _MAX_SCORE
-"""Above this, a hundred times the amount does not fit into 64 bits."""
 _NAMED_RESOURCES = (MAX_REASONS - 1) // 2 - 1
 """Resources beyond these share one pair of reasons."""
 
@@ -275,7 +273,7 @@ class NodeResourcesFit(Plugin):
             used = min(used, whole)
             if self._least:
                 used = whole - used
-            percent = used * _MAX_SCORE // whole if whole <= _WIDE_WHOLE else _wide_percent(used, whole)
+            percent = used * _MAX_SCORE // whole
             if self._ratio_list:
                 percent = self._ratio_list[percent]
                 if not percent:
@@ -311,9 +309,9 @@ class NodeResourcesFit(Plugin):
         else:
             np.minimum(amount, offered, out=amount)
         whole = self._wholes.get(state, part.column)
-        if whole.largest > _EXACT_WHOLE:
-            return _wide_percents(amount, offered)
         amount *= _MAX_SCORE
+        if whole.largest > _EXACT_WHOLE:
+            return np.floor_divide(amount, np.maximum(offered, 1), out=amount)
         percent: Floats = np.divide(amount, state.pick(whole.amounts, rows))
         return percent.astype(np.int64)
 
@@ -385,17 +383,3 @@ def _between(points: list[tuple[int, int]], utilization: int) -> int:
             return left + step if right >= left else left - step
         left_at, left = right_at, right
     return left
-
-
-def _wide_percent(amount: int, whole: int) -> int:
-    """Percent for amounts so large that a hundredth of the whole is precise enough."""
-    return min(_MAX_SCORE, amount // (whole // _MAX_SCORE))
-
-
-def _wide_percents(amount: Ints, whole: Ints) -> Ints:
-    """Percent in integers, for columns with amounts that floating point cannot divide exactly; 0 where whole is 0."""
-    wide = whole > _WIDE_WHOLE
-    small = np.where(wide, 0, amount) * _MAX_SCORE // np.maximum(whole, 1)
-    large = np.minimum(amount // np.maximum(whole // _MAX_SCORE, 1), _MAX_SCORE)
-    percents: Ints = np.where(wide, large, small)
-    return percents

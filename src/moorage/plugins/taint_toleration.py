@@ -68,12 +68,12 @@ class TaintToleration(Plugin):
         table = self._table(cycle.state, cycle.template.tolerations)
         if not table.bars_any:
             return None
-        return Rejections(table.barred.take(cycle.state.pick(cycle.state.taint_ids, rows)), _UNTOLERATED)
+        return Rejections(table.barred.take(cycle.state.pick(cycle.state.taints.ids, rows)), _UNTOLERATED)
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """The number of PreferNoSchedule taints that the pod does not tolerate."""
         table = self._table(cycle.state, cycle.template.tolerations)
-        return table.discouraging.take(cycle.state.pick(cycle.state.taint_ids, rows))
+        return table.discouraging.take(cycle.state.pick(cycle.state.taints.ids, rows))
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
         """Most taints score 0, none 100."""
@@ -83,16 +83,16 @@ class TaintToleration(Plugin):
         return np.subtract(_MAX_SCORE, scores * _MAX_SCORE // most)
 
     def _table(self, state: ClusterState, tolerations: Tolerations) -> _Table:
-        if self._sets is not state.taint_sets:
-            self._sets = state.taint_sets
+        if self._sets is not state.taints.sets:
+            self._sets = state.taints.sets
             self._tables.clear()
         table = self._tables.get(tolerations)
         if table is None:
             if len(self._tables) >= _KEPT_TABLES:
                 self._tables.clear()
             table = self._tables[tolerations] = _Table()
-        if len(table.barred) < len(state.taint_sets):
-            table.extend(tolerations, state.taint_sets)
+        if len(table.barred) < len(state.taints.sets):
+            table.extend(tolerations, state.taints.sets)
         return table
 
 

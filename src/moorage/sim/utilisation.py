@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from moorage.core.capacity import Capacity, CapacityTypes
+from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
 from moorage.core.prices import PriceList, PriceTable
-from moorage.core.resources import CPU, MEMORY
 from moorage.core.state import ClusterState
 
 ALL = "all"
@@ -43,7 +43,7 @@ def utilisation(state: ClusterState, without: Collection[str] = ()) -> dict[str,
     """Capacity type -> sums, and all of them together; nodes in `without` do not count."""
     types = CapacityTypes()
     resources = state.resources
-    cpu, memory = resources.column(CPU), resources.column(MEMORY)
+    cpu, memory = CPU_COLUMN, MEMORY_COLUMN
     found = {ALL: Usage()}
     for row, labels in _rows(state, without):
         for name in (ALL, NAMES[types.of(labels)]):

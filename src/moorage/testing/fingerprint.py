@@ -20,7 +20,7 @@ def fingerprint(state: ClusterState) -> dict[str, Any]:
         "requested": resources.requested.tolist(),
         "scored requests": resources.score_requested.tolist(),
         "labels": {key: (c.ids.tolist(), tuple(c.values)) for key, c in columns.items() if c is not None},
-        "taints": (state.taint_ids.tolist(), tuple(state.taint_sets)),
+        "taints": (state.taints.ids.tolist(), tuple(state.taints.sets)),
         "cordons": state.unschedulable.tolist(),
         "living rows": state.rows().tolist(),
         "ports": state.ports.snapshot(),

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from moorage.core.annotations import MIN_HOSTS, ON_DEMAND_BASE
+from moorage.core.columns import PODS_COLUMN
 from moorage.core.controllers import controller_of
 from moorage.core.edits import (
     AddClaim,
@@ -28,7 +29,6 @@ from moorage.core.edits import (
     Uncordon,
 )
 from moorage.core.pods import Pod, PodTemplate
-from moorage.core.resources import PODS
 from moorage.core.state import ClusterState
 from moorage.core.strategies import policy_of
 from moorage.core.strategy import STRATEGY_ANNOTATIONS
@@ -71,7 +71,7 @@ def _requests(scene: Scene, pod: Pod, row: int) -> Iterator[Fix]:
     edits: list[Edit] = []
     cost = 0.0
     resources = scene.state.resources
-    if resources.allocatable[resources.column(PODS), row] <= resources.requested[resources.column(PODS), row]:
+    if resources.allocatable[PODS_COLUMN, row] <= resources.requested[PODS_COLUMN, row]:
         return
     for name, amount in pod.template.requests.amounts:
         column = resources.known(name)

@@ -98,11 +98,12 @@ class _Moves:
         """Whether the amounts would do without this pod; cheaper than asking everybody."""
         resources = self._state.resources
         freed = dict(record.vector.pairs)
-        for column, amount in resources.vector(self._pod.template.requests).pairs:
+        wanted = resources.vector(self._pod.template.requests)
+        for column, amount in wanted.pairs:
             free = int(resources.allocatable[column, row] - resources.requested[column, row])
             if free + freed.get(column, 0) < amount:
                 return False
-        return True
+        return not wanted.unknown
 
     def _admits(self, row: int, gone: Iterable[PodRecord]) -> bool:
         with self._state.statement():

@@ -221,7 +221,7 @@ class _Search:
         state, rows = self._scene.state, objections.rows
         nothing = np.zeros(len(rows), dtype=np.int64)
         columns = [objections.bits, objections.detail.get(FIT, nothing)]
-        columns.append(state.taint_ids[rows].astype(np.int64) if TAINTS in objections.detail else nothing)
+        columns.append(state.taints.ids[rows].astype(np.int64) if TAINTS in objections.detail else nothing)
         _, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
         lacking = shortage(self._scene, self._pod, rows)
         best: dict[int, list[tuple[float, str, int]]] = {}
@@ -294,7 +294,7 @@ class _Search:
 
     def _tolerations(self, objections: Objections) -> Iterator[Edit]:
         state = self._scene.state
-        sets = {int(state.taint_ids[row]): int(row) for row in objections.rows}
+        sets = {int(state.taints.ids[row]): int(row) for row in objections.rows}
         taints = (taint for row in sets.values() for taint in missing_taints(state, self._pod.template, row))
         return map(Tolerate, dict.fromkeys(taints))
 

@@ -281,9 +281,9 @@ class Repairs:
         """Rows of nodes that stay, bool[capacity]."""
         state = self._proofs.state
         found = state.alive & ~self._departures.rows(state)
-        for number, taints in enumerate(state.taint_sets):
+        for number, taints in enumerate(state.taints.sets):
             if any(taint.key == CANDIDATE_TAINT for taint in taints):
-                found &= state.taint_ids != number
+                found &= state.taints.ids != number
         return found
 
 
