@@ -311,7 +311,8 @@ class NodeResourcesFit(Plugin):
         whole = self._wholes.get(state, part.column)
         amount *= _MAX_SCORE
         if whole.largest > _EXACT_WHOLE:
-            return np.floor_divide(amount, np.maximum(offered, 1), out=amount)
+            exact: Ints = np.floor_divide(amount, np.maximum(offered, 1))
+            return exact
         percent: Floats = np.divide(amount, state.pick(whole.amounts, rows))
         return percent.astype(np.int64)
 
