@@ -14,6 +14,7 @@ from typing import Any
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.adapters.memory.runner import CommandRunner
 from moorage.app.plugins import find_plugins
+from moorage.core.commands import Command, RecordEvent
 from moorage.core.events import Event
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.framework.profiles import Profile
@@ -88,7 +89,7 @@ class Arena:
                     self._cluster.delete(kind, namespace, found["name"], grace_s=0)
         self.settle()
 
-    def _handle(self, events: list[Event]) -> list[Any]:
+    def _handle(self, events: list[Event]) -> list[Command]:
         def count(_frame: object, event: str, _argument: object) -> None:
             self.calls += event in ("call", "c_call")
 
@@ -98,13 +99,13 @@ class Arena:
         finally:
             sys.setprofile(None)
         for command in commands:
-            if hasattr(command, "reason") and hasattr(command, "note"):
+            if isinstance(command, RecordEvent):
                 self.events[command.pod.namespace, command.reason] += 1
         return commands
 
     def pods(self, namespace: str) -> list[Object]:
         """The pods of a namespace."""
-        return [pod for pod in self._cluster.store.list("Pod") if pod["metadata"]["namespace"] == namespace]
+        return [dict(pod) for pod in self._cluster.store.list("Pod") if pod["metadata"]["namespace"] == namespace]
 
     def placed(self, namespace: str = GOOD) -> dict[str, list[str]]:
         """App -> the nodes of its pods, the empty text for a pod without one."""
