@@ -330,6 +330,7 @@ class Gangs:
             try:
                 for number, entry in enumerate(ready):
                     self._try_one(trial, entry, domain, now)
+                    self._board.stopped()
                     if len(trial.flights) + len(ready) - number - 1 < needed:
                         break
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
