@@ -11,7 +11,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser properties suggestions parity drill takeover replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser properties suggestions parity drill takeover faults replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -75,6 +75,9 @@ drill: $(READY) controlplane ## Kill the scheduler at every bind of a gang and s
 
 takeover: $(READY) controlplane ## Kill, stop and suspend leaders while 2,000 pods arrive, and see that none is lost or misplaced (ARGS=--fence)
 	@$(BIN)/python -m tests.app.takeover_drill $(ARGS)
+
+faults: $(READY) controlplane ## Break what the API server, the machine and others do, and audit what comes of it, 40 minutes (ARGS="--only keeper")
+	@$(BIN)/python -m tests.faults.run $(ARGS)
 
 replay-drill: $(READY) controlplane ## Record 10,000 pods on the real API server and decide them all again (ARGS="--pods 1000")
 	@$(BIN)/python -m tests.app.journal_drill $(ARGS)

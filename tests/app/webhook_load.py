@@ -127,9 +127,9 @@ class Load:
             await asyncio.sleep(LOOK_S)
 
 
-def registered_bundle(plane: ControlPlane) -> bytes:
+def registered_bundle(plane: ControlPlane, name: str = NAME) -> bytes:
     """The CA bundle of the webhook configuration."""
-    (entry,) = plane.request("GET", f"{REGISTRATIONS}/{NAME}").json()["webhooks"]
+    (entry,) = plane.request("GET", f"{REGISTRATIONS}/{name}").json()["webhooks"]
     return base64.b64decode(entry["clientConfig"]["caBundle"])
 
 

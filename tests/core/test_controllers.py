@@ -58,6 +58,15 @@ def test_where_the_replica_set_is_missing_its_name_tells_the_deployment() -> Non
     assert found == Controller(owner, DEPLOYMENT, "web", 3, 3, NOTES)
 
 
+def test_names_tell_nothing_while_another_owner_of_that_name_is_known() -> None:
+    """A Deployment was replaced by one of the same name: what is known of it may be the old one's strategy."""
+    owner = owner_of(REPLICA_SET, "web-5d8f")
+    old = replace(make_workload(REPLICA_SET, "web-5d8f", 2, owner=owner_of(DEPLOYMENT, "web")), uid="older")
+    state = state_with([], [], [old, make_workload(DEPLOYMENT, "web", 3, annotations=NOTES)])
+    found = controller_of(state, make_pod("a", owner=owner, labels=HASHED).template)
+    assert found == Controller(owner, REPLICA_SET, "web-5d8f", None, None)
+
+
 def test_nothing_known_is_said_to_be_so() -> None:
     """Neither the owner nor anything that it could be named after; a namesake with another uid is not the owner."""
     owner = owner_of(STATEFUL_SET, "db")

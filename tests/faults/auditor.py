@@ -6,17 +6,17 @@ It shares no code with Moorage: it is given an address, a token and an authority
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
-from tests.faults.history import ADDED, DELETED, History, Revision
+from tests.faults.history import ADDED, DELETED, History, Object, Revision
 
 KINDS = {
     "pods": "/api/v1/pods",
@@ -27,7 +27,6 @@ KINDS = {
 }
 _LINE_LIMIT_BYTES = 16 << 20
 _AGAIN_S = 0.1
-_TRY_S = 90.0
 
 
 class Auditor:
@@ -40,8 +39,9 @@ class Auditor:
         self._authority = authority
         self._session: ClientSession | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._changed = asyncio.Condition()
         self._uids: dict[str, dict[str, Revision]] = {kind: {} for kind in KINDS}
+        self._there: dict[tuple[str, str], dict[str, Revision]] = defaultdict(dict)
+        """The same by kind and namespace."""
 
     async def __aenter__(self) -> Self:
         tls = ssl.create_default_context(cafile=str(self._authority))
@@ -65,18 +65,23 @@ class Auditor:
         if self._session is not None:
             await self._session.close()
 
-    def now(self, kind: str, namespace: str) -> list[dict[str, Any]]:
+    def now(self, kind: str, namespace: str) -> Iterator[Object]:
         """What is there of a kind in a namespace, the empty one for nodes."""
-        found = (each for each in self._uids[kind].values() if each.namespace == namespace)
-        return [dict(each.object) for each in found]
+        return (each.object for each in self._there[kind, namespace].values())
 
     async def until(self, condition: Callable[[], object], within_s: float) -> bool:
-        """Wait until a condition on what was seen holds; False if it does not in that time."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s), self._changed:
-                await self._changed.wait_for(lambda: bool(condition()))
+        """Wait until a condition on what was seen holds; False if it does not in that time.
+
+        A condition that takes long is looked at less often: it must not keep the auditor from seeing.
+        """
+        deadline_s = time.monotonic() + within_s
+        while True:
+            began_s = time.monotonic()
+            if condition():
                 return True
-        return bool(condition())
+            if began_s > deadline_s:
+                return False
+            await asyncio.sleep(max(_AGAIN_S / 2, 5 * (time.monotonic() - began_s)))
 
     def forget(self, namespaces: Iterable[str]) -> None:
         """Drop what was seen of namespaces whose runs are judged."""
@@ -122,8 +127,6 @@ class Auditor:
                     version = event["object"]["metadata"]["resourceVersion"]
                     if event["type"] != "BOOKMARK":
                         self._take(kind, event["type"], event["object"])
-                        async with self._changed:
-                            self._changed.notify_all()
         except (ClientError, OSError, TimeoutError):
             await asyncio.sleep(_AGAIN_S)
         return version
@@ -136,10 +139,11 @@ class Auditor:
         version = int(item["metadata"]["resourceVersion"])
         revision = Revision(kind, change, item, version, time.monotonic())
         self.history.revisions.append(revision)
-        if change == DELETED:
-            self._uids[kind].pop(revision.uid, None)
-        else:
-            self._uids[kind][revision.uid] = revision
+        for there in (self._uids[kind], self._there[kind, revision.namespace]):
+            if change == DELETED:
+                there.pop(revision.uid, None)
+            else:
+                there[revision.uid] = revision
 
     def _open(self) -> ClientSession:
         if self._session is None:

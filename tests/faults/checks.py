@@ -46,6 +46,10 @@ class Terms:
     """Pods that the scenario deletes itself: budgets do not hold for these."""
     events_may_be_lost: bool = False
     """A process that is killed takes what it wanted to say along."""
+    kept_elsewhere: frozenset[str] = frozenset()
+    """Resources that nodes do not offer, since an extender accounts for them."""
+    gaps: bool = False
+    """The API server itself was ended: its watch cache begins anew, and the auditor lists as everybody does."""
     blind: bool = False
     """The view of nodes was frozen: nobody could know what became of them."""
 
@@ -73,7 +77,7 @@ class End:
 def audit(history: History, terms: Terms) -> list[str]:
     """Every breach."""
     return [
-        *history.gaps,
+        *([] if terms.gaps else history.gaps),
         *moved(history),
         *overcommitted(history, terms),
         *stranded(history, terms),
@@ -127,8 +131,9 @@ class _Load:
     ports: frozenset[tuple[str, int, str]]
 
     @classmethod
-    def of(cls, pod: Object) -> _Load:
-        return cls(_name(pod), requests(pod), frozenset(host_ports(pod)))
+    def of(cls, pod: Object, terms: Terms) -> _Load:
+        amounts = {name: amount for name, amount in requests(pod).items() if name not in terms.kept_elsewhere}
+        return cls(_name(pod), amounts, frozenset(host_ports(pod)))
 
 
 def _excesses(history: History, terms: Terms) -> Iterator[tuple[str, bool]]:
@@ -137,7 +142,7 @@ def _excesses(history: History, terms: Terms) -> Iterator[tuple[str, bool]]:
 
     def load(each: Revision) -> _Load:
         if each.uid not in loads:
-            loads[each.uid] = _Load.of(each.object)
+            loads[each.uid] = _Load.of(each.object, terms)
         return loads[each.uid]
 
     for each, there, node in _binds(history, terms):
@@ -209,11 +214,11 @@ def stranded(history: History, terms: Terms) -> list[str]:
     return [
         f"{unit} has no node, and there is room for it"
         for unit, members in units.items()
-        if _fit(members, standing, nodes)
+        if _fit(members, standing, nodes, terms)
     ]
 
 
-def _fit(members: Sequence[Object], standing: Sequence[Object], nodes: Mapping[str, Object]) -> bool:
+def _fit(members: Sequence[Object], standing: Sequence[Object], nodes: Mapping[str, Object], terms: Terms) -> bool:
     """Whether all of them find a node, one after the other; what only affinity decides is not looked at."""
     there = list(standing)
     for pod in members:
@@ -222,8 +227,8 @@ def _fit(members: Sequence[Object], standing: Sequence[Object], nodes: Mapping[s
             labels = node["metadata"].get("labels") or {}
             if refuses(node, pod) or any(labels.get(key) != value for key, value in wanted.items()):
                 continue
-            here = [_Load.of(other) for other in there if node_of(other) == name]
-            if not _excess(_Load.of(pod), here, node):
+            here = [_Load.of(other, terms) for other in there if node_of(other) == name]
+            if not _excess(_Load.of(pod, terms), here, node):
                 there.append({**pod, "spec": {**pod["spec"], "nodeName": name}})
                 break
         else:

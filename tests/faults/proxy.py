@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import re
 import ssl
 import time
@@ -54,6 +55,9 @@ _OF_THE_CONNECTION = frozenset({"connection", "keep-alive", "transfer-encoding",
 _AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 _BODY_LIMIT_BYTES = 16 << 20
 _LINGER_S = 0.1
+# Watches of a process that was killed end in ways that aiohttp finds worth a traceback.
+_QUIET = logging.getLogger("tests.faults.proxy")
+_QUIET.setLevel(logging.CRITICAL + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class Proxy:
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._frozen = re.compile(r"(?!)")
+        self._silent: set[asyncio.Event] = set()
         self._watches: dict[asyncio.Event, str] = {}
         self._runner: web.AppRunner | None = None
         self._session: ClientSession | None = None
@@ -120,7 +125,9 @@ class Proxy:
         app = web.Application(client_max_size=_BODY_LIMIT_BYTES)
         app.router.add_route("*", "/{path:.*}", self._handle)
         # Without cancellation the watches of a dead process would stay open until something happens on them.
-        self._runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=_LINGER_S, access_log=None)
+        self._runner = web.AppRunner(
+            app, handler_cancellation=True, shutdown_timeout=_LINGER_S, access_log=None, logger=_QUIET
+        )
         await self._runner.setup()
         serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         serving.load_cert_chain(folder / "serving.crt", folder / "serving.key")
@@ -169,6 +176,10 @@ class Proxy:
         """Pass on nothing more of the watches of these paths, open ones and new ones."""
         self._frozen = re.compile(path)
         self._thawed.clear()
+
+    def silence(self, path: str) -> None:
+        """Let the open watches of these paths say nothing more, ever; new ones are well."""
+        self._silent |= {end for end, watched in self._watches.items() if re.search(path, watched)}
 
     def thaw(self) -> None:
         """Let frozen watches go on."""
@@ -310,6 +321,8 @@ class Proxy:
                     thawed = asyncio.ensure_future(self._thawed.wait())
                     await asyncio.wait({thawed, ended}, return_when=asyncio.FIRST_COMPLETED)
                     thawed.cancel()
+                if end in self._silent:
+                    await ended
                 if ended.done():
                     raise ClientConnectionError("cut")
                 piece = coming.result()

@@ -33,6 +33,7 @@ from moorage.bench.apiserver import (
     User,
     answers,
     apiserver_arguments,
+    ask_json,
     etcd_arguments,
 )
 from moorage.bench.assets import PROGRAMS, AssetsError, find_assets
@@ -161,6 +162,25 @@ class ControlPlane:
             arguments.append(f"--config={path}")
         return self._start_component(name, "kube-scheduler", [*arguments, *args])
 
+    def kill_server(self) -> None:
+        """End the API server at once, as a crash would; what etcd holds stays."""
+        self._server().kill()
+
+    def compact(self) -> None:
+        """Let etcd forget every revision but the last; a server that is started after that has no older one either."""
+        url = f"{self._children[0].url}/v3/kv"
+        head = ask_json(f"{url}/range", {"key": "AA=="})["header"]["revision"]
+        ask_json(f"{url}/compaction", {"revision": head, "physical": True})
+
+    def start_server(self) -> None:
+        """Start the API server again where it was."""
+        dead = self._server()
+        self._children.remove(dead)
+        self._start_server(f"{self._children[0].url}", int(self.url.rpartition(":")[2]))
+
+    def _server(self) -> Child:
+        return next(child for child in self._children if child.url == self.url)
+
     def stop(self) -> None:
         """End all processes and remove the folder. Stopping twice is fine."""
         while self._children:
@@ -193,8 +213,8 @@ class ControlPlane:
         arguments = etcd_arguments(self.folder / f"etcd-{attempt}", url, f"http://127.0.0.1:{peer_port}")
         return self._launch("etcd", "etcd", arguments, url, ready=lambda: answers(f"{url}/health"))
 
-    def _start_server(self, etcd_url: str) -> Child:
-        port = free_ports(1)[0]
+    def _start_server(self, etcd_url: str, port: int | None = None) -> Child:
+        port = port or free_ports(1)[0]
         self.url = f"https://127.0.0.1:{port}"
         arguments = [*apiserver_arguments(self.options, self._credentials, etcd_url, port), *self._audit_arguments()]
         return self._launch("kube-apiserver", "kube-apiserver", arguments, self.url, ready=self._server_is_ready)

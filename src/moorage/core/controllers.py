@@ -90,8 +90,13 @@ def named_after(template: PodTemplate) -> tuple[str, str] | None:
 
 
 def _by_name(state: ClusterState, template: PodTemplate, owner: Owner) -> Controller:
-    """For a pod whose owner has not been seen, or was left out of a file."""
-    above = named_after(template)
+    """For a pod whose owner has not been seen, or was left out of a file.
+
+    If another owner of that name is known, ours is its successor, and what we know of the Deployment may be that of its
+    predecessor: then nothing is guessed.
+    """
+    is_successor = state.object(owner.kind, object_key(template.namespace, owner.name)) is not None
+    above = None if is_successor else named_after(template)
     top = None if above is None else state.object(above[0], object_key(template.namespace, above[1]))
     if not isinstance(top, Workload):
         return Controller(owner, owner.kind, owner.name, None, None)

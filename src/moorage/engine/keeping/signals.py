@@ -22,12 +22,11 @@ BUILT_IN: tuple[NodeSignal, ...] = (
     NodeSignal(_TAINT, f"{_AWS}/spot-itn"),
     NodeSignal(_TAINT, f"{_AWS}/scheduled-maintenance"),
     NodeSignal(_TAINT, f"{_AWS}/asg-lifecycle-termination"),
-    NodeSignal(_TAINT, f"{_AWS}/rebalance-recommendation", soft=True),
+    NodeSignal(_TAINT, f"{_AWS}/rebalance-recommendation"),
     NodeSignal(_CORDON, f"{_AWS}/event-id"),
-    # Autoscalers drain before they remove, and wait for pods that ask them to; a real interruption has other words.
-    NodeSignal(_TAINT, "karpenter.sh/disrupted", soft=True),
-    NodeSignal(_TAINT, "karpenter.sh/disruption", soft=True),
-    NodeSignal(_TAINT, "ToBeDeletedByClusterAutoscaler", soft=True),
+    NodeSignal(_TAINT, "karpenter.sh/disrupted"),
+    NodeSignal(_TAINT, "karpenter.sh/disruption"),
+    NodeSignal(_TAINT, "ToBeDeletedByClusterAutoscaler"),
     NodeSignal(_TAINT, "cloud.google.com/impending-node-termination", notice_s=_SHORT_S),
     NodeSignal(_TAINT, "remediator.kubernetes.azure.com/unschedulable", notice_s=_SHORT_S),
     NodeSignal(_TAINT, "remediator.aks.microsoft.com/unschedulable", notice_s=_SHORT_S),
@@ -40,8 +39,7 @@ BUILT_IN: tuple[NodeSignal, ...] = (
     NodeSignal(_CONDITION, "VMEventScheduled", "Redeploy", _SHORT_S),
     NodeSignal(_CORDON, "moorage.dev/leaving"),
 )
-"""What is understood without a configuration. A mark of deletion on the node object is a notice, too, and soft: it
-shows only while a finalizer keeps the object, which is somebody who drains it."""
+"""What is understood without a configuration. Deletion of the node object is a notice, too."""
 
 DELETION = "deletion of the node"
 
@@ -52,7 +50,6 @@ class Heard(NamedTuple):
     words: str
     """What it says, for people."""
     notice_s: float
-    soft: bool = False
 
 
 class Signals:
@@ -68,16 +65,12 @@ class Signals:
     def heard(self, node: Node) -> list[Heard]:
         """Every notice that the node gives, empty if it stays."""
         found = [
-            Heard(
-                f"{signal.kind} {signal.key}",
-                self._notice_s if signal.notice_s is None else signal.notice_s,
-                signal.soft,
-            )
+            Heard(f"{signal.kind} {signal.key}", self._notice_s if signal.notice_s is None else signal.notice_s)
             for signal in self._signals
             if _gives(node, signal)
         ]
         if node.deleting:
-            found.append(Heard(DELETION, self._notice_s, soft=True))
+            found.append(Heard(DELETION, self._notice_s))
         return found
 
 
