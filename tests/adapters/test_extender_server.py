@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 import trustme
 
+from moorage.adapters.certificates import Callers, server_context, trust_clients
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.extender.server import Sources, application, bounds_of
+from moorage.adapters.extender.server import Rights, Sources, application, bounds_of
 from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.core.arrays import Ints, Rows
@@ -72,22 +73,30 @@ class Served:
     session: aiohttp.ClientSession
     binds: list[Bind] = field(default_factory=list)
     reason: str = ""
+    trust: ssl.SSLContext | bool = True
+
+    def show(self, *names: str) -> None:
+        """The watch shows pods without a node."""
+        for name in names:
+            self.desk.put(PodSeen(make_pod(name)))
 
     async def post(self, verb: str, content: Any) -> tuple[int, Any]:
         """Status and decoded answer, or text."""
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
-        async with self.session.post(f"{self.url}/{verb}", data=io.BytesIO(body)) as answer:
+        async with self.session.post(f"{self.url}/{verb}", data=io.BytesIO(body), ssl=self.trust) as answer:
             text = await answer.text()
             return answer.status, json.loads(text) if answer.content_type == "application/json" else text
 
     async def get(self, path: str) -> tuple[int, str]:
-        async with self.session.get(f"{self.url}{path}") as answer:
+        async with self.session.get(f"{self.url}{path}", ssl=self.trust) as answer:
             return answer.status, await answer.text()
 
 
 @asynccontextmanager
-async def served(bounds: Bounds | None = None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Served]:
-    extending = Extending(make_profile([OnePerNode()]), longest_wait_s=0.3)
+async def served(
+    bounds: Bounds | None = None, tls: ssl.SSLContext | None = None, rights: Rights | None = None
+) -> AsyncIterator[Served]:
+    extending = Extending(make_profile([OnePerNode()]), longest_wait_s=0.3, certified=True)
 
     async def bind(command: Bind) -> BindDone:
         found.binds.append(command)
@@ -99,10 +108,11 @@ async def served(bounds: Bounds | None = None, tls: ssl.SSLContext | None = None
     desk = Desk(extending, bind, metrics)
     for name in NODES:
         desk.put(NodeSeen(make_node(name)))
-    app = application(desk, Sources(lambda: found.reason, MetricsPage(metrics).render), metrics)
+    app = application(desk, Sources(lambda: found.reason, MetricsPage(metrics).render), metrics, rights)
     bounds = bounds or bounds_of(128 << 20, 5.0)
     async with listening(app, "127.0.0.1", 0, tls, bounds=bounds) as url, aiohttp.ClientSession() as session:
         found = Served(url, desk, session)
+        found.show("a", "b", "bad")
         yield found
 
 
@@ -156,8 +166,8 @@ def test_filter_whole_nodes() -> None:
     run(test)
 
 
-def test_prioritize_preempt_bind() -> None:
-    """Scores of 0 to 10, the candidates that help, and binds that are carried out or say why not."""
+def test_prioritize_preempt() -> None:
+    """Scores of 0 to 10, and the candidates that help."""
 
     async def test(server: Served) -> None:
         assert await server.post("prioritize", by_name()) == (
@@ -168,10 +178,6 @@ def test_prioritize_preempt_bind() -> None:
         victims = {"Pods": [{"UID": "default/old"}], "NumPDBViolations": 1}
         question = {"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": {"n1": victims, "n3": victims}}
         assert await server.post("preempt", question) == (200, {"NodeNameToMetaVictims": {"n1": victims}})
-        order = {"PodName": "a", "PodNamespace": "default", "PodUID": "default/a", "Node": "n2"}
-        assert await server.post("bind", order) == (200, {"Error": ""})
-        assert await server.post("bind", {**order, "Node": "n3"}) == (200, {"Error": "node is full"})
-        assert [command.node for command in server.binds] == ["n2", "n3"]
 
     run(test)
 
@@ -191,15 +197,14 @@ def test_a_question_waits_and_others_do_not() -> None:
 
 
 def test_waiting_ends_with_a_no_that_can_be_helped() -> None:
-    """Every node is in FailedNodes; a bind that we carry out ends the waiting at once."""
+    """Every node is in FailedNodes; a bind ends the waiting."""
 
     async def test(server: Served) -> None:
         await server.post("filter", by_name("a"))
         _, answer = await server.post("filter", by_name("b"))
         reason = "node(s) cannot be judged until pod default/a is bound"
         assert (answer["NodeNames"], answer["FailedNodes"]) == ([], dict.fromkeys(NODES, reason))
-        order = {"PodName": "a", "PodNamespace": "default", "PodUID": "default/a", "Node": "n2"}
-        await server.post("bind", order)
+        server.desk.put(PodSeen(make_pod("a", node="n2")))
         assert (await server.post("filter", by_name("b")))[1]["NodeNames"] == ["n1"]
         _, page = await server.get("/metrics")
         assert 'moorage_extender_wait_duration_seconds_count{outcome="held_back"} 1.0' in page
@@ -223,7 +228,7 @@ def test_a_plugin_that_fails() -> None:
     run(test)
 
 
-@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
 @pytest.mark.parametrize("body", [b"", b"{", b"[1", b"null", b'{"Pod": 1}'], ids=repr)
 def test_malformed_questions_get_400(verb: str, body: bytes) -> None:
     """And one line that says what is wrong."""
@@ -320,6 +325,90 @@ def test_https() -> None:
             assert (await answer.json())["NodeNames"] == ["n1", "n2"]
 
     run(test, tls=tls)
+
+
+ORDER = {"PodName": "a", "PodNamespace": "default", "PodUID": "default/a", "Node": "n2"}
+
+
+def mutual() -> tuple[ssl.SSLContext, Callable[[str], ssl.SSLContext]]:
+    """TLS that verifies clients, and how a client of a common name connects; the empty one has no certificate."""
+    authority = trustme.CA()
+    tls = server_context()
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    trust_clients(tls, authority.cert_pem.bytes().decode(), "--client-ca-file ca.pem")
+
+    def client(name: str) -> ssl.SSLContext:
+        trust = ssl.create_default_context()
+        authority.configure_trust(trust)
+        if name:
+            authority.issue_cert("client.example", common_name=name).configure_cert(trust)
+        return trust
+
+    return tls, client
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "status"),
+    [
+        ("kube-scheduler", (), 200),
+        ("kube-scheduler", ("kube-scheduler",), 200),
+        ("kubelet", ("kube-scheduler",), 403),
+        ("", (), 403),
+        ("", ("kube-scheduler",), 403),
+    ],
+)
+def test_only_callers_with_a_certificate_are_heard(name: str, names: tuple[str, ...], status: int) -> None:
+    """With a client authority every question needs a certificate, and a name if names are given; probes need none."""
+    tls, client = mutual()
+
+    async def test(server: Served) -> None:
+        server.trust = client(name)
+        for verb in ("filter", "prioritize"):
+            assert (await server.post(verb, by_name()))[0] == status
+        assert (await server.post("bind", ORDER))[0] == status
+        assert [command.node for command in server.binds] == (["n2"] if status == 200 else [])
+        assert (await server.get("/healthz"))[0] == 200
+        assert (await server.get("/readyz"))[0] == 200
+
+    run(test, tls=tls, rights=Rights(Callers(certified=True, names=frozenset(names)), binds=True))
+
+
+@pytest.mark.parametrize(
+    ("rights", "status"), [(Rights(), 404), (Rights(binds=True), 403)], ids=["not allowed", "HTTP"]
+)
+def test_nobody_binds_without_a_certificate(rights: Rights, status: int) -> None:
+    """Without `binds` there is no such endpoint; without certificates nobody may use it."""
+
+    async def test(server: Served) -> None:
+        assert (await server.post("bind", ORDER))[0] == status
+        assert server.binds == []
+
+    run(test, rights=rights)
+
+
+BINDS: dict[str, tuple[dict[str, str], str]] = {
+    "of another namespace": ({"PodNamespace": "kube-system"}, "pod kube-system/a of this uid does not wait for a node"),
+    "of another uid": ({"PodUID": "another"}, "pod default/a of this uid does not wait for a node"),
+    "to a node that is not known": ({"Node": "n9"}, "node n9 has not been seen"),
+    "that the API server refuses": ({"Node": "n3"}, "node is full"),
+}
+
+
+@pytest.mark.parametrize(("changes", "want"), BINDS.values(), ids=BINDS.keys())
+def test_binds_that_are_not_carried_out(changes: dict[str, str], want: str) -> None:
+    """The answer says why not; what the watch does not know never reaches the API server."""
+    tls, client = mutual()
+
+    async def test(server: Served) -> None:
+        server.trust = client("kube-scheduler")
+        status, answer = await server.post("bind", ORDER | changes)
+        assert status == 200
+        assert answer["Error"].startswith(want)
+        assert len(server.binds) == (want == "node is full")
+        assert await server.post("bind", ORDER) == (200, {"Error": ""})
+        assert (await server.post("filter", by_name("b")))[1]["NodeNames"] == ["n1"], "its place counts at once"
+
+    run(test, tls=tls, rights=Rights(Callers(certified=True), binds=True))
 
 
 def test_a_port_that_is_taken() -> None:

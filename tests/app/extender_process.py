@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ssl
 import subprocess
 import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
+import trustme
 import yaml
 
 from moorage.bench.controlplane import ControlPlane
@@ -90,7 +93,7 @@ def kube_scheduler_config(url: str, **extender: Any) -> dict[str, Any]:
     }
 
 
-def extender_config(*plugins: str, elect: bool = False) -> str:
+def extender_config(*plugins: str, elect: bool = False, **fields: Any) -> str:
     enabled = {"multiPoint": {"enabled": [{"name": name} for name in plugins]}}
     scheduler = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -98,7 +101,7 @@ def extender_config(*plugins: str, elect: bool = False) -> str:
         "leaderElection": {"leaderElect": elect},
         "profiles": [{"schedulerName": PROFILE, "plugins": enabled}],
     }
-    own = {"apiVersion": "moorage.dev/v1alpha1", "kind": "ExtenderConfiguration", "callerTimeout": "5s"}
+    own = {"apiVersion": "moorage.dev/v1alpha1", "kind": "ExtenderConfiguration", "callerTimeout": "5s", **fields}
     return yaml.safe_dump_all([scheduler, own])
 
 
@@ -119,9 +122,42 @@ def extender(
             process.kill()
 
 
-def status_of(url: str) -> int:
+@dataclass(frozen=True)
+class MutualTls:
+    """Files of an authority, of a server at 127.0.0.1 and of a client called kube-scheduler."""
+
+    folder: Path
+    trust: ssl.SSLContext
+    """Of a client without a certificate."""
+    certified: ssl.SSLContext
+    """Of kube-scheduler."""
+
+    def flags(self) -> tuple[str, ...]:
+        """What the extender is started with."""
+        folder = self.folder
+        served = ("--tls-cert", f"{folder}/tls.crt", "--tls-key", f"{folder}/tls.key")
+        return (*served, "--client-ca-file", f"{folder}/ca.crt", "--client-name", "kube-scheduler")
+
+
+def mutual_tls(folder: Path) -> MutualTls:
+    """New certificates."""
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.crt")
+    server = authority.issue_cert("127.0.0.1", "localhost")
+    client = authority.issue_cert("kube-scheduler.example", common_name="kube-scheduler")
+    contexts = []
+    for issued, name in ((server, "tls"), (client, "client")):
+        issued.cert_chain_pems[0].write_to_path(folder / f"{name}.crt")
+        issued.private_key_pem.write_to_path(folder / f"{name}.key")
+        contexts.append(ssl.create_default_context())
+        authority.configure_trust(contexts[-1])
+    client.configure_cert(contexts[1])
+    return MutualTls(folder, *contexts)
+
+
+def status_of(url: str, trust: ssl.SSLContext | None = None) -> int:
     try:
-        with urlopen(url, timeout=5) as answer:  # noqa: S310 - our own
+        with urlopen(url, timeout=5, context=trust) as answer:  # noqa: S310 - our own
             return int(answer.status)
     except HTTPError as error:
         return error.code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ import trustme
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
-from tests.app.extender_process import eventually, extender, extender_config, make_node, status_of
+from tests.app.extender_process import eventually, extender, extender_config, make_node, mutual_tls, status_of
 from tests.controlplane_fixtures import clear
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -31,10 +32,10 @@ def plane(empty_control_plane: ControlPlane) -> Iterator[ControlPlane]:
     clear(empty_control_plane)
 
 
-def ask(url: str, verb: str, content: Any) -> tuple[int, Any]:
+def ask(url: str, verb: str, content: Any, trust: ssl.SSLContext | None = None) -> tuple[int, Any]:
     request = Request(f"{url}/{verb}", json.dumps(content).encode(), {"Content-Type": "application/json"})  # noqa: S310
     try:
-        with urlopen(request, timeout=10) as answer:  # noqa: S310 - our own
+        with urlopen(request, timeout=10, context=trust) as answer:  # noqa: S310 - our own
             return answer.status, json.loads(answer.read())
     except HTTPError as error:
         return error.code, error.read().decode()
@@ -63,33 +64,34 @@ def make_replica_set(plane: ControlPlane, name: str, replicas: int) -> dict[str,
 
 
 def test_it_follows_the_cluster_and_binds(plane: ControlPlane, tmp_path: Path) -> None:
-    """What it binds counts at once, what others bind as soon as it is seen; every verb answers."""
+    """What it binds counts at once, what others bind as soon as it is seen; callers without a certificate get 403."""
     for name in ("n1", "n2"):
         make_node(plane, name)
     owner = make_replica_set(plane, "web", 3)
     pods = [make_pod(plane, f"web-{number}", owner) for number in range(3)]
     port = free_ports(1)[0]
-    url = f"http://127.0.0.1:{port}"
-    with extender(plane, tmp_path, extender_config("ControllerSpread"), port):
-        eventually(lambda: status_of(f"{url}/readyz") == 200, "the extender is ready", within_s=30)
+    url = f"https://127.0.0.1:{port}"
+    tls = mutual_tls(tmp_path)
+    config = extender_config("ControllerSpread", binds=True)
+    with extender(plane, tmp_path, config, port, *tls.flags()):
+        eventually(lambda: status_of(f"{url}/readyz", tls.trust) == 200, "the extender is ready", within_s=30)
+        put = partial(ask, url, trust=tls.certified)
         question = {"Pod": pods[0], "Nodes": None, "NodeNames": ["n1", "n2"]}
-        assert ask(url, "filter", question)[1]["NodeNames"] == ["n1", "n2"]
-        metadata = pods[0]["metadata"]
-        order = {"PodName": "web-0", "PodNamespace": "default", "PodUID": metadata["uid"], "Node": "n1"}
-        assert ask(url, "bind", order) == (200, {"Error": ""})
+        order = {"PodName": "web-0", "PodNamespace": "default", "PodUID": pods[0]["metadata"]["uid"], "Node": "n1"}
+        for verb, content in (("filter", question), ("bind", order)):
+            assert ask(url, verb, content, tls.trust)[0] == 403
+        assert put("filter", question)[1]["NodeNames"] == ["n1", "n2"]
+        assert put("bind", order) == (200, {"Error": ""})
         assert plane.request("GET", f"{PODS}/web-0").json()["spec"]["nodeName"] == "n1"
-        answer = ask(url, "filter", {**question, "Pod": pods[1]})[1]
+        answer = put("filter", {**question, "Pod": pods[1]})[1]
         reason = "node(s) would leave controller ReplicaSet/web on too few hosts"
         assert (answer["NodeNames"], answer["FailedNodes"]) == (["n2"], {"n1": reason})
-        assert ask(url, "bind", {**order, "PodUID": "another"})[1]["Error"]
+        assert put("bind", {**order, "PodUID": "another"})[1]["Error"]
         body = {"kind": "Binding", "metadata": {"name": "web-1"}, "target": {"kind": "Node", "name": "n2"}}
         assert plane.request("POST", f"{PODS}/web-1/binding", body).status == 201
-        assert ask(url, "filter", {**question, "Pod": pods[2]})[1]["NodeNames"] == ["n1", "n2"]
-        assert ask(url, "prioritize", {**question, "Pod": pods[2]})[0] == 200
-        assert ask(url, "preempt", {"Pod": pods[2], "NodeNameToMetaVictims": {}}) == (
-            200,
-            {"NodeNameToMetaVictims": {}},
-        )
+        assert put("filter", {**question, "Pod": pods[2]})[1]["NodeNames"] == ["n1", "n2"]
+        assert put("prioritize", {**question, "Pod": pods[2]})[0] == 200
+        assert put("preempt", {"Pod": pods[2], "NodeNameToMetaVictims": {}}) == (200, {"NodeNameToMetaVictims": {}})
 
 
 def test_of_two_replicas_one_is_active(plane: ControlPlane, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from tests.app.extender_process import (
     kube_scheduler_config,
     make_deployment,
     make_node,
+    mutual_tls,
     placements,
     status_of,
 )
@@ -91,6 +92,36 @@ def test_controllers_spread_through_a_stock_scheduler(plane: ControlPlane, tmp_p
         assert len(set(placed(plane, {"alone": 4}, within_s=60)["alone"])) == 1
     finally:
         scheduler.kill()
+
+
+def test_a_stock_scheduler_with_a_client_certificate(plane: ControlPlane, tmp_path: Path) -> None:
+    """The variant with mutual TLS: kube-scheduler shows its certificate, is heard, and lets the extender bind."""
+    for number in range(2):
+        make_node(plane, f"spot-{number}", **{CAPACITY: "spot"})
+        make_node(plane, f"steady-{number}", **{CAPACITY: "on-demand"})
+    port = free_ports(1)[0]
+    url = f"https://127.0.0.1:{port}"
+    tls = mutual_tls(tmp_path)
+    config = yaml.safe_load((EXAMPLE / "kube-scheduler-config-mutual-tls.yaml").read_text())
+    asked = config["extenders"][0]
+    files = {field: str(tmp_path / Path(file).name) for field, file in asked["tlsConfig"].items()}
+    config["extenders"] = [{**asked, "urlPrefix": url, "tlsConfig": files, "bindVerb": "bind", "ignorable": False}]
+    config["clientConnection"]["kubeconfig"] = str(plane.scheduler_kubeconfig)
+    config["leaderElection"] = {"leaderElect": False}
+    scheduler = plane.start_scheduler(config=config)
+    own = (EXAMPLE / "config.yaml").read_text() + "binds: true\n"
+    try:
+        with extender(plane, tmp_path, own, port, *tls.flags()):
+            eventually(lambda: status_of(f"{url}/readyz", tls.trust) == 200, "the extender is ready", within_s=60)
+            make_deployment(plane, "several", 3)
+            make_deployment(plane, "single", 1)
+            found = placed(plane, {"several": 3, "single": 1}, within_s=60)
+    finally:
+        scheduler.kill()
+    assert {name: {node.rpartition("-")[0] for node in nodes} for name, nodes in found.items()} == {
+        "several": {"spot"},
+        "single": {"steady"},
+    }
 
 
 def test_the_spot_example_with_a_stock_scheduler(plane: ControlPlane, tmp_path: Path) -> None:

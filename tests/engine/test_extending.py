@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from moorage.core.arrays import Ints, Rows
+from moorage.core.commands import PodRef
 from moorage.core.events import NodeGone, NodeSeen, ObjectSeen, PodGone, PodSeen
 from moorage.core.invariants import check_invariants
 from moorage.core.objects import Workload
 from moorage.core.pods import Condition, Owner, Pod, PodTemplate
 from moorage.core.state import ClusterState
-from moorage.engine.extending import UNKNOWN_NODE, Extending, Filtered, PluginFault, Wait, extender_profile
+from moorage.engine.extending import UNKNOWN_NODE, UNKNOWN_POD, Extending, Filtered, PluginFault, Wait, extender_profile
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import OnlyNodes, Reason, Rejections, Status, unresolvable, unschedulable
@@ -102,9 +103,30 @@ class Says(Plugin):
         return np.full(len(rows), 50, dtype=np.int64)
 
 
-def begin(*plugins: Plugin, **labels: dict[str, str]) -> Extending:
-    """An extender that knows three nodes."""
-    extending = Extending(small_profile(*plugins))
+class Informed(Extending):
+    """Its watch has shown every pod before it is asked about it."""
+
+    def filter(self, pod: Pod, nodes: Sequence[str], now: float, waited_s: float = 0.0) -> Filtered | Wait:
+        self.show(pod)
+        return super().filter(pod, nodes, now, waited_s)
+
+    def prioritize(self, pod: Pod, nodes: Sequence[str], now: float) -> list[int]:
+        self.show(pod)
+        return super().prioritize(pod, nodes, now)
+
+    def preempt(self, pod: Pod, victims: Mapping[str, Collection[str]], now: float) -> list[str]:
+        self.show(pod)
+        return super().preempt(pod, victims, now)
+
+    def show(self, pod: Pod) -> None:
+        """The watch shows it, unless it has."""
+        if not self._known(pod):
+            self.handle(PodSeen(pod))
+
+
+def begin(*plugins: Plugin, **labels: dict[str, str]) -> Informed:
+    """An extender that knows three nodes, and for certain who asks."""
+    extending = Informed(small_profile(*plugins), certified=True)
     for name in NAMES:
         extending.handle(NodeSeen(make_node(name, labels=labels.get(name, {}))))
     return extending
@@ -192,7 +214,7 @@ def test_scores_are_a_tenth_rounded_down(points: str, want: int) -> None:
 def test_several_scores_are_weighed() -> None:
     """(3 * 100 + 1 * 20) / 4 = 80."""
     profile = make_profile([Points(), MorePoints()], weights={"Points": 3})
-    extending = Extending(profile)
+    extending = Informed(profile)
     extending.handle(NodeSeen(make_node("n1", labels={"points": "100", "more": "20"})))
     assert extending.prioritize(make_pod("a"), ["n1"], NOW) == [8]
 
@@ -330,6 +352,99 @@ def test_a_bind_of_our_own_is_known_at_once() -> None:
     check_invariants(extending.state)
     extending.bound("default/gone", "n1")
     assert extending.state.pod_count == 1
+
+
+# --- what callers make up ---
+
+
+def ask(extending: Extending, pod: Pod, now: float, waited_s: float = 0.0) -> Filtered | Wait:
+    """A question about a pod that the watch may not have shown."""
+    return Extending.filter(extending, pod, NAMES, now, waited_s)
+
+
+OTHERS = {
+    "never seen": web("made-up"),
+    "another uid": replace(web("a"), uid="another"),
+    "another pod's uid": replace(make_pod("b", namespace="elsewhere"), uid="default/a"),
+}
+
+
+@pytest.mark.parametrize("pod", OTHERS.values(), ids=OTHERS.keys())
+def test_only_pods_that_the_watch_has_shown_are_answered_for(pod: Pod) -> None:
+    """A pod that is made up is waited for, then rejected for now, and nobody waits for it."""
+    extending = begin(Alone(), Points(), n2={"points": "90"})
+    extending.show(web("a"))
+    assert ask(extending, pod, NOW) == Wait(NOW + 1)
+    assert ask(extending, pod, NOW + 1, waited_s=1.0) == Filtered((), dict.fromkeys(NAMES, UNKNOWN_POD))
+    assert Extending.prioritize(extending, pod, NAMES, NOW) == [0, 0, 0]
+    assert Extending.preempt(extending, pod, {"n1": []}, NOW) == []
+    assert len(extending.underway) == 0
+    assert kept(ask(extending, web("a"), NOW)) == NAMES
+
+
+def test_a_question_is_answered_as_soon_as_the_watch_has_shown_its_pod() -> None:
+    """kube-scheduler may be a little faster than our watch."""
+    extending = begin(Alone())
+    assert ask(extending, web("a"), NOW) == Wait(NOW + 1)
+    extending.handle(PodSeen(web("a")))
+    assert kept(ask(extending, web("a"), NOW + 0.5, waited_s=0.5)) == NAMES
+
+
+def test_forged_questions_starve_nobody() -> None:
+    """Where it is not certain who asks, nobody waits longer than 5 s in a minute, whatever is asked for whom."""
+    extending = begin(Alone())
+    extending.underway.certified = False
+    for name in ("a", "b", "c"):
+        extending.show(web(name))
+    held_back = 0
+    for second in range(60):
+        now = NOW + second
+        for forged in ("a", "b"):
+            ask(extending, web(forged), now)
+        held_back += not getattr(ask(extending, web("c"), now, waited_s=1.0), "kept", ())
+        extending.underway.arrived("default/c")
+    assert held_back <= 6
+
+
+def test_without_certificates_questions_that_are_meant_still_wait_for_each_other() -> None:
+    """As long as pods are bound after they were asked about, each waits for the one before, for ever so many."""
+    extending = begin(Alone())
+    extending.underway.certified = False
+    for number in range(60):
+        now = NOW + number
+        assert kept(extending.filter(web(f"a{number}"), NAMES, now)) == NAMES
+        assert extending.filter(web("next"), NAMES, now) == Wait(now + 1)
+        extending.handle(PodSeen(web(f"a{number}", "n1")))
+        extending.handle(PodGone(f"default/a{number}"))
+
+
+def test_who_waits_for_a_pod_is_not_the_callers_to_say() -> None:
+    """A question about a pod of one group that claims to be of another holds up neither."""
+    extending = begin(Alone())
+    extending.show(make_pod("mine"))
+    extending.show(web("b"))
+    ask(extending, replace(web("mine"), uid="default/mine"), NOW)
+    assert len(extending.underway) == 0
+    assert kept(ask(extending, web("b"), NOW)) == NAMES
+
+
+BINDS = {
+    "waiting": ("default", "a", "default/a", "n1", True),
+    "another uid": ("default", "a", "other", "n1", False),
+    "another namespace": ("kube-system", "a", "default/a", "n1", False),
+    "another name": ("default", "b", "default/a", "n1", False),
+    "bound already": ("default", "old", "default/old", "n1", False),
+    "no such node": ("default", "a", "default/a", "n9", False),
+}
+
+
+@pytest.mark.parametrize(("namespace", "name", "uid", "node", "allowed"), BINDS.values(), ids=BINDS.keys())
+def test_only_waiting_pods_are_bound(namespace: str, name: str, uid: str, node: str, allowed: bool) -> None:
+    """Namespace, name and uid are those of a pod that the watch shows without a node, and the node is there."""
+    extending = begin(Alone())
+    extending.show(web("a"))
+    extending.handle(PodSeen(web("old", "n2")))
+    assert (not extending.bind_refusal(PodRef(namespace, name, uid), node)) is allowed
 
 
 # --- owners ---

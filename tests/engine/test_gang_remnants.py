@@ -9,6 +9,7 @@ import pytest
 from moorage.core.events import BindOutcome, ObjectGone, ObjectSeen
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import GANG_RECORD, Condition, Pod
+from moorage.engine.gangrecords import read_record
 from moorage.framework.status import Hold
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling
@@ -149,3 +150,27 @@ def test_controllers_of_gangs_that_are_gone_are_forgotten(play: Play) -> None:
     play.pod_gone("b")
     assert not play.engine.gangs._controlled
     assert not play.engine.gangs._controllers
+
+
+POISON = {
+    "deeply nested lists": "[" * 3000,
+    "deeply nested objects": '{"members":' * 3000,
+    "nested members": '{"members":{"a":{"a":{"a":{}}}}}',
+    "too long": '{"term":"1","members":{' + ",".join(f'"x{n}":"n1"' for n in range(50_000)) + "}}",
+    "a number of many digits": "9" * 100_000,
+    "no text": "",
+    "other JSON": '{"members":7}',
+}
+
+
+@pytest.mark.parametrize("text", POISON.values(), ids=POISON.keys())
+def test_a_record_that_nobody_of_us_wrote_says_nothing(play: Play, text: str) -> None:
+    """Nobody can stop the engine with a condition, nor make a gang of one that is whole and waits for nobody."""
+    record = Condition(GANG_RECORD, "False", "Binding", text)
+    assert read_record(standing(member("a"), record)) is None
+    waiting = replace(member("b", 2, created_s=500.0), gang_record=record)
+    play.see(standing(member("a", 2, created_s=500.0), record), waiting, make_pod("other", cpu="1"), budget=0)
+    play.handle()
+    assert set(play.binds) == {"b", "other"}
+    play.wait(20)
+    assert play.deletions == []

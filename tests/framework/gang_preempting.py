@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND
-from moorage.core.membership import GROUP_LABEL
+from moorage.core.gangneeds import GangNeeds
+from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms
+from moorage.core.membership import GROUP_LABEL, Declared, GangKey
 from moorage.core.nodes import Node
 from moorage.core.objects import COSCHEDULING_GROUPS, PodDisruptionBudget, PodGroup
 from moorage.core.pods import Pod
@@ -122,7 +123,9 @@ def preempt_gang_on(
     runner = runner_with(state, plugin, *plugins)
     cycles = [Cycle(pod, state, now) for pod in scene.members]
     before = _picture(state)
-    answer = plugin.post_filter_gang(cycles, runner, scene.needed or len(cycles))
+    count = scene.needed or len(cycles)
+    needs = GangNeeds(GangKey("default", "incoming", Declared.SPEC), GangTerms(count), count)
+    answer = plugin.post_filter_gang(cycles, runner, needs)
     assert _picture(state) == before, "the search left traces"
     names = {pod.uid: pod.name for pod in (*scene.pods, *scene.members)}
     expires_s, warnings = cycles[-1].expires_s, cycles[0].warnings

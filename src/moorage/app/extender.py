@@ -15,10 +15,10 @@ from aiohttp import web
 from prometheus_client.registry import Collector
 
 from moorage.adapters import clock
-from moorage.adapters.certificates import CertificateError
+from moorage.adapters.certificates import Callers, CertificateError
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.extender.server import Sources, application, bounds_of
+from moorage.adapters.extender.server import Rights, Sources, application, bounds_of
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.discovery import server_version
@@ -29,7 +29,7 @@ from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
-from moorage.adapters.serving.certificate import file_context
+from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh
 from moorage.app.caches import CacheError, Caches
 from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership
@@ -46,6 +46,8 @@ from moorage.wire.configuration.extending import split_address
 
 _TICK_S = 1.0
 _FLUSH_S = 2.0
+_LOOK_S = 5.0
+"""Between two looks at the files of certificates."""
 
 log = structlog.get_logger()
 
@@ -63,13 +65,23 @@ class ExtenderOptions:
     """HOST:PORT; None: as configured."""
     tls_cert: str | None = None
     tls_key: str | None = None
+    client_ca_file: str | None = None
+    """Whose client certificates callers must come with; None: everybody is heard."""
+    client_names: tuple[str, ...] = ()
+    """Common names that are heard; none: all that the authorities have signed."""
+
+    @property
+    def callers(self) -> Callers:
+        """Who is heard."""
+        return Callers(self.client_ca_file is not None, frozenset(self.client_names))
 
 
 def run_extender(configuration: Configuration, profiles: Sequence[Profile], options: ExtenderOptions) -> None:
     """Answer until SIGINT or SIGTERM; raises LeadershipLost when another replica has to."""
     settings = extender_configuration(configuration)
-    extending = Extending(_profile(settings, profiles), longest_wait_s=settings.longest_wait_s)
     tls = _tls(options)
+    certified = options.callers.certified
+    extending = Extending(_profile(settings, profiles), longest_wait_s=settings.longest_wait_s, certified=certified)
     try:
         asyncio.run(_until_stopped(configuration, settings, extending, options, tls))
     except (KubeError, ListenError, CacheError) as error:
@@ -85,14 +97,27 @@ def _profile(settings: ExtenderConfiguration, profiles: Sequence[Profile]) -> Pr
     return profiles[names.index(settings.profile) if settings.profile else 0]
 
 
-def _tls(options: ExtenderOptions) -> ssl.SSLContext | None:
+@dataclass(frozen=True, slots=True)
+class _Tls:
+    """How HTTPS is served, and what keeps it up to date with its files."""
+
+    context: ssl.SSLContext
+    freshness: Freshness
+
+
+def _tls(options: ExtenderOptions) -> _Tls | None:
     if bool(options.tls_cert) != bool(options.tls_key):
         given, missing = ("--tls-cert", "--tls-key") if options.tls_cert else ("--tls-key", "--tls-cert")
         raise StartError(f"{given} needs {missing}: a certificate and its key go together; give both or none")
+    if options.client_names and not options.client_ca_file:
+        raise StartError("--client-name needs --client-ca-file: without it nobody is asked for a certificate")
     if not (options.tls_cert and options.tls_key):
+        if options.client_ca_file:
+            raise StartError("--client-ca-file needs --tls-cert and --tls-key: client certificates need HTTPS")
         return None
     try:
-        return file_context(options.tls_cert, options.tls_key, ("--tls-cert", "--tls-key"))
+        context = file_context(options.tls_cert, options.tls_key, ("--tls-cert", "--tls-key"))
+        return _Tls(context, Freshness(context, options.tls_cert, options.tls_key, options.client_ca_file))
     except CertificateError as error:
         raise StartError(str(error)) from None
 
@@ -102,7 +127,7 @@ async def _until_stopped(
     settings: ExtenderConfiguration,
     extending: Extending,
     options: ExtenderOptions,
-    tls: ssl.SSLContext | None,
+    tls: _Tls | None,
 ) -> None:
     address = options.listen or settings.listen
     where = split_address(address)
@@ -110,14 +135,19 @@ async def _until_stopped(
         raise StartError(f"--listen {address}: not an address; write HOST:PORT, such as 0.0.0.0:8888")
     leadership = leadership_of(settings.leader_election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
-        extender = ExtenderProcess(extending, settings, client, events_client, leadership)
-        await first(stop_signal(), clock.tell_of_jumps(), _serve(extender, where, tls))
+        extender = ExtenderProcess(extending, settings, client, events_client, leadership, options.callers)
+        chores = [clock.tell_of_jumps()]
+        if tls is not None:
+            chores.append(keep_fresh(tls.freshness, _LOOK_S))
+        await first(stop_signal(), *chores, _serve(extender, where, None if tls is None else tls.context))
 
 
 async def _serve(extender: ExtenderProcess, where: tuple[str, int], tls: ssl.SSLContext | None) -> None:
     bounds = extender.bounds()
     async with extender.running(), listening(extender.application(), *where, tls, bounds=bounds) as url:
         log.info("listening", url=url)
+        if extender.binds_in_vain:
+            log.warning("nobody may bind: binds needs callers with a certificate", remedy="give --client-ca-file")
         await extender.work()
 
 
@@ -131,9 +161,11 @@ class ExtenderProcess:
         client: KubeClient,
         events_client: KubeClient,
         leadership: Leadership | None = None,
+        callers: Callers | None = None,
     ) -> None:
         self._extending = extending
         self._settings = settings
+        self._rights = Rights(callers or Callers(), settings.binds)
         self._client = client
         self._leadership = leadership
         self._binder = Binder(client, lambda _: None, jitter=random.Random().random)
@@ -159,7 +191,12 @@ class ExtenderProcess:
             name = self._leadership.election.resource_name
             collectors.append(LeadershipMetrics(name, self._leadership.leading))
         page = MetricsPage(*collectors)
-        return application(self._desk, Sources(self.unready, page.render), self._metrics)
+        return application(self._desk, Sources(self.unready, page.render), self._metrics, self._rights)
+
+    @property
+    def binds_in_vain(self) -> bool:
+        """Whether binds are to be carried out, but nobody can be certain who asks for them."""
+        return self._rights.binds and not self._rights.callers.certified
 
     def bounds(self) -> Bounds:
         """What callers may hold."""

@@ -1,9 +1,11 @@
 """The loop between the outside and the engine: events in, decisions, commands out, and the time in between.
 
-Decisions run only as far ahead of the posted binds as `_IN_FLIGHT` allows, and in steps of `_STEP` so that what happens
-meanwhile is heard. Nothing is decided before everything that is watched was listed once, nor while somebody else leads.
+Decisions run only as far ahead of the posted binds as there are places (engine/flights.py), and in steps of `_STEP` so
+that what happens meanwhile is heard. Nothing is decided before everything that is watched was listed once, nor while
+somebody else leads. A turn that takes longer than `_TURN_S` ends early: what it has decided is carried out, events that
+it has not taken over wait for the next one, and the plugins that took long are named.
 
-Every turn of the loop is a sign of life (`ticked_s`), which whoever renews a lease for it looks at. A loop that has
+Every step of the loop is a sign of life (`ticked_s`), which whoever renews a lease for it looks at. A loop that has
 nothing to do turns all the same, every `tick_s`.
 """
 
@@ -20,14 +22,16 @@ import structlog
 from moorage.adapters import clock
 from moorage.adapters.journal.writer import Journal
 from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
+from moorage.adapters.metrics.slowness import Slowness
 from moorage.app.decisions import DecisionLog
+from moorage.app.watch import TurnWatch
 from moorage.core.commands import Command
 from moorage.core.events import Event
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.framework.profiles import Profile
 
-_IN_FLIGHT = 256
 _STEP = 32
+_TURN_S = 0.25
 _LOOK_S = 0.02
 _BUSY, _GATHER_S = 128, 0.002
 """With so many binds under way there is enough to post for a while, and answers are cheaper to take by the handful."""
@@ -45,6 +49,7 @@ class DecisionLoop:
         *,
         metrics: SchedulerMetrics | None = None,
         now_s: Callable[[], float] = clock.now_s,
+        timer_s: Callable[[], float] = time.monotonic,
         decision_log: DecisionLog | None = None,
         leading: Callable[[], bool] = lambda: True,
         tick_s: float = math.inf,
@@ -57,13 +62,14 @@ class DecisionLoop:
         """Whether decisions are made, as long as `leading` says so too; events are always taken over."""
         self.paused = False
         """Whether decisions rest for a moment, though we lead."""
-        self.ticked_s = time.monotonic()
-        """When the last turn began, by the monotonic clock. Read by other threads."""
+        self.ticked_s = timer_s()
+        """When the last step of a turn was done, by the monotonic clock. Read by other threads."""
         self._leading = leading
         self._tick_s = tick_s
         self._carry_out = carry_out
         self._metrics = metrics
         self._now_s = now_s
+        self._timer_s = timer_s
         self._decision_log = decision_log
         self._inbox: list[Event] = []
         self._wake = asyncio.Event()
@@ -129,22 +135,26 @@ class DecisionLoop:
             self._wake.clear()
 
     def _turn(self) -> float | None:
-        self.ticked_s = time.monotonic()
-        events, self._inbox = self._inbox, []
-        now_s, began_s = self._now_s(), time.perf_counter()
+        now_s, began_s = self._now_s(), self._timer_s()
+        self._tick(began_s)
+        watch = TurnWatch(min(_TURN_S, self._tick_s / 2), self._timer_s, self._tick)
         sampled = self._metrics is not None and self._metrics.sampling.begin(began_s)
         budget = min(self._budget(), _STEP)
         commands: list[Command] | None = None
         try:
-            commands, next_s = self.engine.handle(events, now_s, budget)
+            commands, next_s = self.engine.handle(watch.events(self._inbox), now_s, budget, watch.stop)
         finally:
-            ended_s = time.perf_counter()
+            ended_s = self._timer_s()
+            events, self._inbox = self._inbox[: watch.taken], self._inbox[watch.taken :]
             if self._metrics is not None and sampled:
                 self._metrics.sampling.end(ended_s)
             if self.journal is not None:
-                self.journal.turn(events, now_s, budget, commands)
+                self.journal.turn(events, now_s, budget, commands, watch.stopped_at)
+        if self._inbox:
+            self._wake.set()
         if self._metrics is not None:
             self._metrics.observe(Turn(events, commands, now_s, began_s, ended_s))
+            self._name_slow(self._metrics.sampling.slowness)
         for fault in self.engine.faults.take():
             log.error("a plugin failed", fault=fault)
         if self._decision_log is not None:
@@ -153,8 +163,20 @@ class DecisionLoop:
             self._carry_out(command)
         return next_s
 
+    def _tick(self, at_s: float) -> None:
+        self.ticked_s = at_s
+
+    def _name_slow(self, slowness: Slowness) -> None:
+        """Tell the engine whose pods took long, and people whose fault it is."""
+        told, named = slowness.take()
+        if told:
+            self.put_all(told)
+        for slow in named:
+            words = "a plugin is slow again and again; pods of other namespaces go first"
+            log.warning(words, plugin=slow.plugin, pods=slow.pods, longest_s=round(slow.longest_s, 3))
+
     def _budget(self) -> int:
         """Pods that wait in Permit or PreBind do not count: they may be waiting for those yet to be decided."""
         if not self.deciding or self.paused or not self._leading():
             return 0
-        return max(0, _IN_FLIGHT - self.engine.flights.binding)
+        return self.engine.flights.free

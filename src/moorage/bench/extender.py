@@ -29,7 +29,7 @@ from moorage.adapters.listening import listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.core.commands import Bind
-from moorage.core.events import BindDone, BindOutcome, NodeSeen, ObjectSeen
+from moorage.core.events import BindDone, BindOutcome, NodeSeen, ObjectSeen, PodSeen
 from moorage.core.objects import Workload
 from moorage.engine.extending import Extending
 from moorage.framework.configuration import Entry, PluginSet, ProfileConfiguration
@@ -37,6 +37,7 @@ from moorage.framework.profiles import build_profile
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.wire.kinds import NODE
+from moorage.wire.pod import decode_pod
 
 NODES = 5000
 NODE_BYTES = 5800
@@ -78,6 +79,7 @@ async def _serve(count: int, answer: Connection) -> None:
     for number in range(_DIFFERENT):
         workload = Workload("ReplicaSet", "default", f"web-{number}", f"rs-{number}", replicas=3)
         extending.handle(ObjectSeen("ReplicaSet", workload.key, workload))
+        extending.handle(PodSeen(decode_pod(msgspec.json.encode(pod(number)))))
     tune_process()
 
     async def bind(command: Bind) -> BindDone:

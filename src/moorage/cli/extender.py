@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from moorage.cli.options import common_options, config_option, kubeconfig_option, session_of
+from moorage.cli.options import client_certificate_options, common_options, config_option, kubeconfig_option, session_of
 
 
 @click.command()
@@ -16,8 +16,14 @@ from moorage.cli.options import common_options, config_option, kubeconfig_option
     default=None,
     help="Where kube-scheduler finds us; otherwise listen of the ExtenderConfiguration, 0.0.0.0:8888 without it.",
 )
-@click.option("--tls-cert", metavar="FILE", default=None, help="Certificate to serve HTTPS with; HTTP without it.")
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    default=None,
+    help="Certificate to serve HTTPS with; HTTP without it.",
+)
 @click.option("--tls-key", metavar="FILE", default=None, help="The certificate's private key.")
+@client_certificate_options
 @common_options
 @click.pass_context
 def command(
@@ -27,6 +33,8 @@ def command(
     listen: str | None,
     tls_cert: str | None,
     tls_key: str | None,
+    client_ca_file: str | None,
+    client_names: tuple[str, ...],
 ) -> None:
     """Add the plugins of a profile to a stock kube-scheduler, which asks over HTTP."""
     from moorage.app.extender import ExtenderOptions, StartError, run_extender  # noqa: PLC0415 - slow to import
@@ -39,7 +47,7 @@ def command(
     reading = load_reading(config_file)
     if reading.configuration is None:
         raise InputError(["the configuration could not be read"])
-    options = ExtenderOptions(kubeconfig, listen, tls_cert, tls_key)
+    options = ExtenderOptions(kubeconfig, listen, tls_cert, tls_key, client_ca_file, client_names)
     try:
         run_extender(reading.configuration, reading.profiles, options)
     except StartError as error:

@@ -144,6 +144,15 @@ class PreemptionAnswered:
     token: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class DecisionSlow:
+    """A plugin took long for a pod of a namespace. The engine has no clock, so that whoever runs it tells it."""
+
+    namespace: str
+    plugin: str
+    took_s: float
+
+
 Event: TypeAlias = (
     NodeSeen
     | NodeGone
@@ -157,6 +166,7 @@ Event: TypeAlias = (
     | StatusDone
     | ExtendersAnswered
     | PreemptionAnswered
+    | DecisionSlow
 )
 
 

@@ -28,6 +28,14 @@ NODE_PODS = (1 << 13) - 1
 SPREAD_CONSTRAINTS = 64
 """Entries of `topologySpreadConstraints`."""
 
+GANG_RECORD_CHARS = 1 << 19
+"""Length of the message of the condition `moorage.dev/GangStart`: enough for some 5,000 members. A longer one, or one
+that is nested, is no record."""
+EXTENDER_ANSWER_BYTES = 4 << 20
+"""Length of an HTTP extender's answer, beyond twice the length of the question, which it may repeat. No more is read of
+a longer one: that is an error of the extender."""
+EXTENDER_TEXT_CHARS = 1000
+"""Length of each reason in an extender's answer; what is longer is cut, and ends in dots."""
 JSON_DEPTH = 64
 """How deep JSON of lists and watches may be nested where it is too deep to be decoded as it is. What lies deeper is
 replaced by the number 0. No field that Moorage reads lies so deep; an object of which one would is left out."""

@@ -23,6 +23,8 @@ from moorage.framework.runner import Runner
 Observer = Callable[[Runner, Cycle], None]
 """Told of every attempt right before it, with the state as the attempt finds it; must not change anything."""
 Commands = list[Command]
+Stop = Callable[[], bool]
+"""Asked between the steps of a call; whether it had better end, so that what it has decided is carried out."""
 
 
 class Board:
@@ -44,6 +46,8 @@ class Board:
         """What has happened and waiting pods were not told of yet."""
         self.observer: Observer | None = None
         self._tokens = 0
+        self.stop: Stop | None = None
+        """Only while the engine is being called."""
         self._alarms: list[tuple[float, int, QueuedPod]] = []
         self._alarm_numbers = itertools.count()
         self.equip({profile.scheduler_name: Runner(profile, state) for profile in profiles})
@@ -67,6 +71,10 @@ class Board:
         if runner is None:
             raise LookupError(f"no profile has the scheduler name {pod.template.scheduler_name}")
         return runner
+
+    def stopped(self) -> bool:
+        """Whether the call had better end; asked, too, where it cannot, as that shows that it goes on."""
+        return self.stop is not None and self.stop()
 
     def end_promise(self, uid: str) -> None:
         """A node is promised to a pod no longer: others may have what it was to get."""

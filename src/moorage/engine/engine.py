@@ -15,6 +15,7 @@ from moorage.core.commands import Command, RecordEvent
 from moorage.core.events import (
     BindDone,
     BindOutcome,
+    DecisionSlow,
     DeleteDone,
     Event,
     ExtendersAnswered,
@@ -33,7 +34,7 @@ from moorage.core.membership import GangKey
 from moorage.core.pods import FINISHED, Pod
 from moorage.core.state import NOWHERE, ClusterState, PodMove
 from moorage.engine.asking import Asking, Endings
-from moorage.engine.board import Board, Observer
+from moorage.engine.board import Board, Observer, Stop
 from moorage.engine.changes import MOVES, node_change, wakers_of
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
@@ -42,6 +43,7 @@ from moorage.engine.faults import describe
 from moorage.engine.flights import Stage
 from moorage.engine.gangs import Gangs, one_of_each, size_of
 from moorage.engine.notices import Notices
+from moorage.engine.pacing import Pacing
 from moorage.engine.placing import Placing, choose
 from moorage.engine.planning import PLANNED, Planning
 from moorage.engine.queue import Backoff, Place, QueuedGang, QueuedPod, SchedulingQueue
@@ -80,8 +82,10 @@ class Engine:
         """With `answers_to_all` the first profile also decides for scheduler names that no profile has."""
         settings = settings or EngineSettings()
         self.state = ClusterState(settings.seed)
+        self._paced = False
+        """Whether namespaces have to share the places of binds."""
         self._sort: Any = profiles[0].queue_sort
-        self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff)
+        self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff, Pacing(self._room))
         self._board = board = Board(profiles, self.state, self.queue)
         self.runners, self.flights, self.faults = board.runners, board.flights, board.faults
         board.observer = observer
@@ -105,6 +109,7 @@ class Engine:
             ObjectGone: self._object_gone,
             ExtendersAnswered: self._nodes_answered,
             PreemptionAnswered: self._victims_answered,
+            DecisionSlow: self._decision_slow,
         }
         """Who takes over which event. Public so that whoever runs the engine can look at single calls."""
         self.asking: Asking | None = None
@@ -169,14 +174,17 @@ class Engine:
     # --- the one door ---
 
     def handle(
-        self, events: Iterable[Event], now: float, budget: int = _UNLIMITED
+        self, events: Iterable[Event], now: float, budget: int = _UNLIMITED, stop: Stop | None = None
     ) -> tuple[list[Command], float | None]:
-        """Take events over and decide on up to `budget` pods.
+        """Take events over and decide on up to `budget` pods, or until `stop` says so, but on one at least.
 
         Returns the commands and the time at which to call again if nothing happens before: now itself if pods are left
-        that a larger budget could decide on, None if only an event can change anything.
+        that a larger budget could decide on, None if only an event can change anything. With a budget, namespaces get
+        fair shares of the binds that may be under way.
         """
         commands: list[Command] = []
+        self._board.stop = stop
+        self._paced = budget < _UNLIMITED
         for event in events:
             self.handlers[type(event)](event, now, commands)
         looks = budget > 0
@@ -184,16 +192,31 @@ class Engine:
             self._take_stock(now, commands)
         self._tell_waiting(now, commands)
         self._board.ring(now)
-        while budget > 0:
+        if looks:
+            self._decide(now, budget, commands)
+        self._board.stop = None
+        return commands, now if not looks and self.gangs.busy else self._next_wakeup(now)
+
+    def _decide(self, now: float, budget: int, commands: list[Command]) -> None:
+        self.queue.admit(now)
+        decided = 0
+        while decided < budget:
             entry = self.queue.pop(now) if self.asking is None else self.asking.pop(now)
+            if entry is None and not decided:
+                entry = self.queue.pop_slow()  # only at the beginning, so that what was decided need not wait for it
             if entry is None:
-                break
-            budget -= self._attempt(entry, now, commands)
+                return
+            decided += self._attempt(entry, now, commands)
             if self.planning is not None:
                 self.planning.settle(now, commands)
             if self._board.changes:
                 self._tell_waiting(now, commands)
-        return commands, now if not looks and self.gangs.busy else self._next_wakeup(now)
+            if self._board.stopped():
+                return
+
+    def _room(self, namespace: str) -> int:
+        """How many binds of a namespace may be ordered."""
+        return self.flights.room(namespace) if self._paced else _UNLIMITED
 
     def _take_stock(self, now: float, commands: list[Command]) -> None:
         """What the events mean for gangs and for the plan."""
@@ -347,6 +370,9 @@ class Engine:
         if self.asking is not None:
             self.asking.victims_answered(event, now, commands)
 
+    def _decision_slow(self, event: DecisionSlow, now: float, _: list[Command]) -> None:
+        self.queue.pacing.slow(event.namespace, event.took_s, now, self.queue.backoff.max_s)
+
     def _delete_done(self, event: DeleteDone, now: float, commands: list[Command]) -> None:
         """The preemptor is held no longer; the watch tells when the pod is gone."""
         record = self.state.record(event.uid)
@@ -439,6 +465,7 @@ class Engine:
             for flight in self.flights.concerned(changes, now):
                 if self.flights.get(flight.entry.pod.uid) is flight:
                     self._placing.go_on(flight, now, commands)
+                    self._board.stopped()
             if not self._board.changes:
                 return
 

@@ -2,6 +2,9 @@
 
 Only the plugins that kube-scheduler does not have are asked; what they need to know comes in as events, as for the
 engine. No clock and no I/O: whoever serves hands in the time, and asks again when `filter` says `Wait`.
+
+A caller's word counts for nothing that lasts: only pods that the watch has shown are answered for, and only those that
+it shows waiting are waited for by others (see `underway`).
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
-from moorage.core.commands import Command
+from moorage.core.commands import Command, PodRef
 from moorage.core.controllers import API_GROUPS
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.frozen import FrozenDict
@@ -31,6 +34,7 @@ from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code
 
 UNKNOWN_NODE = "node(s) have not been seen by the extender yet"
+UNKNOWN_POD = "node(s) cannot be judged: the pod has not been seen by the extender yet"
 TOP_SCORE = 10
 """What the best node gets from an extender; ours go to 100."""
 _ASKED = frozenset({Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE})
@@ -74,18 +78,25 @@ def extender_profile(profile: Profile) -> Profile:
 
 
 class Extending:
-    """One profile on one state, asked by one kube-scheduler. `longest_wait_s` bounds what `filter` waits for a pod."""
+    """One profile on one state, asked by one kube-scheduler.
 
-    def __init__(self, profile: Profile, *, longest_wait_s: float = 1.0, seed: int = 0) -> None:
+    `longest_wait_s` bounds what `filter` waits for a pod, `certified` says whether it is certain who asks.
+    """
+
+    def __init__(
+        self, profile: Profile, *, longest_wait_s: float = 1.0, certified: bool = False, seed: int = 0
+    ) -> None:
         self.profile = extender_profile(profile)
         self.state = ClusterState(seed)
-        self.underway = Underway(longest_wait_s)
+        self.underway = Underway(longest_wait_s, certified)
         self._runner = Runner(self.profile, self.state)
         self._waiting = tuple(plugin for plugin in self.profile.plugins if hasattr(plugin, "awaits"))
         self._kinds = frozenset(kind for plugin in self.profile.plugins for kind in plugin.kinds)
         self._top_total = max(1, sum(self._runner.profile.weights.values())) * TOP_SCORE
         self._warnings = Warnings()
         self._commands: list[Command] = []
+        self._pending: dict[str, Pod] = {}
+        """uid -> the pod, as the watch shows it without a node."""
         self._strangers: set[tuple[str, str]] = set()
         """uids of owners that were waited for in vain; nobody waits for them twice."""
 
@@ -97,6 +108,7 @@ class Extending:
             case PodSeen(pod):
                 self._pod_seen(pod)
             case PodGone(uid):
+                self._pending.pop(uid, None)
                 self.underway.arrived(uid)
                 self.state.nominations.clear(uid)
                 self.state.remove_pod(uid)
@@ -112,9 +124,11 @@ class Extending:
     def _pod_seen(self, pod: Pod) -> None:
         self.state.observe_pod(pod)
         if pod.node is not None or pod.finished or pod.deleted_s is not None:
-            self.underway.arrived(pod.uid)
+            self._pending.pop(pod.uid, None)
+            (self.underway.arrived if pod.node is None else self.underway.bound)(pod.uid)
             self.state.nominations.clear(pod.uid)
             return
+        self._pending[pod.uid] = pod
         self.underway.still_waits(pod)
         if pod.nominated_node:
             self.state.nominations.set(pod, pod.nominated_node)
@@ -123,15 +137,35 @@ class Extending:
 
     def bound(self, uid: str, node: str) -> None:
         """We bound the pod ourselves, so its place is known before the watch shows it."""
-        pod, row = self.underway.get(uid), self.state.row_of(node)
+        pod, row = self._pending.pop(uid, None), self.state.row_of(node)
         self.underway.arrived(uid)
         if pod is not None and row is not None and self.state.record(uid) is None:
             self.state.assume(pod, row)
+
+    def bind_refusal(self, pod: PodRef, node: str) -> str:
+        """Why a pod is not bound to a node; empty if nothing speaks against it."""
+        found = self._pending.get(pod.uid)
+        if found is None or (found.namespace, found.name) != (pod.namespace, pod.name):
+            return f"pod {pod.namespace}/{pod.name} of this uid does not wait for a node, as far as the watch shows"
+        if self.state.row_of(node) is None:
+            return f"node {node} has not been seen by the extender yet"
+        return ""
+
+    def _known(self, pod: Pod) -> bool:
+        """Whether the watch has shown this very pod."""
+        found = self._pending.get(pod.uid)
+        record = self.state.record(pod.uid) if found is None else None
+        if record is not None:
+            found = record.pod
+        return found is not None and found.key == pod.key
 
     # --- filter ---
 
     def filter(self, pod: Pod, nodes: Sequence[str], now: float, waited_s: float = 0.0) -> Filtered | Wait:
         """Judge nodes by name; `waited_s` says how long this very question has waited already."""
+        if not self._known(pod):
+            left_s = self.underway.patience_s - waited_s
+            return Wait(now + left_s) if left_s > 0 else Filtered(failed=dict.fromkeys(nodes, UNKNOWN_POD))
         self.underway.arrived(pod.uid)
         until_s = self._owner_due_s(pod.template, now, waited_s)
         if until_s is not None:
@@ -146,10 +180,17 @@ class Extending:
         except Exception as error:  # noqa: BLE001 - a plugin's fault is the caller's to judge
             return Filtered(error=f"running plugins failed: {describe(error)}")
         if filtered.kept and groups:
-            self.underway.left(pod, groups, now)
+            self._leave(pod.uid, now)
         if cycle.warnings:
             self._warnings.tell(cycle, self.profile.scheduler_name, self._commands)
         return filtered
+
+    def _leave(self, uid: str, now: float) -> None:
+        """The pod is on its way; which groups wait for it says the watch, not the caller."""
+        pod = self._pending.get(uid)
+        groups = () if pod is None else self._groups_of(pod.template)
+        if pod is not None and groups:
+            self.underway.left(pod, groups, now)
 
     def take_commands(self) -> list[Command]:
         """What there is to tell users, since the last call."""
@@ -229,8 +270,10 @@ class Extending:
         """Scores from 0 to 10 in the order of the question, a tenth of ours rounded down.
 
         Where several plugins score, ours is their mean, each as often as its weight says. A node that is not known gets
-        0. `PluginFault` if a plugin fails.
+        0, and so do all for a pod that is not known. `PluginFault` if a plugin fails.
         """
+        if not self._known(pod):
+            return [0] * len(nodes)
         cycle = Cycle(pod, self.state, now)
         rows, known = self._rows_of(nodes)
         totals: Ints = np.zeros(self.state.capacity + 1, dtype=np.int64)
@@ -247,6 +290,8 @@ class Extending:
 
     def preempt(self, pod: Pod, victims: Mapping[str, Collection[str]], now: float) -> list[str]:
         """The nodes (of node -> uids of the pods to evict) on which the pod would pass without those pods."""
+        if not self._known(pod):
+            return []
         try:
             return [node for node, uids in victims.items() if self._passes_without(pod, node, uids, now)]
         except Exception as error:

@@ -22,6 +22,9 @@ from moorage.framework.status import Code, Hold, Status
 _LONGEST_WAIT_S = 900.0
 """How long a Permit plugin may keep a pod waiting that says Wait and names no deadline."""
 _KEPT_WAITS = 4096
+PLACES = 512
+"""How many binds may be under way. A namespace may take another place while it has fewer than are left: half of all
+where it is alone, a third where there are two, and there is always one left for whoever comes."""
 
 
 class Stage(StrEnum):
@@ -71,6 +74,8 @@ class Flight:
     """Whom it has to wait for."""
     waits_since_s: float | None = None
     """Since when it waits in Permit."""
+    posted: bool = False
+    """Whether its bind was ordered and is not answered yet."""
 
     def advance(self, now: float) -> tuple[list[Command], Status | None]:
         """Ask Permit and PreBind on; returns their new commands, and a status if one of them refuses.
@@ -132,6 +137,8 @@ class Flights:
         self._flights: dict[str, Flight] = {}
         self._held: dict[str, Flight] = {}
         self._ready: dict[str, Flight] = {}
+        self._binding: dict[str, int] = {}
+        """Namespace -> how many of its pods are being bound."""
         self.waited: deque[tuple[Code, float]] = deque(maxlen=_KEPT_WAITS)
         """How the latest waits in Permit ended, and when they began; whoever wants to know takes them out."""
 
@@ -146,6 +153,15 @@ class Flights:
         decisions run ahead of the binds that were answered must not stop for them.
         """
         return len(self._flights) - len(self._held) - len(self._ready)
+
+    @property
+    def free(self) -> int:
+        """How many more binds may be ordered."""
+        return max(0, PLACES - self.binding)
+
+    def room(self, namespace: str) -> int:
+        """How many more binds a namespace may order, others' shares considered; a gang may take more."""
+        return PLACES - self.binding - self._binding.get(namespace, 0)
 
     @property
     def waiting(self) -> bool:
@@ -174,9 +190,21 @@ class Flights:
             self._held.pop(uid, None)
             self._ready.pop(uid, None)
         flight = self._flights.pop(uid, None)
-        if flight is not None and flight.waits_since_s is not None:
+        if flight is None:
+            return None
+        if flight.posted:
+            flight.posted = False
+            self._count(flight.entry.pod.template.namespace, -1)
+        if flight.waits_since_s is not None:
             self._end_wait(flight, Code.UNSCHEDULABLE)
         return flight
+
+    def _count(self, namespace: str, change: int) -> None:
+        number = self._binding.get(namespace, 0) + change
+        if number:
+            self._binding[namespace] = number
+        else:
+            del self._binding[namespace]
 
     def note(self, flight: Flight) -> None:
         """Remember whether the flight waits."""
@@ -187,6 +215,9 @@ class Flights:
             self._held[uid] = flight
         elif self._held:
             self._held.pop(uid, None)
+        if flight.stage is Stage.BINDING and not flight.posted:
+            flight.posted = True
+            self._count(flight.entry.pod.template.namespace, 1)
         if flight.stage is Stage.READY:
             self._ready[uid] = flight
         elif self._ready:

@@ -11,9 +11,12 @@ import json
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from moorage.core.limits import GANG_RECORD_CHARS
 from moorage.core.pods import GANG_RECORD, Condition, Pod
 from moorage.engine.flights import Party
 
+_BRACES = 2
+"""A record is an object that holds one object; no name in it has a brace."""
 _to_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -40,18 +43,25 @@ def started() -> Condition:
 
 
 def read_record(pod: Pod) -> GangRecord | None:
-    """The record that a pod carries; one that cannot be read says only that a start has begun."""
+    """The record that a pod carries; None if there is none that we can have written.
+
+    Anybody who may write a pod's status can write one. So its text is bounded before it is parsed, and says nothing
+    unless it has our form.
+    """
     condition = pod.gang_record
     if condition is None:
         return None
     if condition.status == "True":
         return GangRecord(done=True)
+    text = condition.message
+    if len(text) > GANG_RECORD_CHARS or text.count("{") > _BRACES or "[" in text:
+        return None
     try:
-        said = json.loads(condition.message)
+        said = json.loads(text)
         members, term = said["members"], said.get("term", "")
         nodes = {str(name): str(node) for name, node in members.items()}
     except (ValueError, TypeError, KeyError, AttributeError):
-        return GangRecord(done=False)
+        return None
     return GangRecord(done=False, term=str(term), nodes=nodes)
 
 

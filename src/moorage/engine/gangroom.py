@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moorage.core.commands import PatchPodStatus
+from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.membership import GangKey
 from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of
@@ -22,6 +23,7 @@ from moorage.framework.plugin import Point
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, GangNomination, Status
 
+NOT_HELPFUL = "preemption: all nodes together have less than that, whoever goes."
 _IDLE_S = 30.0
 """So long room is kept for a gang that lacks members: a controller has replaced them by then, if one does at all."""
 
@@ -35,6 +37,10 @@ class Made:
     message: str = ""
     promised: bool = False
     """Whether nodes were promised."""
+    evicts: bool = False
+    """Whether somebody has to go first."""
+    domain: Domain | None = None
+    """Where the nodes are that were promised."""
 
 
 class GangRoom:
@@ -56,34 +62,36 @@ class GangRoom:
         self,
         gang: QueuedGang,
         ready: Sequence[QueuedPod],
-        needed: int,
-        domains: Iterable[frozenset[str] | None],
+        needs: GangNeeds,
+        domains: Iterable[Domain | None],
         now: float,
         commands: Commands,
     ) -> Made:
         """PostFilter for the gang, in one domain after the other: evict, and promise nodes to the members."""
+        if needs.beyond(self._state):
+            return Made(self.clear(ready), NOT_HELPFUL)
         runner = self._board.responsible(gang.pod)
         said, hopeless = "", True
         for domain in domains:
             cycles = [Cycle(entry.pod, self._state, now) for entry in ready]
             for cycle in cycles if domain is not None else ():
                 cycle.memo[GANG_SCHEDULING] = domain
-            answer = self._ask(runner, cycles, needed)
+            answer = self._ask(runner, cycles, needs)
             for cycle in cycles:
                 self._failing.heed(cycle, gang, runner, now, commands)
             if isinstance(answer, GangNomination):
                 self._apply(gang, ready, answer, now, commands)
-                return Made(answer.nodes, answer.message, promised=True)
+                return Made(answer.nodes, answer.message, True, bool(answer.victims), domain)
             if answer is not None:
                 said = said or answer.message
                 hopeless = hopeless and answer.code is Code.UNRESOLVABLE
-        return Made(self._clear(ready) if hopeless else {}, said)
+        return Made(self.clear(ready) if hopeless else {}, said)
 
-    def _ask(self, runner: Runner, cycles: list[Cycle], needed: int) -> GangNomination | Status | None:
+    def _ask(self, runner: Runner, cycles: list[Cycle], needs: GangNeeds) -> GangNomination | Status | None:
         """The first plugin that nominates decides; else what the last one said that said anything."""
         said: Status | None = None
         for plugin in runner.profile.at(Point.POST_FILTER):
-            answer = self._board.faults.ask(plugin, "post_filter_gang", cycles, runner, needed)
+            answer = self._board.faults.ask(plugin, "post_filter_gang", cycles, runner, needs)
             if isinstance(answer, GangNomination):
                 return answer
             if isinstance(answer, Status) and answer.message:
@@ -105,7 +113,7 @@ class GangRoom:
             if node is not None:
                 self._failing.promise(entry.pod, node, now, commands)
 
-    def _clear(self, ready: Iterable[QueuedPod]) -> Mapping[str, str]:
+    def clear(self, ready: Iterable[QueuedPod]) -> Mapping[str, str]:
         """Evictions cannot help: what was promised for their sake is worth nothing any more."""
         for entry in ready:
             self._board.end_promise(entry.pod.uid)

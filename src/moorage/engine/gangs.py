@@ -18,13 +18,13 @@ from typing import Any, NamedTuple, Protocol
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.events import StatusDone
-from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, own_priority, terms_of
+from moorage.core.gangneeds import Domain, GangNeeds, lacks, needs_of
+from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, own_priority
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import PodGroup, Workload, object_key
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE
 from moorage.engine.board import Board, Commands
-from moorage.engine.domains import domains_of
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of, failure_of_judgement
@@ -55,11 +55,9 @@ class _Patience(Protocol):
 class Muster(NamedTuple):
     """A gang that may be tried."""
 
-    terms: GangTerms
+    needs: GangNeeds
     ready: list[QueuedPod]
     """The members to be placed."""
-    needed: int
-    """How many of them must find a node."""
 
 
 @dataclass(slots=True)
@@ -205,26 +203,26 @@ class Gangs:
         """Who is to be placed; or the plugin that keeps the gang from being tried."""
         if self._state.evictions.holds(gang.uid):
             return _EVICTING
-        terms = terms_of(self._state, gang.key, [entry.pod for entry in gang.members.values()])
-        if terms is None:
+        waiting = [entry.pod for entry in gang.members.values()]
+        needs = needs_of(self._state, gang.key, waiting, self.recovery.runs)
+        if needs is None:
             self._room.lies_idle(gang, now)
             return self._wait(gang, f"waiting for PodGroup {gang.key.object_key}", now)
-        settled_s = self._settled_s(gang, terms)
+        settled_s = self._settled_s(gang, needs.terms)
         if now < settled_s:
             self._board.set_alarm(settled_s, gang)
             return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
         if self.recovery.gathers(gang.key):
             return self._wait(gang, f"waiting for the others of pod group {gang.key.object_key} to start", now)
-        needed = self.needed(gang, terms)
-        there, ready = len(gang.members), []
+        there, needed, ready = len(gang.members), needs.members, []
         if there >= needed:
             ready = self._ready(gang)
             there = len(ready)
         if there >= needed:
             self._room.is_of_use(gang.key)
-            return Muster(terms, ready, needed)
+            return Muster(needs, ready)
         self._room.lies_idle(gang, now)
-        missing = f"{needed - there} more of its {terms.min_count or needed} members"
+        missing = f"{needed - there} more of its {needs.terms.min_count or needed} members"
         return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
 
     def _settled_s(self, gang: QueuedGang, terms: GangTerms) -> float:
@@ -258,13 +256,6 @@ class Gangs:
                 return False
         return True
 
-    def needed(self, gang: QueuedGang, terms: GangTerms) -> int:
-        """How many of the waiting members have to find a node together; a gang that runs takes what it can get."""
-        there = len(lasting(self._state, gang.key))
-        if there and self.recovery.runs(gang.key, terms):
-            return 1
-        return len(gang.members) if terms.min_count is None else max(1, terms.min_count - there)
-
     # --- one attempt ---
 
     def attempt(self, gang: QueuedGang, now: float, commands: Commands) -> int:
@@ -274,30 +265,35 @@ class Gangs:
         if isinstance(found, str):
             self._queue.hold(gang, found)
             return 1
-        terms, ready, needed = found
+        needs, ready = found
         ready.sort(key=_by_importance)
         # 2. Where: together, in one domain if the group asks for that.
-        domains = domains_of(self._state, gang.key, terms)
-        trial = Trial(failure=self._lacks(terms))
+        domains = needs.domains(self._state)
+        trial = Trial(failure=self._lacks(needs))
         if trial.failure is None:
-            trial = self._try_domains(ready, needed, domains, now)
-        enough = len(trial.flights) >= needed
-        self._note(
-            gang, Code.SUCCESS if enough else Code.UNSCHEDULABLE if trial.failure is None else trial.failure.code
-        )
-        # 3. Not enough: say why, perhaps make room, wait for help.
-        if not enough:
-            self._fail(gang, ready, needed, trial, domains, now, commands)
-            return len(ready)
-        # 4. On their way.
-        self._depart(gang, trial, now, commands)
+            trial = self._try_domains(ready, needs.members, domains, now)
+        # 3. Not enough: perhaps make room. Where nobody has to go for it, it is there already, found in another order.
+        made = Made()
+        if len(trial.flights) < needs.members:
+            made = self._make_room(gang, found, trial, domains, now, commands)
+            if made.promised and not made.evicts:
+                trial = self._try(ready, needs.members, made.domain, now)
+                made = Made(self._room.clear(ready))
+        enough = len(trial.flights) >= needs.members
+        self._note(gang, enough, trial)
+        # 4. On their way; or say why not, and wait for help.
+        if enough:
+            self._depart(gang, trial, now, commands)
+        else:
+            self._fail(gang, found, trial, made, now, commands)
         return len(ready)
 
-    def _note(self, gang: QueuedGang, outcome: Code) -> None:
+    def _note(self, gang: QueuedGang, enough: bool, trial: Trial) -> None:
+        outcome = Code.SUCCESS if enough else Code.UNSCHEDULABLE if trial.failure is None else trial.failure.code
         self.tried.append((outcome, self._board.responsible(gang.pod).profile.scheduler_name))
 
     def _try_domains(
-        self, ready: Sequence[QueuedPod], needed: int, domains: Sequence[frozenset[str] | None], now: float
+        self, ready: Sequence[QueuedPod], needed: int, domains: Sequence[Domain | None], now: float
     ) -> Trial:
         """Try one domain after the other; if none will do, once more as if nothing was promised to the members.
 
@@ -322,31 +318,19 @@ class Gangs:
             promises.set(pod, node)
         return trial
 
-    def _lacks(self, terms: GangTerms) -> Failure | None:
+    def _lacks(self, needs: GangNeeds) -> Failure | None:
         """What the cluster as a whole lacks of the group's minResources."""
-        if not terms.min_resources:
-            return None
-        resources, rows = self._state.resources, self._state.rows()
-        short = []
-        for name, wanted in terms.min_resources.items():
-            column = resources.known(name)
-            free = 0
-            if column is not None:
-                free = sum((resources.allocatable[column, rows] - resources.requested[column, rows]).clip(0).tolist())
-            if free < wanted:
-                short.append(name)
-        if not short:
-            return None
-        message = f"the cluster has less free {', '.join(sorted(short))} than the minResources of the pod group"
-        return Failure(message, frozenset({GANG_SCHEDULING, "NodeResourcesFit"}))
+        short = needs.lacking(self._state)
+        return Failure(lacks(short), frozenset({GANG_SCHEDULING, "NodeResourcesFit"})) if short else None
 
-    def _try(self, ready: Sequence[QueuedPod], needed: int, domain: frozenset[str] | None, now: float) -> Trial:
+    def _try(self, ready: Sequence[QueuedPod], needed: int, domain: Domain | None, now: float) -> Trial:
         """Place the members one after another; what was placed stays only if it is enough."""
         trial = Trial()
         with self._state.statement() as what_if:
             try:
                 for number, entry in enumerate(ready):
                     self._try_one(trial, entry, domain, now)
+                    self._board.stopped()
                     if len(trial.flights) + len(ready) - number - 1 < needed:
                         break
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
@@ -359,7 +343,7 @@ class Gangs:
                     self._placing.unreserve(flight)
         return trial
 
-    def _try_one(self, trial: Trial, entry: QueuedPod, domain: frozenset[str] | None, now: float) -> None:
+    def _try_one(self, trial: Trial, entry: QueuedPod, domain: Domain | None, now: float) -> None:
         runner = self._board.responsible(entry.pod)
         cycle = Cycle(entry.pod, self._state, now)
         cycle.misfit_s = entry.misfit_s
@@ -461,24 +445,24 @@ class Gangs:
 
     # --- failing ---
 
-    def _fail(
+    def _make_room(
         self,
         gang: QueuedGang,
-        ready: Sequence[QueuedPod],
-        needed: int,
+        muster: Muster,
         trial: Trial,
-        domains: Sequence[frozenset[str] | None],
+        domains: Sequence[Domain | None],
         now: float,
         commands: Commands,
-    ) -> None:
+    ) -> Made:
+        if not self._state.node_count or (trial.failure is not None and trial.failure.code is Code.ERROR):
+            return Made()
+        return self._room.make(gang, muster.ready, muster.needs, domains, now, commands)
+
+    def _fail(self, gang: QueuedGang, muster: Muster, trial: Trial, made: Made, now: float, commands: Commands) -> None:
         failure = trial.failure or Failure("no room", frozenset({GANG_SCHEDULING}))
-        prefix = f"pod group {gang.key.object_key}: {len(trial.flights)} of {needed} members fit; "
-        failure = Failure(prefix + failure.message, failure.rejected_by | {GANG_SCHEDULING}, failure.code)
-        made = Made()
-        if failure.code is not Code.ERROR and self._state.node_count:
-            made = self._room.make(gang, ready, needed, domains, now, commands)
-            if made.message:
-                failure = Failure(f"{failure.message} {made.message}", failure.rejected_by, failure.code)
+        prefix = f"pod group {gang.key.object_key}: {len(trial.flights)} of {muster.needs.members} members fit; "
+        message = f"{prefix}{failure.message} {made.message}".rstrip()
+        failure = Failure(message, failure.rejected_by | {GANG_SCHEDULING}, failure.code)
         if not made.promised:
             self._room.keep(gang, trial.flights, self._args(gang).reserve_after_seconds, now)
         self._give_back(gang, failure, now, commands, made.nominate)

@@ -9,6 +9,7 @@ gated (a PreEnqueue plugin said no) or in flight (taken out by `pop`, given back
   also after five minutes.
 - A pod that fails again and again at the same instant sits its backoff out too: nothing can have changed.
 - A gang is one entry: its waiting members are where it is, and come out with it.
+- Active pods of a namespace that is slow or has its share of the binds under way let others go first (`pacing`).
 Every operation costs O(log pods); heaps hold stale entries, told apart by a ticket number.
 """
 
@@ -22,6 +23,7 @@ from typing import Any, cast
 
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
+from moorage.engine.pacing import Pacing
 from moorage.framework.changes import Change, What
 from moorage.framework.gangs import GANG_SCHEDULING
 
@@ -155,6 +157,7 @@ class SchedulingQueue:
     gate: Gate
     helps: Helps
     backoff: Backoff = Backoff()
+    pacing: Pacing = field(default_factory=lambda: Pacing(lambda _: 1))
     _pods: dict[str, QueuedPod] = field(default_factory=dict)
     _gangs: dict[str, QueuedGang] = field(default_factory=dict)
     """By `gang_uid`."""
@@ -281,7 +284,19 @@ class SchedulingQueue:
     def pop(self, now: float) -> QueuedPod | None:
         """The next pod to try, now in flight; None when nothing may be tried yet."""
         self.tick(now)
-        entry = self._pop_active() or self._pop_backing_off()
+        return self._taken(self._pop_active(now) or (None if self.pacing.ready() else self._pop_backing_off()))
+
+    def admit(self, now: float) -> None:
+        """Let in active pods that were set aside and need not let others go first any more."""
+        for item in self.pacing.admitted(now):
+            heapq.heappush(self._active, item)
+
+    def pop_slow(self) -> QueuedPod | None:
+        """The next pod to try of a slow namespace, now in flight; for when `pop` finds nothing else."""
+        item = self.pacing.next_slow()
+        return self._taken(None if item is None else item[2])
+
+    def _taken(self, entry: QueuedPod | None) -> QueuedPod | None:
         if entry is not None:
             entry.place = Place.IN_FLIGHT
             entry.attempts += 1
@@ -320,7 +335,7 @@ class SchedulingQueue:
             heapq.heappop(self._active)
         while self._backing_off and _stale(self._backing_off[0]):
             heapq.heappop(self._backing_off)
-        return bool(self._active or self._backing_off)
+        return bool(self._active or self._backing_off) or self.pacing.ready()
 
     def changed(self, change: Change, now: float, plugins: Iterable[str]) -> None:
         """Something happened: wake the pods that one of these plugins rejected and that it may help."""
@@ -352,6 +367,7 @@ class SchedulingQueue:
         """The order and the rules are other ones now: ask of everyone who waits whether and when he may be tried."""
         for heap in (self._active, self._backing_off, self._after_error):
             heap.clear()  # keys of two orders cannot be compared
+        self.pacing.clear()
         for entry in [*(entry for entry in self._pods.values() if entry.unit is None), *self._gangs.values()]:
             if entry.place is not Place.IN_FLIGHT:
                 self._wake(entry, now, FORCED)
@@ -490,20 +506,30 @@ class SchedulingQueue:
                 if not waiting:
                     del self._by_plugin[name]
 
-    def _pop_active(self) -> QueuedPod | None:
+    def _pop_active(self, now: float) -> QueuedPod | None:
         while self._active:
-            _, ticket, entry = heapq.heappop(self._active)
-            if entry.ticket == ticket:
+            item = heapq.heappop(self._active)
+            entry = item[2]
+            if entry.ticket != item[1]:
+                continue
+            namespace = entry.pod.template.namespace
+            if not self.pacing.holds_back(namespace, now):
                 return entry
+            self.pacing.set_aside(namespace, item)
         return None
 
     def _pop_backing_off(self) -> QueuedPod | None:
         """With nothing active, the first pod in backoff that did not fail by error."""
         while self._backing_off:
-            _, _, ticket, entry = heapq.heappop(self._backing_off)
-            if entry.ticket == ticket:
-                _count(self.arrivals.active, entry, HASTY)
+            _, key, ticket, entry = heapq.heappop(self._backing_off)
+            if entry.ticket != ticket:
+                continue
+            _count(self.arrivals.active, entry, HASTY)
+            namespace = entry.pod.template.namespace
+            if self.pacing.room(namespace) > 0:
                 return entry
+            self._move(entry, Place.ACTIVE)
+            self.pacing.set_aside(namespace, (key, ticket, entry))
         return None
 
 

@@ -7,6 +7,8 @@ Invariants:
 - All calls together wait no longer than `patience_s` for one pod, however many ask.
 - A pod is on its way for `_LONGEST_S` at most. One that is held up behind a promised node (a volume is being made for
   it, say) gets `_LONGEST_PROMISED_S`.
+- Where it is not certain who asks (`certified`), a group waits for its pods for `_UNCERTAIN_S` in any `_DISTRUST_S`,
+  unless the watch shows one of them bound: whoever makes questions up holds nobody up for longer.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ _DOUBT_S = 2.0
 """PodScheduled=False that is seen so soon after an answer may still be about the attempt before it: schedulers write
 it in the background."""
 _LONGEST_S = 60.0
+_UNCERTAIN_S = 5.0
+_DISTRUST_S = 60.0
 _LONGEST_PROMISED_S = 600.0
 
 
@@ -42,8 +46,12 @@ class Underway:
     """All pods on their way."""
 
     patience_s: float = 1.0
+    certified: bool = False
+    """Whether it is certain that a scheduler asks."""
     _pods: dict[str, Traveller] = field(default_factory=dict)
     _groups: dict[Hashable, dict[str, Traveller]] = field(default_factory=dict)
+    _since: dict[Hashable, float] = field(default_factory=dict)
+    """Group -> since when it waits on the word of somebody uncertain; the oldest first."""
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -56,10 +64,28 @@ class Underway:
     def left(self, pod: Pod, groups: Iterable[Hashable], now: float) -> None:
         """The pod was given nodes to choose from."""
         self.arrived(pod.uid)
-        traveller = Traveller(pod, tuple(groups), now, self.patience_s, now + _LONGEST_S)
+        given_up_s = now + _LONGEST_S
+        if not self.certified:
+            given_up_s = self._uncertain_until(tuple(groups), now)
+            if given_up_s <= now:
+                return
+        traveller = Traveller(pod, tuple(groups), now, self.patience_s, given_up_s)
         self._pods[pod.uid] = traveller
         for group in traveller.groups:
             self._groups.setdefault(group, {})[pod.uid] = traveller
+
+    def _uncertain_until(self, groups: tuple[Hashable, ...], now: float) -> float:
+        """Until when these groups wait for one of their pods."""
+        while self._since and next(iter(self._since.values())) <= now - _DISTRUST_S:
+            del self._since[next(iter(self._since))]
+        return min(self._since.setdefault(group, now) for group in groups) + _UNCERTAIN_S
+
+    def bound(self, uid: str) -> None:
+        """The watch shows the pod on a node: whoever asked about it meant it."""
+        traveller = self._pods.get(uid)
+        for group in () if traveller is None else traveller.groups:
+            self._since.pop(group, None)
+        self.arrived(uid)
 
     def arrived(self, uid: str) -> None:
         """The pod is bound, gone, or asked about again."""
@@ -81,7 +107,8 @@ class Underway:
             longest_s = _LONGEST_PROMISED_S
         elif condition is not None and condition.status == "False":
             longest_s = _DOUBT_S
-        traveller.given_up_s = traveller.answered_s + longest_s
+        given_up_s = traveller.answered_s + longest_s
+        traveller.given_up_s = given_up_s if self.certified else min(given_up_s, traveller.given_up_s)
 
     def awaited(self, pod: Pod, groups: Iterable[Hashable], now: float) -> list[Traveller]:
         """The other pods of these groups that are on their way."""

@@ -28,6 +28,8 @@ class ExtenderConfiguration(WayIn):
     request_timeout_s: float = 5.0
     """How long the body of a question may take to arrive."""
     max_body_bytes: int = 128 << 20
+    binds: bool = False
+    """Whether `/bind` exists; callers need a client certificate for it."""
     leader_election: LeaderElection | None = None
     """None: as the scheduler's, on a lease of the extender's own."""
 

@@ -19,6 +19,7 @@ from math import inf
 import numpy as np
 
 from moorage.core.arrays import Ints
+from moorage.core.gangneeds import GangNeeds, lacks
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.victims import VictimTable, breaking
@@ -55,7 +56,9 @@ class GangSearch:
         budgets: Mapping[str, PodDisruptionBudget],
         rules: Rules,
         enough: int,
+        needs: GangNeeds,
     ) -> None:
+        self._needs = needs
         self._cycles = cycles
         self._state = cycles[0].state
         self._runner = runner
@@ -64,9 +67,9 @@ class GangSearch:
         self._rules = rules
         self._enough = enough
 
-    def search(self, needed: int) -> GangFound:
-        """Room for all, else for the first `needed`; the state is the same afterwards."""
-        needed = min(max(needed, 1), len(self._cycles))
+    def search(self) -> GangFound:
+        """Room for all, else for the first that are needed; the state is the same afterwards."""
+        needed = min(max(self._needs.members, 1), len(self._cycles))
         best = GangFound(placed=-1)
         with _promises_set_aside(self._state, self._cycles):
             for members in self._aims(needed):
@@ -106,11 +109,18 @@ class GangSearch:
                     return GangFound(placed=len(guests), why=why)
                 state.assume(cycle.pod, row)
                 guests.append(Guest(cycle, row))
+            short = self._needs.lacking(state)
+            if short:
+                return GangFound(placed=len(guests), why=f"{lacks(short)} even then.")
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
-            victims = Reprieve(self._runner, away, guests).victims(broken)
+            victims = Reprieve(self._runner, away, guests, self._may_start).victims(broken)
         if victims is None:
             return GangFound(placed=len(guests) - 1, why=_APART)
         return GangFound({g.cycle.pod.uid: state.node(g.row).name for g in guests}, victims, len(guests))
+
+    def _may_start(self) -> bool:
+        """Whether the cluster has what the gang's minResources ask for."""
+        return not self._needs.lacking(self._state)
 
     def _room(self, cycle: Cycle, away: Away) -> tuple[int, str]:
         """A row for one member, with its victims thought away; or why there is none."""

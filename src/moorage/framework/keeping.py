@@ -36,6 +36,8 @@ class NodeSignal:
     """How long the node still lives; None for the configuration's notice time."""
     ignored: bool = False
     """Takes back every built-in signal of this kind and key instead of adding one."""
+    soft: bool = False
+    """The node goes once it has been drained, and not before: pods may ask to be left alone."""
 
 
 class AtDeadline(StrEnum):

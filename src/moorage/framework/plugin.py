@@ -15,8 +15,9 @@ whatever the order of the nodes.
     slack(cycle, rows) -> [(column, int64[n])]           optional with Reads.AMOUNTS: how much more may be requested
                                                          beside the pod; `filter` passes while none is negative
     post_filter(cycle, runner, diagnosis) -> Nomination | Status | None
-    post_filter_gang(cycles, runner, needed) -> GangNomination | Status | None
-                                                         optional beside post_filter: room for at least `needed` of them
+    post_filter_gang(cycles, runner, needs) -> GangNomination | Status | None
+                                                         optional beside post_filter: room for as many of them as the
+                                                         gang needs (`needs.members`) to start
     pre_score(cycle, rows) -> Status | None              SKIP leaves the plugin's score out
     score(cycle, rows) -> int64[n]                       0..100 unless `normalize` brings it there
     score_row(cycle, row) -> int                         optional fast path for one row

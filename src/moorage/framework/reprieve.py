@@ -11,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from moorage.core.gangs import Disruption, lasting, taken_along, terms_of
@@ -70,7 +70,11 @@ def companions_of(state: ClusterState, victims: Iterable[PodRecord]) -> tuple[Po
 class Reprieve:
     """One pass for some guests over the pods that are away."""
 
-    def __init__(self, runner: Runner, away: Away, guests: Sequence[Guest]) -> None:
+    def __init__(
+        self, runner: Runner, away: Away, guests: Sequence[Guest], holds: Callable[[], bool] = lambda: True
+    ) -> None:
+        """`holds` says whether what else is asked for is still given, with the guests in their places."""
+        self._holds = holds
         self._runner = runner
         self._state = away.state
         self._away = away
@@ -160,4 +164,4 @@ class Reprieve:
         for guest in guests:
             fits = fits and self._runner.fits(guest.cycle, guest.row)
             self._state.assume(guest.cycle.pod, guest.row)
-        return fits
+        return fits and self._holds()

@@ -25,6 +25,7 @@ from moorage.core.arrays import Rows
 from moorage.core.budget_debts import BudgetDebts
 from moorage.core.eviction_rate import EvictionRate, Refusal, owner_of
 from moorage.core.evictions import Evictions
+from moorage.core.gangneeds import GangNeeds
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.victims import RankOf, VictimTable, staying
@@ -140,8 +141,8 @@ class DefaultPreemption(Plugin):
 
     # --- a gang ---
 
-    def post_filter_gang(self, cycles: Sequence[Cycle], runner: Runner, needed: int) -> GangNomination | Status:
-        """Nominate a node for every member, or for the first `needed` if there is no room for more.
+    def post_filter_gang(self, cycles: Sequence[Cycle], runner: Runner, needs: GangNeeds) -> GangNomination | Status:
+        """Nominate a node for every member, or for as many as the gang needs if there is no room for more.
 
         A refusal with the code UNRESOLVABLE says that evictions cannot help at present, one with UNSCHEDULABLE that the
         gang must wait for something. None of the members may stand on a node.
@@ -157,9 +158,9 @@ class DefaultPreemption(Plugin):
         rules = self._rules(cycles[0], table, _least_priority(cycles))
         budgets = state.objects.get(BUDGETS, {})
         enough = self.args.enough(state.node_count)
-        found = GangSearch(cycles, runner, table, budgets, rules, enough).search(needed)
+        found = GangSearch(cycles, runner, table, budgets, rules, enough, needs).search()
         if not found.nodes:
-            message = f"room for {found.placed} of {needed} pods of the gang: {found.why}"
+            message = f"room for {found.placed} of {needs.members} pods of the gang: {found.why}"
             return unresolvable(f"preemption: {message}")
         uids = tuple(record.pod.uid for record in reversed(found.victims))
         return self._held_back(cycles, uids) or GangNomination(found.nodes, uids, _placements(found))

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from moorage.core.commands import PodRef
+from moorage.core.limits import EXTENDER_TEXT_CHARS
 from moorage.wire.errors import REFUSALS
 
 _INT64 = 1 << 63
+
+T = TypeVar("T")
 
 
 class ExtenderAnswerError(ValueError):
@@ -62,12 +65,19 @@ def plain_pod(raw: bytes | msgspec.Raw) -> NamedObject:
 
 
 def _plain(raw: bytes | msgspec.Raw) -> dict[str, Any]:
-    content = _decode(raw)
+    content = _whole(raw)
     if not isinstance(content, dict) or not isinstance(content.get("metadata"), dict):
         raise ExtenderAnswerError("an object without metadata")
     content.pop("kind", None)
     content.pop("apiVersion", None)
     return content
+
+
+def _whole(raw: bytes | msgspec.Raw) -> Any:
+    try:
+        return msgspec.json.decode(raw)
+    except REFUSALS as error:
+        raise ExtenderAnswerError(f"an object that cannot be read: {error}") from None
 
 
 def _named(content: dict[str, Any]) -> NamedObject:
@@ -106,94 +116,101 @@ def binding_args(pod: PodRef, node: str) -> bytes:
 
 # --- what they answer ---
 
+# Only what is asked for is decoded, and as what it has to be: whatever else an answer holds costs next to nothing.
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_OBJECTS = msgspec.json.Decoder(list[dict[str, msgspec.Raw] | None] | None)
+_BY_NAME = msgspec.json.Decoder(dict[str, dict[str, msgspec.Raw] | None] | None)
+_TEXT = msgspec.json.Decoder(str | None)
+_TEXTS = msgspec.json.Decoder(list[str | None] | None)
+_REASONS = msgspec.json.Decoder(dict[str, str | None] | None)
+_NUMBER = msgspec.json.Decoder(int | None)
+_WORDS: dict[Any, str] = {
+    _OBJECT: "an object",
+    _OBJECTS: "a list of objects",
+    _BY_NAME: "an object of objects",
+    _TEXT: "a string",
+    _TEXTS: "a list of strings",
+    _REASONS: "an object of strings",
+    _NUMBER: "an integer",
+}
+
 
 def read_filter_result(body: bytes, *, by_name: bool) -> FilterResult:
     """`by_name`: the extender was sent names, and its `NodeNames` count; otherwise only `Nodes` do."""
-    content = _object(_decode(body), "the answer")
-    error = _text(_get(content, "Error"), "Error")
-    names = _get(content, "NodeNames")
-    nodes = _get(content, "Nodes")
-    kept: list[str] = []
-    if by_name and names is not None:
-        kept = [_text(name, "NodeNames") for name in _list(names, "NodeNames")]
-    elif nodes is not None:
-        items = _list(_get(_object(nodes, "Nodes"), "items"), "Nodes.items")
-        metadata = (_object(_get(_object(item, "Nodes.items"), "metadata"), "metadata") for item in items)
-        kept = [_text(_get(each, "name"), "metadata.name") for each in metadata]
-    failed = _texts(_get(content, "FailedNodes"), "FailedNodes")
-    unresolvable = _texts(_get(content, "FailedAndUnresolvableNodes"), "FailedAndUnresolvableNodes")
-    return FilterResult(tuple(dict.fromkeys(kept)), failed, unresolvable, error)
+    content = _answer(_OBJECT, body) or {}
+    names = _part(_TEXTS, content, "NodeNames") if by_name else None
+    if names is not None:
+        kept = [name or "" for name in names]
+    else:
+        items = _part(_OBJECTS, _part(_OBJECT, content, "Nodes") or {}, "items") or ()
+        metadata = (_part(_OBJECT, item or {}, "metadata") or {} for item in items)
+        kept = [_part(_TEXT, each, "name") or "" for each in metadata]
+    failed = _reasons(content, "FailedNodes")
+    unresolvable = _reasons(content, "FailedAndUnresolvableNodes")
+    return FilterResult(tuple(dict.fromkeys(kept)), failed, unresolvable, _words(content))
 
 
 def read_priorities(body: bytes) -> list[tuple[str, int]]:
     """Node and score, as the extender lists them."""
-    entries = [_object(entry, "a priority") for entry in _list(_decode(body), "the answer")]
-    return [(_text(_get(entry, "Host"), "Host"), _integer(_get(entry, "Score"), "Score")) for entry in entries]
+    entries = [entry or {} for entry in _answer(_OBJECTS, body) or ()]
+    return [(_part(_TEXT, entry, "Host") or "", _integer(entry, "Score")) for entry in entries]
 
 
 def read_binding_result(body: bytes) -> str:
     """Why the pod was not bound; empty if it was."""
-    return _text(_get(_object(_decode(body), "the answer"), "Error"), "Error")
+    return _words(_answer(_OBJECT, body) or {})
 
 
 def read_preemption_result(body: bytes) -> dict[str, MetaVictims]:
     """What is left of the candidates, by node."""
-    content = _object(_decode(body), "the answer")
+    content = _answer(_OBJECT, body) or {}
     found: dict[str, MetaVictims] = {}
-    for node, victims in _object(_get(content, "NodeNameToMetaVictims"), "NodeNameToMetaVictims").items():
-        fields = _object(victims, "victims")
-        pods = _list(_get(fields, "Pods"), "Pods")
-        uids = tuple(_text(_get(_object(pod, "a victim"), "UID"), "UID") for pod in pods)
-        found[node] = MetaVictims(uids, _integer(_get(fields, "NumPDBViolations"), "NumPDBViolations"))
+    for node, victims in (_part(_BY_NAME, content, "NodeNameToMetaVictims") or {}).items():
+        fields = victims or {}
+        pods = _part(_OBJECTS, fields, "Pods") or ()
+        uids = tuple(_part(_TEXT, pod or {}, "UID") or "" for pod in pods)
+        found[node] = MetaVictims(uids, _integer(fields, "NumPDBViolations"))
     return found
 
 
-def _decode(body: bytes | msgspec.Raw) -> Any:
+def _answer(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+    """The whole answer; what is no JSON at all is told apart from what is something else."""
     try:
-        return msgspec.json.decode(body)
+        return decoder.decode(body)
+    except msgspec.ValidationError:
+        raise ExtenderAnswerError(f"the answer is not {_WORDS[decoder]}") from None
     except REFUSALS as error:
         raise ExtenderAnswerError(f"the answer is not JSON: {error}") from None
 
 
-def _get(content: Mapping[str, Any], key: str) -> Any:
-    """The value of a key, of whatever case."""
-    if key in content:
-        return content[key]
-    wanted = key.lower()
-    return next((value for name, value in content.items() if name.lower() == wanted), None)
+def _part(decoder: msgspec.json.Decoder[T], content: Mapping[str, msgspec.Raw], key: str) -> T | None:
+    """The value of a key, of whatever case; None where it is absent or null."""
+    raw = content.get(key)
+    if raw is None:
+        wanted = key.lower()
+        raw = next((value for name, value in content.items() if name.lower() == wanted), None)
+    if raw is None:
+        return None
+    try:
+        return decoder.decode(raw)
+    except REFUSALS:
+        raise ExtenderAnswerError(f"{key} is not {_WORDS[decoder]}") from None
 
 
-def _object(value: Any, where: str) -> dict[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ExtenderAnswerError(f"{where} is not an object")
-    return value
+def _reasons(content: Mapping[str, msgspec.Raw], key: str) -> dict[str, str]:
+    return {name: _cut(reason or "") for name, reason in (_part(_REASONS, content, key) or {}).items()}
 
 
-def _list(value: Any, where: str) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise ExtenderAnswerError(f"{where} is not a list")
-    return value
+def _words(content: Mapping[str, msgspec.Raw]) -> str:
+    return _cut(_part(_TEXT, content, "Error") or "")
 
 
-def _text(value: Any, where: str) -> str:
-    if value is None:
-        return ""
-    if not isinstance(value, str):
-        raise ExtenderAnswerError(f"{where} is not a string")
-    return value
+def _cut(text: str) -> str:
+    return text if len(text) <= EXTENDER_TEXT_CHARS else text[: EXTENDER_TEXT_CHARS - 3] + "..."
 
 
-def _texts(value: Any, where: str) -> dict[str, str]:
-    return {name: _text(reason, where) for name, reason in _object(value, where).items()}
-
-
-def _integer(value: Any, where: str) -> int:
-    if value is None:
-        return 0
-    if isinstance(value, bool) or not isinstance(value, int) or not -_INT64 <= value < _INT64:
-        raise ExtenderAnswerError(f"{where} is not an integer of 64 bits")
+def _integer(content: Mapping[str, msgspec.Raw], key: str) -> int:
+    value = _part(_NUMBER, content, key) or 0
+    if not -_INT64 <= value < _INT64:
+        raise ExtenderAnswerError(f"{key} is not an integer of 64 bits")
     return value

@@ -18,6 +18,7 @@ from moorage.adapters.kube.extendercall import tls_context
 from moorage.adapters.kube.extenders import Extenders
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, PodRef, Victims
 from moorage.core.events import BindDone, BindOutcome, ExtendersAnswered, PreemptionAnswered
+from moorage.core.limits import EXTENDER_TEXT_CHARS
 from moorage.framework.configuration import Extender, ExtenderTls
 from tests.adapters.kube.extender_server import ExtenderServer, Say, extender_server
 
@@ -126,7 +127,7 @@ FILTERED: dict[str, tuple[Any, dict[str, Any]]] = {
         {"error": "extender URL keeps node n9, which it was not asked about"},
     ),
     "no JSON": (web.Response, {"error": "extender URL: the answer is not JSON: Input data was truncated"}),
-    "something else": ({"NodeNames": "n1"}, {"error": "extender URL: NodeNames is not a list"}),
+    "something else": ({"NodeNames": "n1"}, {"error": "extender URL: NodeNames is not a list of strings"}),
     "not 200": (
         lambda: web.Response(status=503),
         {"error": "failed filter with extender at URL URL/filter, code 503"},
@@ -184,6 +185,65 @@ def test_one_node_needs_no_scores(scripted_server: ServerFactory) -> None:
     answer, seen = ask(scripted_server, lambda *_: {"NodeNames": ["n2"]}, BY_NAME, SCORES)
     assert [verb for verb, _ in seen] == ["filter"]
     assert (answer.kept, answer.scores) == (("n2",), {})
+
+
+def everywhere(value: bytes) -> web.Response:
+    return web.Response(body=b'{"Error":%b,"NodeNameToMetaVictims":%b}' % (value, value))
+
+
+GARBAGE: dict[str, Callable[[], web.Response]] = {
+    "deeply nested": lambda: web.Response(body=b"[" * 200_000),
+    "nested in an object": lambda: web.Response(body=b'{"NodeNames":' + b'{"a":' * 5000 + b"1" + b"}" * 5000 + b"}"),
+    "nested in what is read": lambda: everywhere(b"[" * 500 + b"]" * 500),
+    "no UTF-8": lambda: everywhere(b'"\xff\xfe"'),
+    "a page": lambda: web.Response(text="<html>"),
+    "too long": lambda: web.Response(body=b'{"NodeNames":["' + b"x" * 8_000_000 + b'"]}'),
+    "a number for everything": lambda: web.Response(body=b"7"),
+}
+
+
+@pytest.mark.parametrize("said", GARBAGE.values(), ids=GARBAGE.keys())
+def test_garbage_is_the_error_of_that_extender(scripted_server: ServerFactory, said: Callable[[], Any]) -> None:
+    """It ends the attempt, unless the extender may be ignored; the next question is answered as ever."""
+    found: list[Any] = []
+    everything = replace(BY_NAME, prioritize_verb="score", preempt_verb="preempt", bind_verb="bind")
+    offer = Victims("n1", (VICTIM,), 0)
+
+    async def play(asked: Extenders, _: ExtenderServer, __: ScriptedServer) -> None:
+        asked._report = found.append
+        for place in (0, 1):
+            asked.submit(AskExtenders(POD, NODES, (place,)))
+            asked.submit(AskPreemption(POD, (offer,), (place,)))
+        async with asyncio.timeout(30):
+            while len(found) < 4:  # noqa: ASYNC110 - there is nothing to wait on but the answers
+                await asyncio.sleep(0.01)
+            found.extend([await asked.bind(Bind(POD, "n1", extender=place)) for place in (0, 1)])
+
+    perform(scripted_server, lambda *_: said(), [everything, replace(everything, ignorable=True)], play)
+    nodes, victims, ignored_nodes, ignored_victims, refusal, own_bind = found
+    assert nodes.error
+    assert victims.error
+    assert (ignored_nodes.kept, ignored_nodes.error) == (NODES, "")
+    assert (ignored_victims.candidates, ignored_victims.error) == ((offer,), "")
+    assert refusal
+    assert own_bind is None
+    assert max(len(nodes.error), len(refusal)) < 2000
+
+
+def test_an_answer_may_repeat_the_question(scripted_server: ServerFactory) -> None:
+    """The limit grows with what was asked: whole nodes come back whole. Long reasons are cut."""
+    many = tuple(f"n{number:06d}" for number in range(100_000))
+    found: list[ExtendersAnswered] = []
+
+    async def play(asked: Extenders, _: ExtenderServer, __: ScriptedServer) -> None:
+        found.append(await asked.ask(AskExtenders(POD, many, (0,))))
+
+    def say(_: str, question: Any) -> Any:
+        return {"NodeNames": question["NodeNames"], "FailedNodes": {"x": "y" * 5000}}
+
+    perform(scripted_server, say, [BY_NAME], play)
+    assert found[0].kept == many
+    assert found[0].failed["x"] == "y" * (EXTENDER_TEXT_CHARS - 3) + "..."
 
 
 DOWN = Extender(

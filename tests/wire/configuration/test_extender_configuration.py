@@ -38,12 +38,13 @@ def test_every_field() -> None:
         "callerTimeout: 500ms",
         "requestTimeout: 2s",
         "maxBodyBytes: 1000",
+        "binds: true",
         "leaderElection: {leaderElect: true, leaseDuration: 20s}",
     )
     assert reading.configuration is not None, reading.problems
     found = extender_configuration(reading.configuration)
     election = LeaderElection(lease_duration_s=20.0, resource_name="moorage-extender")
-    assert found == ExtenderConfiguration(EXTENDER_KIND, "moorage", "[::]:80", 0.5, 2.0, 1000, election)
+    assert found == ExtenderConfiguration(EXTENDER_KIND, "moorage", "[::]:80", 0.5, 2.0, 1000, True, election)
 
 
 @pytest.mark.parametrize(("caller_s", "want_s"), [(5.0, 1.0), (2.0, 1.0), (1.0, 0.5), (0.1, 0.05)])

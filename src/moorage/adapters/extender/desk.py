@@ -118,6 +118,9 @@ class Desk:
     async def bind(self, body: bytes) -> bytes:
         """Carry out `ExtenderBindingArgs`, and answer with an `ExtenderBindingResult`."""
         pod, node = read_binding_question(body)
+        refusal = self._extending.bind_refusal(pod, node)
+        if refusal:
+            return binding_answer(refusal)
         done = await self._bind(Bind(pod, node))
         if done.outcome is BindOutcome.BOUND:
             self._extending.bound(pod.uid, node)

@@ -2,18 +2,21 @@
 
 Whoever is not ready (caches not filled, or another replica is active) refuses questions with 503 and closes the
 connection, so that a caller that kept it open finds its way to the active one. Bad questions get 400 and one line that
-says what is wrong.
+says what is wrong. Where client certificates are verified, callers without one get 403 before their body is read; binds
+are carried out for certified callers only, and only where the configuration allows them.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 from aiohttp import web
 
+from moorage.adapters.certificates import Callers
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.listening import BodyError, Bounds, read_body
@@ -24,6 +27,7 @@ _STOP_S = 3.0
 _CONNECTIONS = 128
 """kube-scheduler has a few, probes and Prometheus one each."""
 _READ_BUFFER_BYTES = 4 << 20
+_BIND = "bind"
 _FIELDS = {408: " (requestTimeout)", 413: " (maxBodyBytes)", 503: " (maxBodyBytes)"}
 """What the configuration calls the limits."""
 
@@ -55,7 +59,23 @@ class Sources:
     """Accept header -> text and content type."""
 
 
-def application(desk: Desk, sources: Sources, metrics: ExtenderMetrics) -> web.Application:
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """Who is heard, and whether binds are carried out."""
+
+    callers: Callers = field(default_factory=Callers)
+    binds: bool = False
+
+    def refusal(self, verb: str, peer: Any) -> str:
+        """Why a caller with this certificate is not heard; empty if he is."""
+        if verb == _BIND and not self.callers.certified:
+            return "binds are carried out for callers with a client certificate only; start with --client-ca-file"
+        return self.callers.refusal(peer)
+
+
+def application(
+    desk: Desk, sources: Sources, metrics: ExtenderMetrics, rights: Rights | None = None
+) -> web.Application:
     """All endpoints."""
     app = web.Application()
 
@@ -77,10 +97,12 @@ def application(desk: Desk, sources: Sources, metrics: ExtenderMetrics) -> web.A
         "filter": desk.filter,
         "prioritize": desk.prioritize,
         "preempt": desk.preempt,
-        "bind": desk.bind,
     }
+    rights = rights or Rights()
+    if rights.binds:
+        verbs[_BIND] = desk.bind
     for verb, answer in verbs.items():
-        question = _Question(verb, answer, sources, metrics)
+        question = _Question(verb, answer, sources, metrics, rights)
         app.router.add_post(f"/{verb}", question.handle)
     return app
 
@@ -93,6 +115,7 @@ class _Question:
     answer: Answer
     sources: Sources
     metrics: ExtenderMetrics
+    rights: Rights
 
     async def handle(self, request: web.Request) -> web.Response:
         began_s = time.monotonic()
@@ -101,6 +124,9 @@ class _Question:
         return response
 
     async def _respond(self, request: web.Request) -> web.Response:
+        stranger = self.rights.refusal(self.verb, request.get_extra_info("peercert"))
+        if stranger:
+            return self._refuse(403, stranger)
         reason = self.sources.unready()
         if reason:
             return self._refuse(503, reason)

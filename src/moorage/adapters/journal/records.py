@@ -91,6 +91,8 @@ class Turn:
     events: list[Event]
     commands: bytes
     """As `commands_bytes` writes them; those of a call that raised are `RAISED`."""
+    stopped_at: int = 0
+    """Which question whether to stop was answered by yes; 0: none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,11 +186,19 @@ class Scribe:
         self._numbers, self._shared, self._new = {}, [], bytearray()
         return record(START, _encode(start))
 
-    def turn(self, events: Iterable[Event], now_s: float, budget: int, commands: Sequence[Command] | None) -> bytes:
+    def turn(
+        self,
+        events: Iterable[Event],
+        now_s: float,
+        budget: int,
+        commands: Sequence[Command] | None,
+        stopped_at: int = 0,
+    ) -> bytes:
         """The record of a turn, after those of values that are new in it; no commands mean that it raised."""
         rows = [self._pod(event.pod) if type(event) is PodSeen else self._row(event) for event in events]
         told = None if commands is None else _told(commands)
-        return self.news() + record(TURN, _encode((now_s, budget, rows, told)))
+        stop = (stopped_at,) if stopped_at else ()
+        return self.news() + record(TURN, _encode((now_s, budget, rows, told, *stop)))
 
     def image(self, data: bytes) -> bytes:
         """The record of an image, after those of values that it names by number."""
@@ -260,6 +270,7 @@ class _Turn(msgspec.Struct, array_like=True):
     budget: int
     events: list[msgspec.Raw]
     commands: msgspec.Raw
+    stopped_at: int = 0
 
 
 class _Change(msgspec.Struct, array_like=True):
@@ -318,7 +329,7 @@ class Restorer:
         if piece.kind == TURN:
             turn = _turn(piece.data)
             events = [self._event(bytes(row)) for row in turn.events]
-            return Turn(turn.now_s, turn.budget, events, bytes(turn.commands))
+            return Turn(turn.now_s, turn.budget, events, bytes(turn.commands), turn.stopped_at)
         make = _RARE.get(piece.kind)
         if make is None:
             raise Unreadable(f"a record has the unknown kind {piece.kind}; read the journal with a newer version")

@@ -6,6 +6,7 @@ the replay begins with the image at the beginning of the segment. Every call mus
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +27,7 @@ from moorage.adapters.journal.records import (
 )
 from moorage.adapters.journal.values import Unreadable
 from moorage.core.commands import Bind, Command, DeletePod
+from moorage.engine.board import Stop
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
@@ -135,7 +137,8 @@ class Player:
         if self.engine is None:
             raise ReadError("a segment neither begins with an empty engine nor with an image; it cannot be replayed")
         try:
-            commands: list[Command] | None = self.engine.handle(turn.events, turn.now_s, turn.budget)[0]
+            stop = _stop_at(turn.stopped_at)
+            commands: list[Command] | None = self.engine.handle(turn.events, turn.now_s, turn.budget, stop)[0]
         except Exception:  # noqa: BLE001 - the recorded call may have raised too
             commands = None
         self.engine.faults.take()
@@ -159,6 +162,12 @@ class Player:
         self.result.differing += 1
         if len(self.result.differences) < MOST_DIFFERENCES:
             self.result.differences += _differences(now_s, commands_of(recorded), commands or [])
+
+
+def _stop_at(number: int) -> Stop | None:
+    """Ends a call where the recorded one was ended."""
+    asked = itertools.count(1)
+    return (lambda: next(asked) >= number) if number else None
 
 
 def _differences(now_s: float, recorded: list[Command], replayed: list[Command]) -> Iterator[Difference]:

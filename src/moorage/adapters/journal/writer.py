@@ -75,11 +75,18 @@ class Journal:
         self._thread = threading.Thread(target=self._files.run, name="journal", daemon=True)
         self._thread.start()
 
-    def turn(self, events: Sequence[Event], now_s: float, budget: int, commands: Sequence[Command] | None) -> None:
-        """A call of `Engine.handle` has returned; without commands it has raised."""
+    def turn(
+        self,
+        events: Sequence[Event],
+        now_s: float,
+        budget: int,
+        commands: Sequence[Command] | None,
+        stopped_at: int = 0,
+    ) -> None:
+        """A call of `Engine.handle` has returned; without commands it has raised. See `records.Turn`."""
         if self._paused_until_s is None:
             try:
-                self._files.put(self._scribe.turn(events, now_s, budget, commands))
+                self._files.put(self._scribe.turn(events, now_s, budget, commands, stopped_at))
                 self._turns += 1
                 if self._files.full or self._scribe.shared_count > _MOST_SHARED:
                     self._next_segment(now_s)

@@ -9,7 +9,8 @@ from typing import TypeVar
 
 from moorage.adapters.kube.errors import ApiError, CredentialsError
 from moorage.adapters.kube.tls import TlsMaterial, make_context
-from moorage.adapters.kube.transport import Request, Transport
+from moorage.adapters.kube.transport import Request, Transport, read_bounded
+from moorage.core.limits import EXTENDER_ANSWER_BYTES
 from moorage.framework.configuration import Extender, ExtenderTls
 from moorage.wire.extender import ExtenderAnswerError
 
@@ -35,14 +36,14 @@ class ExtenderCall:
         self._server_name = extender.tls.server_name or None if extender.tls is not None else None
 
     async def send(self, verb: str, body: bytes) -> bytes:
-        """Post a question; the body of the answer. `ExtenderError` for anything but 200 in time."""
+        """Post a question; the body of the answer. `ExtenderError` for anything but 200, of bounded length, in time."""
         url = f"{self.url}/{verb}"
         headers = {"Content-Type": "application/json", "User-Agent": "moorage"}
         timeout_s = self.extender.http_timeout_s
         request = Request("POST", url, headers, body, self._tls, self._server_name, timeout_s)
         try:
             response = await self._transport.send(request)
-            answer = await response.read()
+            answer = await read_bounded(response, EXTENDER_ANSWER_BYTES + 2 * len(body))
         except ApiError as error:
             reason = str(error).partition(";")[0]  # what follows is advice about kubeconfigs
             raise ExtenderError(f'Post "{url}": {reason}') from None

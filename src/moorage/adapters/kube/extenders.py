@@ -122,8 +122,9 @@ class Extenders:
                 result = call.read(partial(read_filter_result, by_name=call.by_name), body)
                 if result.error:
                     raise ExtenderError(result.error)
+                asked = set(kept)
                 for name in result.kept:
-                    if name not in kept:
+                    if name not in asked:
                         raise ExtenderError(f"extender {call.url} keeps node {name}, which it was not asked about")
             except ExtenderError as error:
                 if not call.extender.ignorable:

@@ -26,7 +26,7 @@ from moorage.adapters.kube.errors import ApiError, CredentialsError
 from moorage.adapters.kube.reflector import Phase, Reflector
 from moorage.adapters.kube.resources import CONFIG_MAPS
 from moorage.adapters.kube.tls import TlsMaterial, make_context
-from moorage.adapters.kube.transport import Request, Transport
+from moorage.adapters.kube.transport import Request, Transport, read_bounded
 from moorage.adapters.kube.watchstream import ObjectMeta
 from moorage.core.events import Event, ObjectSeen
 from moorage.core.prices import PRICE_LIST, PriceList
@@ -102,7 +102,7 @@ class UrlReader:
             if response.status not in (_OK, _NOT_MODIFIED):
                 response.close()
                 raise PriceSourceError(f"{self._url}: answered {response.status}; check the address")
-            data = await self._body(response)
+            data = await read_bounded(response, _LARGEST_BYTES)
         except (ApiError, CredentialsError) as error:
             reason = str(error).partition(";")[0]  # what follows is advice about kubeconfigs
             raise PriceSourceError(f"{self._url}: {reason}") from None
@@ -110,17 +110,6 @@ class UrlReader:
             return None
         self._tag = response.headers.get("ETag", "")
         return data
-
-    async def _body(self, response: Any) -> bytes:
-        pieces, size = [], 0
-        async with contextlib.aclosing(response.pieces()) as body:
-            async for piece in body:
-                size += len(piece)
-                if size > _LARGEST_BYTES:
-                    response.close()
-                    raise PriceSourceError(f"{self._url}: answered more than {_LARGEST_BYTES} bytes; check the address")
-                pieces.append(piece)
-        return b"".join(pieces)
 
     def _tls(self) -> Any:
         """Made anew for each question, so that a renewed CA file counts."""

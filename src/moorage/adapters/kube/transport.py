@@ -8,6 +8,7 @@ small requests, and Python's HTTP/2 stacks cost several times the CPU.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -75,6 +76,20 @@ class Transport(Protocol):
 
     async def send(self, request: Request) -> Response:
         """Send the request and wait for status and headers."""
+
+
+async def read_bounded(response: Response, limit_bytes: int) -> bytes:
+    """Read the body of a stranger's answer, but no more than `limit_bytes`: an ApiError says that there is more."""
+    parts: list[bytes] = []
+    left = limit_bytes
+    async with contextlib.aclosing(response.pieces()) as pieces:
+        async for piece in pieces:
+            left -= len(piece)
+            if left < 0:
+                response.close()
+                raise ApiError(f"the answer is longer than {limit_bytes} bytes")
+            parts.append(piece)
+    return b"".join(parts)
 
 
 class _AiohttpResponse:

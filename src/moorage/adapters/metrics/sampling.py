@@ -3,7 +3,8 @@
 The engine is pure and has no clock, and a clock around every call would cost more than some of the calls. So in a turn
 that is sampled, the plugins' methods and the engine's event handlers are replaced by ones that look at the clock, and
 put back at its end; all other turns run as if there were no metrics. Turns are sampled at most every `EVERY_S`: every
-one of a quiet cluster, one in dozens of a busy one. Counts of these histograms are therefore no counts of attempts.
+one of a quiet cluster, one in dozens of a busy one; and those that follow a slow one, so that it is known who is slow
+(`slowness`). Counts of these histograms are therefore no counts of attempts.
 
 Differences from kube-scheduler that follow from arrays: one call of Filter or Score judges many nodes, and where kept
 answers decide, there is no call to measure.
@@ -17,8 +18,10 @@ from typing import Any
 
 from prometheus_client.metrics_core import Metric
 
+from moorage.adapters.metrics.slowness import SLOW_S, Slowness
 from moorage.adapters.metrics.tally import Tallies, exponential_bounds
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.pods import Pod
 from moorage.engine.engine import Engine
 from moorage.framework.changes import Change
 from moorage.framework.status import Code, Hold, Nomination, Rejections, Status
@@ -52,8 +55,10 @@ _Patch = tuple[Any, str, Callable[..., Any]]
 class Sampling:
     """Looks at the calls of one engine in some of its turns; not for several threads."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, timer_s: Callable[[], float] = perf_counter) -> None:
+        self.slowness = Slowness()
         self._engine = engine
+        self._timer_s = timer_s
         self._points = Tallies(
             "scheduler_framework_extension_point_duration_seconds",
             "Latency of all plugins of an extension point together, for one pod; sampled.",
@@ -87,6 +92,11 @@ class Sampling:
         """(extension point, profile) -> seconds and status so far, of the pod that is being looked at."""
         self._making_room = 0
         """Filters that preemption tries are not the pod's own."""
+        self._inner_s = 0.0
+        """What calls inside of the one that is being measured took."""
+        self._spent_s: dict[str, float] = {}
+        """Plugin -> what it took for the pod that is being looked at, by itself."""
+        self._slow_turn = False
 
     def reequip(self) -> None:
         """The engine has other plugins; called between two turns."""
@@ -96,12 +106,16 @@ class Sampling:
 
     def begin(self, now_s: float) -> bool:
         """Whether this turn is sampled; then `end` must follow. `now_s` is monotonic."""
-        if now_s < self._due_s:
+        if now_s < self._due_s and not self._slow_turn:
             return False
         for plugin, method, timed in self._patches:
             setattr(plugin, method, timed)
         self._engine.handlers.update(self._timed_handlers)
         return True
+
+    def timed(self, took_s: float) -> None:
+        """How long a turn took, sampled or not."""
+        self._slow_turn = took_s >= SLOW_S
 
     def end(self, now_s: float) -> None:
         """Put everything back; a turn in which nothing was measured does not count."""
@@ -119,7 +133,8 @@ class Sampling:
 
     def families(self) -> Iterable[Metric]:
         """What was measured so far."""
-        return (tallies.family() for tallies in (self._points, self._plugins, self._hints, self._events))
+        tallies = (self._points, self._plugins, self._hints, self._events)
+        return [*(each.family() for each in tallies), self.slowness.family()]
 
     # --- measuring ---
 
@@ -140,30 +155,35 @@ class Sampling:
         return list(patches.values())
 
     def _timed(self, call: Callable[..., Any], plugin: str, point: str, profile: str) -> Callable[..., Any]:
-        makes_room = point == POST_FILTER
+        makes_room, timer_s = point == POST_FILTER, self._timer_s
 
         def timed(subject: Any, *args: Any) -> Any:
             self._making_room += makes_room
-            began_s = perf_counter()
+            around_s, self._inner_s = self._inner_s, 0.0
+            began_s = timer_s()
             status = Code.ERROR.value
             try:
                 answer = call(subject, *args)
                 status = _status_of(answer)
             finally:
-                took_s = perf_counter() - began_s
+                took_s = timer_s() - began_s
+                own_s, self._inner_s = took_s - self._inner_s, around_s + took_s
                 self._making_room -= makes_room
-                self._note(subject, plugin, point, profile, status, took_s)
+                self._note(subject, plugin, (point, profile), status, took_s, own_s)
             return answer
 
         return timed
 
-    def _note(self, subject: object, plugin: str, point: str, profile: str, status: str, took_s: float) -> None:
+    def _note(self, subject: Any, plugin: str, at: tuple[str, str], status: str, took_s: float, own_s: float) -> None:
+        """A call has returned; `at` are extension point and profile, `own_s` is without the calls that it made."""
+        point, profile = at
         self._plugins.observe((plugin, point, status), took_s)
-        if self._making_room:
-            return
-        if subject is not self._subject:
+        if not self._making_room and subject is not self._subject:
             self._close()
             self._subject = subject
+        self._spent_s[plugin] = self._spent_s.get(plugin, 0.0) + own_s
+        if self._making_room:
+            return
         before_s, worst = self._open.get((point, profile), (0.0, Code.SUCCESS.value))
         if worst == Code.SUCCESS and status != Code.SKIP and point != "Filter":
             worst = status
@@ -173,25 +193,35 @@ class Sampling:
         for (point, profile), (took_s, status) in self._open.items():
             self._points.observe((point, status, profile), took_s)
         self._open.clear()
+        pod = getattr(self._subject, "pod", self._subject)
+        if isinstance(pod, Pod):
+            for plugin, took_s in self._spent_s.items():
+                if took_s >= SLOW_S:
+                    self.slowness.note(pod.template.namespace, plugin, took_s, self._timer_s())
+        self._spent_s.clear()
         self._subject = None
 
     def _timed_hint(self, call: Callable[..., Any], plugin: str) -> Callable[..., Any]:
+        timer_s = self._timer_s
+
         def timed(template: Any, change: Change) -> Any:
-            began_s = perf_counter()
+            began_s = timer_s()
             answer = call(template, change)
             hint = "Queue" if answer else "QueueSkip"
-            self._hints.observe((plugin, change.label, hint), perf_counter() - began_s)
+            self._hints.observe((plugin, change.label, hint), timer_s() - began_s)
             return answer
 
         return timed
 
     def _timed_handler(self, call: Callable[..., None]) -> Callable[..., None]:
+        timer_s = self._timer_s
+
         def timed(event: Event, now: float, commands: list[Any]) -> None:
             name = self._name_of(event)
-            began_s = perf_counter()
+            began_s = timer_s()
             call(event, now, commands)
             if name:
-                self._events.observe((name,), perf_counter() - began_s)
+                self._events.observe((name,), timer_s() - began_s)
                 self._subject = self._subject or event
 
         return timed

@@ -10,8 +10,9 @@ What several attempts in one call cost each is not known, so they share its time
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
 
 from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -61,9 +62,9 @@ time). A plain tuple, because one is made for every decision."""
 class SchedulerMetrics(Collector):
     """The metrics of one engine; not for several threads."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, timer_s: Callable[[], float] = perf_counter) -> None:
         self._engine = engine
-        self.sampling = Sampling(engine)
+        self.sampling = Sampling(engine, timer_s)
         self._binders = _binders(engine)
         self._bindings: dict[str, _Binding] = {}
         self._attempt_s = Tallies(
@@ -116,6 +117,7 @@ class SchedulerMetrics(Collector):
 
     def observe(self, turn: Turn) -> None:
         """Take note of one call of the engine, before its commands are carried out."""
+        self.sampling.timed(turn.ended_s - turn.began_s)
         if turn.commands:
             self._count_outcomes(turn)
         for event in turn.events:

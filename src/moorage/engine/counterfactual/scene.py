@@ -20,14 +20,13 @@ import numpy as np
 from moorage.core.affinity import NodeAffinity, NodeTerm
 from moorage.core.arrays import Rows
 from moorage.core.edits import AddNode, Changed, Edits, LowerRequest
-from moorage.core.gangs import lasting, terms_of
+from moorage.core.gangneeds import needs_of
 from moorage.core.hashing import pod_hash
 from moorage.core.membership import GangKey
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
-from moorage.engine.domains import domains_of
 from moorage.engine.engine import Engine
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -297,15 +296,11 @@ class Scene:
         ready = [pod for pod in members if self._may_enter(pod)]
         if self.unit is None:
             return NOWHERE
-        terms = terms_of(self.state, self.unit, members)
-        if terms is None:
+        needs = needs_of(self.state, self.unit, members, self.engine.gangs.recovery.runs)
+        if needs is None or needs.lacking(self.state):
             return NOWHERE
-        there = len(lasting(self.state, self.unit))
-        needed = len(members) if terms.min_count is None else max(1, terms.min_count - there)
-        if there and self.engine.gangs.recovery.runs(self.unit, terms):
-            needed = 1
-        for domain in domains_of(self.state, self.unit, terms):
-            row = self._place_members(ready, needed, domain)
+        for domain in needs.domains(self.state):
+            row = self._place_members(ready, needs.members, domain)
             if row != NOWHERE:
                 return row
         return NOWHERE

@@ -1,7 +1,8 @@
 """Which nodes are about to go, until when, and what has been done about it.
 
 Invariants:
-- a node is in the book exactly while it gives a notice; a second notice never puts the end off;
+- a node is in the book exactly while it gives a notice; a second notice never puts the end off, but a soft notice has
+  none: a node that is only being drained waits for its pods, and the first hard notice sets the end;
 - the keeper cordons a node once: if somebody uncordons it although the notice stands, that is respected;
 - what the keeper cordoned it uncordons when the notice is withdrawn, also after a restart: the mark on the node counts,
   not the keeper's memory.
@@ -34,10 +35,12 @@ class Departure:
     since_s: float
     until_s: float
     heard: set[str] = field(default_factory=set)
+    hard: bool = False
+    """Whether the node goes at that time, drained or not; otherwise pods may ask to be left alone."""
 
     def last_chance(self, now: float, margin_s: float) -> bool:
         """Whether what is still there will go down with the node unless something is done now."""
-        return now >= self.until_s - margin_s
+        return self.hard and now >= self.until_s - margin_s
 
 
 class Departures:
@@ -87,12 +90,9 @@ class Departures:
         departure = self._departures.get(node.name)
         if departure is None:
             departure = self._departures[node.name] = _departure(node, heard, now)
-        for notice in heard:
-            if notice.words not in departure.heard:
-                departure.heard.add(notice.words)
-                departure.until_s = min(departure.until_s, now + notice.notice_s)
+        _hear(departure, heard, now)
         written_s = marks.time_s(node, marks.UNTIL)
-        outdated = written_s is not None and written_s > departure.until_s + 1.0
+        outdated = written_s is not None and abs(written_s - departure.until_s) > 1.0
         self._note(node, wanted=outdated or not marks.is_marked(node))
 
     def gone(self, node: str) -> None:
@@ -127,10 +127,26 @@ class Departures:
             self._written_s.pop(node.name, None)
 
 
+def _hear(departure: Departure, heard: Sequence[Heard], now: float) -> None:
+    """Take over notices that are new."""
+    for notice in heard:
+        if notice.words in departure.heard:
+            continue
+        departure.heard.add(notice.words)
+        until_s = now + notice.notice_s
+        if notice.soft:
+            departure.until_s = departure.until_s if departure.hard else min(departure.until_s, until_s)
+        else:
+            departure.until_s = min(departure.until_s, until_s) if departure.hard else until_s
+            departure.hard = True
+    departure.hard = any(not notice.soft for notice in heard)
+
+
 def _departure(node: Node, heard: Sequence[Heard], now: float) -> Departure:
     """A new entry; what an earlier keeper wrote on the node about times holds."""
     since_s, until_s = marks.time_s(node, marks.SINCE), marks.time_s(node, marks.UNTIL)
     if since_s is None or until_s is None:
         return Departure(node.name, heard[0].words, now, now + heard[0].notice_s)
     words = node.annotations.get(marks.NOTICE, heard[0].words)
-    return Departure(node.name, words, since_s, until_s, {notice.words for notice in heard})
+    hard = any(not notice.soft for notice in heard)
+    return Departure(node.name, words, since_s, until_s, {notice.words for notice in heard}, hard)

@@ -2,7 +2,8 @@
 
 A pod without a place stays where it runs for as long as it can: only at the last chance is it evicted all the same, so
 that it ends in an orderly way and its successor is seen waiting. A budget is broken only where the configuration says
-so, and then at the last chance, too.
+so, and then at the last chance, too. A node that is only being drained has no last chance, and pods that ask to be left
+alone are left to whoever drains it.
 """
 
 from __future__ import annotations
@@ -95,13 +96,15 @@ class Fallback:
             if now - departure.since_s >= (GATHER_S if cordoned else CORDON_PATIENCE_S):
                 # Who came to an open node since the notice would come back to it, too.
                 due = (pod for pod in pods if cordoned or pod.created_s <= departure.since_s)
-                found += [(pod, departure) for pod in due if self._is_due(pod, now)]
+                found += [(pod, departure) for pod in due if self._is_due(pod, departure, now)]
         self.without_place &= standing
         self._not_before_s = {uid: until_s for uid, until_s in self._not_before_s.items() if uid in standing}
         found.sort(key=lambda pair: importance(pair[0]))
         return found
 
-    def _is_due(self, pod: Pod, now: float) -> bool:
+    def _is_due(self, pod: Pod, departure: Departure, now: float) -> bool:
+        if not departure.hard and not marks.may_be_disturbed(pod.template):
+            return False  # whoever drains the node waits for it
         return is_movable(pod) and pod.uid not in self._moves and now >= self._not_before_s.get(pod.uid, 0.0)
 
     def _consider(

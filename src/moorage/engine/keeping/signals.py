@@ -22,11 +22,12 @@ BUILT_IN: tuple[NodeSignal, ...] = (
     NodeSignal(_TAINT, f"{_AWS}/spot-itn"),
     NodeSignal(_TAINT, f"{_AWS}/scheduled-maintenance"),
     NodeSignal(_TAINT, f"{_AWS}/asg-lifecycle-termination"),
-    NodeSignal(_TAINT, f"{_AWS}/rebalance-recommendation"),
+    NodeSignal(_TAINT, f"{_AWS}/rebalance-recommendation", soft=True),
     NodeSignal(_CORDON, f"{_AWS}/event-id"),
-    NodeSignal(_TAINT, "karpenter.sh/disrupted"),
-    NodeSignal(_TAINT, "karpenter.sh/disruption"),
-    NodeSignal(_TAINT, "ToBeDeletedByClusterAutoscaler"),
+    # Autoscalers drain before they remove, and wait for pods that ask them to; a real interruption has other words.
+    NodeSignal(_TAINT, "karpenter.sh/disrupted", soft=True),
+    NodeSignal(_TAINT, "karpenter.sh/disruption", soft=True),
+    NodeSignal(_TAINT, "ToBeDeletedByClusterAutoscaler", soft=True),
     NodeSignal(_TAINT, "cloud.google.com/impending-node-termination", notice_s=_SHORT_S),
     NodeSignal(_TAINT, "remediator.kubernetes.azure.com/unschedulable", notice_s=_SHORT_S),
     NodeSignal(_TAINT, "remediator.aks.microsoft.com/unschedulable", notice_s=_SHORT_S),
@@ -39,7 +40,8 @@ BUILT_IN: tuple[NodeSignal, ...] = (
     NodeSignal(_CONDITION, "VMEventScheduled", "Redeploy", _SHORT_S),
     NodeSignal(_CORDON, "moorage.dev/leaving"),
 )
-"""What is understood without a configuration. Deletion of the node object is a notice, too."""
+"""What is understood without a configuration. A mark of deletion on the node object is a notice, too, and soft: it
+shows only while a finalizer keeps the object, which is somebody who drains it."""
 
 DELETION = "deletion of the node"
 
@@ -50,6 +52,7 @@ class Heard(NamedTuple):
     words: str
     """What it says, for people."""
     notice_s: float
+    soft: bool = False
 
 
 class Signals:
@@ -65,12 +68,16 @@ class Signals:
     def heard(self, node: Node) -> list[Heard]:
         """Every notice that the node gives, empty if it stays."""
         found = [
-            Heard(f"{signal.kind} {signal.key}", self._notice_s if signal.notice_s is None else signal.notice_s)
+            Heard(
+                f"{signal.kind} {signal.key}",
+                self._notice_s if signal.notice_s is None else signal.notice_s,
+                signal.soft,
+            )
             for signal in self._signals
             if _gives(node, signal)
         ]
         if node.deleting:
-            found.append(Heard(DELETION, self._notice_s))
+            found.append(Heard(DELETION, self._notice_s, soft=True))
         return found
 
 

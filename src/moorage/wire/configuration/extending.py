@@ -21,6 +21,7 @@ class ExtenderDocumentShape(WayInShape):
     caller_timeout: Seconds | None = None
     request_timeout: Seconds | None = None
     max_body_bytes: Int64 | None = None
+    binds: bool | None = None
     leader_election: LeaderElectionShape | None = None
 
 
@@ -39,6 +40,7 @@ def read_extender(shape: ExtenderDocumentShape, profile: str, findings: Findings
         "caller_timeout_s": shape.caller_timeout,
         "request_timeout_s": shape.request_timeout,
         "max_body_bytes": shape.max_body_bytes,
+        "binds": shape.binds,
         "leader_election": _election(shape.leader_election, findings),
     }
     settings = {name: value for name, value in given.items() if value is not None}

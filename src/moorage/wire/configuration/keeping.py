@@ -26,6 +26,7 @@ class SignalShape(Shape):
     text: str = ""
     notice_time: Seconds | None = None
     ignore: bool = False
+    soft: bool = False
 
 
 class KeeperShape(WayInShape):
@@ -108,4 +109,4 @@ def _signal(shape: SignalShape, path: str, findings: Findings) -> NodeSignal | N
         return None
     _positive(shape.notice_time, f"{path}.noticeTime", findings)
     ((kind, key),) = named.items()
-    return NodeSignal(SignalKind(kind), key, shape.text, shape.notice_time, shape.ignore)
+    return NodeSignal(SignalKind(kind), key, shape.text, shape.notice_time, shape.ignore, shape.soft)

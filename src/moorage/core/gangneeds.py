@@ -1,0 +1,106 @@
+"""What has to hold so that a gang may start: how many members, in which domain, and what minResources ask for.
+
+Whoever holds a gang back, places it, or makes or keeps room for it asks here, so that no two of them can differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from moorage.core.arrays import Ints
+from moorage.core.columns import CPU_COLUMN
+from moorage.core.frozen import FrozenDict
+from moorage.core.gangs import GangTerms, lasting, terms_of
+from moorage.core.membership import GangKey
+from moorage.core.pods import Pod
+from moorage.core.resources import PODS
+from moorage.core.state import NOWHERE, ClusterState
+
+Domain = frozenset[str]
+"""Names of nodes."""
+ANYWHERE: tuple[Domain | None, ...] = (None,)
+_NOTHING: FrozenDict[str, int] = FrozenDict()
+
+
+class GangNeeds(NamedTuple):
+    """The needs of a gang of which some members wait."""
+
+    key: GangKey
+    terms: GangTerms
+    members: int
+    """How many of those that wait have to find a node together."""
+    resources: FrozenDict[str, int] = _NOTHING
+    """The minResources, of a gang that has yet to start."""
+
+    def lacking(self, state: ClusterState) -> list[str]:
+        """Resources of which too little is free; what the members on nodes take, assumed ones too, is free for them."""
+        return [name for name, wanted in self.resources.items() if _free(state, self.key, name) < wanted]
+
+    def beyond(self, state: ClusterState) -> list[str]:
+        """Resources of which all nodes together have too little, whoever goes."""
+        return [name for name, wanted in self.resources.items() if _total(state, name) < wanted]
+
+    def domains(self, state: ClusterState) -> tuple[Domain | None, ...]:
+        """The domains to try, in this order; None stands for all nodes.
+
+        Members that stand already decide, as far as their nodes still have the label. Otherwise the domain with the
+        least free cpu comes first: the first one in which the gang fits is then the one that it fills best.
+        """
+        label = self.terms.topology_key
+        if label is None:
+            return ANYWHERE
+        nodes: dict[str, list[int]] = {}
+        for row in map(int, state.rows()):
+            value = state.node(row).labels.get(label)
+            if value is not None:
+                nodes.setdefault(value, []).append(row)
+        standing = [state.node(record.row) for record in lasting(state, self.key) if record.row != NOWHERE]
+        values = {value for node in standing if (value := node.labels.get(label)) is not None}
+        if values:
+            nodes = {value: rows for value, rows in nodes.items() if value in values}
+        ordered = sorted(nodes.items(), key=lambda item: (_free_cpu_milli(state, item[1]), item[0]))
+        return tuple(frozenset(state.node(row).name for row in rows) for _, rows in ordered)
+
+
+def needs_of(
+    state: ClusterState, key: GangKey, waiting: Collection[Pod], runs: Callable[[GangKey, GangTerms], bool]
+) -> GangNeeds | None:
+    """The needs of a gang; None while its PodGroup object is missing. `runs` says whether it was complete before.
+
+    A gang that runs takes what it can get, one by one, and what it needed to start is settled.
+    """
+    terms = terms_of(state, key, waiting)
+    if terms is None:
+        return None
+    there = len(lasting(state, key))
+    if there and runs(key, terms):
+        return GangNeeds(key, terms, 1)
+    members = len(waiting) if terms.min_count is None else max(1, terms.min_count - there)
+    return GangNeeds(key, terms, members, terms.min_resources)
+
+
+def lacks(names: Collection[str]) -> str:
+    """In words, what is lacking."""
+    return f"the cluster has less free {', '.join(sorted(names))} than the minResources of the pod group"
+
+
+def _free(state: ClusterState, key: GangKey, name: str) -> int:
+    column = state.resources.known(name)
+    if column is None:
+        return 0
+    left: Ints = state.resources.allocatable[column] - state.resources.requested[column]
+    for record in state.gangs.standing(key).values():
+        if record.row != NOWHERE:
+            left[record.row] += 1 if name == PODS else record.pod.requests.get(name)
+    return sum(left[state.rows()].clip(0).tolist())
+
+
+def _total(state: ClusterState, name: str) -> int:
+    column = state.resources.known(name)
+    return 0 if column is None else sum(state.resources.allocatable[column, state.rows()].tolist())
+
+
+def _free_cpu_milli(state: ClusterState, rows: list[int]) -> int:
+    resources = state.resources
+    return sum((resources.allocatable[CPU_COLUMN, rows] - resources.requested[CPU_COLUMN, rows]).tolist())

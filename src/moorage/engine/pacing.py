@@ -1,0 +1,87 @@
+"""Whose turn it is among namespaces: what is slow for one of them must not make the others wait.
+
+Pods of a namespace are set aside, in their order, while other pods may be tried and
+- the namespace is slow: deciding on a pod of it has just taken long. They come back after a few times as long, or at
+  once when nobody else is there to be tried;
+- the namespace is crowded: it has its share of the binds under way. They come back as those are answered.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+PATIENCE = 4.0
+"""How much longer than a slow decision took its namespace lets others go first: these have most of the time then."""
+
+Item: TypeAlias = tuple[tuple[Any, ...], int, Any]
+"""(queue key, ticket, entry) as the queue holds them."""
+
+
+@dataclass(slots=True)
+class Pacing:
+    """Entries of the queue that may be tried, but not yet; `room` says how many more binds a namespace may order."""
+
+    room: Callable[[str], int]
+    _slow_until_s: dict[str, float] = field(default_factory=dict)
+    """By namespace."""
+    _aside: dict[str, list[Item]] = field(default_factory=dict)
+    """By namespace, each a heap. Entries may be stale, told by the ticket."""
+
+    def slow(self, namespace: str, took_s: float, now: float, longest_s: float) -> None:
+        """A decision on a pod of the namespace took long; others go first for a while, `longest_s` at most."""
+        for name in [name for name, until_s in self._slow_until_s.items() if until_s <= now]:
+            del self._slow_until_s[name]
+        self._slow_until_s[namespace] = now + min(PATIENCE * took_s, longest_s)
+
+    def holds_back(self, namespace: str, now: float) -> bool:
+        """Whether a pod of the namespace has to let others go first."""
+        if self._slow_until_s and self._slow_until_s.get(namespace, now) > now:
+            return True
+        return self.room(namespace) <= 0
+
+    def set_aside(self, namespace: str, item: Item) -> None:
+        """Keep an entry until it may be tried."""
+        heapq.heappush(self._aside.setdefault(namespace, []), item)
+
+    def admitted(self, now: float) -> list[Item]:
+        """Take out what may be tried now, as much as there is room for; what is stale goes, too."""
+        found: list[Item] = []
+        for namespace in [name for name in self._aside if not self.holds_back(name, now)]:
+            for _ in range(self.room(namespace)):
+                item = self._next(namespace)
+                if item is None:
+                    break
+                found.append(item)
+        return found
+
+    def next_slow(self) -> Item | None:
+        """Take out the first entry of the namespace that was slow the longest time ago and has room for a bind."""
+        while self._aside:
+            namespaces = [name for name in self._aside if self.room(name) > 0]
+            if not namespaces:
+                return None
+            item = self._next(min(namespaces, key=lambda name: (self._slow_until_s.get(name, 0.0), name)))
+            if item is not None:
+                return item
+        return None
+
+    def ready(self) -> bool:
+        """Whether `next_slow` would find an entry."""
+        return any(self.room(name) > 0 for name in self._aside)
+
+    def clear(self) -> None:
+        """Forget the entries: their keys are of another order."""
+        self._aside.clear()
+
+    def _next(self, namespace: str) -> Item | None:
+        while namespace in self._aside:
+            heap = self._aside[namespace]
+            item = heapq.heappop(heap)
+            if not heap:
+                del self._aside[namespace]
+            if item[2].ticket == item[1]:
+                return item
+        return None

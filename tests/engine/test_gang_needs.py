@@ -1,0 +1,94 @@
+"""What a gang needs to start is asked in one way, whoever asks: when it is gated, placed, or room is made for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from moorage.core.events import ObjectSeen
+from moorage.core.frozen import FrozenDict
+from moorage.core.objects import PodGroup
+from moorage.core.pods import Pod
+from moorage.plugins.default_preemption import DefaultPreemption
+from moorage.plugins.gang_scheduling import GangScheduling
+from moorage.testing.builders import make_node, make_pod
+from tests.engine.play import Play
+
+
+def group(count: int, **fields: object) -> ObjectSeen:
+    value = PodGroup("default", "g", uid="g", min_count=count, **fields)  # type: ignore[arg-type]
+    return ObjectSeen("PodGroup", "default/g", value)
+
+
+def member(name: str, cpu: str = "1", **fields: object) -> Pod:
+    return make_pod(name, cpu=cpu, group="g", **{"priority": 10, **fields})  # type: ignore[arg-type]
+
+
+def running(pod: Pod) -> Pod:
+    return replace(pod, phase="Running", scheduled_s=600.0, created_s=500.0)
+
+
+@pytest.fixture
+def play() -> Play:
+    """One node with four cpus."""
+    play = Play(GangScheduling(), DefaultPreemption())
+    play.see(make_node("n1", cpu="4"))
+    return play
+
+
+@pytest.mark.parametrize("cpu", [10_000, 3_000], ids=["more than there is", "more than evictions for the members free"])
+def test_nobody_goes_for_a_gang_whose_min_resources_are_not_met_then(play: Play, cpu: int) -> None:
+    """The members would fit where the others were, and yet the gang could not start."""
+    play.handle(group(2, min_resources=FrozenDict(cpu=cpu)))
+    play.see(make_pod("low1", cpu="2", node="n1"), make_pod("low2", cpu="2", node="n1"))
+    play.see(member("a"), member("b"))
+    assert (play.deletions, play.binds) == ([], {})
+    assert "minResources" in play.note("a")
+
+
+def test_evictions_that_meet_min_resources_are_made(play: Play) -> None:
+    """What the members themselves take counts as free for them."""
+    play.handle(group(2, min_resources=FrozenDict(cpu=2000)))
+    play.see(make_pod("low1", cpu="2", node="n1"), make_pod("low2", cpu="2", node="n1"))
+    play.see(member("a"), member("b"))
+    [victim] = play.deletions
+    play.pod_gone(victim)
+    play.recorded()
+    assert set(play.binds) == {"a", "b"}
+
+
+def test_no_node_is_promised_where_only_min_resources_are_missing(play: Play) -> None:
+    """The members fit as it is; nobody is evicted for the rest, and others may have the room."""
+    play.handle(group(2, min_resources=FrozenDict(cpu=4000)))
+    play.see(make_pod("peer", cpu="1", node="n1", priority=10))
+    play.see(member("a"), member("b"))
+    assert [patch.nominated_node for patch in play.patches if patch.nominated_node] == []
+    assert "victims" not in play.note("a")
+    play.see(make_pod("other", cpu="3", priority=10))
+    assert set(play.binds) == {"other"}
+
+
+def test_the_replacement_of_a_lost_member_is_not_held_back(play: Play) -> None:
+    """Three of four run; what they have counts."""
+    play.handle(group(4, min_resources=FrozenDict(cpu=4000), scheduled=True))
+    play.see(*(running(member(name, node="n1")) for name in "abc"), member("d", created_s=900.0))
+    assert play.binds == {"d": "n1"}
+
+
+def test_the_rest_of_a_start_that_broke_off_is_credited_with_what_stands(play: Play) -> None:
+    play.handle(group(4, min_resources=FrozenDict(cpu=4000)))
+    play.see(running(member("a", node="n1")), *(member(name, created_s=500.0) for name in "bcd"), budget=0)
+    play.handle()
+    play.recorded()
+    assert set(play.binds) == {"b", "c", "d"}
+
+
+def test_room_that_another_order_finds_is_used_at_once() -> None:
+    """The small member is placed first and takes the place of the large one; no eviction is needed to mend that."""
+    play = Play(GangScheduling(), DefaultPreemption())
+    play.see(make_node("n1", cpu="3"), make_node("n2", cpu="1"))
+    play.handle(group(2))
+    play.see(member("a", "1", created_s=1.0), member("b", "3", created_s=2.0))
+    play.recorded()
+    assert play.binds == {"a": "n2", "b": "n1"}
