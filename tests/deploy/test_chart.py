@@ -316,6 +316,30 @@ def test_a_configmap_with_prices_may_be_read_by_name() -> None:
     assert not [name for name in of_kind(rendered("keeper.enabled=true"), "Role") if "prices" in name]
 
 
+MUTUAL = ("extender.enabled=true", "extender.tlsSecretName=serving", "extender.clientCASecretName=callers")
+
+
+def test_the_extender_asks_callers_for_certificates() -> None:
+    """The authority is mounted and named, and so are the names; with it the extender may bind."""
+    spec = pod_spec("extender", *MUTUAL, "extender.clientNames={kube-scheduler}", "extender.binds=true")
+    flags = {"--client-ca-file=/etc/moorage-client-ca/ca.crt", "--client-name=kube-scheduler"}
+    assert flags <= set(spec["containers"][0]["args"])
+    (secret,) = [volume["secret"] for volume in spec["volumes"] if volume["name"] == "client-ca"]
+    assert (secret["secretName"], [item["path"] for item in secret["items"]]) == ("callers", ["ca.crt"])
+    config = of_kind(rendered(*MUTUAL, "extender.binds=true"), "ConfigMap")["moorage"]["data"]["config.yaml"]
+    (own,) = [each for each in yaml.safe_load_all(config) if each["kind"] == "ExtenderConfiguration"]
+    assert own["binds"] is True
+
+
+def test_more_rights_go_to_the_component_that_needs_them() -> None:
+    """And to no other."""
+    more = ("rbac.extraRules.keeper[0].apiGroups={x.example}", "rbac.extraRules.keeper[0].resources={things}")
+    roles = of_kind(
+        rendered(*more, "rbac.extraRules.keeper[0].verbs={list}", *EVERYTHING, more=ALL_KINDS), "ClusterRole"
+    )
+    assert [name for name, role in roles.items() if "x.example" in str(role["rules"])] == ["moorage-keeper"]
+
+
 # --- refusals ---
 
 REFUSED = {
@@ -332,6 +356,15 @@ REFUSED = {
         "fence.enabled=true,config.scheduler.leaderElection.leaderElect=false",
         "fence.enabled: true needs leader election",
     ),
+    "binds for everybody": (
+        "extender.enabled=true,extender.binds=true",
+        "extender.binds: true needs extender.clientCASecretName",
+    ),
+    "client certificates over HTTP": (
+        "extender.enabled=true,extender.clientCASecretName=ca",
+        "extender.clientCASecretName needs extender.tlsSecretName",
+    ),
+    "rights for everybody": ("rbac.extraRules[0].verbs={get}", "at '/rbac/extraRules': got array, want object"),
     "no such lock": (
         "config.scheduler.leaderElection.resourceLock=endpoints",
         "at '/config/scheduler/leaderElection/resourceLock': value must be 'leases'",

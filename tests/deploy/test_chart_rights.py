@@ -11,6 +11,7 @@ import json
 import ssl
 import urllib.request
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from moorage.app.scheduler import watched_kinds
 from moorage.bench.controlplane import ControlPlane, Options
 from moorage.bench.processes import free_ports
 from moorage.wire.configuration import read_configuration
+from tests.app.extender_process import mutual_tls
 from tests.contract.manifests import a_node, a_pod
 from tests.deploy.chart import (
     NAMESPACE,
@@ -236,10 +238,11 @@ def read(url: str, token: str = "") -> str:
     return text
 
 
-def ask(url: str, body: object) -> Document:
-    """POST JSON to a component of ours; the certificate is not looked at."""
-    tls = ssl.create_default_context()
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+def ask(url: str, body: object, trust: ssl.SSLContext | None = None) -> Document:
+    """POST JSON to a component of ours; without `trust` the certificate is not looked at."""
+    tls = trust or ssl.create_default_context()
+    if trust is None:
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")  # noqa: S310 - our own
@@ -288,17 +291,22 @@ def test_the_extender_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path:
     body["metadata"]["ownerReferences"] = [ref]
     pod = make(plane, PODS, body)
     (port,) = free_ports(1)
-    values = ("scheduler.enabled=false", "extender.enabled=true", "extender.binds=true", SPOT)
+    refuse_binds(plane)
+    secrets = ("extender.tlsSecretName=serving", "extender.clientCASecretName=callers")
+    values = ("scheduler.enabled=false", "extender.enabled=true", "extender.binds=true", *secrets, SPOT)
+    tls = mutual_tls(tmp_path)
     with (
         released(plane, *values),
-        component_process(plane, tmp_path, "extender", f"--listen=127.0.0.1:{port}", says="answering"),
+        component_process(plane, tmp_path, "extender", f"--listen=127.0.0.1:{port}", *tls.flags(), says="answering"),
     ):
-        url = f"http://127.0.0.1:{port}"
-        assert not ask(f"{url}/filter", {"Pod": pod, "NodeNames": ["n1", "n2"]}).get("Error")
+        put = partial(ask, trust=tls.certified)
+        url = f"https://127.0.0.1:{port}"
+        assert not put(f"{url}/filter", {"Pod": pod, "NodeNames": ["n1", "n2"]}).get("Error")
         has_used(plane, "extender", ("events.k8s.io", "events", "create"))
         who = {"PodName": "a-1", "PodNamespace": "default", "PodUID": pod["metadata"]["uid"]}
-        assert not ask(f"{url}/bind", {**who, "Node": "n1"}).get("Error")
-        assert ask(f"{url}/bind", {**who, "Node": "n2"})["Error"]
+        assert not put(f"{url}/bind", {**who, "Node": "n1"}).get("Error")
+        refused = plane.request("GET", f"{PODS}/refused-probe").json()["metadata"]["uid"]
+        assert put(f"{url}/bind", {**who, "PodName": "refused-probe", "PodUID": refused, "Node": "n2"})["Error"]
         has_used(plane, "extender", ("", "pods", "get"))
     check(plane, "extender", *values[2:])
 

@@ -168,6 +168,17 @@ def test_the_server_accepts_the_file(control_plane: ControlPlane, file: str) -> 
     kubectl(control_plane, "apply", "--dry-run=server", "--validate=strict", "-f", str(FOLDER / file))
 
 
+def test_mutual_tls_is_a_patch_away(installed: ControlPlane) -> None:
+    """The Deployment takes the flags, the certificates and probes over HTTPS, and keeps the rest."""
+    patch = ("patch", "deployment", ACCOUNT.rpartition(":")[2], "-n", "kube-system")
+    kubectl(installed, *patch, "--patch-file", str(FOLDER / "mutual-tls.yaml"))
+    path = "/apis/apps/v1/namespaces/kube-system/deployments/spot-scheduler-extender"
+    (container,) = installed.request("GET", path).json()["spec"]["template"]["spec"]["containers"]
+    assert {"--client-ca-file=/etc/moorage-tls/ca.crt", "--client-name=kube-scheduler"} <= set(container["args"])
+    assert {container[probe]["httpGet"]["scheme"] for probe in ("livenessProbe", "readinessProbe")} == {"HTTPS"}
+    assert {mount["mountPath"] for mount in container["volumeMounts"]} == {"/etc/moorage", "/etc/moorage-tls"}
+
+
 def allowed(plane: ControlPlane, verb: str, group: str, resource: str, namespace: str = "", name: str = "") -> bool:
     """Whether the extender's service account may do it."""
     resource, _, subresource = resource.partition("/")

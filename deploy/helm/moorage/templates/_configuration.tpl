@@ -38,6 +38,9 @@
 {{- $document := deepCopy .Values.config.extender }}
 {{- $_ := set $document "leaderElection" (include "moorage.ownElection" (dict "root" . "component" "extender") | fromYaml) }}
 {{- include "moorage.fill" (dict "into" $document "from" (dict "apiVersion" "moorage.dev/v1alpha1" "kind" "ExtenderConfiguration" "listen" "0.0.0.0:8888")) }}
+{{- if .Values.extender.binds }}
+{{- $_ := set $document "binds" true }}
+{{- end }}
 {{- with include "moorage.firstProfile" . }}
 {{- include "moorage.fill" (dict "into" $document "from" (dict "profile" .)) }}
 {{- end }}

@@ -1,6 +1,7 @@
 {{/*
 A component's Deployment. Beside root and component: args (a list), ports (name -> number), probes (fields of the
-container) and tlsSecret (mounted at /etc/moorage-tls if it is not empty).
+container), tlsSecret (mounted at /etc/moorage-tls if it is not empty) and clientCASecret (its ca.crt at
+/etc/moorage-client-ca).
 */}}
 {{- define "moorage.deployment" -}}
 {{- $root := .root }}
@@ -118,6 +119,11 @@ spec:
               mountPath: /etc/moorage-tls
               readOnly: true
             {{- end }}
+            {{- if .clientCASecret }}
+            - name: client-ca
+              mountPath: /etc/moorage-client-ca
+              readOnly: true
+            {{- end }}
             - name: tmp
               mountPath: /tmp
       volumes:
@@ -128,6 +134,14 @@ spec:
         - name: tls
           secret:
             secretName: {{ . }}
+        {{- end }}
+        {{- with .clientCASecret }}
+        - name: client-ca
+          secret:
+            secretName: {{ . }}
+            items:
+              - key: ca.crt
+                path: ca.crt
         {{- end }}
         - name: tmp
           emptyDir:

@@ -100,7 +100,7 @@ metadata:
     {{- include "moorage.componentLabels" . | nindent 4 }}
 rules:
   {{- .rules | trim | nindent 2 }}
-  {{- with .root.Values.rbac.extraRules }}
+  {{- with index .root.Values.rbac.extraRules .component }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 ---
