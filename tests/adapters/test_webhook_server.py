@@ -43,7 +43,7 @@ class Scene:
 
     def ask(self, question: object) -> bytes:
         body = question if isinstance(question, bytes) else json.dumps(question).encode()
-        return asyncio.run(self.desk.mutate(body))
+        return asyncio.run(self.desk.mutate(body, certain=True))
 
     def patch(self, pod: dict[str, Any], **request: Any) -> list[dict[str, Any]]:
         return patch_of(self.ask(review(pod, **request)))
@@ -278,7 +278,7 @@ def test_a_question_waits_for_its_controller() -> None:
         scene = Scene()
         pod = bare_pod(None)
         pod["metadata"]["ownerReferences"] = [OWNER]
-        asking = asyncio.create_task(scene.desk.mutate(json.dumps(review(pod)).encode()))
+        asking = asyncio.create_task(scene.desk.mutate(json.dumps(review(pod)).encode(), certain=True))
         scene.desk.put(PodSeen(make_pod("noise")))
         await asyncio.sleep(0.01)
         assert not asking.done()

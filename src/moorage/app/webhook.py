@@ -18,7 +18,7 @@ import structlog
 from aiohttp import web
 
 from moorage.adapters import clock
-from moorage.adapters.certificates import CertificateError
+from moorage.adapters.certificates import Callers, CertificateError
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.discovery import server_version
 from moorage.adapters.kube.errors import KubeError
@@ -29,6 +29,7 @@ from moorage.adapters.listening import ListenError, listening
 from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
+from moorage.adapters.serving.certificate import Freshness, keep_fresh
 from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.adapters.webhook.certificates import merged_bundle
 from moorage.adapters.webhook.desk import Desk
@@ -48,6 +49,8 @@ from moorage.wire.kinds import BY_ID
 from moorage.wire.webhooks import Service, Terms, host_names, new_configuration, trued_configuration
 
 _TICK_S = 1.0
+_LOOK_S = 5.0
+"""Between two looks at the file of client authorities."""
 _FLUSH_S = 2.0
 _HEARD_S = 1.0
 """API servers hear of a change of their webhook configurations within this time, if all is well."""
@@ -77,6 +80,15 @@ class WebhookOptions:
     """Certificates are made here, whatever the configuration says."""
     metrics_at: Address | None = None
     health_at: Address | None = None
+    client_ca_file: str | None = None
+    """Whose client certificates callers must come with; None: everybody is heard, and not all of it believed."""
+    client_names: tuple[str, ...] = ()
+    """Common names of those certificates; none: all of them."""
+
+    @property
+    def callers(self) -> Callers:
+        """Whose questions count."""
+        return Callers(self.client_ca_file is not None, frozenset(self.client_names))
 
 
 def run_webhook(configuration: Configuration, options: WebhookOptions) -> None:
@@ -89,6 +101,8 @@ def run_webhook(configuration: Configuration, options: WebhookOptions) -> None:
 
 async def _until_stopped(configuration: Configuration, options: WebhookOptions) -> None:
     settings = webhook_configuration(configuration)
+    if options.client_names and not options.client_ca_file:
+        raise StartError("--client-name needs --client-ca-file: names count in certificates that somebody has signed")
     address = options.listen or settings.listen
     where = split_address(address)
     if where is None:
@@ -133,6 +147,7 @@ class WebhookProcess:
         options: WebhookOptions,
     ) -> None:
         self._settings = settings
+        self._options = options
         self._client = client
         self._host = host
         self._namespace = own_namespace()
@@ -150,6 +165,7 @@ class WebhookProcess:
             client, settings.webhook_name, self._true_registration, make=make, jitter=jitter
         )
         self.renewal = self._renewal(options)
+        self._clients = Freshness(self.renewal.serving.context, None, None, options.client_ca_file)
         self._recorder = EventRecorder(events_client, jitter=jitter)
         self.metrics = WebhookMetrics(self.admission, lambda: self.renewal.serving.expires_s)
         self._desk = Desk(self.admission, self.metrics, carry_out=self._carry_out)
@@ -178,7 +194,7 @@ class WebhookProcess:
 
     def application(self) -> web.Application:
         """What is served over HTTPS."""
-        return application(self._desk.mutate, self.metrics)
+        return application(self._desk.mutate, self.metrics, self._options.callers)
 
     def metrics_page(self) -> MetricsPage:
         """What `/metrics` answers."""
@@ -190,6 +206,7 @@ class WebhookProcess:
     async def running(self) -> AsyncIterator[None]:
         """Follow the cluster; stop cleanly at the end of the block."""
         chores = [self._recorder.run(), self._tick(), self._presence.run(), clock.tell_of_jumps()]
+        chores.append(keep_fresh(self._clients, _LOOK_S))
         if self._settings.webhook_name:
             chores.append(self._registration.run())
         self._parts = [*map(asyncio.create_task, chores), *self._caches.start()]

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import click
 
-from moorage.cli.options import Session, common_options, config_option, kubeconfig_option, session_of
+from moorage.cli.options import (
+    Session,
+    client_certificate_options,
+    common_options,
+    config_option,
+    kubeconfig_option,
+    session_of,
+)
 
 
 @click.command()
@@ -37,6 +44,7 @@ from moorage.cli.options import Session, common_options, config_option, kubeconf
     show_default=True,
     help="Where /healthz and /readyz are served; empty: nowhere.",
 )
+@client_certificate_options
 @common_options
 @click.pass_context
 def command(
@@ -49,6 +57,8 @@ def command(
     self_signed: bool,
     metrics_listen: str,
     health_listen: str,
+    client_ca_file: str | None,
+    client_names: tuple[str, ...],
 ) -> None:
     """Give new pods the rule of their placement strategy, whichever scheduler places them.
 
@@ -76,6 +86,8 @@ def command(
         self_signed,
         probe_address("--metrics-listen", metrics_listen),
         probe_address("--health-listen", health_listen),
+        client_ca_file,
+        client_names,
     )
     try:
         run_webhook(reading.configuration, options)

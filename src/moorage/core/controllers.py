@@ -89,6 +89,15 @@ def named_after(template: PodTemplate) -> tuple[str, str] | None:
     return (_ABOVE[owner.kind], stem) if stem and fits else None
 
 
+def owner_object(state: ClusterState, template: PodTemplate) -> Workload | None:
+    """The very object that a pod names as its controller, by its uid; None if it has not been seen."""
+    owner = template.owner
+    if owner is None or not owner.uid or not _is_known_kind(owner):
+        return None
+    found = _find(state, template.namespace, owner)
+    return found if found is not None and found.uid == owner.uid else None
+
+
 def _by_name(state: ClusterState, template: PodTemplate, owner: Owner) -> Controller:
     """For a pod whose owner has not been seen, or was left out of a file.
 

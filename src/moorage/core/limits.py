@@ -67,6 +67,13 @@ REMEMBERED_PODS = 16_384
 REMEMBERED_POD_BYTES = 32 << 20
 """The bytes of what they look like, likewise. A pod that is not remembered is decoded at every event."""
 
+LEDGER = 50_000
+"""Pods that the webhook has admitted and not seen yet; those beyond are placed without being counted."""
+LEDGER_OF_GROUP = 10_000
+"""The same, of one owner."""
+LEDGER_FAILURES = 500
+"""Owners of which the webhook remembers that a strategy could not be applied, until their pods exist."""
+
 
 class Excess(NamedTuple):
     """A field that holds more than counts."""

@@ -15,11 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 
 from moorage.core.commands import Command, PodRef, RecordEvent
+from moorage.core.controllers import owner_object
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.limits import LEDGER_FAILURES
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
@@ -31,8 +33,10 @@ REPORTER = "moorage-webhook"
 NOT_APPLICABLE = "StrategyNotApplicable"
 OWNER_WAIT_S = 0.25
 """How long to wait for a controller that our watch has not shown yet; mostly it is a few milliseconds behind."""
+DOUBT_WAIT_S = 0.25
+"""How long to wait for the watch to bear out what a caller says that may be anybody."""
 _MOST_STRANGERS = 4096
-_MOST_FAILURES = 1000
+_MOST_FAILURES = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,18 @@ class Asked:
     dry_run: bool = False
     node: str = ""
     """Set if it names its node itself."""
+    certain: bool = True
+    """Whether it is known that the API server asks. Otherwise anybody may: see `Admission`."""
+
+
+class Credit(Enum):
+    """How far what a caller says is written into the ledger."""
+
+    FULL = auto()
+    EXCESS = auto()
+    """The owner lacks no pod, as far as the watch shows."""
+    NO_OWNER = auto()
+    """Nobody can tell how many pods there should be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +110,13 @@ class _Failure:
 
 
 class Admission:
-    """Decides for one cluster. `excluded` namespaces are none of our business; `me` names this replica on pods."""
+    """Decides for one cluster. `excluded` namespaces are none of our business; `me` names this replica on pods.
+
+    What is said by callers that may be anybody is written into the ledger only as far as the watch bears it out: pods
+    of an owner that is known by its uid, as many as it wants and has not got. A question beyond that waits a moment for
+    the watch, and is then answered without being counted. Pods of other owners, or of none, are decided on one after
+    the other, each when the watch has shown the one before; what it does not show within that moment counts nothing.
+    """
 
     def __init__(
         self,
@@ -167,15 +189,29 @@ class Admission:
         rule = stamped_rule(holding.strategy, template.labels, template.annotations, template.node_selector)
         if rule is not None:
             return Verdict(Outcome.KEPT, rule=rule, source=holding.source)
-        due_s = self._turn_due_s(template, now_s, waited_s)
-        if due_s is not None and not asked.dry_run:
+        if asked.dry_run:
+            return self._placed(asked, holding, holding.strategy, now_s)
+        credit = Credit.FULL if asked.certain else self._credit(template, now_s)
+        due_s = self._turn_due_s(template, now_s, waited_s, credit)
+        if due_s is not None:
             return Wait(due_s)
-        return self._placed(asked, holding, holding.strategy, now_s)
+        return self._placed(asked, holding, holding.strategy, now_s, credit)
 
-    def counts(self, template: PodTemplate, strategy: Strategy, now_s: float) -> tuple[int, ...]:
-        """How many pods of the group each rule has, pods in the ledger included."""
+    def _credit(self, template: PodTemplate, now_s: float) -> Credit:
+        """How far a caller is believed who may be anybody."""
+        owner = owner_object(self.state, template)
+        if owner is None:
+            return Credit.NO_OWNER
+        group = group_of(template)
+        lacking = owner.desired - self.roster.seen_of(group) - len(self.roster.unseen(group, now_s))
+        return Credit.FULL if lacking > 0 else Credit.EXCESS
+
+    def counts(
+        self, template: PodTemplate, strategy: Strategy, now_s: float, *, unseen: bool = True
+    ) -> tuple[int, ...]:
+        """How many pods of the group each rule has, with `unseen` pods in the ledger included."""
         found = [0] * len(strategy.rules)
-        for look, crowd in self.roster.crowds(group_of(template), now_s):
+        for look, crowd in self.roster.crowds(group_of(template), now_s, unseen=unseen):
             rule = stamped_rule(strategy, {}, {RULE_STAMP: look.stamp}, look.node_selector)
             if rule is not None:
                 found[rule] += crowd.total()
@@ -191,9 +227,11 @@ class Admission:
         row = self.state.row_of(node) if node else None
         return matching_rule(strategy, look.node_selector if row is None else self.state.node(row).labels)
 
-    def _placed(self, asked: Asked, holding: Holding, strategy: Strategy, now_s: float) -> Verdict:
+    def _placed(
+        self, asked: Asked, holding: Holding, strategy: Strategy, now_s: float, credit: Credit = Credit.FULL
+    ) -> Verdict:
         template = asked.template
-        counts = self.counts(template, strategy, now_s)
+        counts = self.counts(template, strategy, now_s, unseen=credit is not Credit.NO_OWNER)
         rule = next_rule(strategy, counts)
         selector = strategy.rules[rule].selector
         own = template.node_selector
@@ -206,7 +244,7 @@ class Admission:
         notes = {RULE_STAMP: stamp(rule)}
         if self.peers:
             notes[PLACED_BY] = self.roster.me
-        if not asked.dry_run:
+        if not asked.dry_run and credit is not Credit.EXCESS:
             look = Look(stamp(rule), FrozenDict({**own, **dict(selector)}))
             self.roster.admit(template, look, now_s)
         return Verdict(
@@ -233,24 +271,29 @@ class Admission:
         self._strangers.add(owner_key(template))
         return None
 
-    def _turn_due_s(self, template: PodTemplate, now_s: float, waited_s: float) -> float | None:
+    def _turn_due_s(self, template: PodTemplate, now_s: float, waited_s: float, credit: Credit) -> float | None:
         """Until when to wait for the watch to show our last pod of the group; None if it is our turn."""
-        if not self.peers or waited_s >= self._longest_wait_s:
+        believed = credit is Credit.FULL
+        patience_s = self._longest_wait_s if believed else min(DOUBT_WAIT_S, self._longest_wait_s)
+        if waited_s >= patience_s or (believed and not self.peers):
             return None
+        if credit is Credit.EXCESS:
+            return now_s + patience_s - waited_s
         fresh = [
-            entry.admitted_s + self._longest_wait_s
+            entry.admitted_s + patience_s
             for entry in self.roster.unseen(group_of(template), now_s)
-            if entry.admitted_s + self._longest_wait_s > now_s
+            if entry.admitted_s + patience_s > now_s
         ]
-        return min(now_s + self._longest_wait_s - waited_s, max(fresh)) if fresh else None
+        return min(now_s + patience_s - waited_s, max(fresh)) if fresh else None
 
     # --- failures ---
 
     def _failed(self, asked: Asked, holding: Holding, reason: str, problem: str, now_s: float) -> Verdict:
         note = f"placement strategy ignored, {holding.source}: {problem}"
         if not asked.dry_run:
-            told = self._failures.setdefault(group_of(asked.template), [])
-            if len(told) < _MOST_FAILURES:
+            told = self._failures.get(group_of(asked.template), [])
+            if len(self._failures) < LEDGER_FAILURES and len(told) < _MOST_FAILURES:
+                self._failures[group_of(asked.template)] = told
                 told.append(_Failure(reason, note, now_s))
         return Verdict(Outcome.FAILED, warning=note, source=holding.source)
 

@@ -5,8 +5,9 @@ that the same labels, in the same namespace.
 
 Invariants: a pod counts once, in the ledger or among the seen; pods that are being deleted or have finished do not
 count; an entry of the ledger ends when its pod is seen, or `ledger_s` after it was made, since a pod may be refused
-after us. A pod that is being created has neither uid nor name, so entries are told apart by what was written on the pod
-only: among equal ones it does not matter which of them a seen pod is.
+after us; there are never more entries than `limits` says, the rest is not counted. A pod that is being created has
+neither uid nor name, so entries are told apart by what was written on the pod only: among equal ones it does not matter
+which of them a seen pod is.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
 from moorage.core.frozen import EMPTY, FrozenDict
-from moorage.core.limits import STRATEGY_TEXT
+from moorage.core.limits import LEDGER, LEDGER_OF_GROUP, STRATEGY_TEXT
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS
@@ -77,16 +78,19 @@ class Roster:
         self._pods: dict[str, _Standing] = {}
         self._seen: dict[Group, dict[Look, Crowd]] = {}
         self._ledger: dict[Group, list[Entry]] = {}
+        self._sizes: Counter[Group] = Counter()
+        """How many live pods of a group have been seen."""
+        self.ledger_count = 0
+        """Number of pods that were admitted and not seen yet."""
 
     @property
     def pod_count(self) -> int:
         """Number of live pods that have been seen."""
         return len(self._pods)
 
-    @property
-    def ledger_count(self) -> int:
-        """Number of pods that were admitted and not seen yet."""
-        return sum(map(len, self._ledger.values()))
+    def seen_of(self, group: Group) -> int:
+        """Number of live pods of a group that have been seen."""
+        return self._sizes.get(group, 0)
 
     def seen(self, pod: Pod) -> bool:
         """The watch shows a pod; True if it is for the first time."""
@@ -117,8 +121,13 @@ class Roster:
             self._leave(known)
 
     def admit(self, template: PodTemplate, look: Look, now_s: float) -> None:
-        """Write into the ledger that such a pod was admitted."""
-        self._ledger.setdefault(group_of(template), []).append(Entry(look, now_s))
+        """Write into the ledger that such a pod was admitted, if there is room."""
+        group = group_of(template)
+        entries = self._ledger.get(group, [])
+        if self.ledger_count < LEDGER and len(entries) < LEDGER_OF_GROUP:
+            entries.append(Entry(look, now_s))
+            self._ledger[group] = entries
+            self.ledger_count += 1
 
     def unseen(self, group: Group, now_s: float) -> list[Entry]:
         """The entries of a group that still hold, oldest first. Do not change the list."""
@@ -130,10 +139,10 @@ class Roster:
             self._write(group, entries)
         return entries
 
-    def crowds(self, group: Group, now_s: float) -> Iterator[tuple[Look, Crowd]]:
-        """Every look that pods of the group have, and who has it, the ledger's included. Do not change them."""
+    def crowds(self, group: Group, now_s: float, *, unseen: bool = True) -> Iterator[tuple[Look, Crowd]]:
+        """Every look that its pods have, and who has it; with `unseen` the ledger's, too. Do not change them."""
         yield from self._seen.get(group, {}).items()
-        for look, number in Counter(entry.look for entry in self.unseen(group, now_s)).items():
+        for look, number in Counter(entry.look for entry in self.unseen(group, now_s) if unseen).items():
             yield look, Counter({"": number})
 
     def expire(self, now_s: float) -> None:
@@ -154,6 +163,7 @@ class Roster:
                 return
 
     def _write(self, group: Group, entries: list[Entry]) -> None:
+        self.ledger_count += len(entries) - len(self._ledger[group])
         if entries:
             self._ledger[group] = entries
         else:
@@ -161,10 +171,14 @@ class Roster:
 
     def _stand(self, uid: str, standing: _Standing) -> None:
         self._pods[uid] = standing
+        self._sizes[standing.group] += 1
         looks = self._seen.setdefault(standing.group, {})
         looks.setdefault(standing.look, Counter())[standing.node] += 1
 
     def _leave(self, standing: _Standing) -> None:
+        self._sizes[standing.group] -= 1
+        if not self._sizes[standing.group]:
+            del self._sizes[standing.group]
         looks = self._seen[standing.group]
         crowd = looks[standing.look]
         crowd[standing.node] -= 1

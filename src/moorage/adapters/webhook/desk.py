@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from math import inf
 
 import structlog
 
@@ -22,6 +23,9 @@ from moorage.wire.admission import Question, Unasked, placement_patch, read_revi
 
 _TURNS = 3
 """Turns of the event loop that bytes of a watch take at most until they have become an event."""
+
+_MOST_WAITING = 64
+"""Questions that wait at a time, where anybody may ask: every event is looked at for each of them."""
 
 log = structlog.get_logger()
 
@@ -57,21 +61,24 @@ class Desk:
         """Forget what has expired; called every now and then."""
         self._admission.expire(self._now_s())
 
-    async def mutate(self, body: bytes) -> bytes:
-        """Answer an `AdmissionReview` with another; `ReviewError` if it is none."""
+    async def mutate(self, body: bytes, certain: bool) -> bytes:
+        """Answer an `AdmissionReview` with another; `ReviewError` if it is none.
+
+        `certain` says whether it is known that the API server asks.
+        """
         question = read_review(body)
         if isinstance(question, Unasked):
             log.debug("not about a new pod, no placement", what=question.what)
             return review_answer(question.uid)
-        verdict = await self._decided(question)
+        verdict = await self._decided(question, certain)
         if not question.dry_run:
             self._metrics.decided(verdict.outcome)
         _log(question, verdict)
         patch = placement_patch(question, verdict.node_selector, verdict.annotations)
         return review_answer(question.uid, patch, [verdict.warning] if verdict.warning else ())
 
-    async def _decided(self, question: Question) -> Verdict:
-        asked = Asked(question.template, question.dry_run, question.node)
+    async def _decided(self, question: Question, certain: bool) -> Verdict:
+        asked = Asked(question.template, question.dry_run, question.node, certain)
         for _ in range(_TURNS):
             await asyncio.sleep(0)  # what was on the wire before the question is to be heard before it
         began_s, waited_s = time.monotonic(), 0.0
@@ -80,6 +87,9 @@ class Desk:
             answer = self._admission.decide(asked, now_s, waited_s)
             if isinstance(answer, Verdict):
                 return answer
+            if not certain and self._waiting >= _MOST_WAITING:
+                waited_s = inf
+                continue
             await self._change(answer.until_s - now_s)
             waited_s = time.monotonic() - began_s
 

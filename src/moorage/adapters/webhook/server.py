@@ -1,8 +1,8 @@
 """The webhook's HTTPS server: one question, `POST /mutate`.
 
-Bad questions get 400 and one line that says what is wrong; a fault of ours gets 500, which the API server passes over
-because of `failurePolicy: Ignore`. Connections are kept for longer than the API server keeps them idle, so that it is
-never surprised by one that closes.
+Bad questions get 400 and one line that says what is wrong, callers without the client certificate that is asked for
+403; a fault of ours gets 500, which the API server passes over because of `failurePolicy: Ignore`. Connections are kept
+for longer than the API server keeps them idle, so that it is never surprised by one that closes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import structlog
 from aiohttp import web
 
+from moorage.adapters.certificates import Callers
 from moorage.adapters.listening import BodyError, Bounds, read_body
 from moorage.adapters.webhook.metrics import PATH, WebhookMetrics
 from moorage.wire.admission import ReviewError
@@ -26,18 +27,24 @@ BOUNDS = Bounds(
     stop_s=2.0,
 )
 
+ANYBODY = Callers()
+
 log = structlog.get_logger()
 
 
-def application(mutate: Callable[[bytes], Awaitable[bytes]], metrics: WebhookMetrics) -> web.Application:
-    """The endpoint; `mutate` gets the body of a question and gives that of its answer."""
+Mutate = Callable[[bytes, bool], Awaitable[bytes]]
+"""The body of a question, and whether it is known who asks -> the body of its answer."""
+
+
+def application(mutate: Mutate, metrics: WebhookMetrics, callers: Callers = ANYBODY) -> web.Application:
+    """The endpoint."""
 
     async def handle(request: web.Request) -> web.Response:
         began_s = time.monotonic()
         metrics.began()
         status = 500
         try:
-            response = await _respond(request, mutate)
+            response = await _respond(request, mutate, callers)
             status = response.status
         finally:
             metrics.answered(status, time.monotonic() - began_s)
@@ -48,10 +55,14 @@ def application(mutate: Callable[[bytes], Awaitable[bytes]], metrics: WebhookMet
     return app
 
 
-async def _respond(request: web.Request, mutate: Callable[[bytes], Awaitable[bytes]]) -> web.Response:
+async def _respond(request: web.Request, mutate: Mutate, callers: Callers) -> web.Response:
+    peer = request.get_extra_info("peercert")
+    stranger = callers.refusal(peer)
+    if stranger:
+        return _refused(403, stranger)
     try:
         body = await read_body(request)
-        return web.Response(body=await mutate(body), content_type="application/json")
+        return web.Response(body=await mutate(body, callers.knows(peer)), content_type="application/json")
     except BodyError as error:
         return _refused(error.status, str(error), error.headers)
     except ReviewError as error:
