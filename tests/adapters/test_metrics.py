@@ -130,6 +130,9 @@ def test_sizes_are_those_of_the_moment(bench: Bench) -> None:
     assert {queue: bench.value("scheduler_pending_pods", queue=queue) for queue in want} == want
     cache = {"assumed_pods": 1, "pods": 2, "nodes": 1}
     assert {name: bench.value("scheduler_cache_size", type=name) for name in cache} == cache
+    assert bench.value("moorage_overcommitted_nodes") == 0
+    bench.turn(pod("foreign", "4", node="n"))
+    assert bench.value("moorage_overcommitted_nodes") == 1
 
 
 def test_newcomers_are_counted_once(bench: Bench) -> None:

@@ -122,6 +122,17 @@ def races(history: History, terms: Terms) -> list[str]:
     return [line for line, could_be_seen in _excesses(history, terms) if not could_be_seen]
 
 
+def overfull(history: History) -> list[str]:
+    """Nodes that hold more than they have at the end, whoever put it there."""
+    pods = [pod for pod in history.last("pods").values() if not is_finished(pod)]
+    found = []
+    for node in history.last("nodes").values():
+        here = [_Load.of(pod, Terms()) for pod in pods if node_of(pod) == _name(node)]
+        if any(_excess(load, [other for other in here if other is not load], node) for load in here):
+            found.append(_name(node))
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class _Load:
     """What a pod takes of its node."""

@@ -49,9 +49,12 @@ async def stock(world: World) -> None:
         await asyncio.sleep(6.0)
     finally:
         await asyncio.to_thread(child.kill)
-    races = checks.races(world.history(), world.terms)
-    world.figures["races"] = len(races)
-    world.figures["told"] = await scheduler.metric("moorage_overcommitted_nodes")
+    overfull = len(checks.overfull(world.history()))
+    told = [event for event in world.auditor.now("events", world.name) if event.get("reason") == "Overcommitted"]
+    counted = await scheduler.metric("moorage_overcommitted_nodes")
+    world.claim(counted == overfull, f"{overfull} nodes are overcommitted, and the metric says {counted:g}")
+    world.claim(told or not overfull, "nobody was told that two schedulers bound to a node at once")
+    world.figures |= {"races": len(checks.races(world.history(), world.terms)), "nodes": overfull, "told": len(told)}
     world.allow(events_may_be_lost=True)
 
 

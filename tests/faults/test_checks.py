@@ -272,6 +272,7 @@ def test_overcommitment_with_another_scheduler(foreign_s: float, want: int, want
     terms = Terms(ours=frozenset({"moorage"}))
     assert len(checks.overcommitted(told, terms)) == want
     assert len(checks.races(told, terms)) == want_races
+    assert checks.overfull(told) == ["n1"]
 
 
 def test_ends_are_compared() -> None:

@@ -47,6 +47,7 @@ from moorage.engine.pacing import Pacing
 from moorage.engine.placing import Placing, choose
 from moorage.engine.planning import PLANNED, Planning
 from moorage.engine.queue import Backoff, Place, QueuedGang, QueuedPod, SchedulingQueue
+from moorage.engine.races import tell_race
 from moorage.framework.changes import Change, What
 from moorage.framework.configuration import Extender
 from moorage.framework.cycle import Cycle
@@ -265,12 +266,7 @@ class Engine:
         if unit is not None or self.planning is not None:
             self._note(pod, unit)
         before = None if record is None else record.pod
-        move = self.state.observe_pod(pod)
-        what = MOVES.get(move)
-        if what is not None:
-            board.changes.append(Change(what, pod=pod, before=before))
-            if move is PodMove.MOVED:
-                board.changes.append(Change(What.POD_REMOVED, pod=before))
+        self._changed(self.state.observe_pod(pod), pod, before, commands)
         finished = pod.phase in FINISHED
         if finished or pod.deleted_s is not None:
             if finished or pod.node is None:
@@ -284,6 +280,17 @@ class Engine:
             self._waits(pod, unit, now)
         else:
             self._waits_for_others(pod)
+
+    def _changed(self, move: PodMove, pod: Pod, before: Pod | None, commands: list[Command]) -> None:
+        """What a pod's move on the nodes means for others."""
+        what, changes = MOVES.get(move), self._board.changes
+        if what is None:
+            return
+        changes.append(Change(what, pod=pod, before=before))
+        if move is PodMove.MOVED:
+            changes.append(Change(What.POD_REMOVED, pod=before))
+        elif move is PodMove.ADDED and before is None:
+            tell_race(self.state, pod, next(iter(self.runners)), commands)
 
     def _tell_excess(self, pod: Pod, commands: list[Command]) -> None:
         """Parts of a pod do not count: told when it is first seen, and whenever that changes."""

@@ -10,6 +10,7 @@ from prometheus_client.metrics_core import Metric
 
 from moorage.engine.engine import Engine
 from moorage.engine.queue import Place, QueuedGang, QueuedPod
+from moorage.engine.races import overcommitted_count
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Point
 
@@ -88,6 +89,11 @@ def _cache(engine: Engine) -> Iterable[Metric]:
     for name, number in sizes.items():
         cache.add_metric((name,), number)
     yield cache
+    yield GaugeMetricFamily(
+        "moorage_overcommitted_nodes",
+        "Nodes whose pods request more than they offer: another scheduler, or somebody by hand, bound to them too.",
+        value=overcommitted_count(state),
+    )
     underway = GaugeMetricFamily(
         "scheduler_goroutines", "Operations that are under way, by what they do.", labels=("operation",)
     )

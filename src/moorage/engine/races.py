@@ -1,0 +1,44 @@
+"""Two schedulers that bind to one node at the same moment can give away more than it has: that is told, never silent.
+
+Nobody can prevent it, since neither sees the other's bind before its own. What is on such a node counts like anything
+else, so nothing is added to it while it is too full.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from moorage.core.commands import Command, RecordEvent
+from moorage.core.pods import PENDING, Pod
+from moorage.core.quantity import format_amount
+from moorage.core.resources import PODS
+from moorage.core.state import ClusterState
+from moorage.engine.evictor import ref_of
+
+REASON = "Overcommitted"
+
+
+def overcommitted_count(state: ClusterState) -> int:
+    """How many nodes hold more than they offer, in any resource."""
+    resources = state.resources
+    beyond = np.any(resources.requested > resources.allocatable, axis=0)
+    return int(np.count_nonzero(beyond & state.alive))
+
+
+def tell_race(state: ClusterState, pod: Pod, reporter: str, commands: list[Command]) -> None:
+    """Tell if a pod that somebody else has just bound takes its node beyond what that has."""
+    row = None if pod.node is None or pod.phase != PENDING else state.row_of(pod.node)
+    if row is None:
+        return
+    resources = state.resources
+    for column in np.flatnonzero(resources.requested[:, row] > resources.allocatable[:, row]):
+        name = resources.names[column]
+        asked = int(resources.requested[column, row])
+        before = asked - (1 if name == PODS else pod.requests.get(name))
+        if before <= resources.allocatable[column, row]:
+            has, used = format_amount(name, int(resources.allocatable[column, row])), format_amount(name, asked)
+            note = (
+                f"Node {pod.node} has {has} of {name} and pods that request {used}: two schedulers bound to it at once"
+            )
+            commands.append(RecordEvent(ref_of(pod), "Warning", REASON, "Binding", note, reporter))
+            return
