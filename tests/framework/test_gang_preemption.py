@@ -48,6 +48,11 @@ def members(count: int, cpu: str = "1", priority: int = 300, **fields: Any) -> l
     return [make_pod(f"h{i}", cpu=cpu, priority=priority, group="incoming", **fields) for i in range(1, count + 1)]
 
 
+def sized(*cpus: str) -> list[Pod]:
+    """Members m1, m2, ... that ask for so much."""
+    return [make_pod(f"m{i}", cpu=cpu, priority=300, group="incoming") for i, cpu in enumerate(cpus, 1)]
+
+
 FOO = {"app": "foo"}
 G = {way: Gang("g", way, 3) for way in (SINGLE, WHOLE, CRD, ANNOTATED)}
 
@@ -68,6 +73,35 @@ VICTIMS = [
         {"h1", "h2"},
         ["l1", "l2"],
         id="no room for all: the first that are needed",
+    ),
+    pytest.param(
+        Scene([node()], [low("l1"), low("l2"), low("l3", cpu="2")], sized("64", "2", "2"), needed=2),
+        {"m2", "m3"},
+        ["l1", "l2", "l3"],
+        id="one that no node could ever hold is left out",
+    ),
+    pytest.param(
+        Scene([node()], [low("l1"), low("l2"), low("l3", cpu="2")], sized("64", "1", "1", "1"), needed=2),
+        {"m2", "m3", "m4"},
+        2,
+        id="and all the others get room",
+    ),
+    pytest.param(
+        Scene([node()], [low("l1", cpu="4")], sized("4", "2", "2"), needed=2),
+        {"m2", "m3"},
+        ["l1"],
+        id="the first one would leave no room for the others that are needed",
+    ),
+    pytest.param(
+        Scene(
+            [node(), node("n2", taints=["t:NoSchedule"])],
+            [low("l1"), low("peer", cpu="3", priority=300), low("l2", "n2", "4")],
+            [*sized("2", "2"), make_pod("m3", cpu="1", priority=300, group="incoming", tolerations=["t"])],
+            needed=1,
+        ),
+        {"m3"},
+        1,
+        id="the first ones fit nowhere as it is: the next",
     ),
     pytest.param(
         Scene([node(cpu="3")], [low("top", priority=900), low("l1"), low("l2")], members(3)),

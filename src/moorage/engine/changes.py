@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from moorage.core.nodes import Node
 from moorage.core.state import PodMove
-from moorage.engine.failures import EXTENDER, NO_NODES
+from moorage.engine.failures import EXTENDER, NO_DOMAIN, NO_NODES
 from moorage.framework.changes import Change, What
 from moorage.framework.profiles import Profile
 
@@ -36,9 +36,13 @@ MOVES = {
 """What a pod's move means for waiting pods."""
 
 
+STAND_INS = {NO_NODES: What.NODE_ADDED, NO_DOMAIN: What.NODE_ADDED | What.NODE_LABELS, EXTENDER: What.ANY}
+"""What stands for a plugin -> the kinds of change that can help."""
+
+
 def wakers_of(profiles: Iterable[Profile]) -> dict[str, What]:
     """Plugin -> the kinds of change that can help pods which it rejected."""
-    wakers: dict[str, What] = {NO_NODES: What.NODE_ADDED, EXTENDER: What.ANY}
+    wakers: dict[str, What] = {**STAND_INS}
     for profile in profiles:
         for plugin in profile.plugins:
             wakers[plugin.name] = wakers.get(plugin.name, What(0)) | plugin.wakes

@@ -35,10 +35,10 @@ from moorage.core.pods import FINISHED, Pod
 from moorage.core.state import NOWHERE, ClusterState, PodMove
 from moorage.engine.asking import Asking, Endings
 from moorage.engine.board import Board, Observer, Stop
-from moorage.engine.changes import MOVES, node_change, wakers_of
+from moorage.engine.changes import MOVES, STAND_INS, node_change, wakers_of
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
-from moorage.engine.failures import EXTENDER, NO_NODES, Failure, failure_of
+from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import describe
 from moorage.engine.flights import Stage
 from moorage.engine.gangs import Gangs, one_of_each, size_of
@@ -489,10 +489,8 @@ class Engine:
         if change.pod is not None and change.pod.uid == entry.pod.uid and change.what != What.SELF:
             return False  # what became of its own attempt is no news
         runner = self._board.runner_of(entry.pod)
-        if name == NO_NODES or runner is None:
-            return bool(change.what & What.NODE_ADDED)
-        if name == EXTENDER:
-            return True
+        if name in STAND_INS or runner is None:
+            return bool(change.what & STAND_INS.get(name, What.NODE_ADDED))
         plugin = runner.plugin(name)
         if plugin is None or not plugin.wakes & change.what:
             return False

@@ -10,6 +10,8 @@ from moorage.framework.status import Code, Status
 
 NO_NODES = "no nodes"
 """Stands for a plugin where there was no node to reject: any new node may help."""
+NO_DOMAIN = "no domain"
+"""Stands for a plugin where a gang must stay in one topology domain: nodes that come or are labelled may help."""
 EXTENDER = "Extender"
 """Stands for a plugin where extenders rejected nodes: whatever happens may change their mind."""
 

@@ -12,8 +12,8 @@ wait for what the other one keeps.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from moorage.core.commands import PatchPodStatus
@@ -25,20 +25,24 @@ from moorage.core.objects import PodGroup, Workload, object_key
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE
 from moorage.engine.board import Board, Commands
+from moorage.engine.diagnosis import rejecting_plugins
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
-from moorage.engine.failures import Failure, failure_of, failure_of_judgement
+from moorage.engine.failures import NO_DOMAIN, Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import describe
 from moorage.engine.flights import Flight, Party, Stage
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import GangRoom, Made
+from moorage.engine.gangtrial import Trial
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing, choose
 from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.engine.recovery import Recovery
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
+from moorage.framework.gang_capacity import kind_of
 from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.plugin import Point
 from moorage.framework.status import Code
 
 _EVICTING = "DefaultPreemption"
@@ -58,16 +62,6 @@ class Muster(NamedTuple):
     needs: GangNeeds
     ready: list[QueuedPod]
     """The members to be placed."""
-
-
-@dataclass(slots=True)
-class Trial:
-    """What came of trying to place a gang."""
-
-    flights: list[Flight] = field(default_factory=list)
-    """Members that found a node; undone again if they are too few."""
-    failure: Failure | None = None
-    """Why the first one that found none did not."""
 
 
 class Gangs:
@@ -302,7 +296,7 @@ class Gangs:
         """
         trial = Trial()
         for domain in domains:
-            trial = self._try(ready, needed, domain, now)
+            trial = self._try(ready, needed, domain, now, trial)
             if len(trial.flights) >= needed:
                 return trial
         promises = self._state.nominations
@@ -310,7 +304,7 @@ class Gangs:
         for pod, _ in aside:
             promises.clear(pod.uid)
         for domain in domains if aside else ():
-            trial = self._try(ready, needed, domain, now)
+            trial = self._try(ready, needed, domain, now, trial)
             if len(trial.flights) >= needed:
                 self._board.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod, _ in aside)
                 return trial
@@ -323,16 +317,23 @@ class Gangs:
         short = needs.lacking(self._state)
         return Failure(lacks(short), frozenset({GANG_SCHEDULING, "NodeResourcesFit"})) if short else None
 
-    def _try(self, ready: Sequence[QueuedPod], needed: int, domain: Domain | None, now: float) -> Trial:
-        """Place the members one after another; what was placed stays only if it is enough."""
-        trial = Trial()
+    def _try(
+        self, ready: Sequence[QueuedPod], needed: int, domain: Domain | None, now: float, last: Trial | None = None
+    ) -> Trial:
+        """Place the members one after another; what was placed stays only if it is enough.
+
+        Where it is known to be too little, one of every kind of member is tried all the same: what keeps it out counts.
+        """
+        trial = Trial(rejected_by=set() if last is None else last.rejected_by)
         with self._state.statement() as what_if:
             try:
+                in_vain = False
                 for number, entry in enumerate(ready):
+                    if in_vain and (kind_of(entry.pod) in trial.tried or trial.too_many):
+                        continue
                     self._try_one(trial, entry, domain, now)
                     self._board.stopped()
-                    if len(trial.flights) + len(ready) - number - 1 < needed:
-                        break
+                    in_vain = in_vain or len(trial.flights) + len(ready) - number - 1 < needed
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
                 trial.failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
                 needed = len(ready) + 1
@@ -351,18 +352,19 @@ class Gangs:
             cycle.memo[GANG_SCHEDULING] = domain
         if self._board.observer is not None:
             self._board.observer(runner, cycle)
+        trial.tried.add(kind_of(entry.pod))
         row = choose(self._state, runner, cycle)
         if row == NOWHERE:
-            if trial.failure is None:
+            if trial.wants_to_know(entry.pod):
                 judgement = runner.judge(cycle, self._state.rows())
-                trial.failure = failure_of_judgement(judgement, self._state.node_count)
+                trial.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
             return
         flight = self._placing.assume(entry, runner, cycle, row)
         status = self._placing.reserve(flight)
         if status is not None:
             self._placing.unreserve(flight)
             self._state.forget(entry.pod.uid)
-            trial.failure = trial.failure or failure_of(status)
+            trial.fail(failure_of(status), entry.pod)
             return
         trial.flights.append(flight)
 
@@ -459,13 +461,32 @@ class Gangs:
         return self._room.make(gang, muster.ready, muster.needs, domains, now, commands)
 
     def _fail(self, gang: QueuedGang, muster: Muster, trial: Trial, made: Made, now: float, commands: Commands) -> None:
-        failure = trial.failure or Failure("no room", frozenset({GANG_SCHEDULING}))
+        failure = trial.failure or Failure("no room", frozenset())
+        rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *trial.rejected_by, *self._others_wanted(trial, now)}
+        if muster.needs.terms.topology_key is not None:
+            rejected_by.add(NO_DOMAIN)
         prefix = f"pod group {gang.key.object_key}: {len(trial.flights)} of {muster.needs.members} members fit; "
         message = f"{prefix}{failure.message} {made.message}".rstrip()
-        failure = Failure(message, failure.rejected_by | {GANG_SCHEDULING}, failure.code)
+        failure = Failure(message, frozenset(rejected_by), failure.code)
         if not made.promised:
             self._room.keep(gang, trial.flights, self._args(gang).reserve_after_seconds, now)
         self._give_back(gang, failure, now, commands, made.nominate)
+
+    def _others_wanted(self, trial: Trial, now: float) -> Iterator[str]:
+        """Plugins that keep members that found a node from other ones, where they would be in nobody's way."""
+        if trial.too_many:
+            runners = self._board.runners.values()
+            yield from (plugin.name for runner in runners for plugin in runner.profile.at(Point.FILTER))
+            return
+        for flight in trial.placed_only():
+            yield from self._rejecting(flight, now)
+
+    def _rejecting(self, flight: Flight, now: float) -> Iterable[str]:
+        try:
+            judgement = flight.runner.judge(Cycle(flight.entry.pod, self._state, now), self._state.rows())
+        except Exception:  # noqa: BLE001 - told of when the pod itself is tried
+            return ()
+        return rejecting_plugins(judgement)
 
     def _give_back(
         self,

@@ -2,15 +2,17 @@
 
 Inside a statement the members are put where they fit, one after the other. Where one fits nowhere, the search for
 single pods (`preemption`) finds it a node and victims on the state as it is then; these go, with whom they take along.
-In the end everybody who went is let back in as far as every member still fits (`reprieve`). If not all members find
-room, it is tried with as many of the first ones as are needed, and if that fails too, nobody goes at all.
+In the end everybody who went is let back in as far as every member still fits (`reprieve`). Members that no node could
+ever hold are left out. If not all others find room, it is tried with as many as are needed, without those that find
+none, and if that fails too, nobody goes at all.
 
 A member is put where it does least harm at its turn, which may leave no room for a later one. Where members ask for
-different amounts, a second try therefore begins with the largest.
+different amounts, another try therefore begins with the largest, or with the smallest where not all are needed.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,6 +26,7 @@ from moorage.core.objects import PodDisruptionBudget
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.victims import VictimTable, breaking
 from moorage.framework.cycle import Cycle
+from moorage.framework.gang_capacity import holdable, kind_of
 from moorage.framework.preemption import Rules, VictimSearch, no_candidate, potential_rows
 from moorage.framework.reprieve import Away, Guest, Reprieve
 from moorage.framework.runner import Runner
@@ -68,27 +71,36 @@ class GangSearch:
         self._enough = enough
 
     def search(self) -> GangFound:
-        """Room for all, else for the first that are needed; the state is the same afterwards."""
+        """Room for all that the nodes could hold at all, else for as many as are needed; the state stays the same."""
         needed = min(max(self._needs.members, 1), len(self._cycles))
         best = GangFound(placed=-1)
         with _promises_set_aside(self._state, self._cycles):
-            for members in self._aims(needed):
-                if len(members) == needed and members == self._cycles[:needed] and 0 <= best.placed < needed:
+            members = holdable(self._cycles, lambda _: self._runner)
+            if len(members) < needed:
+                return GangFound(placed=len(members), why=no_candidate(self._state, 0, Counter()))
+            alike = len({kind_of(cycle.pod) for cycle in members}) == 1
+            for order, aim in self._aims(members, needed):
+                if alike and 0 <= best.placed < aim < len(order):
                     continue  # the way to all of them ended before
-                found = self._attempt(members)
+                found = self._attempt(order, aim)
                 if found.nodes:
                     return found
                 if found.placed > best.placed:
                     best = found
         return best
 
-    def _aims(self, needed: int) -> Iterator[Sequence[Cycle]]:
-        """What to try, in this order."""
-        for count in dict.fromkeys((len(self._cycles), needed)):
-            members = self._cycles[:count]
-            yield members
-            if len({cycle.pod.requests for cycle in members}) > 1:
-                yield sorted(members, key=self._size, reverse=True)
+    def _aims(self, members: Sequence[Cycle], needed: int) -> Iterator[tuple[Sequence[Cycle], int]]:
+        """What to try, in this order: whom, and how many of them are enough."""
+        by_size = len({cycle.pod.requests for cycle in members}) > 1
+        yield members, len(members)
+        if by_size:
+            yield sorted(members, key=self._size, reverse=True), len(members)
+        if needed == len(members):
+            return
+        yield members, needed
+        if by_size:
+            yield sorted(members[:needed], key=self._size, reverse=True), needed
+            yield sorted(members, key=self._size), needed
 
     def _size(self, cycle: Cycle) -> float:
         """The largest share that a pod takes of what the largest node has."""
@@ -98,17 +110,27 @@ class GangSearch:
             return inf
         return max((amount / max(int(allocatable[column].max()), 1) for column, amount in pairs), default=0.0)
 
-    def _attempt(self, members: Sequence[Cycle]) -> GangFound:
+    def _attempt(self, members: Sequence[Cycle], aim: int) -> GangFound:
+        """Room for so many of the members; those that find none are left out as long as enough others are left."""
         state = self._state
         guests: list[Guest] = []
+        without: dict[object, str] = {}
+        """Kinds of members that found no room, and why."""
         with state.statement():
             away = Away(state)
-            for cycle in members:
-                row, why = self._room(cycle, away)
-                if row == NOWHERE:
-                    return GangFound(placed=len(guests), why=why)
-                state.assume(cycle.pod, row)
-                guests.append(Guest(cycle, row))
+            for number, cycle in enumerate(members):
+                if len(guests) == aim:
+                    break
+                row = NOWHERE
+                if kind_of(cycle.pod) not in without:
+                    row, why = self._room(cycle, away)
+                if row != NOWHERE:
+                    state.assume(cycle.pod, row)
+                    guests.append(Guest(cycle, row))
+                    continue
+                without.setdefault(kind_of(cycle.pod), why)
+                if len(guests) + len(members) - number - 1 < aim:
+                    return GangFound(placed=len(guests), why=next(iter(without.values())))
             short = self._needs.lacking(state)
             if short:
                 return GangFound(placed=len(guests), why=f"{lacks(short)} even then.")

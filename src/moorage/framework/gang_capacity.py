@@ -1,0 +1,67 @@
+"""Which members of a gang the nodes could hold if nobody else stood on them. Whatever is done, the others never fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from moorage.core.arrays import Ints, Rows
+from moorage.core.pods import Pod
+from moorage.core.state import ClusterState
+from moorage.framework.cycle import Cycle
+from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.plugin import Point
+from moorage.framework.runner import Runner
+
+_MANY = 1 << 40
+
+
+def holdable(cycles: Iterable[Cycle], runner_of: Callable[[Cycle], Runner]) -> list[Cycle]:
+    """These members, in their order, without those that are too many of their kind, or of a kind that fits nowhere.
+
+    Only nodes and amounts are looked at: what other pods forbid today, they may allow tomorrow. Kinds are looked at one
+    by one, so that even all of what is returned may be too much together.
+    """
+    left: dict[object, int] = {}
+    kept = []
+    for cycle in cycles:
+        kind = kind_of(cycle.pod)
+        if kind not in left:
+            left[kind] = _capacity(runner_of(cycle), cycle)
+        if left[kind] > 0:
+            left[kind] -= 1
+            kept.append(cycle)
+    return kept
+
+
+def kind_of(pod: Pod) -> object:
+    """Equal for members that are alike."""
+    return id(pod.template), pod.requests
+
+
+def _capacity(runner: Runner, cycle: Cycle) -> int:
+    """How many pods like this all nodes, or those of the domain that is tried, could hold if they were empty."""
+    state = cycle.state
+    rows = _rows(state, cycle.memo.get(GANG_SCHEDULING))
+    if not len(rows):
+        return 0
+    fits: Ints = np.where(runner.node_mask(cycle, rows), _MANY, 0)
+    amounts = dict(state.resources.vector(cycle.template.requests).pairs)
+    taken = {column: requested[rows] for column, requested in enumerate(state.resources.requested)}
+    with state.amounts_shifted(rows, taken, -1):
+        for plugin in _counting(runner):
+            for column, left in plugin.slack(cycle, rows):
+                fits = np.minimum(fits, np.where(left < 0, 0, left // max(amounts.get(column, 1), 1) + 1))
+    return sum(fits.tolist())
+
+
+def _counting(runner: Runner) -> list[Any]:
+    return [plugin for plugin in runner.profile.at(Point.FILTER) if hasattr(plugin, "slack")]
+
+
+def _rows(state: ClusterState, domain: frozenset[str] | None) -> Rows:
+    if domain is None:
+        return state.rows()
+    return np.array(sorted(row for name in domain if (row := state.row_of(name)) is not None), dtype=np.intp)
