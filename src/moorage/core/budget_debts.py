@@ -22,7 +22,9 @@ from moorage.core.state import ClusterState
 _KEPT_S = 60.0
 
 
-class _Debt(NamedTuple):
+class Debt(NamedTuple):
+    """One eviction that one budget covers, with the budget as it was then."""
+
     at_s: float
     pod: Pod
     budget: PodDisruptionBudget
@@ -32,12 +34,12 @@ class BudgetDebts:
     """Remembers ordered evictions of pods that budgets cover."""
 
     def __init__(self) -> None:
-        self._debts: deque[_Debt] = deque()
+        self._debts: deque[Debt] = deque()
 
     def note(self, pods: Iterable[Pod], budgets: Budgets, now: float) -> None:
         """These evictions were ordered."""
         for pod in pods:
-            self._debts.extend(_Debt(now, pod, budgets.all[number]) for number in budgets.covering(pod))
+            self._debts.extend(Debt(now, pod, budgets.all[number]) for number in budgets.covering(pod))
 
     def spent(self, state: ClusterState, budgets: Budgets, now: float) -> Ints | None:
         """What each budget has lost beyond what it says, by its number; None if nothing."""
@@ -54,7 +56,7 @@ class BudgetDebts:
         return spent
 
 
-def _is_open(state: ClusterState, debt: _Debt, budget: PodDisruptionBudget) -> bool:
+def _is_open(state: ClusterState, debt: Debt, budget: PodDisruptionBudget) -> bool:
     if debt.pod.name in budget.disrupted_pods:
         return False
     record = state.record(debt.pod.uid)

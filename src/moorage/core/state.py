@@ -192,6 +192,26 @@ class ClusterState:
         """The pods on a row."""
         return list(self._on_row[row].values())
 
+    @property
+    def free_rows(self) -> tuple[int, ...]:
+        """Rows without a node; the last one is taken first."""
+        return tuple(self._free)
+
+    def order_on(self, name: str) -> list[str]:
+        """The uids of the pods on a node, in the order in which they came to it; the node need not be known."""
+        row = self._row_of.get(name)
+        return list(self._homeless.get(name, ()) if row is None else self._on_row[row])
+
+    def reorder(self, name: str, uids: Collection[str]) -> None:
+        """Let the pods on a node, which are these, stand as if they had come to it in this order."""
+        row = self._row_of.get(name)
+        table = self._homeless[name] if row is None else self._on_row[row]
+        if set(uids) != set(table):
+            raise ValueError(f"other pods than these are on node {name}")
+        records = [(uid, table[uid]) for uid in uids]
+        table.clear()
+        table.update(records)
+
     def owner_rows(self, template: PodTemplate) -> SparseCounts:
         """How many live pods with the owner of this one stand on which row, assumed ones included. Do not change it."""
         if not self.owners.followed:

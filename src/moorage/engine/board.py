@@ -101,6 +101,13 @@ class Board:
             if self.queue.holds(entry):
                 self.queue.wake(entry, now)
 
+    def tidy(self) -> None:
+        """Forget alarms of entries that are not waiting any more, and count them anew; they ring as before."""
+        held = sorted((at_s, number) for at_s, number, entry in self._alarms if self.queue.holds(entry))
+        entries = {number: entry for _, number, entry in self._alarms}
+        self._alarms = [(at_s, place, entries[number]) for place, (at_s, number) in enumerate(held)]
+        self._alarm_numbers = itertools.count(len(held))
+
     def next_alarm(self) -> float | None:
         """When `ring` next has something to do."""
         while self._alarms and not self.queue.holds(self._alarms[0][2]):

@@ -496,7 +496,7 @@ class Engine:
             return False
         if change.what == What.OBJECT and change.kind not in plugin.kinds:
             return False
-        answer = self.faults.ask(plugin, "helps", entry.pod.template, change)
+        answer = self.faults.ask(plugin, plugin.helps, entry.pod.template, change)
         return isinstance(answer, Status) or bool(answer)
 
     def _queue_key(self, entry: QueuedPod) -> tuple[Any, ...]:

@@ -78,7 +78,7 @@ class Failing:
         said: list[str] = []
         found: Nomination | None = None
         for plugin in runner.profile.at(Point.POST_FILTER):
-            answer = self._board.faults.ask(plugin, "post_filter", cycle, runner, judgement)
+            answer = self._board.faults.ask(plugin, plugin.post_filter, cycle, runner, judgement)
             if isinstance(answer, Nomination):
                 if answer.node is not None:
                     return answer, answer.message

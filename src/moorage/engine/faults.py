@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
+from moorage.framework.plugin import Plugin
 from moorage.framework.status import Code, Status
 
+Asked = ParamSpec("Asked")
+Answer = TypeVar("Answer")
 _KEPT = 100
 
 
@@ -22,17 +26,16 @@ class Faults:
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_KEPT)
 
-    def ask(self, plugin: Any, method: str, *args: Any) -> Any:
-        """What the plugin answers, a Status with code Error if it raises, None if it has no such method."""
-        asked = getattr(plugin, method, None)
-        if asked is None:
-            return None
+    def ask(
+        self, plugin: Plugin, asked: Callable[Asked, Answer], *args: Asked.args, **more: Asked.kwargs
+    ) -> Answer | Status:
+        """What a method of the plugin answers, a Status with code Error if it raises."""
         try:
-            return asked(*args)
+            return asked(*args, **more)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-            return self.note(plugin, method, error)
+            return self.note(plugin, getattr(asked, "__name__", "a method"), error)
 
-    def note(self, plugin: Any, method: str, error: Exception) -> Status:
+    def note(self, plugin: Plugin, method: str, error: Exception) -> Status:
         """Keep what a plugin raised; the status that stands for it."""
         text = describe(error)
         self._lines.append(f"plugin {plugin.name}: {method} raised {text}")

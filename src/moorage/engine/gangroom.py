@@ -91,7 +91,9 @@ class GangRoom:
         """The first plugin that nominates decides; else what the last one said that said anything."""
         said: Status | None = None
         for plugin in runner.profile.at(Point.POST_FILTER):
-            answer = self._board.faults.ask(plugin, "post_filter_gang", cycles, runner, needs)
+            if not hasattr(plugin, "post_filter_gang"):
+                continue
+            answer = self._board.faults.ask(plugin, plugin.post_filter_gang, cycles, runner, needs)
             if isinstance(answer, GangNomination):
                 return answer
             if isinstance(answer, Status) and answer.message:

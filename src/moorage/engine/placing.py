@@ -72,7 +72,7 @@ class Placing:
     def reserve(self, flight: Flight) -> Status | None:
         """Ask Reserve; the status of the plugin that says no."""
         for plugin in flight.late.reserve:
-            status: Status | None = self._board.faults.ask(plugin, "reserve", flight.cycle, flight.row)
+            status: Status | None = self._board.faults.ask(plugin, plugin.reserve, flight.cycle, flight.row)
             if status is not None and status.code is not Code.SUCCESS:
                 return Status(status.code, status.reasons, plugin.name)
         return None
@@ -80,7 +80,8 @@ class Placing:
     def unreserve(self, flight: Flight) -> None:
         """Let plugins give back what they hold."""
         for plugin in reversed(flight.late.reserve):
-            self._board.faults.ask(plugin, "unreserve", flight.cycle, flight.row)
+            if hasattr(plugin, "unreserve"):
+                self._board.faults.ask(plugin, plugin.unreserve, flight.cycle, flight.row)
 
     def go_on(self, flight: Flight, now: float, commands: Commands) -> None:
         """Ask Permit and PreBind on; the pod is bound if they say yes and nobody has to be waited for."""
@@ -123,7 +124,7 @@ class Placing:
         self._board.flights.remove(uid)
         self._board.queue.remove(uid)
         for plugin in flight.late.post_bind:
-            self._board.faults.ask(plugin, "post_bind", flight.cycle, flight.row)
+            self._board.faults.ask(plugin, plugin.post_bind, flight.cycle, flight.row)
         commands.append(_scheduled_event(flight))
         if flight.party is not None and self.gangs is not None:
             self.gangs.concern(flight.party.key)

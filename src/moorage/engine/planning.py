@@ -64,6 +64,18 @@ class Planning:
                 if hasattr(plugin, "rank_of"):
                     plugin.rank_of = self.rank
 
+    @property
+    def unseen_rows(self) -> tuple[int, ...] | None:
+        """Rows of nodes that have changed and were not looked at yet; None: all of them."""
+        rows = self._state.node_log.since(self._nodes_at) if self._nodes_at >= 0 else None
+        return None if rows is None else tuple(rows)
+
+    @unseen_rows.setter
+    def unseen_rows(self, rows: tuple[int, ...] | None) -> None:
+        self._nodes_at = -1 if rows is None else self._state.node_log.position
+        for row in rows or ():
+            self._state.node_log.append(row)
+
     # --- what the engine asks ---
 
     def plans(self, pod: Pod) -> bool:

@@ -63,5 +63,5 @@ class Priorities:
         return (template if priority == template.priority else replace(template, priority=priority)), warning
 
     def _ask(self, plugin: Any, template: PodTemplate) -> tuple[int, str | None]:
-        answer = self._faults.ask(plugin, "priority_of", template)
+        answer: tuple[int, str | None] | Status = self._faults.ask(plugin, plugin.priority_of, template)
         return (template.priority, None) if isinstance(answer, Status) else answer

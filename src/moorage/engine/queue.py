@@ -337,6 +337,13 @@ class SchedulingQueue:
             heapq.heappop(self._backing_off)
         return bool(self._active or self._backing_off) or self.pacing.ready()
 
+    def tidy(self) -> None:
+        """Drop stale entries of the heaps; what comes out, and in which order, stays the same."""
+        for heap in (self._backing_off, self._after_error):
+            heap[:] = sorted((item for item in heap if not _stale(item)), key=lambda item: item[:3])
+        active = [item for item in self._active if item[2].ticket == item[1]]
+        self._active[:] = sorted(active, key=lambda item: item[:2])
+
     def changed(self, change: Change, now: float, plugins: Iterable[str]) -> None:
         """Something happened: wake the pods that one of these plugins rejected and that it may help."""
         for name in plugins:

@@ -43,7 +43,7 @@ what they return must follow from `sign`, and `filter` and `score` must not rely
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from enum import IntEnum, StrEnum
 from typing import Any, ClassVar
 
@@ -112,6 +112,13 @@ class Plugin:
     """Which changes can turn a rejection by this plugin into a yes."""
     kinds: ClassVar[frozenset[str]] = frozenset()
     """Other kinds that it reads from `state.objects`: they are watched, and What.OBJECT means one of them."""
+
+    remembers: ClassVar[Mapping[str, Any]] = {}
+    """Attributes with what it knows from one decision to the next beside the state, and their types: part of the images
+    in a journal. Everything else that it keeps must follow from the state and its arguments."""
+    keeps: ClassVar[Mapping[str, Any]] = {}
+    """Keys of `cycle.memo` that Permit and PreBind need again while a pod waits there, and the types of what is under
+    them; part of images too."""
 
     def __init__(self, args: Any = None) -> None:
         self.args = args

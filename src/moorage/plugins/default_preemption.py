@@ -14,9 +14,9 @@ exceed that waits until the minute has passed. 0 means no limit; the defaults ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -83,6 +83,11 @@ class DefaultPreemption(Plugin):
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What(0)
     kinds: ClassVar[frozenset[str]] = frozenset({BUDGETS})
+    remembers: ClassVar[Mapping[str, Any]] = {
+        "_evictions": Evictions | None,
+        "_rate": EvictionRate,
+        "_debts": BudgetDebts,
+    }
 
     def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:
         self.args: DefaultPreemptionArgs = args or DefaultPreemptionArgs()

@@ -8,7 +8,7 @@ on nodes that have none of it themselves: where a device plugin offers it, the k
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -31,6 +31,7 @@ from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import MAX_REASONS, SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
 
 CLAIM, DEVICE_CLASS = "ResourceClaim", "DeviceClass"
+_WAITS = "DynamicResources/deadline"
 _ELSEWHERE = Reason("resourceclaim not available on the node", resolvable=False)
 
 
@@ -63,10 +64,10 @@ class DynamicResources(Plugin):
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_ALLOCATABLE | What.NODE_LABELS | What.OBJECT | What.SELF
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, DEVICE_CLASS})
+    keeps: ClassVar[Mapping[str, Any]] = {_WAITS: float}
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         self.args: DynamicResourcesArgs = args or DynamicResourcesArgs()
-        self._waits = f"{self.name}/deadline"
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Pods with claims, and those that request what a DeviceClass might stand behind."""
@@ -128,7 +129,7 @@ class DynamicResources(Plugin):
         """Write the pod into its claims, and wait until they show it."""
         if not cycle.template.claims:
             return None
-        deadline_s = cycle.memo.setdefault(self._waits, cycle.now + self.args.binding_timeout)
+        deadline_s = cycle.memo.setdefault(_WAITS, cycle.now + self.args.binding_timeout)
         commands = []
         for name in cycle.template.claims:
             claim: ResourceClaim | None = cycle.state.object(CLAIM, f"{cycle.template.namespace}/{name}")

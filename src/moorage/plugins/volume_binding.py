@@ -8,9 +8,9 @@ volumes that would be taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -31,6 +31,7 @@ from moorage.framework.status import SKIP, Code, Hold, Reason, Rejections, Statu
 
 _FULL = 100
 _CUSTOM_SCORES = 10
+_WAITS = "VolumeBinding/progress"
 _REASONS = (
     Reason("node(s) didn't match PersistentVolume's node affinity", resolvable=False),
     Reason("node(s) didn't find available persistent volumes to bind", resolvable=False),
@@ -75,11 +76,11 @@ class VolumeBinding(Plugin):
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT | What.POD_REMOVED
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CAPACITY})
+    keeps: ClassVar[Mapping[str, Any]] = {_WAITS: Progress}
 
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:
         self.args: VolumeBindingArgs = args or VolumeBindingArgs()
         self._scores = _score_table(self.args.shape)
-        self._waits = f"{self.name}/progress"
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """Pods with claims."""
@@ -166,11 +167,11 @@ class VolumeBinding(Plugin):
         reservation = cycle.state.volumes.reservation(cycle.pod.uid)
         if reservation is None:
             return None
-        progress: Progress | None = cycle.memo.get(self._waits)
+        progress: Progress | None = cycle.memo.get(_WAITS)
         if progress is None:
             pod = PodRef(cycle.template.namespace, cycle.pod.name, cycle.pod.uid)
             progress = Progress(pod, reservation, cycle.now + self.args.bind_timeout_seconds)
-            cycle.memo[self._waits] = progress
+            cycle.memo[_WAITS] = progress
         elif cycle.now >= progress.deadline_s:
             return Status(Code.ERROR, ("binding volumes: context deadline exceeded",))
         try:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from moorage.core.nodes import Node
+from moorage.core.pods import Pod
+from moorage.core.prices import PriceList
 from moorage.wire import claims, csi, groups, policies, prices, storage, workloads
 from moorage.wire.errors import REFUSALS, FieldError, WireError, explain
 from moorage.wire.node import decode_node, node_from_builtin
@@ -38,6 +41,8 @@ class Kind:
     """Object of plain types -> core value."""
     id: str = ""
     """What events call it: the name, and for a second group with the same name `name.group`."""
+    value: type = object
+    """What its objects become."""
     served: bool = True
     """Whether API servers may have such objects. What none has comes from files, or from wherever else."""
 
@@ -84,11 +89,12 @@ def _kind(
             raise WireError(name, "", f"cannot be written as JSON ({error}); use plain values only") from None
         return decode(data)
 
-    return Kind(name, group, (version, *older), plural, namespaced, decode, from_builtin, id)
+    value = get_type_hints(convert)["return"]
+    return Kind(name, group, (version, *older), plural, namespaced, decode, from_builtin, id, value)
 
 
-POD = Kind("Pod", "", ("v1",), "pods", True, decode_pod, pod_from_builtin)
-NODE = Kind("Node", "", ("v1",), "nodes", False, decode_node, node_from_builtin)
+POD = Kind("Pod", "", ("v1",), "pods", True, decode_pod, pod_from_builtin, value=Pod)
+NODE = Kind("Node", "", ("v1",), "nodes", False, decode_node, node_from_builtin, value=Node)
 
 _STORAGE = "storage.k8s.io/v1"
 _OLDER_CLAIMS = ("v1beta2", "v1beta1")
@@ -194,6 +200,7 @@ KINDS: tuple[Kind, ...] = (
         False,
         prices.decode_price_list,
         prices.price_list_from_builtin,
+        value=PriceList,
         served=False,
     ),
 )

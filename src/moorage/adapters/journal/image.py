@@ -1,129 +1,196 @@
-"""An engine as bytes, so that a segment can begin in the middle of things and still be replayed exactly.
+"""An engine as facts, so that a segment can begin in the middle of things and still be replayed exactly.
 
-The image is a pickle of the engine with all that it keeps. Core values are written as everywhere in a journal, values
-that are shared by number. Reading it makes objects of the pure rooms only (and of the plugins' own modules), which have
-nothing to do harm with: names of anything else are refused. It is read by the version that wrote it.
+An image tells the cluster as the cluster would tell it: nodes, other objects, pods on nodes. It adds what no object
+says: which rows are free, the queue with its history, pods on their way, promises, evictions under way, what gangs and
+the plan wait for (`engine.facts`). Columns and kept answers are not in it: they are worked out again. It is read into
+an engine that was made of the configuration at the beginning of the segment.
 """
 
 from __future__ import annotations
 
-import collections
-import dataclasses
-import io
-import itertools
-import pickle
-import types
-from collections.abc import Callable, Sequence
-from functools import cache
-from importlib import import_module
-from operator import attrgetter
-from pkgutil import iter_modules
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
 from typing import Any
 
-from moorage import core
-from moorage.adapters.journal.records import Image, Scribe
-from moorage.adapters.journal.values import Unreadable, loads
-from moorage.core.pods import Pod, PodTemplate
-from moorage.core.resources import Requests
-from moorage.engine.engine import Engine
-from moorage.framework.registry import Registry
+import msgspec
 
-_ROOMS = ("moorage.core.", "moorage.engine.", "moorage.framework.", "moorage.plugins.")
-_OURS = "moorage.adapters.journal.image"
-_ELSEWHERE: dict[tuple[str, str], Any] = {
-    ("builtins", "set"): set,
-    ("builtins", "frozenset"): frozenset,
-    ("builtins", "bytearray"): bytearray,
-    ("builtins", "slice"): slice,
-    ("builtins", "range"): range,
-    ("collections", "OrderedDict"): collections.OrderedDict,
-    ("collections", "Counter"): collections.Counter,
-    ("collections", "deque"): collections.deque,
-    ("collections", "defaultdict"): collections.defaultdict,
-    ("itertools", "count"): itertools.count,
-}
-_POD = attrgetter(*(field.name for field in dataclasses.fields(Pod)))
-_NUMPY = frozenset({"dtype", "ndarray", "scalar", "_frombuffer", "_reconstruct"})
+from moorage.adapters.journal.factcodec import FactReader, FactWriter
+from moorage.adapters.journal.records import Image, Restorer, Scribe, checked_object
+from moorage.adapters.journal.values import Unreadable, decode, reading
+from moorage.core.nodes import Node
+from moorage.core.state import ClusterState
+from moorage.engine.engine import Engine
+
+_CHUNK = 256
+_ROWS, _NODES, _OBJECTS, _PODS, _ORDER, _PROMISES, _KINDS, _ENTITIES, _PARTS, _PLUGINS = range(10)
+_MOST_ROWS = 1 << 20
+"""Rows that an image may have; a cluster has 5,000 nodes, and rows double."""
 
 
 def dump(engine: Engine, scribe: Scribe) -> bytes:
-    """The image of an engine between two turns."""
-    file = io.BytesIO()
-    pickler = pickle.Pickler(file, pickle.HIGHEST_PROTOCOL)
-    table: dict[type, Callable[[Any], tuple[Any, ...]]] = {
-        PodTemplate: lambda value: (shared, (scribe.number(value),)),
-        Requests: lambda value: (shared, (scribe.number(value),)),
-        Pod: lambda pod: (Pod, _POD(pod)),  # as pickle would, in a third of the time
-        types.MethodType: lambda found: (method, (found.__self__, found.__func__.__name__)),
-    }
-    table |= {kind: lambda value: (plain_value, (scribe.dumps(value),)) for kind in _annotated()}
-    pickler.dispatch_table = table
-    pickler.dump(engine)
-    return file.getvalue()
+    """The records of the image of an engine between two turns."""
+    return scribe.image(_facts(engine, FactWriter(scribe), scribe))
 
 
-def load(image: Image, registry: Registry) -> Engine:
-    """The engine of an image; `Unreadable` where this version, or these plugins, cannot make it."""
-    modules = frozenset(cls.__module__ for cls in registry)
-    try:
-        engine = _Unpickler(image.data, image.shared, modules).load()
-    except Unreadable:
-        raise
-    except Exception as error:  # noqa: BLE001 - a stranger's bytes can go wrong in any way
-        raise Unreadable(f"the image of the engine cannot be read: {type(error).__name__}: {error}") from None
-    if not isinstance(engine, Engine):
-        raise Unreadable("the image holds no engine")
-    return engine
+def _facts(engine: Engine, writer: FactWriter, scribe: Scribe) -> list[Any]:
+    state = engine.state
+    nodes = ([int(row), scribe.pack(state.node(int(row)))] for row in state.rows())
+    objects = ([kind, key, scribe.pack(value)] for kind, each in state.objects.items() for key, value in each.items())
+    pods = ([scribe.pod(record.pod), record.node, record.assumed] for record in state.records())
+    plugins = [
+        [name, plugin.name, writer.listed(plugin, plugin.remembers)]
+        for name, runner in engine.runners.items()
+        for plugin in runner.profile.plugins
+        if plugin.remembers
+    ]
+    parts = writer.part(engine)
+    entities = list(writer.entities())
+    return [
+        [_ROWS, list(state.free_rows)],
+        *_chunks(_NODES, nodes),
+        *_chunks(_OBJECTS, objects),
+        *_chunks(_PODS, pods),
+        *_chunks(_ORDER, _orders(state)),
+        [_PROMISES, [writer.part(state.nominations), writer.part(state.evictions), writer.part(state.volumes)]],
+        [_KINDS, writer.kinds],
+        *_chunks(_ENTITIES, entities),
+        *([_PARTS, [place, each]] for place, each in enumerate(parts)),
+        *_chunks(_PLUGINS, plugins),
+    ]
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: bytes, known: Sequence[PodTemplate | Requests], modules: frozenset[str]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._known = known
-        self._modules = modules
-
-    def find_class(self, module_name: str, global_name: str) -> Any:
-        """What a name in the image stands for; called by pickle."""
-        if module_name == _OURS:
-            ours = {"shared": self._known.__getitem__, "plain_value": loads, "method": method}
-            if global_name in ours:
-                return ours[global_name]
-        elif (module_name, global_name) in _ELSEWHERE:
-            return _ELSEWHERE[module_name, global_name]
-        elif module_name.partition(".")[0] == "numpy" and global_name in _NUMPY:
-            return getattr(import_module(module_name), global_name)
-        elif module_name.startswith(_ROOMS) or module_name in self._modules:
-            found = super().find_class(module_name, global_name)
-            if isinstance(found, type) and found.__module__ == module_name:
-                return found
-        raise Unreadable(f"the image names {module_name}.{global_name}, which no engine has")
+def _chunks(section: int, values: Iterable[Any]) -> Iterator[list[Any]]:
+    rest = iter(values)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield [section, chunk]
 
 
-def shared(number: int) -> PodTemplate | Requests:
-    """Stands in images for a shared value; found by the unpickler, which knows them."""
-    raise LookupError(number)
+def _orders(state: ClusterState) -> Iterator[list[Any]]:
+    """Nodes whose pods came to them in another order than they came in at all: the node was away in between."""
+    on_nodes: dict[str, list[str]] = {}
+    for record in state.records():
+        on_nodes.setdefault(record.node, []).append(record.pod.uid)
+    for name, uids in on_nodes.items():
+        order = state.order_on(name)
+        if order != uids:
+            yield [name, order]
 
 
-def plain_value(data: bytes) -> object:
-    """Stands in images for a core value."""
-    return loads(data)
+def load(image: Image, engine: Engine) -> None:
+    """Restore an image into an engine that knows nothing yet; `Unreadable` where these bytes are none of it."""
+    reading(lambda: _Loader(engine, image.restorer).load(image.facts))
 
 
-def method(owner: object, name: str) -> Any:
-    """A method of an object of the image."""
-    found = getattr(type(owner), name, None)
-    if not isinstance(found, types.FunctionType):
-        raise Unreadable(f"the image names the method {name}, which {type(owner).__name__} does not have")
-    return types.MethodType(found, owner)
+class _Loader:
+    def __init__(self, engine: Engine, restorer: Restorer) -> None:
+        self._engine = engine
+        self._state = engine.state
+        self._restorer = restorer
+        self._nodes: dict[int, Node] = {}
+        self._free: list[int] = []
+        self._reader = FactReader(engine, restorer, b"")
+        self._parts: dict[int, Any] = {}
+        self._plugins: list[Any] = []
+
+    def load(self, facts: Iterable[bytes]) -> None:
+        sections: dict[int, Callable[[Any], None]] = {
+            _ROWS: self._rows,
+            _NODES: self._some_nodes,
+            _OBJECTS: self._objects,
+            _PODS: self._pods,
+            _ORDER: self._order,
+            _PROMISES: self._promises,
+            _KINDS: self._kinds,
+            _ENTITIES: self._some_entities,
+            _PARTS: self._part,
+            _PLUGINS: self._some_plugins,
+        }
+        last = -1
+        for data in facts:
+            section, told = msgspec.convert(decode(data), tuple[int, Any])
+            if section not in sections or section < last:
+                raise Unreadable(f"the image has no section {section} there")
+            if last <= _NODES < section:
+                self._stand()
+            last = section
+            sections[section](told)
+        self._finish()
+
+    def _rows(self, told: Any) -> None:
+        self._free = msgspec.convert(told, list[int])
+
+    def _some_nodes(self, told: Any) -> None:
+        for row, packed in told:
+            node = self._reader.unpack(packed, Node)
+            self._nodes[row] = node
+
+    def _stand(self) -> None:
+        """Put every node on its row, with others on the free ones, which leave as those were left."""
+        count = len(self._nodes) + len(self._free)
+        if not count <= _MOST_ROWS or set(self._nodes) | set(self._free) != set(range(count)):
+            raise Unreadable("the rows of the image are not those of a cluster")
+        names = {node.name for node in self._nodes.values()}
+        if len(names) != len(self._nodes):
+            raise Unreadable("two nodes of the image have one name")
+        for row in range(count):
+            self._state.upsert_node(self._nodes.get(row) or Node(name=_nobody(row)))
+        for row in self._free:
+            self._state.remove_node(_nobody(row))
+        if self._state.free_rows != tuple(self._free):
+            raise Unreadable("the rows of the image are not those of a cluster")
+
+    def _objects(self, told: Any) -> None:
+        for kind, key, packed in told:
+            value = self._reader.unpack(packed, Any)
+            checked_object(kind, value)
+            self._state.put_object(kind, self._reader.unpack(key, str), value)
+
+    def _pods(self, told: Any) -> None:
+        for row, name, assumed in told:
+            pod = self._restorer.pod(row)
+            node = self._reader.unpack(name, str)
+            self._state.observe_pod(replace(pod, node=node))
+            record = self._state.record(pod.uid)
+            if record is None:
+                raise Unreadable(f"the pod {pod.key!r:.80} of the image stands nowhere")
+            record.pod, record.assumed = pod, self._reader.unpack(assumed, bool)
+
+    def _order(self, told: Any) -> None:
+        for name, uids in told:
+            self._state.reorder(self._reader.unpack(name, str), self._reader.unpack(uids, list[str]))
+
+    def _promises(self, told: Any) -> None:
+        nominations, evictions, volumes = told
+        self._reader.part(self._state.nominations, nominations)
+        self._reader.part(self._state.evictions, evictions)
+        self._reader.part(self._state.volumes, volumes)
+
+    def _kinds(self, told: Any) -> None:
+        self._reader = FactReader(self._engine, self._restorer, msgspec.convert(told, bytes))
+
+    def _some_entities(self, told: Any) -> None:
+        for each in told:
+            self._reader.entity(each)
+
+    def _part(self, told: Any) -> None:
+        place, facts = told
+        self._parts[place] = facts
+
+    def _some_plugins(self, told: Any) -> None:
+        self._plugins += told
+
+    def _finish(self) -> None:
+        if not self._reader.complete:
+            raise Unreadable("the image ends before all entries of the queue are told")
+        self._reader.part(self._engine, [self._parts[place] for place in range(len(self._parts))])
+        for name, plugin_name, facts in self._plugins:
+            plugin = self._engine.runners[name].plugin(plugin_name)
+            if plugin is None:
+                raise Unreadable(f"the image tells of the plugin {plugin_name!r:.80}, which is not here")
+            self._reader.listed(plugin, plugin.remembers, facts)
 
 
-@cache
-def _annotated() -> tuple[type, ...]:
-    """Core values with annotations, which may have to be masked."""
-    found: dict[type, None] = {}
-    for module in iter_modules(core.__path__):
-        for each in vars(import_module(f"moorage.core.{module.name}")).values():
-            if isinstance(each, type) and dataclasses.is_dataclass(each) and "annotations" in each.__dataclass_fields__:
-                found[each] = None
-    found.pop(PodTemplate, None)
-    return tuple(found)
+def _nobody(row: int) -> str:
+    """A name that no node can have."""
+    return f"/{row}"

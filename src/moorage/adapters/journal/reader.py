@@ -7,11 +7,9 @@ from pathlib import Path
 
 from moorage.adapters.journal.frames import Segment, segments
 from moorage.adapters.journal.records import Record, Restorer, Start
-from moorage.adapters.journal.values import Unreadable
+from moorage.adapters.journal.values import ReadError, Unreadable
 
-
-class ReadError(Exception):
-    """The folder holds no journal, or one that cannot be read; the text is one line."""
+__all__ = ["JournalReader", "ReadError"]
 
 
 class JournalReader:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from moorage.adapters.journal.frames import Piece, record
-from moorage.adapters.journal.values import Packer, Unreadable, decode, loads, unpacked
+from moorage.adapters.journal.values import Packer, Unreadable, decode, loads, made, reading, unpacked
 from moorage.core.commands import (
     AskExtenders,
     AskPreemption,
@@ -28,13 +28,19 @@ from moorage.core.commands import (
     PodRef,
     RecordEvent,
 )
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PodSeen, StatusDone
+from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, ObjectSeen, PodSeen, StatusDone
 from moorage.core.pods import Condition, Pod, PodTemplate
 from moorage.core.resources import Requests
+from moorage.wire.kinds import BY_ID
 
-FORMAT = 1
-START, SHARED, IMAGE, TURN, TERM, RECONFIGURED, END = range(1, 8)
-"""Kinds of records."""
+START, SHARED, FACTS, IMAGE, EVENTS, TURN, TERM, RECONFIGURED, END = range(1, 10)
+"""Kinds of records. Facts are parts of the image that follows them, as events are of the turn."""
+MOST_SHARED = 200_000
+"""Values that one segment may share; a writer begins another one long before."""
+_CHUNK = 256
+"""Events in one record, so that no record grows with the cluster."""
+_LONGEST_S = 1e11
+"""Times are seconds since 1970; beyond this nobody can have written."""
 EMPTY, FROM_IMAGE = "empty", "image"
 
 COMMANDS: tuple[type[Any], ...] = (
@@ -42,22 +48,18 @@ COMMANDS: tuple[type[Any], ...] = (
 )  # fmt: skip
 """Types of commands by their number."""
 _NUMBERS = {kind: number for number, kind in enumerate(COMMANDS)}
-_FLAT: tuple[tuple[type[Any], Callable[[Any], tuple[Any, ...]]], ...] = (
-    (BindDone, attrgetter("uid", "outcome", "node", "message")),
-    (StatusDone, attrgetter("uid", "ok", "message", "token")),
-    (DeleteDone, attrgetter("uid", "ok", "message")),
+_FLAT_FIELDS = (("uid", "outcome", "node", "message"), ("uid", "ok", "message", "token"), ("uid", "ok", "message"))
+_FLAT: tuple[tuple[type[Any], Callable[[Any], tuple[Any, ...]]], ...] = tuple(
+    (kind, attrgetter(*names)) for kind, names in zip((BindDone, StatusDone, DeleteDone), _FLAT_FIELDS, strict=True)
 )
 """Frequent events of plain values, by their number, and how to get those."""
 _FLAT_NUMBERS: dict[type[Any], int] = {kind: number for number, (kind, _) in enumerate(_FLAT)}
-_ROW = 12
-"""Values of a pod of which nothing unusual is to be said."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
     """The first record of a segment."""
 
-    format: int = FORMAT
     version: str
     """Of Moorage."""
     run: str
@@ -78,8 +80,9 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 class Image:
     """An engine as it was at that moment; `image.load` makes one of it."""
 
-    data: bytes
-    shared: Sequence[PodTemplate | Requests]
+    facts: Sequence[bytes]
+    restorer: Restorer
+    """Knows what they share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +138,13 @@ def _told(commands: Sequence[Command]) -> tuple[bytes, Sequence[Command]]:
 
 
 def commands_of(data: bytes) -> list[Command]:
-    """The commands that `commands_bytes` wrote."""
-    numbers, told = decode(data) or (b"", [])
-    return [_command(number, content) for number, content in zip(numbers, told, strict=True)]
+    """The commands that `commands_bytes` wrote; `Unreadable` where somebody else did."""
+
+    def read() -> list[Command]:
+        numbers, told = decode(data) or (b"", [])
+        return [_command(number, content) for number, content in zip(numbers, told, strict=True)]
+
+    return reading(read)
 
 
 def _command(number: int, content: Any) -> Command:
@@ -153,7 +160,7 @@ def _command(number: int, content: Any) -> Command:
 class _PlainPatch(msgspec.Struct):
     """A PatchObject, whose patch is of a type that msgspec does not know."""
 
-    pod: Any
+    pod: PodRef
     kind: str
     namespace: str
     name: str
@@ -163,8 +170,8 @@ class _PlainPatch(msgspec.Struct):
 
     def restored(self, patch: Any) -> PatchObject:
         """The command."""
-        ref, precondition = PodRef(*self.pod), (self.uid, self.resource_version)
-        return PatchObject(ref, self.kind, self.namespace, self.name, patch, *precondition, self.subresource)
+        precondition = (self.uid, self.resource_version)
+        return PatchObject(self.pod, self.kind, self.namespace, self.name, patch, *precondition, self.subresource)
 
 
 class Scribe:
@@ -175,6 +182,8 @@ class Scribe:
         self._numbers: dict[int, int] = {}
         self._shared: list[PodTemplate | Requests] = []
         self._new = bytearray()
+        self.shared_bytes = 0
+        """What the values that the segment shares take in it."""
 
     @property
     def shared_count(self) -> int:
@@ -183,26 +192,31 @@ class Scribe:
 
     def start(self, start: Start) -> bytes:
         """The first record of a segment: from here on nothing is known to the reader."""
-        self._numbers, self._shared, self._new = {}, [], bytearray()
+        self._numbers, self._shared, self._new, self.shared_bytes = {}, [], bytearray(), 0
         return record(START, _encode(start))
 
     def turn(
         self,
-        events: Iterable[Event],
+        events: Sequence[Event],
         now_s: float,
         budget: int,
         commands: Sequence[Command] | None,
         stopped_at: int = 0,
     ) -> bytes:
         """The record of a turn, after those of values that are new in it; no commands mean that it raised."""
-        rows = [self._pod(event.pod) if type(event) is PodSeen else self._row(event) for event in events]
+        rows = [self.pod(event.pod) if type(event) is PodSeen else self._row(event) for event in events]
         told = None if commands is None else _told(commands)
+        before = [self.news()]
+        while len(rows) > _CHUNK:
+            before.append(record(EVENTS, _encode(rows[:_CHUNK])))
+            del rows[:_CHUNK]
         stop = (stopped_at,) if stopped_at else ()
-        return self.news() + record(TURN, _encode((now_s, budget, rows, told, *stop)))
+        return b"".join(before) + record(TURN, _encode((now_s, budget, rows, told, *stop)))
 
-    def image(self, data: bytes) -> bytes:
-        """The record of an image, after those of values that it names by number."""
-        return self.news() + record(IMAGE, data)
+    def image(self, facts: Iterable[Any]) -> bytes:
+        """The records of an image, after those of values that it names by number; facts are packed already."""
+        records = [record(FACTS, _encode(each)) for each in facts]
+        return self.news() + b"".join(records) + record(IMAGE, b"")
 
     @staticmethod
     def term(now_s: float, term: str) -> bytes:
@@ -225,12 +239,14 @@ class Scribe:
         if number is None:
             number = self._numbers[id(value)] = len(self._shared)
             self._shared.append(value)  # alive as long as its id stands for it
-            self._new += record(SHARED, self._packer.dumps(value))
+            data = record(SHARED, self._packer.dumps(value))
+            self._new += data
+            self.shared_bytes += len(data)
         return number
 
-    def dumps(self, value: object) -> bytes:
-        """Any core value."""
-        return self._packer.dumps(value)
+    def pack(self, value: object) -> Any:
+        """Any core value, as something that can be encoded."""
+        return self._packer.pack(value)
 
     def news(self) -> bytes:
         """Records of the shared values that the reader does not know yet."""
@@ -243,7 +259,8 @@ class Scribe:
         number = _FLAT_NUMBERS.get(type(event))
         return self._packer.pack(event) if number is None else (number, *_FLAT[number][1](event))
 
-    def _pod(self, pod: Pod) -> tuple[Any, ...]:
+    def pod(self, pod: Pod) -> tuple[Any, ...]:
+        """A pod as a row."""
         template = pod.template
         number = self._numbers.get(id(template))
         if number is None:
@@ -265,10 +282,33 @@ class Scribe:
         return (*row, requests, pod.nominated_node, pod.deleted_s, pod.gates, pod.preempted, pod.gang_record)
 
 
+class _PodRow(msgspec.Struct, array_like=True):
+    """A pod as `Scribe.pod` writes it; templates and amounts by number."""
+
+    uid: str
+    name: str
+    template: int
+    node: str | None
+    phase: str
+    created_s: float
+    generation: int
+    resource_version: str
+    ready: bool
+    started_s: float | None
+    scheduled_s: float | None
+    scheduled_condition: Condition | None
+    requests: int | None = None
+    nominated_node: str | None = None
+    deleted_s: float | None = None
+    gates: tuple[str, ...] = ()
+    preempted: bool = False
+    gang_record: Condition | None = None
+
+
 class _Turn(msgspec.Struct, array_like=True):
     now_s: float
     budget: int
-    events: list[msgspec.Raw]
+    events: list[Any]
     commands: msgspec.Raw
     stopped_at: int = 0
 
@@ -279,17 +319,16 @@ class _Change(msgspec.Struct, array_like=True):
     commands: msgspec.Raw
 
 
+class _Told(msgspec.Struct, array_like=True):
+    now_s: float
+    text: str
+
+
 _turn = msgspec.msgpack.Decoder(_Turn).decode
 _change = msgspec.msgpack.Decoder(_Change).decode
-_decode_start = msgspec.msgpack.Decoder(Start).decode
-_NOTHING_UNUSUAL = (None, None, None, (), False, None)
-
-
-def _start(data: bytes) -> Start:
-    start = _decode_start(data)
-    if start.format != FORMAT:
-        raise Unreadable(f"the format {start.format} is not known; use Moorage {start.version}")
-    return start
+_text = msgspec.msgpack.Decoder(_Told).decode
+_start = msgspec.msgpack.Decoder(Start).decode
+_rows = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 def _reconfigured(data: bytes) -> Reconfigured:
@@ -297,11 +336,21 @@ def _reconfigured(data: bytes) -> Reconfigured:
     return Reconfigured(change.now_s, change.configuration, bytes(change.commands))
 
 
+def _term(data: bytes) -> Term:
+    told = _text(data)
+    return Term(told.now_s, told.text)
+
+
+def _end(data: bytes) -> End:
+    told = _text(data)
+    return End(told.now_s, told.text)
+
+
 _RARE: dict[int, Callable[[bytes], Record]] = {
     START: _start,
-    TERM: lambda data: Term(*decode(data)),
+    TERM: _term,
     RECONFIGURED: _reconfigured,
-    END: lambda data: End(*decode(data)),
+    END: _end,
 }
 
 
@@ -309,80 +358,109 @@ class Restorer:
     """Makes of pieces what was recorded; one for each segment."""
 
     def __init__(self) -> None:
-        self._shared: list[Any] = []
+        self._shared: list[PodTemplate | Requests] = []
+        self._facts: list[bytes] = []
+        self._events: list[Event] = []
 
     def restore(self, piece: Piece) -> Record | None:
         """What a piece says; None where it is only for later ones. `Unreadable` where nobody can tell."""
-        try:
-            return self._restore(piece)
-        except Unreadable:
-            raise
-        except (msgspec.MsgspecError, TypeError, ValueError, KeyError, IndexError) as error:
-            raise Unreadable(f"a record cannot be read: {error}") from None
+        return reading(lambda: self._restore(piece))
 
     def _restore(self, piece: Piece) -> Record | None:
+        if piece.kind == TURN:
+            return self._turn(piece.data)
+        if piece.kind == EVENTS:
+            self._events += map(self._event, _rows(piece.data))
+            return None
         if piece.kind == SHARED:
-            self._shared.append(loads(piece.data))
+            self._share(piece.data)
+            return None
+        if piece.kind == FACTS:
+            self._facts.append(piece.data)
             return None
         if piece.kind == IMAGE:
-            return Image(piece.data, self._shared)
-        if piece.kind == TURN:
-            turn = _turn(piece.data)
-            events = [self._event(bytes(row)) for row in turn.events]
-            return Turn(turn.now_s, turn.budget, events, bytes(turn.commands), turn.stopped_at)
+            facts, self._facts = self._facts, []
+            return Image(facts, self)
         make = _RARE.get(piece.kind)
         if make is None:
             raise Unreadable(f"a record has the unknown kind {piece.kind}; read the journal with a newer version")
-        return make(piece.data)
+        found = make(piece.data)
+        _checked_time(found.time_s if isinstance(found, Start) else found.now_s)  # type: ignore[union-attr]
+        return found
 
-    def _event(self, data: bytes) -> Event:
-        row = decode(data)
+    def _turn(self, data: bytes) -> Turn:
+        turn = _turn(data)
+        events, self._events = self._events, []
+        events += map(self._event, turn.events)
+        return Turn(_checked_time(turn.now_s), turn.budget, events, bytes(turn.commands), turn.stopped_at)
+
+    def _share(self, data: bytes) -> None:
+        value = loads(data)
+        if not isinstance(value, PodTemplate | Requests) or len(self._shared) >= MOST_SHARED:
+            raise Unreadable(f"a segment shares a {type(value).__name__}, or more than {MOST_SHARED} values")
+        self._shared.append(value)
+
+    def _event(self, row: Any) -> Event:
         event: Event
         if not isinstance(row, list):
-            event = row
+            event = unpacked(row)
+            if not isinstance(event, Event) or isinstance(event, PodSeen):
+                raise Unreadable(f"a {type(event).__name__} is told as an event")
+            if isinstance(event, ObjectSeen):
+                checked_object(event.kind, event.value)
             return event
-        if isinstance(row[0], str):
-            return PodSeen(self._pod(row))
+        if row and isinstance(row[0], str):
+            return PodSeen(self.pod(row))
         number, *told = row
-        if number == 0:
+        kind = _FLAT[number][0]
+        if kind is BindDone:
             told[1] = BindOutcome(told[1])
-        event = _FLAT[number][0](*told)
+        event = made(kind, dict(zip(_FLAT_FIELDS[number], told, strict=True)))
         return event
 
-    def _pod(self, row: list[Any]) -> Pod:
-        (uid, name, number, node, phase, created_s, generation, version, ready, started_s, scheduled_s, scheduled) = (
-            row[:_ROW]
-        )
-        requests, nominated, deleted_s, gates, preempted, gang_record = row[_ROW:] or (
-            None,
-            None,
-            None,
-            (),
-            False,
-            None,
-        )
-        template: PodTemplate = self._shared[number]
+    def shared(self, number: int) -> PodTemplate | Requests:
+        """A shared value."""
+        if not 0 <= number < len(self._shared):
+            raise Unreadable(f"a shared value has the unknown number {number}")
+        return self._shared[number]
+
+    def pod(self, row: Any) -> Pod:
+        """The pod of a row."""
+        told = msgspec.convert(row, _PodRow)
+        template = self.shared(told.template)
+        requests = None if told.requests is None else self.shared(told.requests)
+        if not isinstance(template, PodTemplate) or isinstance(requests, PodTemplate):
+            raise Unreadable("a pod has amounts for a template, or a template for amounts")
         return Pod(
-            uid=uid,
-            name=name,
+            uid=told.uid,
+            name=told.name,
             template=template,
-            node=node,
-            nominated_node=nominated,
-            phase=phase,
-            gates=tuple(gates),
-            requests=template.requests if requests is None else self._shared[requests],
-            created_s=created_s,
-            started_s=started_s,
-            deleted_s=deleted_s,
-            scheduled_condition=_condition(scheduled),
-            generation=generation,
-            resource_version=version,
-            preempted=preempted,
-            scheduled_s=scheduled_s,
-            gang_record=_condition(gang_record),
-            ready=ready,
+            node=told.node,
+            nominated_node=told.nominated_node,
+            phase=told.phase,
+            gates=told.gates,
+            requests=template.requests if requests is None else requests,
+            created_s=told.created_s,
+            started_s=told.started_s,
+            deleted_s=told.deleted_s,
+            scheduled_condition=told.scheduled_condition,
+            generation=told.generation,
+            resource_version=told.resource_version,
+            preempted=told.preempted,
+            scheduled_s=told.scheduled_s,
+            gang_record=told.gang_record,
+            ready=told.ready,
         )
 
 
-def _condition(told: dict[str, str] | None) -> Condition | None:
-    return None if told is None else Condition(**told)
+def checked_object(kind: str, value: Any) -> None:
+    """Raise unless a value is what the kind is read as."""
+    known = BY_ID.get(kind)
+    if known is None or not isinstance(value, known.value):
+        raise Unreadable(f"an object of kind {kind!r:.80} is told as a {type(value).__name__}")
+
+
+def _checked_time(time_s: float) -> float:
+    if not -_LONGEST_S < time_s < _LONGEST_S:
+        raise Unreadable(f"the time {time_s} is out of range")
+    return time_s

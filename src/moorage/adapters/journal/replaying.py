@@ -208,11 +208,14 @@ def fresh_engine(start: Start, registry: Registry) -> Engine:
 
 def engine_of(record: Image, start: Start | None, registry: Registry) -> Engine:
     """The engine of an image; `ReadError` where it is of another version."""
+    if start is None:
+        raise ReadError("an image stands before the beginning of its segment; it cannot be replayed")
+    engine = fresh_engine(start, registry)
     try:
-        return image.load(record, registry)
+        image.load(record, engine)
     except Unreadable as error:
-        version = "the version that wrote it" if start is None else f"Moorage {start.version}"
-        raise ReadError(f"{error}; replay this journal with {version}") from None
+        raise ReadError(f"{error}; replay this journal with Moorage {start.version}") from None
+    return engine
 
 
 def read_recorded(text: str, registry: Registry) -> Reading:

@@ -1,8 +1,8 @@
 """Core values as bytes, and back: what events carry, written so that reading gives equal values of the same types.
 
 Texts, numbers, tuples and `FrozenDict` are what they are in msgpack; everything else is an extension that names its
-class. Only classes of `moorage.core` can be named, so reading never runs anything but their constructors. Fields that
-have their default value are left out.
+class. Only the values of `moorage.core` can be named (frozen dataclasses, named tuples, enums), and each field must be
+of the declared type. Fields that have their default value are left out.
 
 Values of annotations whose key speaks of a secret are replaced by a digest under a key that is thrown away with the
 process: equal ones stay equal, and nobody can tell what they were.
@@ -19,11 +19,16 @@ from enum import Enum
 from functools import cache, lru_cache
 from importlib import import_module
 from operator import attrgetter
-from typing import Any
+from pkgutil import iter_modules
+from typing import Any, TypeVar
 
 import msgspec
 
+from moorage import core
+from moorage.adapters.journal.shapes import check_of, hints_of
 from moorage.core.frozen import FrozenDict
+
+Result = TypeVar("Result")
 
 _CORE = "moorage.core."
 _DATACLASS, _ENUM, _SET, _NAMED, _LIST, _DICT, _LARGE = range(1, 8)
@@ -31,10 +36,18 @@ _PLAIN = frozenset({str, float, bool, bytes, type(None)})
 _TEXTS = {str}
 _SECRET = re.compile(r"secret|token|passw|pwd|credential|private|(api|access)[-_.]?key|\bauth\b", re.IGNORECASE)
 _LARGEST = 1 << 63
+_DEEPEST = 32
+"""No core value is nested like that."""
+_MOST_DIGITS = 64
+_MOST_SAID = 200
 
 
-class Unreadable(ValueError):  # noqa: N818 - says what the bytes are
-    """Bytes that no version of ours has written, or a newer one has; the text is one line."""
+class ReadError(Exception):
+    """The folder holds no journal, or one that cannot be read; the text is one line."""
+
+
+class Unreadable(ReadError):  # noqa: N818 - says what the bytes are
+    """Bytes that no version of ours has written, or a newer one has."""
 
 
 class Packer:
@@ -101,65 +114,103 @@ class Packer:
 
 def loads(data: bytes) -> Any:
     """The value that `Packer.dumps` wrote."""
+    return reading(lambda: unpacked(decode(data)))
+
+
+def reading(read: Callable[[], Result]) -> Result:
+    """What a function reads; `Unreadable`, in one line, whatever it is that strangers' bytes make it raise."""
     try:
-        return unpacked(decode(data))
+        return read()
     except Unreadable:
         raise
-    except (msgspec.MsgspecError, TypeError, ValueError, KeyError, AttributeError, RecursionError) as error:
-        raise Unreadable(f"a value cannot be read: {error}") from None
+    except Exception as error:  # noqa: BLE001 - bytes that nobody has foreseen
+        text = " ".join(str(error).split())[:_MOST_SAID]
+        raise Unreadable(f"a value cannot be read: {type(error).__name__}: {text}") from None
 
 
-def unpacked(value: Any) -> Any:
-    """What was decoded, with tuples and `FrozenDict` in place of lists and dictionaries."""
+def unpacked(value: Any, depth: int = 0) -> Any:
+    """What was decoded, as it was before it was packed."""
     kind = type(value)
+    if kind in _PLAIN or kind is int:
+        return value
+    if depth > _DEEPEST:
+        raise Unreadable(f"a value is nested more than {_DEEPEST} levels deep")
     if kind is list:
-        return tuple(map(unpacked, value))
+        return tuple([unpacked(each, depth + 1) for each in value])
     if kind is dict:
-        return FrozenDict({key: unpacked(each) for key, each in value.items()})
-    return value
+        return FrozenDict({_text(key): unpacked(each, depth + 1) for key, each in value.items()})
+    if kind is msgspec.msgpack.Ext:
+        return _restored(value.code, decode(value.data), depth + 1)
+    raise Unreadable(f"a value is of a type that no journal has: {kind.__name__}")
 
 
-def _restored(code: int, data: memoryview) -> Any:
-    content = decode(bytes(data))
+def _restored(code: int, content: Any, depth: int) -> Any:
     if code in (_DATACLASS, _NAMED, _ENUM):
         name, told = content
-        cls = _class_of(name)
+        kind = _known().get(name)
+        if kind is None:
+            raise Unreadable(
+                f"a value has the unknown type {name!r:.80}; read the journal with the version that wrote it"
+            )
         if code == _ENUM:
-            return cls(told)
+            return kind(told)
         if code == _NAMED:
-            return cls(*unpacked(told))
-        return cls(**{key: unpacked(each) for key, each in told.items()})
+            return made(kind, dict(zip(hints_of(kind), [unpacked(each, depth) for each in told], strict=False)))
+        return made(kind, {name: unpacked(each, depth) for name, each in told.items()})
     if code == _SET:
-        return frozenset(unpacked(content))
+        return frozenset([unpacked(each, depth) for each in content])
     if code == _LIST:
-        return [unpacked(each) for each in content]
+        return [unpacked(each, depth) for each in content]
     if code == _DICT:
-        return {unpacked(key): unpacked(each) for key, each in content}
-    if code == _LARGE:
+        return FrozenDict({unpacked(key, depth): unpacked(each, depth) for key, each in content})
+    if code == _LARGE and isinstance(content, str) and len(content) <= _MOST_DIGITS:
         return int(content)
     raise Unreadable(f"a value has the unknown type {code}; read the journal with the version that wrote it")
 
 
-decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(ext_hook=_restored).decode
+def made(kind: type[Result], told: Mapping[str, Any]) -> Result:
+    """A core value of these fields, each of the declared type; the others have their defaults."""
+    hints = hints_of(kind)
+    for name, value in told.items():
+        if name not in hints or name.startswith("_"):
+            raise Unreadable(f"a {kind.__name__} has no field {name!r:.80}")
+        if not check_of(hints[name])(value):
+            raise Unreadable(f"the field {name} of a {kind.__name__} holds a {type(value).__name__}, or has one in it")
+    return kind(**told)
+
+
+def _text(key: Any) -> str:
+    if type(key) is not str:
+        raise Unreadable(f"a key is no text but a {type(key).__name__}")
+    return key
+
+
+decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder().decode
+"""Plain values; what is more than that stays packed, for `unpacked`."""
+
+
+@cache
+def _known() -> Mapping[str, Any]:
+    """The values of the core by name: frozen dataclasses, named tuples and enums, and nothing else."""
+    found = {}
+    for module in iter_modules(core.__path__, _CORE):
+        for each in vars(import_module(module.name)).values():
+            if isinstance(each, type) and each.__module__ == module.name and _is_value(each):
+                found[_name_of(each)] = each
+    return found
+
+
+def _is_value(kind: type) -> bool:
+    if dataclasses.is_dataclass(kind):
+        return bool(kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+    return issubclass(kind, Enum) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
 
 
 @cache
 def _name_of(kind: type) -> str:
-    if not kind.__module__.startswith(_CORE):
+    if not kind.__module__.startswith(_CORE) or not _is_value(kind):
         raise TypeError(f"a value of type {kind.__module__}.{kind.__name__} cannot be written to a journal")
     return f"{kind.__module__.removeprefix(_CORE)}:{kind.__name__}"
-
-
-@cache
-def _class_of(name: str) -> Any:
-    module, _, cls = name.partition(":")
-    try:
-        found = getattr(import_module(_CORE + module), cls)
-    except (ImportError, AttributeError):
-        found = None
-    if not (isinstance(found, type) and found.__module__ == _CORE + module):
-        raise Unreadable(f"a value has the unknown type {name}; read the journal with the version that wrote it")
-    return found
 
 
 @lru_cache(maxsize=4096)

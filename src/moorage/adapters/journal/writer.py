@@ -37,7 +37,8 @@ _PAUSE_S = 0.2
 _MOST_WAITING_BYTES = 128 << 20
 """What may wait for the disk in memory."""
 _MOST_SHARED = 50_000
-"""So many values are shared in one segment; the process keeps them alive so long."""
+_MOST_SHARED_BYTES = 64 << 20
+"""So many values are shared in one segment, and of so many bytes; the process keeps them alive so long."""
 _RETRY_S = 30.0
 _CLOSE_S = 10.0
 
@@ -88,7 +89,7 @@ class Journal:
             try:
                 self._files.put(self._scribe.turn(events, now_s, budget, commands, stopped_at))
                 self._turns += 1
-                if self._files.full or self._scribe.shared_count > _MOST_SHARED:
+                if self._files.full or self._shares_enough():
                     self._next_segment(now_s)
             except Exception as error:  # noqa: BLE001 - what cannot be written must not stop the decisions
                 self._break_off(f"{type(error).__name__}: {error}")
@@ -119,6 +120,9 @@ class Journal:
         self._files.stop()
         self._thread.join(_CLOSE_S)
 
+    def _shares_enough(self) -> bool:
+        return self._scribe.shared_count > _MOST_SHARED or self._scribe.shared_bytes > _MOST_SHARED_BYTES
+
     def _put(self, data: bytes) -> None:
         if self._paused_until_s is None:
             self._files.put(data)
@@ -139,7 +143,7 @@ class Journal:
 
     def _next_segment(self, now_s: float, *, gap: bool = False) -> None:
         start = self._start(now_s, FROM_IMAGE, gap=gap)
-        self._files.put(start + self._scribe.image(image.dump(self._engine, self._scribe)), begins=True)
+        self._files.put(start + image.dump(self._engine, self._scribe), begins=True)
 
     def _break_off(self, reason: str) -> None:
         self.failures += 1
@@ -270,9 +274,9 @@ class _Files:
         frames = self._frames
         if frames is None:
             return
-        frame = frames.frame(chunk.data)
-        self._make_room(frames.size + len(frame))
-        frames.write(frame)
+        for frame in frames.frames(chunk.data):
+            self._make_room(frames.size + len(frame))
+            frames.write(frame)
         if chunk.begins:
             self._head_bytes = frames.size
         enough = max(self._size_bytes // _SEGMENTS, 2 * self._head_bytes)  # images are to be the smaller part

@@ -13,6 +13,7 @@ answers decide, there is no call to measure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import wraps
 from time import perf_counter
 from typing import Any
 
@@ -157,6 +158,7 @@ class Sampling:
     def _timed(self, call: Callable[..., Any], plugin: str, point: str, profile: str) -> Callable[..., Any]:
         makes_room, timer_s = point == POST_FILTER, self._timer_s
 
+        @wraps(call)
         def timed(subject: Any, *args: Any) -> Any:
             self._making_room += makes_room
             around_s, self._inner_s = self._inner_s, 0.0
@@ -204,6 +206,7 @@ class Sampling:
     def _timed_hint(self, call: Callable[..., Any], plugin: str) -> Callable[..., Any]:
         timer_s = self._timer_s
 
+        @wraps(call)
         def timed(template: Any, change: Change) -> Any:
             began_s = timer_s()
             answer = call(template, change)

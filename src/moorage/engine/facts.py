@@ -1,0 +1,187 @@
+"""What an engine knows that cannot be worked out again: the facts of which an image of it consists.
+
+For every part of the engine its facts are listed with their types, by attribute. What is not listed follows from the
+configuration (whom the part works with), from the facts, or is only counted for metrics; `REBUILT` names it, so that a
+test can tell a new attribute that nobody has thought about. Entries of the queue and pods on their way are values with
+an identity: everything that refers to one must refer to the same one again. All fields of those count, whatever is
+added to them.
+
+A part that has a method `tidy` is tidied before it is written and after it was read.
+Nodes, pods on nodes and other objects are not here: an image tells them as they were told by the cluster.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Any
+
+from moorage.core.budget_debts import BudgetDebts, Debt
+from moorage.core.commands import RecordEvent
+from moorage.core.eviction_rate import EvictionRate
+from moorage.core.evictions import Evictions
+from moorage.core.membership import GangKey
+from moorage.core.nominations import Nominations
+from moorage.core.plan import Plan
+from moorage.core.pods import Pod
+from moorage.core.volumeindex import Reservation, VolumeIndex
+from moorage.core.volumes import ClaimRef
+from moorage.engine.asking import Asking, _Question
+from moorage.engine.board import Board
+from moorage.engine.engine import Engine
+from moorage.engine.evictor import Evictor
+from moorage.engine.flights import Flight, Flights, Party
+from moorage.engine.gangroom import GangRoom
+from moorage.engine.gangs import Gangs
+from moorage.engine.notices import Notices
+from moorage.engine.pacing import Pacing
+from moorage.engine.planning import Planning
+from moorage.engine.queue import QueuedGang, QueuedPod, SchedulingQueue
+from moorage.engine.recovery import Recovery
+from moorage.engine.warnings import Warnings
+from moorage.framework.changes import Change
+from moorage.framework.cycle import Cycle
+
+ENTITIES: tuple[type, ...] = (QueuedPod, QueuedGang, Flight, Party)
+"""Values with an identity, by their number in images."""
+
+_Place = tuple[str, str]
+
+FACTS: Mapping[type, Mapping[str, Any]] = {
+    Engine: {
+        "_board": Board,
+        "gangs": Gangs,
+        "_notices": Notices,
+        "planning": Planning | None,
+        "asking": Asking | None,
+    },
+    Board: {
+        "queue": SchedulingQueue,
+        "flights": Flights,
+        "evictor": Evictor,
+        "warnings": Warnings,
+        "changes": list[Change],
+        "_alarms": list[tuple[float, int, QueuedPod]],
+        "_tokens": int,
+    },
+    SchedulingQueue: {
+        "_pods": dict[str, QueuedPod],
+        "_gangs": dict[str, QueuedGang],
+        "_by_unit": dict[GangKey, QueuedGang],
+        "_active": list[tuple[tuple[Any, ...], int, QueuedPod]],
+        "_backing_off": list[tuple[float, tuple[Any, ...], int, QueuedPod]],
+        "_after_error": list[tuple[float, tuple[Any, ...], int, QueuedPod]],
+        "_by_plugin": dict[str, dict[str, QueuedPod]],
+        "_unschedulable": dict[str, QueuedPod],
+        "_gated": dict[str, QueuedPod],
+        "_tickets": int,
+        "_flush_s": float | None,
+        "pacing": Pacing,
+    },
+    Pacing: {
+        "_slow_until_s": dict[str, float],
+        "_aside": dict[str, list[tuple[tuple[Any, ...], int, QueuedPod]]],
+    },
+    Flights: {
+        "_flights": dict[str, Flight],
+        "_held": dict[str, Flight],
+        "_ready": dict[str, Flight],
+        "_binding": dict[str, int],
+    },
+    Evictor: {"_notes": dict[str, RecordEvent]},
+    Warnings: {"_told": set[tuple[str, str, str]]},
+    Notices: {"_due": list[tuple[float, str]], "_listed": set[str]},
+    Gangs: {
+        "term": str,
+        "recovery": Recovery,
+        "_room": GangRoom,
+        "_recording": dict[int, Party],
+        "_controlled": dict[_Place, dict[GangKey, None]],
+        "_controllers": dict[GangKey, set[_Place]],
+    },
+    GangRoom: {"favoured": GangKey | None, "_idle": dict[GangKey, float]},
+    Recovery: {
+        "_concerned": dict[GangKey, None],
+        "_parties": dict[GangKey, list[Party]],
+        "_starting": set[GangKey],
+        "_carriers": dict[GangKey, str],
+        "_running": set[GangKey],
+        "_deadlines": dict[GangKey, float],
+        "_told": dict[GangKey, str],
+    },
+    Planning: {
+        "_plans": dict[str, Plan],
+        "_dirty": dict[str, tuple[str, GangKey | None, Pod]],
+        "_settled": set[str],
+        "_open": int,
+        "unseen_rows": tuple[int, ...] | None,
+    },
+    Asking: {
+        "_open": _Question | None,
+        "_waiting": list[tuple[tuple[Any, ...], int, QueuedPod]],
+        "_tickets": int,
+        "_meanwhile": list[Change],
+    },
+    Cycle: {
+        "memo": dict[str, Any],
+        "misfit_s": float | None,
+        "expires_s": float | None,
+        "feasible": int,
+        "warnings": tuple[tuple[str, str], ...],
+    },
+    # Of the cluster's state, what objects do not say.
+    Evictions: {
+        "_unanswered": dict[str, set[str]],
+        "_waits_for": dict[str, set[str]],
+        "_failed": set[str],
+        "ordered": set[str],
+    },
+    Nominations: {"count": int, "_node_of": dict[str, str], "_pods_on": dict[str, dict[str, Pod]]},
+    VolumeIndex: {
+        "_reservations": dict[str, Reservation],
+        "_claimed": dict[str, dict[str, ClaimRef]],
+        "_selected": dict[str, dict[str, str]],
+    },
+    # Of plugins (`Plugin.remembers`).
+    EvictionRate: {"_times": deque[float], "_owners": deque[str], "_count": dict[str, int]},
+    BudgetDebts: {"_debts": deque[Debt]},
+}
+
+REBUILT: Mapping[type, frozenset[str]] = {
+    Engine: frozenset(
+        # parts that others lead to, and what the configuration says
+        [
+            "state",
+            "queue",
+            "runners",
+            "flights",
+            "faults",
+            "_sort",
+            "_failing",
+            "_placing",
+            "handlers",
+            "_wakers",
+            "_woken_by",
+            "_paced",
+        ]
+    ),
+    Board: frozenset(["state", "runners", "fallback", "faults", "priorities", "observer", "_alarm_numbers", "stop"]),
+    SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals"]),
+    Pacing: frozenset({"room"}),
+    Flights: frozenset({"waited"}),
+    Evictor: frozenset(["_state", "_queue"]),
+    Warnings: frozenset(),
+    Notices: frozenset(["_board", "_failing"]),
+    Gangs: frozenset(["_board", "_state", "_queue", "_placing", "_failing", "_notices", "tried"]),
+    GangRoom: frozenset(["_board", "_state", "_failing", "_priority"]),
+    Recovery: frozenset(["_board", "_state", "planning", "vanished"]),
+    Planning: frozenset(["_board", "_state", "_sort", "_nodes_at", "runs", "concern"]),
+    Asking: frozenset(["_extenders", "_state", "_queue", "_endings", "_token", "_order", "_interests"]),
+    Cycle: frozenset(["pod", "template", "state", "now", "asked"]),
+    Evictions: frozenset(),
+    Nominations: frozenset(["position", "_log"]),
+    VolumeIndex: frozenset(["_objects", "_by_class", "_capacities", "_attachments"]),
+    EvictionRate: frozenset(["_per_minute", "_per_owner"]),
+    BudgetDebts: frozenset(),
+}
+"""Attributes that are no facts."""

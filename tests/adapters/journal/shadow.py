@@ -1,0 +1,90 @@
+"""Engines with a shadow: another one, made of an image of the first, that must decide the same from then on."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from moorage.adapters.journal import image
+from moorage.adapters.journal.frames import Frames, Segment, path_of
+from moorage.adapters.journal.records import Image, Restorer, Scribe, Start, commands_bytes
+from moorage.core.commands import Command
+from moorage.core.events import Event
+from moorage.core.invariants import check_invariants
+from moorage.engine.engine import Engine, EngineSettings
+from moorage.framework.profiles import Profile
+
+_START = Start(version="1", run="r", turns=0, time_s=0.0, seed=0, configuration="", begins="image")
+
+
+class Passage:
+    """Records as they come back from a segment on disk, with what they share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.scribe = Scribe()
+        self._restorer = Restorer()
+        self._path = path_of(folder, 1)
+
+    def through(self, data: bytes) -> Any:
+        """The last record of these bytes."""
+        with self._path.open("wb") as file:
+            frames = Frames(file)
+            for frame in frames.frames(data):
+                frames.write(frame)
+        return [self._restorer.restore(piece) for piece in Segment(self._path).pieces()][-1]
+
+
+class ShadowedEngine:
+    """Everything that it is told its shadow is told too; every now and then that is made anew."""
+
+    folder: Path
+    rng: Random
+    share = 0.5
+    made = 0
+    """Shadows so far."""
+
+    def __init__(self, profiles: Sequence[Profile], settings: EngineSettings | None = None, **others: Any) -> None:
+        self._given = (copy.deepcopy(profiles), settings, others)
+        self.engine = Engine(profiles, settings, **others)
+        self.shadow: Engine | None = None
+        self._passage = Passage(self.folder)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)
+
+    def handle(self, events: Iterable[Event], now: float, budget: int = 1 << 62) -> tuple[list[Command], float | None]:
+        told = list(events)
+        commands, next_s = self.engine.handle(told, now, budget)
+        if self.shadow is not None:
+            self.shadow.gangs.term = self.engine.gangs.term
+            turn = self._passage.through(self._passage.scribe.turn(told, now, budget, commands))
+            again, again_s = self.shadow.handle(turn.events, turn.now_s, turn.budget)
+            assert commands_bytes(again) == commands_bytes(commands), (again, commands)
+            assert again_s == next_s
+        if self.rng.random() < self.share:
+            self.shadow = self._image()
+        return commands, next_s
+
+    def reconfigure(self, profiles: Sequence[Profile], settings: EngineSettings, now: float) -> list[Command]:
+        self._given = (copy.deepcopy(profiles), settings, self._given[2])
+        other = copy.deepcopy(profiles)
+        commands = self.engine.reconfigure(profiles, settings, now)
+        if self.shadow is not None:
+            again = self.shadow.reconfigure(other, settings, now)
+            assert commands_bytes(again) == commands_bytes(commands)
+        return commands
+
+    def _image(self) -> Engine:
+        profiles, settings, others = self._given
+        found = Engine(copy.deepcopy(profiles), settings, **others)
+        passage = self._passage = Passage(self.folder)
+        start = passage.scribe.start(_START)
+        record = passage.through(start + image.dump(self.engine, passage.scribe))
+        assert isinstance(record, Image)
+        image.load(record, found)
+        check_invariants(found.state)
+        type(self).made += 1
+        return found
