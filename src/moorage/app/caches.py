@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import structlog
 
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.discovery import served_resources
+from moorage.adapters.kube.discovery import ServedResources
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
 from moorage.adapters.kube.reflector import Phase, Reflector, ReflectorState
 from moorage.core.events import Event
@@ -49,9 +49,8 @@ class Caches:
         """Begin to follow; the tasks never end by themselves."""
         return [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
 
-    async def settle(self) -> None:
+    async def settle(self, served: ServedResources) -> None:
         """Wait for the first list of every kind; what is not served or not allowed must not be essential."""
-        served = await served_resources(self._client)
         missing: list[Missing] = []
         for kind, reflector in zip(self._kinds, self._reflectors, strict=True):
             state = await reflector.settled()

@@ -6,15 +6,27 @@ connections: those that binds no longer need carry the events that are still to 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import itertools
+import random
 from collections.abc import AsyncIterator
+
+import structlog
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.direct import DirectTransport
+from moorage.adapters.kube.discovery import ServedResources, served_resources, server_version
+from moorage.adapters.kube.errors import ServerError, Timeout, TooManyRequests, Unreachable, Untrusted
 from moorage.adapters.kube.fence import FencedTransport
 from moorage.app.leadership import Leadership
 from moorage.framework.configuration import Configuration, LeaderElection
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 5.0
+_TRANSIENT = (Unreachable, Timeout, TooManyRequests, ServerError)
+
+log = structlog.get_logger()
 
 
 @contextlib.asynccontextmanager
@@ -41,3 +53,26 @@ def leadership_of(
         return KubeClient(load_credentials(kubeconfig, configuration.client_connection.kubeconfig))
 
     return Leadership(election, connect)
+
+
+async def reached(client: KubeClient) -> ServedResources:
+    """Wait until the API server answers, and say so once; what it serves.
+
+    A process that is started during an outage waits for its end. What waiting will not cure raises: credentials that
+    the server refuses, a certificate that is not trusted, an address where something else answers.
+    """
+    for attempt in itertools.count():
+        try:
+            version = await server_version(client)
+            served = await served_resources(client)
+        except _TRANSIENT as error:
+            if isinstance(error, Untrusted) or (isinstance(error, ServerError) and not error.status):
+                raise
+            if not attempt:
+                log.warning("the API server does not answer, waiting for it", server=client.server, error=error.message)
+            ceiling_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(attempt, 10))
+            await asyncio.sleep(ceiling_s * (0.5 + random.random() / 2))
+        else:
+            log.info("connected", server=client.server, version=version.git_version)
+            return served
+    raise AssertionError

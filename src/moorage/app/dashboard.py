@@ -22,10 +22,10 @@ from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.listening import ListenError, listening
 from moorage.app.caches import CacheError, Caches
-from moorage.app.connection import connected
+from moorage.app.connection import connected, reached
 from moorage.app.dashboard_journal import JournalShow
 from moorage.app.dashboard_live import followers, reader, shown_kinds, writer
-from moorage.app.lifetime import cancel, first, stop_signal
+from moorage.app.lifetime import Parts, first, stop_signal
 from moorage.app.prices import Prices
 from moorage.app.snapshot import SnapshotError, list_objects
 from moorage.engine.display.world import Settled, World
@@ -38,6 +38,8 @@ TOKEN_BYTES = 24
 
 log = structlog.get_logger()
 
+Shown = tuple[Desk, Parts]
+"""Who answers, and what must not end while it does."""
 WhatIf = Callable[[list[dict[str, Any]], Mapping[str, Any]], dict[str, Any]]
 """(whole objects, what is asked) -> difference; ValueError with a text for people if that cannot be."""
 
@@ -88,13 +90,13 @@ async def serve(
         shown = _journal(Path(options.journal), profiles, registry)
     else:
         shown = _live(configuration, profiles, options)
-    async with shown as desk:
+    async with shown as (desk, parts):
         guard = _guard(options)
         app = application(desk, guard)
         async with listening(app, options.host, options.port, bounds=BOUNDS) as url:
             options.started(f"{url}/#token={guard.token}" if guard.token else f"{url}/")
             try:
-                await desk.run()
+                await first(desk.run(), parts.failure())
             finally:
                 desk.close()
 
@@ -111,7 +113,7 @@ def _guard(options: DashboardOptions) -> Guard:
 
 
 @contextlib.asynccontextmanager
-async def _journal(folder: Path, profiles: Sequence[Profile], registry: Registry) -> AsyncIterator[Desk]:
+async def _journal(folder: Path, profiles: Sequence[Profile], registry: Registry) -> AsyncIterator[Shown]:
     show = await asyncio.to_thread(JournalShow, folder, profiles, registry)
     world = await asyncio.to_thread(show.at, show.now_s)
     around = Surroundings("journal", str(folder), lambda: show.now_s, span=show.span)
@@ -130,7 +132,7 @@ async def _journal(folder: Path, profiles: Sequence[Profile], registry: Registry
 
     around.seek = seek
     await desk.replace(world)
-    yield desk
+    yield desk, Parts()
 
 
 # A live cluster
@@ -139,7 +141,7 @@ async def _journal(folder: Path, profiles: Sequence[Profile], registry: Registry
 @contextlib.asynccontextmanager
 async def _live(
     configuration: Configuration, profiles: Sequence[Profile], options: DashboardOptions
-) -> AsyncIterator[Desk]:
+) -> AsyncIterator[Shown]:
     async with connected(configuration, options.kubeconfig, None) as (client, other_client):
         world = World(
             profiles, answers_to_all=options.answers_to_all, keeper=keeper_configuration(configuration), derives=True
@@ -157,16 +159,22 @@ async def _live(
         caches = Caches(client, shown_kinds(profiles), desk.put)
         prices = Prices(profiles, client, desk.put)
         more = followers(client, configuration, desk.put, clock.now_s)
-        tasks = [*caches.start(), *prices.start()]
-        try:
-            await caches.settle()
+        parts = Parts()
+
+        async def fill() -> None:
+            served = await reached(client)
+            parts.add([*caches.start(), *prices.start()])
+            await caches.settle(served)
             await prices.settle()
+
+        try:
+            await first(fill(), parts.failure())
             desk.put(Settled())
             await desk.take_over()
-            tasks += [asyncio.create_task(each.run()) for each in more]
-            yield desk
+            parts.add(asyncio.create_task(each.run()) for each in more)
+            yield desk, parts
         finally:
-            await cancel(tasks)
+            await parts.aclose()
             await prices.aclose()
 
 

@@ -21,7 +21,6 @@ from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.extender.server import Rights, Sources, application, bounds_of
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.discovery import server_version
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.listening import Bounds, ListenError, listening
@@ -31,9 +30,9 @@ from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh
 from moorage.app.caches import CacheError, Caches
-from moorage.app.connection import connected, leadership_of
+from moorage.app.connection import connected, leadership_of, reached
 from moorage.app.leadership import Leadership
-from moorage.app.lifetime import cancel, first, stop_signal
+from moorage.app.lifetime import Parts, first, stop_signal
 from moorage.app.prices import Prices
 from moorage.app.scheduler import watched_kinds
 from moorage.core.commands import Bind, Command, RecordEvent
@@ -175,7 +174,7 @@ class ExtenderProcess:
         self._caches = Caches(client, watched_kinds([extending.profile]), self._desk.put)
         self._prices = Prices([extending.profile], client, self._desk.put)
         self._ticked_s = time.monotonic()
-        self._parts: list[asyncio.Task[None]] = []
+        self._parts = Parts()
         self._unready = "not every kind has been listed yet"
 
     def unready(self) -> str:
@@ -205,8 +204,7 @@ class ExtenderProcess:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Follow the cluster; stop cleanly at the end of the block."""
-        tasks = [asyncio.create_task(self._recorder.run()), asyncio.create_task(self._tick())]
-        self._parts = [*tasks, *self._caches.start(), *self._prices.start()]
+        self._parts.add(map(asyncio.create_task, (self._recorder.run(), self._tick())))
         try:
             yield
         finally:
@@ -214,25 +212,18 @@ class ExtenderProcess:
             if self._leadership is not None:
                 await self._leadership.aclose()
             await self._recorder.flush(_FLUSH_S)
-            await cancel(self._parts)
+            await self._parts.aclose()
             await self._prices.aclose()
 
     async def work(self) -> None:
         """Fill the caches, wait for our turn, and answer until a part of us dies; ends by raising."""
-        reign = asyncio.create_task(self._reign())
-        parts = [reign, *self._parts]
-        try:
-            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await cancel([reign])
-        for part in done:
-            part.result()
-        raise RuntimeError("a part of the extender ended by itself")
+        await first(self._reign(), self._parts.failure())
+        raise RuntimeError("the extender ended by itself")
 
     async def _reign(self) -> None:
-        version = await server_version(self._client)
-        log.info("connected", server=self._client.server, version=version.git_version)
-        await self._caches.settle()
+        served = await reached(self._client)
+        self._parts.add([*self._caches.start(), *self._prices.start()])
+        await self._caches.settle(served)
         await self._prices.settle()
         tune_process()
         leadership = self._leadership

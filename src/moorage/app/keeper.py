@@ -18,7 +18,6 @@ from moorage.adapters.keeper.metrics import KeeperMetrics
 from moorage.adapters.keeper.rehearsal import Rehearsal
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.discovery import server_version
 from moorage.adapters.kube.disruptions import Disruptions
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
@@ -29,9 +28,9 @@ from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.app.caches import CacheError, Caches
-from moorage.app.connection import connected, leadership_of
+from moorage.app.connection import connected, leadership_of, reached
 from moorage.app.leadership import Leadership
-from moorage.app.lifetime import cancel, first, stop_signal
+from moorage.app.lifetime import Parts, first, stop_signal
 from moorage.app.prices import Prices
 from moorage.app.scheduler import watched_kinds
 from moorage.core.commands import ClearNode, EvictPod, KeeperCommand, PatchNode, RecordEvent
@@ -119,7 +118,7 @@ class KeeperProcess:
         self._ticked_s = time.monotonic()
         self._acting = False
         self._unready = "not every kind has been listed yet"
-        self._parts: list[asyncio.Task[None]] = []
+        self._parts = Parts()
 
     def unready(self) -> str:
         """Why the keeper is not ready, empty when it is: it knows the whole cluster, whether or not it acts."""
@@ -137,7 +136,7 @@ class KeeperProcess:
     async def running(self) -> AsyncIterator[None]:
         """Follow the cluster; stop cleanly at the end of the block."""
         chores = (self._loop(), self._recorder.run(), self._binder.run(), self._disruptions.run())
-        self._parts = [*map(asyncio.create_task, chores), *self._caches.start(), *self._prices.start()]
+        self._parts.add(map(asyncio.create_task, chores))
         try:
             yield
         finally:
@@ -147,24 +146,18 @@ class KeeperProcess:
             if self._leadership is not None:
                 await self._leadership.aclose()
             await self._recorder.flush(_DRAIN_S)
-            await cancel(self._parts)
+            await self._parts.aclose()
             await self._prices.aclose()
 
     async def work(self) -> None:
         """Fill the caches, wait for our turn, and act until a part of us dies; ends by raising."""
-        reign = asyncio.create_task(self._reign())
-        try:
-            done, _ = await asyncio.wait([reign, *self._parts], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await cancel([reign])
-        for part in done:
-            part.result()
-        raise RuntimeError("a part of the keeper ended by itself")
+        await first(self._reign(), self._parts.failure())
+        raise RuntimeError("the keeper ended by itself")
 
     async def _reign(self) -> None:
-        version = await server_version(self._client)
-        log.info("connected", server=self._client.server, version=version.git_version)
-        await self._caches.settle()
+        served = await reached(self._client)
+        self._parts.add([*self._caches.start(), *self._prices.start()])
+        await self._caches.settle(served)
         await self._prices.settle()
         self._unready = ""
         tune_process()

@@ -17,7 +17,7 @@ from moorage.adapters.journal.writer import JournalError
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
-from moorage.adapters.kube.discovery import ServedResources, served_resources, server_version
+from moorage.adapters.kube.discovery import ServedResources
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.kube.extenders import Extenders
@@ -40,7 +40,7 @@ from moorage.adapters.serving.endpoints import Render, Sources
 from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
 from moorage.app.caches import Missing, tell_missing
-from moorage.app.connection import connected, leadership_of
+from moorage.app.connection import connected, leadership_of, reached
 from moorage.app.decisions import DecisionLog
 from moorage.app.dump import dump_on_signal
 from moorage.app.journal import JournalOptions, document_of, open_journal
@@ -132,12 +132,10 @@ async def _run(configuration: Configuration, profiles: Sequence[Profile], option
     leadership = leadership_of(election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         scheduler = Scheduler(configuration, profiles, options, client, events_client, leadership)
-        async with contextlib.aclosing(scheduler), _served(scheduler, configuration, options):
-            version = await server_version(client)
-            log.info("connected", server=client.server, version=version.git_version)
-            async with scheduler.running():
-                tune_process()
-                await scheduler.failure()
+        served = _served(scheduler, configuration, options)
+        async with contextlib.aclosing(scheduler), served, scheduler.running():
+            tune_process()
+            await scheduler.failure()
 
 
 @contextlib.asynccontextmanager
@@ -286,7 +284,7 @@ class Scheduler:
 
         Stops cleanly at the end of the block.
         """
-        served = await served_resources(self._client)
+        served = await reached(self._client)
         async with contextlib.AsyncExitStack() as stack:
             binding = asyncio.create_task(self._binder.run())
             tasks = [asyncio.create_task(self._loop.run()), binding, asyncio.create_task(self._recorder.run())]
@@ -299,8 +297,8 @@ class Scheduler:
             self._pricing = self._prices.start()
             self._followers.add(self._pricing)
             self._parts = tasks
-            await self._settle(self._kinds, self._follow(self._kinds), served)
-            await self._prices.settle()
+            # A part that dies now would be waited for in vain.
+            await first(self._fill(served), self.failure())
             self._synced = True
             if self._leadership is None:
                 self._start_deciding()
@@ -314,6 +312,10 @@ class Scheduler:
                 stack.push_async_callback(cancel, [reloader])
                 self._parts.append(reloader)
             yield
+
+    async def _fill(self, served: ServedResources) -> None:
+        await self._settle(self._kinds, self._follow(self._kinds), served)
+        await self._prices.settle()
 
     async def _reign(self, leadership: Leadership) -> None:
         """Wait until we lead, see what the leader before us did, and decide until we have lost; ends by raising.

@@ -20,7 +20,6 @@ from aiohttp import web
 from moorage.adapters import clock
 from moorage.adapters.certificates import Callers, CertificateError
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.discovery import server_version
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.kube.presence import Presence
@@ -37,8 +36,8 @@ from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
 from moorage.adapters.webhook.server import BOUNDS, application
 from moorage.app.caches import CacheError, Caches
-from moorage.app.connection import connected
-from moorage.app.lifetime import cancel, first
+from moorage.app.connection import connected, reached
+from moorage.app.lifetime import Parts, first
 from moorage.core.commands import Command, RecordEvent
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.admission import Admission
@@ -173,7 +172,7 @@ class WebhookProcess:
         self._caches = Caches(client, kinds, self._desk.put)
         component = (settings.webhook_name or "moorage-webhook")[:_LABEL_LIMIT].strip(".-")
         self._presence = Presence(client, self._service.namespace, component, me, self._peers_counted, jitter=jitter)
-        self._parts: list[asyncio.Task[None]] = []
+        self._parts = Parts()
         self._unready = "not every kind has been listed yet"
         self._ready = asyncio.Event()
 
@@ -205,36 +204,31 @@ class WebhookProcess:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Follow the cluster; stop cleanly at the end of the block."""
-        chores = [self._recorder.run(), self._tick(), self._presence.run(), clock.tell_of_jumps()]
-        chores.append(keep_fresh(self._clients, _LOOK_S))
-        if self._settings.webhook_name:
-            chores.append(self._registration.run())
-        self._parts = [*map(asyncio.create_task, chores), *self._caches.start()]
+        chores = (self._recorder.run(), self._tick(), clock.tell_of_jumps(), keep_fresh(self._clients, _LOOK_S))
+        self._parts.add(map(asyncio.create_task, chores))
         try:
             yield
         finally:
             self.stopping()
             await self._recorder.flush(_FLUSH_S)
-            await cancel(self._parts)
-            await self._presence.leave()
-            with contextlib.suppress(KubeError):
-                await self._registration.withdraw()
+            await self._parts.aclose()
+            with contextlib.suppress(KubeError, TimeoutError):
+                async with asyncio.timeout(_FLUSH_S):
+                    await self._presence.leave()
+                    await self._registration.withdraw()
 
     async def work(self) -> None:
         """Fill the caches, tell the API server how to find us, and answer until a part of us dies; ends by raising."""
-        life = asyncio.create_task(self._live())
-        try:
-            done, _ = await asyncio.wait([life, *self._parts], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await cancel([life])
-        for part in done:
-            part.result()
-        raise RuntimeError("a part of the webhook ended by itself")
+        await first(self._live(), self._parts.failure())
+        raise RuntimeError("the webhook ended by itself")
 
     async def _live(self) -> None:
-        version = await server_version(self._client)
-        log.info("connected", server=self._client.server, version=version.git_version)
-        await self._caches.settle()
+        served = await reached(self._client)
+        chores = [self._presence.run()]
+        if self._settings.webhook_name:
+            chores.append(self._registration.run())
+        self._parts.add([*map(asyncio.create_task, chores), *self._caches.start()])
+        await self._caches.settle(served)
         self._unready = "other replicas are being looked for"
         await self._presence.settled()
         if self._settings.webhook_name:

@@ -136,6 +136,8 @@ def _internal_error(error: Exception, session: Session) -> int:
         import traceback  # noqa: PLC0415 - only for those who asked
 
         traceback.print_exc()
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
     reason = " ".join(f"{type(error).__name__}: {error}".split())
     click.echo(
         f"moorage: internal error: {reason}; run again with -v {TRACEBACK_VERBOSITY} for the traceback", err=True

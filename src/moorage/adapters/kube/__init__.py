@@ -9,7 +9,8 @@ client and the credentials raise them:
     KubeError
     ├── CredentialsError        a kubeconfig, a token file or an exec plugin is unusable: file, field, value, remedy
     └── ApiError                a request did not succeed; carries status, reason, message and details
-        ├── Unreachable         no answer: refused, reset, name unknown, certificate not trusted
+        ├── Unreachable         no answer: refused, reset, name unknown
+        │   └── Untrusted       the server's certificate is not trusted
         ├── Timeout             no answer in time; the server may still carry the request out
         ├── BadRequest          400, 405, 415: the request itself is wrong
         ├── Unauthorized        401: the server does not know us, also after the credentials were renewed

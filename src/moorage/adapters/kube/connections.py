@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from moorage.adapters.kube.errors import Timeout, Unreachable
+from moorage.adapters.kube.errors import Timeout, Unreachable, Untrusted
 from moorage.adapters.kube.httpanswer import Answer, AnswerReader, BadAnswerError
 from moorage.adapters.kube.transport import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, READS
 
@@ -204,7 +204,7 @@ async def connect(origin: Origin) -> Connection:
             return Connection(sock if tls is None else await _secured(sock, tls, name or host), loop)
         except ssl.SSLCertVerificationError as failure:
             text = f"the server's certificate is not trusted: {failure.verify_message}; check certificate-authority"
-            raise Unreachable(f"{address}: {text}") from failure
+            raise Untrusted(f"{address}: {text}") from failure
         except OSError as failure:
             failure_seen = failure
     reason = "no address" if failure_seen is None else _reason(failure_seen)

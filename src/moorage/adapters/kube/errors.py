@@ -50,6 +50,10 @@ class Unreachable(ApiError):  # noqa: N818 - named after the condition, as its s
     """No answer from the server."""
 
 
+class Untrusted(Unreachable):
+    """The server's certificate is not that of the server we look for, or its authority is not ours."""
+
+
 class Timeout(ApiError):  # noqa: N818
     """No answer in time. The server may still carry the request out."""
 

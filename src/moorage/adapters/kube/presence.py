@@ -84,16 +84,14 @@ class Presence:
 
     async def run(self) -> None:
         """Be present until cancelled."""
-        watch = asyncio.create_task(self._reflector.run())
-        try:
-            while True:
-                await self._renew()
-                self._tried.set()
-                await self._sweep()
-                await asyncio.sleep(RENEW_S)
-        finally:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+        await self._reflector.beside(self._stay())
+
+    async def _stay(self) -> None:
+        while True:
+            await self._renew()
+            self._tried.set()
+            await self._sweep()
+            await asyncio.sleep(RENEW_S)
 
     async def settled(self) -> None:
         """Wait until others can know of us, and we know of them; or it is known that this cannot be."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -177,6 +177,18 @@ class Reflector(Generic[T]):
                 if task is None or task.cancelling():
                     raise
                 # Otherwise only the attempt was cancelled: `refresh` wants a new one.
+
+    async def beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Follow the resource while `work` goes on, until cancelled; what one of them raises ends both."""
+        tasks = [asyncio.ensure_future(self.run()), asyncio.ensure_future(work)]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def settled(self) -> ReflectorState:
         """Wait until the first list is handed over, or it is known why there is none."""

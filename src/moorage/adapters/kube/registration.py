@@ -71,12 +71,7 @@ class Registration:
 
     async def run(self) -> None:
         """Keep it true until cancelled."""
-        watch = asyncio.create_task(self._reflector.run())
-        try:
-            await self._keep()
-        finally:
-            watch.cancel()
-            await asyncio.gather(watch, return_exceptions=True)
+        await self._reflector.beside(self._keep())
 
     async def looked(self) -> Document | None:
         """Wait for the first look; the object, None where there is none or we may not look."""

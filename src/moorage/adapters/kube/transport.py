@@ -19,7 +19,7 @@ import aiohttp
 from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
-from moorage.adapters.kube.errors import ApiError, Timeout, Unreachable
+from moorage.adapters.kube.errors import ApiError, Timeout, Unreachable, Untrusted
 
 CONNECT_TIMEOUT_S = 10.0
 # Shorter than the API server's own idle limit, so that a pooled connection is rarely found closed by the other side.
@@ -191,7 +191,7 @@ def _translated(failure: Exception, url: str) -> ApiError:
     if isinstance(failure, aiohttp.ClientConnectorCertificateError):
         cause = failure.certificate_error
         text = getattr(cause, "verify_message", "") or str(cause)
-        return Unreachable(f"{server}: the server's certificate is not trusted: {text}; check certificate-authority")
+        return Untrusted(f"{server}: the server's certificate is not trusted: {text}; check certificate-authority")
     if isinstance(failure, aiohttp.ClientConnectorDNSError):
         return Unreachable(f"{server}: the server's name is not known; check the field server of the kubeconfig")
     if isinstance(failure, TimeoutError):
