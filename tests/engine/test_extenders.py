@@ -9,6 +9,7 @@ import pytest
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, PodRef, Victims
 from moorage.core.events import BindOutcome, DeleteDone, ExtendersAnswered, PodGone, PreemptionAnswered
 from moorage.core.pods import Pod
+from moorage.engine.breakers import PAUSE_S, Switched
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff, Place
 from moorage.framework.configuration import Extender, ManagedResource
@@ -159,6 +160,104 @@ def test_one_pod_at_a_time() -> None:
     assert [ask.pod.name for ask in play.of(AskExtenders)] == ["c"]
     reply(play, "c", "n1")
     assert [ask.pod.name for ask in play.of(AskExtenders)] == ["b"]
+
+
+ONE = Extender("http://one", filter_verb="f", managed_resources=(ManagedResource(GPU),))
+OTHER = Extender("http://other", filter_verb="f", managed_resources=(ManagedResource("example.com/fpga"),))
+
+
+def test_each_extender_has_its_own_turn() -> None:
+    """A question to one holds up nobody who waits for another; who needs both waits for both."""
+    play = play_with(ONE, OTHER)
+    fpga = "example.com/fpga"
+    play.see(make_node("n1", cpu="9", resources={GPU: 9, fpga: 9}))
+    play.see(make_pod("a", requests={GPU: 1}), make_pod("b", requests={fpga: 1}), make_pod("c", requests={GPU: 1}))
+    play.see(make_pod("both", requests={GPU: 1, fpga: 1}, priority=9), make_pod("d", requests={fpga: 1}))
+    assert sorted(play.asked) == ["default/a", "default/b"]
+    reply(play, "b", "n1")
+    assert [ask.pod.name for ask in play.of(AskExtenders)] == ["d"], "the one that needs both still waits for a"
+    reply(play, "a", "n1")
+    assert [ask.pod.name for ask in play.of(AskExtenders)] == ["c"]
+    reply(play, "c", "n1")
+    reply(play, "d", "n1")
+    assert [ask.pod.name for ask in play.of(AskExtenders)] == ["both"]
+
+
+# --- circuits ---
+
+IGNORABLE = Extender("http://i", filter_verb="filter", ignorable=True)
+FAULT = ((0, "no answer within 5 s"),)
+
+
+def fail(play: Play, name: str, **answer: Any) -> None:
+    """The extender gives no answer about a pod."""
+    extender = play.engine.asking._extenders[0]  # type: ignore[union-attr] # the test gave it
+    kept = tuple(node.name for node in NODES) if extender.ignorable else ()
+    reply(play, name, *kept, faults=FAULT, error="" if extender.ignorable else FAULT[0][1], **answer)
+
+
+def test_one_that_may_be_ignored_and_hangs_is_passed_over() -> None:
+    """Three pods wait for it in vain, then nobody does; of 20 pods all are bound after three questions."""
+    play = begin(IGNORABLE, pods=tuple(make_pod(f"p{number}", cpu="100m") for number in range(20)))
+    bound: set[str] = set()
+    questions = 0
+    while asked := play.of(AskExtenders):
+        (question,) = asked
+        questions += 1
+        fail(play, question.pod.name)
+        bound |= play.binds.keys()
+    assert (questions, len(bound)) == (3, 20)
+    (news,) = play.engine.asking.breakers.take_news()  # type: ignore[union-attr]
+    assert news == Switched("http://i", open=True, error="no answer within 5 s")
+
+
+def test_a_circuit_is_tried_with_one_question_and_closed_by_an_answer() -> None:
+    """After the pause one pod is asked about; others are bound without it meanwhile; its answer closes the circuit."""
+    play = begin(IGNORABLE, pods=())
+    for number in range(3):
+        play.see(make_pod(f"p{number}", cpu="100m"))
+        fail(play, f"p{number}")
+    play.see(make_pod("soon", cpu="100m"))
+    assert "soon" in play.binds
+    play.now += PAUSE_S
+    play.see(make_pod("trial", cpu="100m"), make_pod("meanwhile", cpu="100m"))
+    assert [ask.pod.name for ask in play.of(AskExtenders)] == ["trial"]
+    assert "meanwhile" in play.binds
+    fail(play, "trial")
+    play.now += PAUSE_S
+    play.see(make_pod("still-open", cpu="100m"))
+    assert play.of(AskExtenders) == [], "the pause has doubled"
+    play.now += PAUSE_S
+    play.see(make_pod("again", cpu="100m"))
+    reply(play, "again", "n1", heard=(0,))
+    play.see(make_pod("asked", cpu="100m"))
+    assert [ask.pod.name for ask in play.of(AskExtenders)] == ["asked"]
+    assert [news.open for news in play.engine.asking.breakers.take_news()] == [True, False]  # type: ignore[union-attr]
+
+
+def test_pods_of_one_that_must_be_heard_fail_at_once() -> None:
+    """With the backoff of an error, and in words; others are decided on."""
+    play = begin(ONE, pods=())
+    play.see(make_node("n9", cpu="4", resources={GPU: 9}))
+    for number in range(3):
+        play.see(make_pod(f"p{number}", requests={GPU: 1}))
+        fail(play, f"p{number}")
+    play.see(make_pod("late", requests={GPU: 1}), make_pod("plain", cpu="1"))
+    assert play.of(AskExtenders) == []
+    assert "plain" in play.binds
+    assert play.place("late") is Place.BACKOFF
+    want = "extender http://one failed 3 times in a row and is not asked: no answer within 5 s"
+    assert message_of(play, "late") == want
+
+
+def test_what_an_extender_says_about_a_pod_opens_nothing() -> None:
+    """An error that it answers with is about the question: no tenant can have it passed over for the others."""
+    play = begin(pods=())
+    for number in range(5):
+        play.see(make_pod(f"p{number}", cpu="100m"))
+        reply(play, f"p{number}", error="cannot place this pod", heard=(0,))
+    play.see(make_pod("next", cpu="100m"))
+    assert [ask.pod.name for ask in play.of(AskExtenders)] == ["next"]
 
 
 def test_with_no_budget_the_next_turn_waits_too() -> None:

@@ -17,6 +17,7 @@ import structlog
 
 from moorage.core.commands import Bind, Command, DeletePod, PodRef, RecordEvent
 from moorage.core.events import BindDone, BindOutcome, Event
+from moorage.engine.breakers import Switched
 
 DECISIONS, ATTEMPTS, DETAILS = 2, 3, 4
 """From which verbosity on there are lines about what."""
@@ -68,6 +69,15 @@ class DecisionLog:
     def _evict(self, command: DeletePod) -> None:
         preemptor = "" if command.preemptor is None else _name(command.preemptor)
         log.info("Evicting pod", pod=_name(command.pod), preemptor=preemptor, reason=command.reason)
+
+
+def tell_of_circuits(news: Iterable[Switched]) -> None:
+    """A line for every circuit that was opened or closed, at any verbosity."""
+    for switched in news:
+        if switched.open:
+            log.warning("circuit opened, it is not asked for now", name=switched.name, error=switched.error)
+        else:
+            log.info("circuit closed, it is asked again", name=switched.name)
 
 
 def _decision(bind: Bind) -> dict[str, object]:

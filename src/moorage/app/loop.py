@@ -23,7 +23,7 @@ from moorage.adapters import clock
 from moorage.adapters.journal.writer import Journal
 from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
 from moorage.adapters.metrics.slowness import Slowness
-from moorage.app.decisions import DecisionLog
+from moorage.app.decisions import DecisionLog, tell_of_circuits
 from moorage.app.watch import TurnWatch
 from moorage.core.commands import Command
 from moorage.core.events import Event
@@ -157,6 +157,8 @@ class DecisionLoop:
             self._name_slow(self._metrics.sampling.slowness)
         for fault in self.engine.faults.take():
             log.error("a plugin failed", fault=fault)
+        if self.engine.asking is not None:
+            tell_of_circuits(self.engine.asking.breakers.take_news())
         if self._decision_log is not None:
             self._decision_log.tell(events, commands)
         for command in commands:

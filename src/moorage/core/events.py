@@ -132,6 +132,10 @@ class ExtendersAnswered:
     """Set if an extender that must be heard failed; nothing else counts then."""
     token: int = 0
     """The question's."""
+    heard: tuple[int, ...] = ()
+    """The extenders that gave an answer of some kind; places in the configuration."""
+    faults: tuple[tuple[int, str], ...] = ()
+    """Those that gave none that can be read, and how they failed, also where that is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +146,8 @@ class PreemptionAnswered:
     candidates: tuple[Victims, ...] = ()
     error: str = ""
     token: int = 0
+    heard: tuple[int, ...] = ()
+    faults: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,15 @@
-"""Decisions in which HTTP extenders have a say: asked about one pod at a time, as kube-scheduler asks them.
+"""Decisions in which HTTP extenders have a say: each is asked about one pod at a time, as kube-scheduler asks them.
 
 The engine never waits. A pod that an extender is interested in is judged as usual, but instead of choosing, the nodes
 that passed go out as an AskExtenders command; the answer comes back as an event and the pod is judged again, on the
 state of that moment, among the nodes that the extenders kept. Evictions are asked about in the same way before they are
-ordered. Other pods are decided on meanwhile; those that extenders are interested in wait for their turn, so that an
-extender knows of each placement before it is asked about the next pod.
+ordered. Other pods are decided on meanwhile; those that the same extenders are interested in wait for their turn, so
+that an extender knows of each placement before it is asked about the next pod.
 
-Invariants: at most one question is open; whoever carries commands out answers every one of them.
+An extender that fails again and again is left alone for a while (`breakers`): one that may be ignored is passed over,
+pods of another fail at once. When it is tried again, only the pod of that question waits.
+
+Invariants: at most one question to an extender is open; whoever carries commands out answers every one of them.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ from moorage.core.hashing import pod_hash
 from moorage.core.pods import PodTemplate
 from moorage.core.resources import Requests
 from moorage.core.state import ClusterState
+from moorage.engine.breakers import Breaker, Breakers
 from moorage.engine.evictor import ref_of
 from moorage.engine.failures import EXTENDER, Failure
 from moorage.engine.faults import describe
@@ -67,6 +71,11 @@ class Interest:
     victims: tuple[int, ...] = ()
     binder: int | None = None
 
+    @property
+    def places(self) -> frozenset[int]:
+        """All that are asked something before a pod is bound."""
+        return frozenset(self.nodes + self.victims)
+
 
 @dataclass(frozen=True, slots=True)
 class _Question:
@@ -80,6 +89,8 @@ class _Question:
     """Whether only the node that the pod was promised was asked about."""
     failure: Failure | None = None
     """Set when it is evictions that were asked about: how the attempt ended."""
+    places: frozenset[int] = frozenset()
+    """The extenders that take part in the attempt; no other question to them is open."""
     token: int = 0
     """What its answer is known by."""
 
@@ -103,11 +114,16 @@ class Asking:
         self._endings = endings
         self._order = sorted(range(len(extenders)), key=lambda place: extenders[place].ignorable)
         """Those that must be heard come first."""
-        self._open: _Question | None = None
-        self._waiting: list[tuple[tuple[Any, ...], int, QueuedPod]] = []
+        self.breakers = Breakers([Breaker(extender.url_prefix.rstrip("/")) for extender in extenders])
+        self._open: dict[int, _Question] = {}
+        """By token."""
+        self._busy: set[int] = set()
+        """The extenders that take part in open questions."""
+        self._waiting: dict[frozenset[int], list[tuple[tuple[Any, ...], int, QueuedPod]]] = {}
+        """The extenders that pods wait for -> those pods, a heap."""
         self._tickets = 0
-        self._meanwhile: list[Change] = []
-        """What has happened since the first question about the pod."""
+        self._meanwhile: dict[str, list[Change]] = {}
+        """uid -> what has happened since the first question about the pod."""
         self._interests: dict[Requests, Interest] = {}
 
     def interest(self, template: PodTemplate) -> Interest:
@@ -134,43 +150,84 @@ class Asking:
             binders[0] if binders else None,
         )
 
+    # --- circuits ---
+
+    def _asked(self, template: PodTemplate, now: float) -> Interest:
+        """Who is asked about pods like this now: without those that may be ignored and fail again and again."""
+        found = self.interest(template)
+        if not any(breaker.is_open for breaker in self.breakers.all):
+            return found
+        return replace(
+            found,
+            nodes=tuple(place for place in found.nodes if self._needed(place, now)),
+            victims=tuple(place for place in found.victims if self._needed(place, now)),
+        )
+
+    def _needed(self, place: int, now: float) -> bool:
+        return not self._extenders[place].ignorable or self._admits(place, now)
+
+    def _admits(self, place: int, now: float) -> bool:
+        """Whether a question would be let through; while an extender is being tried, no other one is."""
+        breaker = self.breakers.all[place]
+        return breaker.admits(now) and not (breaker.is_open and place in self._busy)
+
+    def _refusal(self, places: Iterable[int], now: float) -> str:
+        """Why these extenders are not asked; empty if they are."""
+        for breaker in [self.breakers.all[place] for place in places if not self._admits(place, now)]:
+            return f"extender {breaker.name} failed {breaker.failures} times in a row and is not asked: {breaker.error}"
+        return ""
+
     # --- taking turns ---
 
     def has(self, entry: QueuedPod) -> bool:
         """Whether a pod waits for its turn, or for an answer."""
-        asked = self._open is not None and self._open.entry is entry
-        return asked or any(each is entry for _, _, each in self._waiting)
+        asked = any(question.entry is entry for question in self._open.values())
+        return asked or any(each is entry for heap in self._waiting.values() for _, _, each in heap)
 
     def entries(self) -> list[QueuedPod]:
-        """The pods that wait for their turn, or for an answer."""
-        entries = [entry for _, _, entry in sorted(self._waiting, key=lambda item: item[:2])]
-        if self._open is not None:
-            entries.insert(0, self._open.entry)
+        """The pods that wait for an answer, or for their turn."""
+        waiting = sorted((item for heap in self._waiting.values() for item in heap), key=lambda item: item[:2])
+        entries = [*(question.entry for question in self._open.values()), *(entry for _, _, entry in waiting)]
         return [entry for entry in entries if self._is_current(entry)]
 
     def ready(self) -> bool:
         """Whether `pop` would find a pod that waits for its turn."""
-        return self._open is None and bool(self._waiting)
+        return bool(self._waiting) and self._turn() is not None
+
+    def _turn(self) -> frozenset[int] | None:
+        """Whose pods are next: nobody is being asked for whom they would have to wait."""
+        breakers = self.breakers.all
+        free = [
+            places
+            for places in self._waiting
+            if not any(place in self._busy and not breakers[place].is_open for place in places)
+        ]
+        return min(free, key=lambda places: self._waiting[places][0][:2], default=None)
 
     def pop(self, now: float) -> QueuedPod | None:
         """The next pod to try."""
-        while self.ready():
-            _, _, entry = heapq.heappop(self._waiting)
+        while self._waiting and (places := self._turn()) is not None:
+            heap = self._waiting[places]
+            _, _, entry = heapq.heappop(heap)
+            if not heap:
+                del self._waiting[places]
             if self._is_current(entry):
                 return entry
         return self._queue.pop(now)
 
     def takes(self, entry: QueuedPod, runner: Runner, cycle: Cycle, now: float, out: list[Command]) -> bool:
         """Try a pod if extenders are interested in it, or let it wait for its turn; False leaves it to the engine."""
-        interest = self.interest(cycle.template)
-        if not interest.nodes and not interest.victims:
+        asked = self._asked(cycle.template, now)
+        if not asked.nodes and not asked.victims:
             return False
-        if self._open is not None:
+        breakers = self.breakers.all
+        if any(place in self._busy and not breakers[place].is_open for place in asked.places):
             self._tickets += 1
-            heapq.heappush(self._waiting, (self._queue.key(entry), self._tickets, entry))
+            heapq.heappush(self._waiting.setdefault(asked.places, []), (self._queue.key(entry), self._tickets, entry))
             return True
-        self._meanwhile.clear()
+        self._meanwhile[entry.pod.uid] = []
         self._guarded(lambda: self._begin(entry, runner, cycle, now, out), entry, runner, now, out)
+        self._catch_up(entry, now)
         return True
 
     def _is_current(self, entry: QueuedPod) -> bool:
@@ -195,36 +252,53 @@ class Asking:
         promised = self._state.nominations.node_of(entry.pod.uid)
         row = None if promised is None else self._state.row_of(promised)
         if promised is not None and row is not None and runner.fits(cycle, row):
-            if self.interest(cycle.template).nodes:
-                return lambda: self._ask((promised,), _Question(entry, runner, frozenset({promised}), True), out)
-            cycle.feasible = 1
-            return lambda: self._endings.place(entry, runner, cycle, row, now, out)
+            asked = self._asked(cycle.template, now).nodes
+            if asked and not self._refusal(asked, now):
+                question = _Question(entry, runner, frozenset({promised}), True)
+                return lambda: self._ask((promised,), question, now, out)
+            if not asked:
+                cycle.feasible = 1
+                return lambda: self._endings.place(entry, runner, cycle, row, now, out)
         return self._ask_all(entry, runner, cycle, now, out)
 
     def _ask_all(self, entry: QueuedPod, runner: Runner, cycle: Cycle, now: float, out: list[Command]) -> _GoOn:
         judgement = runner.judge(cycle, self._state.rows())
         if not len(judgement.passed):
             return lambda: self._endings.reject(entry, runner, cycle, judgement, now, out)
-        if not self.interest(cycle.template).nodes:
+        asked = self._asked(cycle.template, now).nodes
+        if not asked:
             row = self._best(runner, cycle, judgement.passed, {})
             return lambda: self._endings.place(entry, runner, cycle, row, now, out)
+        refusal = self._refusal(asked, now)
+        if refusal:
+            failure = Failure(refusal, frozenset(), Code.ERROR)
+            return lambda: self._endings.conclude(entry, runner, failure, None, now, out)
         names = tuple(self._names(judgement.passed))
-        return lambda: self._ask(names, _Question(entry, runner, frozenset(names)), out)
+        return lambda: self._ask(names, _Question(entry, runner, frozenset(names)), now, out)
 
-    def _ask(self, names: tuple[str, ...], question: _Question, out: list[Command]) -> None:
-        pod, token = question.entry.pod, self._token()
-        self._open = replace(question, token=token)
-        out.append(AskExtenders(ref_of(pod), names, self.interest(pod.template).nodes, pod.resource_version, token))
+    def _ask(self, names: tuple[str, ...], question: _Question, now: float, out: list[Command]) -> None:
+        pod = question.entry.pod
+        asked = self._asked(pod.template, now)
+        token = self._put(question, asked)
+        out.append(AskExtenders(ref_of(pod), names, asked.nodes, pod.resource_version, token))
+
+    def _put(self, question: _Question, asked: Interest) -> int:
+        """Take note of a question; what its answer is known by."""
+        token = self._token()
+        self._open[token] = replace(question, places=asked.places, token=token)
+        self._busy |= asked.places
+        return token
 
     def nodes_answered(self, event: ExtendersAnswered, now: float, out: list[Command]) -> None:
         """Decide among what the extenders kept; ask again about nodes that nobody was asked about."""
-        question = self._close(event.token, evictions=False)
+        question = self._close(event, now, evictions=False)
         if question is None:
             return
         entry, runner = question.entry, question.runner
         if event.error and not question.promised:
             failure = Failure(event.error, frozenset(), Code.ERROR)
             self._endings.conclude(entry, runner, failure, None, now, out)
+            self._meanwhile.pop(entry.pod.uid, None)
             return
         decide = self._decide_promised if question.promised else self._decide
         cycle = Cycle(entry.pod, self._state, now)
@@ -256,7 +330,7 @@ class Asking:
             row = self._best(runner, cycle, rows, event.scores)
             return lambda: self._endings.place(entry, runner, cycle, row, now, out)
         if not question.asked.issuperset(names):
-            return lambda: self._ask(tuple(names), _Question(entry, runner, frozenset(names)), out)
+            return self._ask_all(entry, runner, cycle, now, out)
         rejected = _rejected(judgement, names, event)
         return lambda: self._endings.reject(entry, runner, cycle, rejected, now, out)
 
@@ -274,28 +348,33 @@ class Asking:
     def _names(self, rows: Rows) -> list[str]:
         return [self._state.node(int(row)).name for row in rows]
 
-    def _close(self, token: int, *, evictions: bool) -> _Question | None:
-        """The open question, now closed; None if it was another one, or nobody needs the answer any more."""
-        question = self._open
-        if question is None or question.token != token or (question.failure is not None) != evictions:
+    def _close(self, event: ExtendersAnswered | PreemptionAnswered, now: float, *, evictions: bool) -> _Question | None:
+        """The question that is answered, now closed; None if it is not open, or nobody needs the answer any more."""
+        question = self._open.get(event.token)
+        if question is None or (question.failure is not None) != evictions:
             return None
-        self._open = None
-        return question if self._is_current(question.entry) else None
+        del self._open[event.token]
+        self._busy -= question.places
+        self.breakers.heard(event.heard, event.faults, now)
+        if self._is_current(question.entry):
+            return question
+        self._meanwhile.pop(question.entry.pod.uid, None)
+        return None
 
     def changed(self, changes: Iterable[Change]) -> None:
-        """Take note of what happens while a question is open."""
-        if self._open is not None:
-            self._meanwhile.extend(changes)
+        """Take note of what happens while questions are open."""
+        for seen in self._meanwhile.values():
+            seen.extend(changes)
 
     def meanwhile(self) -> Counter[str]:
-        """What has happened since the open question was asked, by the names of kube-scheduler's events."""
-        return Counter(change.label for change in self._meanwhile if self._open is not None)
+        """What has happened since the oldest open question was asked, by the names of kube-scheduler's events."""
+        return Counter(change.label for change in max(self._meanwhile.values(), key=len, default=()))
 
     def _catch_up(self, entry: QueuedPod, now: float) -> None:
         """A pod whose attempt is over hears of what happened meanwhile, unless there is another question about it."""
-        if self._open is not None:
+        if any(question.entry is entry for question in self._open.values()):
             return
-        changes, self._meanwhile = self._meanwhile, []
+        changes = self._meanwhile.pop(entry.pod.uid, [])
         if entry.place is Place.UNSCHEDULABLE and any(
             self._queue.helps(name, entry, change) for change in changes for name in sorted(entry.rejected_by)
         ):
@@ -305,25 +384,35 @@ class Asking:
 
     def prepare(self, cycle: Cycle) -> None:
         """Before PostFilter: say that somebody else will choose among the candidates."""
-        if self.interest(cycle.template).victims:
+        if self._asked(cycle.template, cycle.now).victims:
             cycle.memo[ALL_CANDIDATES] = True
 
     def consults(
-        self, entry: QueuedPod, runner: Runner, failure: Failure, nomination: Nomination | None, out: list[Command]
+        self,
+        entry: QueuedPod,
+        runner: Runner,
+        failure: Failure,
+        nomination: Nomination | None,
+        now: float,
+        out: list[Command],
     ) -> bool:
         """Ask about evictions before they are ordered; False if nobody needs to be asked."""
-        extenders = self.interest(entry.pod.template).victims
-        if nomination is None or not nomination.candidates or not extenders:
-            return False
-        self._open = _Question(entry, runner, failure=failure, token=self._token())
         pod = entry.pod
-        candidates, token = nomination.candidates, self._open.token
-        out.append(AskPreemption(ref_of(pod), candidates, extenders, pod.resource_version, token))
+        asked = self._asked(pod.template, now)
+        if nomination is None or not nomination.candidates or not asked.victims:
+            return False
+        refusal = self._refusal(asked.victims, now)
+        if refusal:
+            failure = replace(failure, message=f"{failure.message} preemption: {refusal}")
+            self._endings.conclude(entry, runner, failure, None, now, out)
+            return True
+        token = self._put(_Question(entry, runner, failure=failure), asked)
+        out.append(AskPreemption(ref_of(pod), nomination.candidates, asked.victims, pod.resource_version, token))
         return True
 
     def victims_answered(self, event: PreemptionAnswered, now: float, out: list[Command]) -> None:
         """Order the best of what is left, or say why nothing is."""
-        question = self._close(event.token, evictions=True)
+        question = self._close(event, now, evictions=True)
         if question is None or question.failure is None:
             return
         entry = question.entry
@@ -356,6 +445,8 @@ class Asking:
         """A bind, given to the extender that binds pods like this."""
         binder = self.interest(template).binder
         if binder is None or not isinstance(command, Bind):
+            return command
+        if self._extenders[binder].ignorable and self.breakers.all[binder].is_open:
             return command
         return command._replace(extender=binder)
 

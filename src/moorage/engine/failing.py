@@ -47,7 +47,7 @@ class Failing:
             nomination, tail = self._make_room(runner, cycle, judgement)
         self.heed(cycle, entry, runner, now, commands)
         if nomination is not None or tail:
-            if self.asking is not None and self.asking.consults(entry, runner, failure, nomination, commands):
+            if self.asking is not None and self.asking.consults(entry, runner, failure, nomination, now, commands):
                 return
             if tail:
                 failure = replace(failure, message=f"{failure.message} {tail}")

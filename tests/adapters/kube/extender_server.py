@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -38,6 +39,8 @@ async def extender_server(say: Say, port: int = 0) -> AsyncIterator[ExtenderServ
         assert request.content_type == "application/json"
         server.seen.append((verb, question))
         said = say(verb, question)
+        if inspect.isawaitable(said):
+            said = await said
         return said if isinstance(said, web.StreamResponse) else web.json_response(said)
 
     app = web.Application(client_max_size=1 << 30)

@@ -58,6 +58,11 @@ async def api_server(request: web.Request) -> web.StreamResponse:
     return web.json_response(api_object("Pod", name))
 
 
+def said_of(answer: Any) -> Any:
+    """The answer without who was heard."""
+    return replace(answer, heard=(), faults=())
+
+
 def perform(factory: ServerFactory, say: Say, extenders: list[Extender], play: Play) -> None:
     """Run a play with extenders that all live at one address, told apart by their verbs."""
 
@@ -145,7 +150,7 @@ def test_what_filter_answers(scripted_server: ServerFactory, said: Any, want: di
 
     perform(scripted_server, lambda *_: said() if callable(said) else said, [BY_NAME], play)
     answer, url = found[0]
-    assert replace(answer, error=answer.error.replace(url, "URL")) == ExtendersAnswered("uid-p", **want)
+    assert said_of(replace(answer, error=answer.error.replace(url, "URL"))) == ExtendersAnswered("uid-p", **want)
 
 
 def test_each_sees_what_the_one_before_kept(scripted_server: ServerFactory) -> None:
@@ -177,7 +182,7 @@ def test_scores_add_up_and_failing_ones_are_silent(scripted_server: ServerFactor
         return [{"host": "n1", "score": 10}] if verb == "score" else web.Response(status=500)
 
     answer, _ = ask(scripted_server, say, SCORES, replace(SCORES, weight=1), replace(SCORES, prioritize_verb="down"))
-    assert answer == ExtendersAnswered("uid-p", NODES, scores={"n1": 400})
+    assert said_of(answer) == ExtendersAnswered("uid-p", NODES, scores={"n1": 400})
 
 
 def test_one_node_needs_no_scores(scripted_server: ServerFactory) -> None:
@@ -212,11 +217,12 @@ def test_garbage_is_the_error_of_that_extender(scripted_server: ServerFactory, s
     async def play(asked: Extenders, _: ExtenderServer, __: ScriptedServer) -> None:
         asked._report = found.append
         for place in (0, 1):
-            asked.submit(AskExtenders(POD, NODES, (place,)))
-            asked.submit(AskPreemption(POD, (offer,), (place,)))
+            asked.submit(AskExtenders(POD, NODES, (place,), token=2 * place))
+            asked.submit(AskPreemption(POD, (offer,), (place,), token=2 * place + 1))
         async with asyncio.timeout(30):
             while len(found) < 4:  # noqa: ASYNC110 - there is nothing to wait on but the answers
                 await asyncio.sleep(0.01)
+            found.sort(key=lambda answer: answer.token)
             found.extend([await asked.bind(Bind(POD, "n1", extender=place)) for place in (0, 1)])
 
     perform(scripted_server, lambda *_: said(), [everything, replace(everything, ignorable=True)], play)
@@ -228,6 +234,33 @@ def test_garbage_is_the_error_of_that_extender(scripted_server: ServerFactory, s
     assert refusal
     assert own_bind is None
     assert max(len(nodes.error), len(refusal)) < 2000
+    assert [place for answer in found[:4] for place, _ in answer.faults] == [0, 0, 1, 1], "whose fault it was is told"
+    assert not any(answer.heard for answer in found[:4])
+
+
+def test_one_that_hangs_holds_up_nobody_else(scripted_server: ServerFactory) -> None:
+    """Questions to different extenders are open at once; each answer says who was heard."""
+    found: list[Any] = []
+    hanging = asyncio.Event()
+
+    async def say(verb: str, _: Any) -> Any:
+        if verb == "hang":
+            await hanging.wait()
+        return {"NodeNames": list(NODES)}
+
+    async def play(asked: Extenders, _: ExtenderServer, __: ScriptedServer) -> None:
+        asked._report = found.append
+        asked.submit(AskExtenders(POD, NODES, (0,), token=1))
+        asked.submit(AskExtenders(POD, NODES, (1,), token=2))
+        async with asyncio.timeout(30):
+            while not found:  # noqa: ASYNC110 - there is nothing to wait on but the answers
+                await asyncio.sleep(0.01)
+            hanging.set()
+            while len(found) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    perform(scripted_server, say, [replace(BY_NAME, filter_verb="hang"), BY_NAME], play)
+    assert [(answer.token, answer.heard, answer.kept) for answer in found] == [(2, (1,), NODES), (1, (0,), NODES)]
 
 
 def test_an_answer_may_repeat_the_question(scripted_server: ServerFactory) -> None:
@@ -256,7 +289,7 @@ def test_an_extender_that_is_down(scripted_server: ServerFactory) -> None:
     answer, _ = ask(scripted_server, lambda *_: {}, DOWN)
     assert answer.error.startswith('Post "http://127.0.0.1:1/x/filter": ')
     answer, _ = ask(scripted_server, lambda *_: {"NodeNames": ["n1"]}, BY_NAME, replace(DOWN, ignorable=True))
-    assert answer == ExtendersAnswered("uid-p", ("n1",))
+    assert said_of(answer) == ExtendersAnswered("uid-p", ("n1",))
 
 
 def test_an_extender_that_is_slow(scripted_server: ServerFactory) -> None:
@@ -284,22 +317,24 @@ def test_an_extender_that_is_slow(scripted_server: ServerFactory) -> None:
     asyncio.run(run())
 
 
-def test_questions_are_answered_one_after_the_other(scripted_server: ServerFactory) -> None:
-    """In order, by events; the same version of a pod is read once."""
+def test_questions_are_answered_by_events(scripted_server: ServerFactory) -> None:
+    """One for each; the same version of a pod is read once."""
     answers: list[Any] = []
+    offer = Victims("n1", (VICTIM,), 0)
 
     async def play(asked: Extenders, _: ExtenderServer, api: ScriptedServer) -> None:
         asked._report = answers.append
-        asked.submit(AskExtenders(POD, NODES, (0,), "7"))
-        asked.submit(AskExtenders(POD, NODES, (0,), "7"))
-        asked.submit(AskPreemption(POD, (Victims("n1", (VICTIM,), 0),), (), "7"))
-        while len(answers) < 3:  # noqa: ASYNC110 - there is nothing to wait on but the answers
-            await asyncio.sleep(0.01)
+        nodes, victims = AskExtenders(POD, NODES, (0,), "7"), AskPreemption(POD, (offer,), (), "7")
+        questions: list[AskExtenders | AskPreemption] = [nodes, nodes, victims]
+        for count, question in enumerate(questions, 1):
+            asked.submit(question)
+            while len(answers) < count:  # noqa: ASYNC110 - there is nothing to wait on but the answers
+                await asyncio.sleep(0.01)
         assert [seen.path for seen in api.seen] == ["/api/v1/namespaces/ns/pods/p"]
 
     perform(scripted_server, lambda _, q: {"NodeNames": q["NodeNames"]}, [BY_NAME], play)
-    offer = Victims("n1", (VICTIM,), 0)
-    assert answers == [ExtendersAnswered("uid-p", NODES)] * 2 + [PreemptionAnswered("uid-p", (offer,))]
+    nodes, victims = ExtendersAnswered("uid-p", NODES), PreemptionAnswered("uid-p", (offer,))
+    assert list(map(said_of, answers)) == [nodes, nodes, victims]
 
 
 # --- evictions ---
@@ -334,14 +369,14 @@ def test_victims_are_sent_by_uid_or_whole(scripted_server: ServerFactory) -> Non
     answer, seen = ask_preemption(scripted_server, lambda *_: said, replace(PREEMPT, node_cache_capable=True))
     offered = meta(n1=(["uid-v"], 1), n2=(["uid-v", "uid-u"], 0))
     assert seen == [{"Pod": plain("p"), "NodeNameToVictims": None, **offered}]
-    assert answer == PreemptionAnswered("uid-p", OFFERS[:1])
+    assert said_of(answer) == PreemptionAnswered("uid-p", OFFERS[:1])
     answer, seen = ask_preemption(scripted_server, lambda *_: said, PREEMPT)
     whole = {
         "n1": {"Pods": [plain("v")], "NumPDBViolations": 1},
         "n2": {"Pods": [plain("v"), plain("u")], "NumPDBViolations": 0},
     }
     assert seen == [{"Pod": plain("p"), "NodeNameToVictims": whole, "NodeNameToMetaVictims": None}]
-    assert answer == PreemptionAnswered("uid-p", OFFERS[:1])
+    assert said_of(answer) == PreemptionAnswered("uid-p", OFFERS[:1])
 
 
 PREEMPTED: dict[str, tuple[Any, bool, PreemptionAnswered]] = {
@@ -383,7 +418,7 @@ def test_what_preempt_answers(
         found.append(replace(answer, error=answer.error.replace(server.url, "URL")))
 
     perform(scripted_server, lambda *_: said, [extender], play)
-    assert found == [want]
+    assert list(map(said_of, found)) == [want]
 
 
 # --- binding ---

@@ -15,12 +15,21 @@ from moorage.framework.configuration import Extender, ExtenderTls
 from moorage.wire.extender import ExtenderAnswerError
 
 _GOOD = 200
+_OUR_FAULT_ENDS = 500
+"""From this status on it is not the question that is wrong."""
 
 T = TypeVar("T")
 
 
 class ExtenderError(Exception):
-    """An extender could not be asked, or said that it failed; the text is one line."""
+    """An extender could not be asked, or said that it failed; the text is one line.
+
+    `silent` if it gave no answer that can be read: then it is the extender that is at fault, not the question.
+    """
+
+    def __init__(self, text: str, *, silent: bool = False) -> None:
+        super().__init__(text)
+        self.silent = silent
 
 
 class ExtenderCall:
@@ -46,9 +55,10 @@ class ExtenderCall:
             answer = await read_bounded(response, EXTENDER_ANSWER_BYTES + 2 * len(body))
         except ApiError as error:
             reason = str(error).partition(";")[0]  # what follows is advice about kubeconfigs
-            raise ExtenderError(f'Post "{url}": {reason}') from None
+            raise ExtenderError(f'Post "{url}": {reason}', silent=True) from None
         if response.status != _GOOD:
-            raise ExtenderError(f"failed {verb} with extender at URL {url}, code {response.status}")
+            text = f"failed {verb} with extender at URL {url}, code {response.status}"
+            raise ExtenderError(text, silent=response.status >= _OUR_FAULT_ENDS)
         return answer
 
     def read(self, reader: Callable[[bytes], T], answer: bytes) -> T:
@@ -56,7 +66,7 @@ class ExtenderCall:
         try:
             return reader(answer)
         except ExtenderAnswerError as error:
-            raise ExtenderError(f"extender {self.url}: {error}") from None
+            raise ExtenderError(f"extender {self.url}: {error}", silent=True) from None
 
 
 def tls_context(extender: Extender, path: str) -> ssl.SSLContext | None:

@@ -2,7 +2,8 @@
 
 Invariants:
 - Every AskExtenders is answered by one ExtendersAnswered, every AskPreemption by one PreemptionAnswered, whatever
-  happens. Questions are taken one after the other.
+  happens, and says which extenders gave an answer and which failed. Questions are taken as they come: whoever asks
+  has one open for each extender.
 - Filters are asked in order, each about the nodes that the one before kept; priorities all at once, and only where two
   nodes or more are left. Errors of an extender that may be ignored, and of any priority, count as silence.
 - Pods are read from the API server when they are needed and kept by their version. Nodes are followed with a watch of
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import structlog
 
@@ -44,7 +46,21 @@ _LARGEST = 1 << 61
 Question: TypeAlias = AskExtenders | AskPreemption
 Answer: TypeAlias = ExtendersAnswered | PreemptionAnswered
 
+T = TypeVar("T")
+
 log = structlog.get_logger()
+
+
+@dataclass(slots=True)
+class _Hearing:
+    """What became of the calls of one question, by the extenders' places."""
+
+    answered: set[int] = field(default_factory=set)
+    failed: dict[int, str] = field(default_factory=dict)
+
+    def result(self) -> dict[str, Any]:
+        """The fields of the answer."""
+        return {"heard": tuple(sorted(self.answered - set(self.failed))), "faults": tuple(self.failed.items())}
 
 
 class Extenders:
@@ -79,47 +95,63 @@ class Extenders:
         async with asyncio.TaskGroup() as parts:
             if self._nodes is not None:
                 parts.create_task(self._nodes.run())
-            parts.create_task(self._work())
+            while True:
+                parts.create_task(self._answer(await self._questions.get()))
 
     async def close(self) -> None:
         """Close the connections, if they are ours."""
         if self._own_transport is not None:
             await self._own_transport.aclose()
 
-    async def _work(self) -> None:
-        while True:
-            question = await self._questions.get()
-            if isinstance(question, AskExtenders):
-                self._report(await self.ask(question))
-            else:
-                self._report(await self.ask_preemption(question))
+    async def _answer(self, question: Question) -> None:
+        if isinstance(question, AskExtenders):
+            self._report(await self.ask(question))
+        else:
+            self._report(await self.ask_preemption(question))
 
     # --- nodes ---
 
     async def ask(self, question: AskExtenders) -> ExtendersAnswered:
         """Ask about nodes now."""
         uid, token = question.pod.uid, question.token
+        hearing = _Hearing()
         try:
             pod = await self._pods.get(question.pod, question.resource_version)
-            kept, failed, unresolvable = await self._filtered(question, pod.json)
-            scores = await self._priorities(question, pod.json, kept) if len(kept) > 1 else {}
+            kept, failed, unresolvable = await self._filtered(question, pod.json, hearing)
+            scores = await self._priorities(question, pod.json, kept, hearing) if len(kept) > 1 else {}
         except ExtenderError as error:
-            return ExtendersAnswered(uid, error=str(error), token=token)
+            return ExtendersAnswered(uid, error=str(error), token=token, **hearing.result())
         except KubeError as error:
-            return ExtendersAnswered(uid, error=f"reading objects for an extender: {error}", token=token)
-        return ExtendersAnswered(uid, kept, failed, unresolvable, scores, token=token)
+            text = f"reading objects for an extender: {error}"
+            return ExtendersAnswered(uid, error=text, token=token, **hearing.result())
+        return ExtendersAnswered(uid, kept, failed, unresolvable, scores, token=token, **hearing.result())
+
+    async def _call(self, place: int, verb: str, body: bytes, reader: Callable[[bytes], T], hearing: _Hearing) -> T:
+        """Ask one extender, and take note of whether it answered."""
+        call = self._calls[place]
+        try:
+            answer = call.read(reader, await call.send(verb, body))
+        except ExtenderError as error:
+            if error.silent:
+                hearing.failed[place] = str(error)
+            else:
+                hearing.answered.add(place)
+            raise
+        hearing.answered.add(place)
+        return answer
 
     async def _filtered(
-        self, question: AskExtenders, pod: bytes
+        self, question: AskExtenders, pod: bytes, hearing: _Hearing
     ) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
         kept, failed, unresolvable = question.nodes, dict[str, str](), dict[str, str]()
-        for call in [self._calls[place] for place in question.extenders]:
+        for place in question.extenders:
+            call = self._calls[place]
             verb = call.extender.filter_verb
             if not kept or not verb:
                 continue
             try:
-                body = await call.send(verb, await self._node_args(call, pod, kept))
-                result = call.read(partial(read_filter_result, by_name=call.by_name), body)
+                reader = partial(read_filter_result, by_name=call.by_name)
+                result = await self._call(place, verb, await self._node_args(call, pod, kept), reader, hearing)
                 if result.error:
                     raise ExtenderError(result.error)
                 asked = set(kept)
@@ -136,19 +168,26 @@ class Extenders:
             unresolvable.update(result.unresolvable)
         return kept, failed, unresolvable
 
-    async def _priorities(self, question: AskExtenders, pod: bytes, kept: tuple[str, ...]) -> dict[str, int]:
-        calls = [self._calls[place] for place in question.extenders if self._calls[place].extender.prioritize_verb]
+    async def _priorities(
+        self, question: AskExtenders, pod: bytes, kept: tuple[str, ...], hearing: _Hearing
+    ) -> dict[str, int]:
+        # Who has just failed to filter would only be waited for once more.
+        places = [place for place in question.extenders if place not in hearing.failed]
+        places = [place for place in places if self._calls[place].extender.prioritize_verb]
         scores: dict[str, int] = {}
-        for listed in await asyncio.gather(*(self._priority(call, pod, kept) for call in calls)):
+        for listed in await asyncio.gather(*(self._priority(place, pod, kept, hearing) for place in places)):
             for name, score in listed:
                 scores[name] = max(-_LARGEST, min(_LARGEST, scores.get(name, 0) + score))
         return scores
 
-    async def _priority(self, call: ExtenderCall, pod: bytes, kept: tuple[str, ...]) -> list[tuple[str, int]]:
+    async def _priority(
+        self, place: int, pod: bytes, kept: tuple[str, ...], hearing: _Hearing
+    ) -> list[tuple[str, int]]:
+        call = self._calls[place]
         extender = call.extender
         try:
-            body = await call.send(extender.prioritize_verb, await self._node_args(call, pod, kept))
-            listed = call.read(read_priorities, body)
+            body = await self._node_args(call, pod, kept)
+            listed = await self._call(place, extender.prioritize_verb, body, read_priorities, hearing)
         except ExtenderError as error:
             log.warning("extender gave no scores", extender=call.url, error=str(error))
             return []
@@ -166,30 +205,33 @@ class Extenders:
         uid, token = question.pod.uid, question.token
         refs = {ref.uid: ref for offer in question.candidates for ref in offer.pods}
         offers = {o.node: MetaVictims(tuple(ref.uid for ref in o.pods), o.violations) for o in question.candidates}
+        hearing = _Hearing()
         try:
             pod = await self._pods.get(question.pod, question.resource_version)
-            for call in [self._calls[place] for place in question.extenders]:
+            for place in question.extenders:
                 if offers:
-                    offers = await self._left_over(call, pod.json, offers, refs)
+                    offers = await self._left_over(place, pod.json, offers, refs, hearing)
         except ExtenderError as error:
-            return PreemptionAnswered(uid, error=str(error), token=token)
+            return PreemptionAnswered(uid, error=str(error), token=token, **hearing.result())
         except KubeError as error:
-            return PreemptionAnswered(uid, error=f"reading pods for an extender: {error}", token=token)
+            text = f"reading pods for an extender: {error}"
+            return PreemptionAnswered(uid, error=text, token=token, **hearing.result())
         left = [Victims(node, tuple(refs[u] for u in uids), broken) for node, (uids, broken) in offers.items()]
-        return PreemptionAnswered(uid, tuple(left), token=token)
+        return PreemptionAnswered(uid, tuple(left), token=token, **hearing.result())
 
     async def _left_over(
-        self, call: ExtenderCall, pod: bytes, offers: dict[str, MetaVictims], refs: dict[str, PodRef]
+        self, place: int, pod: bytes, offers: dict[str, MetaVictims], refs: dict[str, PodRef], hearing: _Hearing
     ) -> dict[str, MetaVictims]:
         """What one extender leaves of the candidates; pods that it adds to the victims are added to `refs`."""
+        call = self._calls[place]
         ignorable = call.extender.ignorable
         try:
             whole: dict[str, bytes] | None = None
             if not call.by_name:
                 uids = dict.fromkeys(uid for victims in offers.values() for uid in victims.uids)
                 whole = {uid: (await self._pods.get(refs[uid])).json for uid in uids}
-            body = await call.send(call.extender.preempt_verb, preemption_args(pod, offers, whole))
-            found = call.read(read_preemption_result, body)
+            body = preemption_args(pod, offers, whole)
+            found = await self._call(place, call.extender.preempt_verb, body, read_preemption_result, hearing)
             for node, victims in found.items():
                 await self._identify(call, node, victims, refs)
         except ExtenderError as error:

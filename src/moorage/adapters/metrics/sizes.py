@@ -26,6 +26,7 @@ def size_families(engine: Engine) -> Iterable[Metric]:
     yield from _cache(engine)
     yield from _plugins(engine)
     yield from _gangs(engine)
+    yield _circuits(engine)
 
 
 def queue_of(entry: QueuedPod, gang: QueuedGang | None) -> str:
@@ -80,6 +81,15 @@ def _under_way(engine: Engine, popped: int) -> Metric:
     for event, number in engine.asking.meanwhile().items() if engine.asking is not None else ():
         tracked.add_metric((event,), number)
     return tracked
+
+
+def _circuits(engine: Engine) -> Metric:
+    circuits = GaugeMetricFamily(
+        "moorage_circuit_open", "Whether somebody failed so often that he is not asked for now.", labels=("name",)
+    )
+    for breaker in engine.asking.breakers.all if engine.asking is not None else ():
+        circuits.add_metric((breaker.name,), int(breaker.is_open))
+    return circuits
 
 
 def _cache(engine: Engine) -> Iterable[Metric]:

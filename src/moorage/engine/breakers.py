@@ -1,0 +1,88 @@
+"""Circuit breakers: whoever failed a few times in a row is left alone for a while, then tried again with one question.
+
+Pure: failures and successes come in with the time at which they were heard of. Open means that a question would be
+refused; when the pause is over, the next one is let through, and what comes of it closes the circuit or opens it for
+twice as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+FAILURES = 3
+"""In a row, until a circuit opens."""
+PAUSE_S = 1.0
+LONGEST_PAUSE_S = 30.0
+
+
+@dataclass(slots=True)
+class Breaker:
+    """One circuit."""
+
+    name: str
+    failures: int = 0
+    """In a row."""
+    error: str = ""
+    """The last one's."""
+    until_s: float | None = None
+    """Until when nobody is let through; None while closed."""
+    _pause_s: float = PAUSE_S
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the last questions failed, and none since has succeeded."""
+        return self.until_s is not None
+
+    def admits(self, now: float) -> bool:
+        """Whether a question may be asked: closed, or time for a trial."""
+        return self.until_s is None or self.until_s <= now
+
+    def failed(self, error: str, now: float) -> bool:
+        """A question failed; whether that opened the circuit."""
+        opens = self.until_s is None and self.failures + 1 >= FAILURES
+        self.failures, self.error = self.failures + 1, error
+        if self.until_s is not None:
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        if opens or self.until_s is not None:
+            self.until_s = now + self._pause_s
+        return opens
+
+    def succeeded(self) -> bool:
+        """A question was answered; whether that closed the circuit."""
+        closes = self.until_s is not None
+        self.failures, self.error, self.until_s, self._pause_s = 0, "", None, PAUSE_S
+        return closes
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """A circuit was opened or closed."""
+
+    name: str
+    open: bool
+    error: str = ""
+
+
+@dataclass(slots=True)
+class Breakers:
+    """One for each of some that are asked, by their places."""
+
+    all: Sequence[Breaker]
+    _news: list[Switched] = field(default_factory=list)
+
+    def heard(self, answered: Sequence[int], failed: Sequence[tuple[int, str]], now: float) -> None:
+        """What came of a question: who answered, who failed and how."""
+        for place, error in failed:
+            if self.all[place].failed(error, now):
+                self._news.append(Switched(self.all[place].name, open=True, error=error))
+        for place in answered:
+            if self.all[place].succeeded():
+                self._news.append(Switched(self.all[place].name, open=False))
+
+    def take_news(self) -> list[Switched]:
+        """Circuits that were opened or closed since the last call."""
+        if not self._news:
+            return []
+        news, self._news = self._news, []
+        return news
