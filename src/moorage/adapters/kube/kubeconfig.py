@@ -164,6 +164,8 @@ def _document(file: Path) -> Entry:
         raise CredentialsError(f"{file}: cannot be read: {reason}") from failure
     try:
         loaded = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except RecursionError as failure:
+        raise CredentialsError(f"{file}: is nested too deeply; must be a kubeconfig in YAML") from failure
     except yaml.YAMLError as failure:
         raise CredentialsError(f"{file}: {_yaml_problem(failure)}; must be a kubeconfig in YAML") from failure
     if loaded is None:
