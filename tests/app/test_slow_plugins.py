@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -112,6 +113,45 @@ class Watched:
 
 def slow(name: str, **fields: object) -> Pod:
     return make_pod(name, namespace="slow", cpu="1", **fields)  # type: ignore[arg-type]
+
+
+def test_binds_under_way_get_their_time_between_slow_decisions() -> None:
+    """Requests and decisions share a thread: the API server answers `quick` before the loop goes on with slow pods."""
+    decided: list[str] = []
+    answered_after: list[int] = []
+
+    async def story() -> None:
+        loop: DecisionLoop
+
+        async def answer(bind: Bind) -> None:
+            for _ in range(20):  # a request takes several steps of the event loop, each of which may come after a turn
+                await asyncio.sleep(0.001)
+            if bind.pod.name == "quick":
+                answered_after.append(len(decided))
+            loop.put(BindDone(bind.pod.uid, BindOutcome.BOUND, bind.node))
+
+        def carry_out(command: Command) -> None:
+            if isinstance(command, Bind):
+                decided.append(command.pod.name)
+                answers.append(asyncio.ensure_future(answer(command)))
+
+        answers: list[asyncio.Future[None]] = []
+        engine = Engine([small_profile(Dozer())])
+        metrics = SchedulerMetrics(engine, Timer.read)
+        Dozer.loop = None
+        loop = DecisionLoop(engine, carry_out, metrics=metrics, now_s=Timer.read, timer_s=Timer.read)
+        node = make_node("n1", cpu="100", pods=1000)
+        loop.put_all([NodeSeen(node), PodSeen(make_pod("quick")), *(PodSeen(slow(f"s{n}")) for n in range(3))])
+        loop.start_deciding()
+        running = asyncio.ensure_future(loop.run())
+        async with asyncio.timeout(60):
+            while len(decided) < 4 or not answered_after:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, *answers, return_exceptions=True)
+
+    asyncio.run(story())
+    assert answered_after[0] <= 2
 
 
 @pytest.mark.parametrize("at", ["filter", "pre_enqueue"])

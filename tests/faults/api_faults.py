@@ -42,6 +42,26 @@ async def told_to_wait(world: World) -> None:
     world.claim(not early, f"came again before the {wait_s} s were over: {early}")
 
 
+async def events_under_way(world: World) -> None:
+    """Events are slow, and the scheduler is told to stop while they are on their way: none is written twice."""
+    delay = Rule(verb="create", path="/events", times=FOREVER, act=Delay(after_s=world.rng.uniform(1.0, 5.0)))
+    world.allow(events_may_be_lost=True)
+    await workloads.mixed(world)
+    scheduler = await world.scheduler(rules=[delay])
+    await world.until(world.is_settled, 60, "all are bound")
+    await scheduler.stop()
+    await asyncio.sleep(1.0)
+
+
+async def swept(world: World) -> None:
+    """Events take longer than the 30 s after which the scheduler looks for those that were not written."""
+    rule = Rule(verb="create", path="/events", times=FOREVER, act=Delay(after_s=35.0))
+    await workloads.mixed(world)
+    await world.scheduler(rules=[rule])
+    await world.settled()
+    await asyncio.sleep(38.0 if world.faulty else 0.0)
+
+
 async def watches(world: World, *, act: Callable[[random.Random], Expire | Truncate | Answer], kind: str) -> None:
     """Watches end in a bad way amid a burst, over and over; then the cache is compared with what is there."""
     rule = Rule(verb=WATCH, path=kind, nth=2, times=6, act=act(world.rng))
@@ -148,6 +168,8 @@ SCENARIOS = (
         Scenario(name=f"answer:{name}", row=row, story=partial(answers, rules=rules), calm="mixed")
         for name, (row, rules) in ANSWERS.items()
     ),
+    Scenario(name="answer:events-stop", row="told to stop while events are slow", story=events_under_way, calm="mixed"),
+    Scenario(name="answer:events-swept", row="events that take 35 s", story=swept, calm="mixed"),
     Scenario(name="answer:429", row="429 with Retry-After", story=told_to_wait, calm="mixed"),
     *(
         Scenario(

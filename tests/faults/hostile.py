@@ -8,7 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.faults.history import node_of
 from tests.faults.lab import Scenario
+from tests.faults.rules import BIND, FOREVER, Delay, Rule
 from tests.faults.world import Object, World
 
 STRATEGY = "smart-scheduler.io/schedule-strategy"
@@ -140,13 +142,30 @@ async def among_hostile(world: World) -> None:
     world.wanted |= {pod["metadata"]["name"] for pod in among}
     mixed = [*among, *hostile]
     world.rng.shuffle(mixed)
-    await world.each(
-        world.cluster.create(f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", pod) for pod in mixed
-    )
+    await world.add_pods(*mixed, wanted=False)
     await world.settled(240)
     world.figures["alone p99 s"] = round(alone_s, 2)
     world.limit("among p99 s", world.p99_s("among"), alone_s * SLACK + SLACK_S)
     world.figures["peak MiB"] = scheduler.peak_bytes >> 20
+
+
+async def slow_binds(world: World) -> None:
+    """Binds of one namespace take 10 s, as behind a slow admission webhook: those of others do not."""
+    world.allow(events_may_be_lost=True)
+    slow = await world.add_namespace("slow")
+    await world.add_nodes(*(world.node(f"n{number}", cpu="16") for number in range(4)))
+    rule = Rule(verb=BIND, path=f"/namespaces/{slow}/", times=FOREVER, act=Delay(before_s=10.0))
+    await world.scheduler(rules=[rule])
+    pods = [world.pod(f"slow-{number:03}", cpu="10m") for number in range(300)]
+    for pod in pods:
+        pod["metadata"]["namespace"] = slow
+    await world.add_pods(*pods, wanted=False)
+    for number in range(40):
+        await world.add_pods(world.pod(f"other-{number:02}", cpu="10m"))
+        await asyncio.sleep(0.1)
+    await world.settled(120)
+    world.limit("others' p99 s", world.p99_s("other"), 1.0)
+    await world.until(lambda: all(map(node_of, world.auditor.now("pods", slow))), 120, "the slow ones are bound")
 
 
 async def ten_thousand(world: World) -> None:
@@ -184,6 +203,7 @@ async def misfits(world: World) -> None:
 
 SCENARIOS = (
     Scenario(name="crowd:hostile", row="2,000 hostile pods among 2,000 good ones", story=among_hostile, place="fresh"),
+    Scenario(name="crowd:slow-binds", row="binds of one namespace take 10 s", story=slow_binds),
     Scenario(name="crowd:ten-thousand", row="10,000 pods at once", story=ten_thousand, place="fresh"),
     Scenario(name="crowd:misfits", row="1,000 pods that fit nowhere", story=misfits, place="fresh"),
 )

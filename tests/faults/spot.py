@@ -19,7 +19,8 @@ CAPACITY = "node.kubernetes.io/capacity"
 NOTICE = {"key": "aws-node-termination-handler/spot-itn", "value": "first", "effect": "NoSchedule"}
 WRITE = "|".join(sorted(WRITES - {"update"}))
 TAKEOVER_S = 20.0
-CRASHES = 14
+CRASHES = 10
+"""More than there are writes."""
 
 
 async def _keeper(world: World, *, rules: tuple[Rule, ...] = (), elect: bool = False) -> Subject:
@@ -155,6 +156,7 @@ async def crash_at(world: World, k: int) -> None:
     if world.faulty:
         await until(lambda: first.proxy.reached.is_set() or len(_on(world, "od")) == 4, 30)
         await until(first.proxy.reached.is_set, 1.5)
+        world.claim(k < CRASHES or not first.proxy.reached.is_set(), f"there are {k} writes or more")
         await first.kill()
         await _keeper(world)
     await _all_moved(world, 2)

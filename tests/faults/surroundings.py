@@ -88,7 +88,9 @@ async def broken_configuration(world: World) -> None:
     await world.settled()
     good = path.read_text()
     for number, text in enumerate(
-        ("profiles: [", "kind: Nothing\n", good.replace(world.name, "")) if world.faulty else ()
+        ("profiles: [", "kind: Nothing\n", good.replace("profiles:", f"profiles:\n- schedulerName: {world.name}"))
+        if world.faulty
+        else ()
     ):
         path.write_text(text)
         told = await scheduler.says(rf"(?s)(configuration refused.*){{{number + 1}}}", 20)

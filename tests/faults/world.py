@@ -126,7 +126,8 @@ class World:
         """Create pods, many at a time; they are to be bound in the end unless said otherwise."""
         if wanted:
             self.wanted |= {pod["metadata"]["name"] for pod in pods}
-        await self.each(self.cluster.create(self.pods_path, pod) for pod in pods)
+        paths = [f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods" for pod in pods]
+        await self.each(self.cluster.create(path, pod) for path, pod in zip(paths, pods, strict=True))
 
     async def each(self, works: Iterable[Any]) -> None:
         """Await all of them, some at a time."""
