@@ -236,7 +236,7 @@ class Engine:
         """
         times = [self.flights.next_wakeup(), self._board.next_alarm()]
         if deciding:
-            times += [self.gangs.recovery.next_review_s(), self._notices.next_s()]
+            times += [self.gangs.next_review_s(), self._notices.next_s()]
         return min((time for time in times if time is not None), default=None)
 
     def runner_of(self, pod: Pod) -> Runner | None:
@@ -536,7 +536,7 @@ class Engine:
         if self.queue.ready() or (self.asking is not None and self.asking.ready()):
             return now
         times = [self.queue.next_wakeup(), self.flights.next_wakeup(), self._board.next_alarm()]
-        times += [self.gangs.recovery.next_review_s(), self._notices.next_s()]
+        times += [self.gangs.next_review_s(), self._notices.next_s()]
         return min((time for time in times if time is not None), default=None)
 
     # --- deciding ---

@@ -1,7 +1,7 @@
-"""Room for a gang that does not fit: made by evictions, or kept as it becomes free.
+"""Room for a gang that does not fit: made by evictions, or kept as it becomes free (`turns`).
 
-Only one gang at a time has freed room kept for it, so no two can wait for what the other one keeps. What was promised
-to a gang that has lost waiting members since, and so cannot start, is free again if they are not replaced soon.
+What was promised to a gang that has lost waiting members since, and so cannot start, is free again if they are not
+replaced soon.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moorage.core.membership import GangKey
 from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
-from moorage.engine.flights import Flight
+from moorage.engine.gangturns import GangTurns
 from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -50,9 +50,7 @@ class GangRoom:
         self._board = board
         self._state = board.state
         self._failing = failing
-        self._priority = priority
-        self.favoured: GangKey | None = None
-        """The gang that freed room is kept for."""
+        self.turns = GangTurns(board, priority)
         self._idle: dict[GangKey, float] = {}
         """Gangs that have promises but too few members -> when the promises end."""
 
@@ -110,6 +108,7 @@ class GangRoom:
     ) -> None:
         for uid in nomination.victims:
             self._failing.evict(uid, gang.pod, now, commands, holds=gang.uid)
+        self.turns.promised(gang.key, nomination.nodes, now)
         for entry in ready:
             node = nomination.nodes.get(entry.pod.uid)
             if node is not None:
@@ -121,35 +120,12 @@ class GangRoom:
             self._board.end_promise(entry.pod.uid)
         return {entry.pod.uid: "" for entry in ready if entry.pod.nominated_node}
 
-    # --- room that becomes free ---
-
-    def keep(self, gang: QueuedGang, flights: Iterable[Flight], reserve_after_s: float, now: float) -> None:
-        """What fits of a gang that has waited for long is promised to it, if no better one has such promises."""
-        due_s = gang.first_s + reserve_after_s
-        if now < due_s:
-            self._board.set_alarm(due_s, gang)
-            return
-        other = None if self.favoured is None else self._board.queue.gang(self.favoured)
-        if other is not None and other is not gang:
-            if (-self._priority(other), other.first_s) <= (-self._priority(gang), gang.first_s):
-                return
-            for uid in other.members:
-                self._board.end_promise(uid)
-        self.favoured = gang.key
-        for flight in flights:
-            self._state.nominations.set(flight.entry.pod, flight.node)
-
-    def found(self, key: GangKey) -> None:
-        """A gang has its room."""
-        if self.favoured == key:
-            self.favoured = None
-
     # --- room that nobody can use ---
 
     @property
-    def idles(self) -> bool:
+    def busy(self) -> bool:
         """Whether `review` has something to look at now or later."""
-        return bool(self._idle)
+        return bool(self._idle) or self.turns.busy
 
     def lies_idle(self, gang: QueuedGang, now: float) -> None:
         """A gang lacks members: what it was promised is of no use at present."""
@@ -162,13 +138,14 @@ class GangRoom:
         self._idle.pop(key, None)
 
     def review(self, now: float, commands: Commands) -> None:
-        """Give back what was promised to gangs that have lacked members for too long."""
+        """Give back what was promised to gangs that have lacked members for too long, and end turns."""
+        self.turns.review(now)
         for key in [key for key, until_s in self._idle.items() if until_s <= now]:
             del self._idle[key]
             gang = self._board.queue.gang(key)
             if gang is None:
                 continue
-            self.found(key)
+            self.turns.leave(key, now)
             for entry in gang.members.values():
                 if self._state.nominations.node_of(entry.pod.uid) is not None:
                     self._board.end_promise(entry.pod.uid)

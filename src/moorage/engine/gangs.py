@@ -4,9 +4,8 @@ The way of a gang: its members wait as one entry of the queue until they are eno
 together or not at all; they wait for each other until Permit and PreBind are through with every one (`ready`); the
 start is put on record; then all are bound. What is left of a start that broke off is `engine.recovery`'s affair.
 
-A gang that does not fit holds nothing. After `reserveAfterSeconds` what fits of it is promised to it, so that smaller
-work of equal importance does not take every freed place; only one gang at a time has such promises, and so no two can
-wait for what the other one keeps.
+A gang that does not fit holds nothing. After `reserveAfterSeconds` what fits of it is promised to it for a while, so
+that smaller work of equal importance does not take every freed place (`gangturns`).
 """
 
 from __future__ import annotations
@@ -34,6 +33,7 @@ from moorage.engine.flights import Flight, Party, Stage
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import GangRoom, Made
 from moorage.engine.gangtrial import Trial
+from moorage.engine.gangturns import Patience
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing, choose
 from moorage.engine.queue import QueuedGang, QueuedPod
@@ -49,10 +49,9 @@ _EVICTING = "DefaultPreemption"
 _KEPT_TRIALS = 4096
 
 
-class _Patience(Protocol):
+class _Patience(Patience, Protocol):
     """The arguments of GangScheduling."""
 
-    reserve_after_seconds: float
     settle_seconds: float
 
 
@@ -121,6 +120,7 @@ class Gangs:
 
     def _forget(self, key: GangKey) -> None:
         """A gang has no members any more."""
+        self._room.turns.forget(key)
         for place in self._controllers.pop(key, ()):
             gangs = self._controlled[place]
             del gangs[key]
@@ -157,12 +157,17 @@ class Gangs:
     @property
     def busy(self) -> bool:
         """Whether `review` has something to look at now or later."""
-        return self.recovery.busy or self._room.idles
+        return self.recovery.busy or self._room.busy
+
+    def next_review_s(self) -> float | None:
+        """When `review` has something to do even if nothing happens."""
+        times = (self.recovery.next_review_s(), self._room.turns.next_review_s())
+        return min((time for time in times if time is not None), default=None)
 
     def review(self, now: float, commands: Commands) -> None:
         """Look at the gangs that something happened to, and at those whose time has come."""
         self.recovery.review(now, commands)
-        if self._room.idles:
+        if self._room.busy:
             self._room.review(now, commands)
 
     def priority(self, gang: QueuedGang) -> int:
@@ -177,7 +182,7 @@ class Gangs:
         priority, pod = self.priority(gang), gang.pod
         if priority != pod.template.priority:
             pod = replace(pod, template=replace(pod.template, priority=priority))
-        first = gang.key == self._room.favoured or lasting(self._state, gang.key)
+        first = gang.key == self._room.turns.favoured or lasting(self._state, gang.key)
         since_s = 0.0 if first else gang.since_s
         key: tuple[Any, ...] = sort.queue_key(pod, since_s)
         return key
@@ -374,7 +379,7 @@ class Gangs:
         """Take the members out of the queue; those for whom there was no node wait on."""
         party = Party(gang.key, trial.flights)
         self.recovery.set_out(party)
-        self._room.found(gang.key)
+        self._room.turns.leave(gang.key, now)
         for flight in party.flights:
             self._queue.detach(flight.entry)
             flight.party = party
@@ -469,7 +474,7 @@ class Gangs:
         message = f"{prefix}{failure.message} {made.message}".rstrip()
         failure = Failure(message, frozenset(rejected_by), failure.code)
         if not made.promised:
-            self._room.keep(gang, trial.flights, self._args(gang).reserve_after_seconds, now)
+            self._room.turns.keep(gang, muster.ready, muster.needs, trial.flights, self._args(gang), now)
         self._give_back(gang, failure, now, commands, made.nominate)
 
     def _others_wanted(self, trial: Trial, now: float) -> Iterator[str]:
@@ -503,7 +508,7 @@ class Gangs:
             now,
             rejected_by=failure.rejected_by,
             error=failure.code is Code.ERROR,
-            pending=failure.code is Code.PENDING or gang.key == self._room.favoured,
+            pending=failure.code is Code.PENDING or gang.key == self._room.turns.favoured,
         )
         for entry in gang.members.values():
             entry.message = failure.message

@@ -28,6 +28,8 @@ class GangSchedulingArgs(PluginArgs):
 
     reserve_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 60.0
     """After so long without room, what becomes free is kept for the gang."""
+    reserve_for_seconds: Annotated[float, Field(gt=0, le=_LONGEST_S)] = 300.0
+    """So long it is kept at most; then it is the next gang's turn, and this one rests for as long."""
     settle_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 1.0
     """A gang whose size nobody gives is complete when no member has come for so long."""
     recover_seconds: Annotated[float, Field(ge=0, le=25)] = 10.0

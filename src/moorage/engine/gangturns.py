@@ -1,0 +1,148 @@
+"""Room that becomes free and is kept for a gang which has waited for long: one gang at a time, and not for ever.
+
+Only one gang has its turn, so no two can wait for what the other one keeps. A turn ends after a while: then the others
+that have waited long enough come first, and the gang itself may have another turn when it has rested for as long, so
+that smaller work gets a chance too. A more important gang takes over at once. A gang that could not start if all nodes
+were empty gets no turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from moorage.core.gangneeds import GangNeeds
+from moorage.core.membership import GangKey
+from moorage.engine.board import Board
+from moorage.engine.flights import Flight
+from moorage.engine.queue import QueuedGang, QueuedPod
+from moorage.framework.cycle import Cycle
+from moorage.framework.gang_capacity import holdable
+
+
+class Patience(Protocol):
+    """The arguments of GangScheduling that count here."""
+
+    reserve_after_seconds: float
+    reserve_for_seconds: float
+
+
+class GangTurns:
+    """Who has freed room kept for it; `priority` is a gang's."""
+
+    def __init__(self, board: Board, priority: Callable[[QueuedGang], int]) -> None:
+        self._board = board
+        self._priority = priority
+        self.favoured: GangKey | None = None
+        """The gang whose turn it is."""
+        self._until_s = 0.0
+        self._kept: set[str] = set()
+        """Members that have a node kept for them."""
+        self._rests: dict[GangKey, float] = {}
+        """Gangs that have had their turn -> when they may have another one."""
+        self._in_line: dict[GangKey, None] = {}
+        """Gangs that asked for a turn while another one had it."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether `review` has something to look at now or later."""
+        return self.favoured is not None
+
+    def keep(
+        self,
+        gang: QueuedGang,
+        ready: Sequence[QueuedPod],
+        needs: GangNeeds,
+        flights: Iterable[Flight],
+        patience: Patience,
+        now: float,
+    ) -> None:
+        """What fits of a gang that has waited for long is promised to it, if it is its turn."""
+        due_s = gang.first_s + patience.reserve_after_seconds
+        if self.favoured != gang.key:
+            due_s = max(due_s, self._rests.get(gang.key, due_s))
+        if now < due_s:
+            self._board.set_alarm(due_s, gang)
+        elif self.favoured != gang.key and self._is_taken(gang):
+            self._in_line[gang.key] = None
+        elif not self._is_possible(ready, needs, now):
+            self.leave(gang.key, now)
+        else:
+            self._begin(gang.key, patience, now)
+            for flight in flights:
+                pod = flight.entry.pod
+                self._kept.add(pod.uid)
+                self._board.state.nominations.set(pod, flight.node)
+
+    def _begin(self, key: GangKey, patience: Patience, now: float) -> None:
+        if self.favoured == key:
+            return
+        if self.favoured is not None:  # it is overtaken, and goes on when it can
+            self._in_line[self.favoured] = None
+            self._rests.pop(self.favoured, None)
+            self._end()
+        self._in_line.pop(key, None)
+        self.favoured, self._until_s = key, now + patience.reserve_for_seconds
+        self._rests[key] = self._until_s + patience.reserve_for_seconds
+
+    def _is_taken(self, gang: QueuedGang) -> bool:
+        other = None if self.favoured is None else self._board.queue.gang(self.favoured)
+        return other is not None and self._priority(other) >= self._priority(gang)
+
+    def _is_possible(self, ready: Sequence[QueuedPod], needs: GangNeeds, now: float) -> bool:
+        """Whether enough members would fit if all nodes were empty."""
+        state = self._board.state
+        cycles = [Cycle(entry.pod, state, now) for entry in ready]
+        holds = len(holdable(cycles, lambda cycle: self._board.responsible(cycle.pod))) >= needs.members
+        return holds and not needs.beyond(state)
+
+    def promised(self, key: GangKey, uids: Iterable[str], now: float) -> None:
+        """Nodes were promised to these members otherwise: by evictions, which are nobody's turn."""
+        if self.favoured == key:
+            self._kept.difference_update(uids)
+            self.leave(key, now)
+
+    def leave(self, key: GangKey, now: float) -> None:
+        """A gang needs no turn, now or at all."""
+        self._rests.pop(key, None)
+        self._in_line.pop(key, None)
+        if self.favoured == key:
+            self._end()
+            self._next(now)
+
+    def forget(self, key: GangKey) -> None:
+        """A gang has no members any more."""
+        self._rests.pop(key, None)
+        self._in_line.pop(key, None)
+
+    def next_review_s(self) -> float | None:
+        """When `review` has something to do even if nothing happens."""
+        return None if self.favoured is None else self._until_s
+
+    def review(self, now: float) -> None:
+        """End a turn whose time is over, or whose gang is gone."""
+        if self.favoured is None:
+            return
+        gang = self._board.queue.gang(self.favoured)
+        if gang is not None and now < self._until_s:
+            return
+        if gang is None:
+            self._rests.pop(self.favoured, None)
+        else:
+            self._board.set_alarm(self._rests[self.favoured], gang)
+        self._end()
+        self._next(now)
+
+    def _end(self) -> None:
+        for uid in self._kept:
+            self._board.end_promise(uid)
+        self._kept.clear()
+        self.favoured = None
+
+    def _next(self, now: float) -> None:
+        """Those who wait for their turn are tried again; the first by importance and age gets it."""
+        waiting, self._in_line = self._in_line, {}
+        for key in waiting:
+            gang = self._board.queue.gang(key)
+            if gang is not None:
+                self._board.queue.wake(gang, now)
