@@ -85,6 +85,13 @@ true
 {{- end }}
 {{- end }}
 
+{{/* Whether the webhook writes into its registration: not where somebody else tells the CA bundle. */}}
+{{- define "moorage.keepsRegistration" -}}
+{{- if and (include "moorage.webhookConfiguration" . | fromYaml).webhookName (not (include "moorage.certManager" .)) -}}
+true
+{{- end }}
+{{- end }}
+
 {{- define "moorage.serviceMonitors" -}}
 {{- if and .Values.metrics.serviceMonitor.enabled (.Capabilities.APIVersions.Has "monitoring.coreos.com/v1/ServiceMonitor") -}}
 true
