@@ -51,3 +51,41 @@ def test_a_line_that_nobody_can_read_ends_nothing(monkeypatch: pytest.MonkeyPatc
     gone.close()
     monkeypatch.setattr(sys, "stderr", gone)
     log.warning("nobody hears this")
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("a\x1b[2Jb", "a\\x1b[2Jb"),
+        ("a\nerror forged", "a\\nerror forged"),
+        ("a\r\x07\x9b1m", "a\\r\\x07\\x9b1m"),
+        ("a\u202eb\u2028c", "a\\u202eb\\u2028c"),
+        ("grün 夜", "grün 夜"),
+    ],
+    ids=["clears the screen", "a line of its own", "bells and colours", "turns the direction", "other letters stay"],
+)
+def test_tenants_text_stays_on_its_line(capsys: pytest.CaptureFixture[str], text: str, want: str) -> None:
+    """In messages, values and what libraries say; nothing reaches the terminal but what can be printed."""
+    configure_logs(Session())
+    log = structlog.get_logger()
+    log.warning(text)
+    log.warning("pod", name=text, names=[text])
+    logging.getLogger("library").warning("said %s", text)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert all(line.isprintable() for line in lines)
+    assert want in lines[0]
+    assert want in lines[1]
+
+
+def test_a_traceback_cannot_look_like_a_line_of_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its lines are indented, those of the error's text too."""
+    configure_logs(Session(verbosity=5))
+    try:
+        raise ValueError("a\n2026-01-01T00:00:00Z [info] forged\x1b[2J")
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    first, *others = capsys.readouterr().err.splitlines()
+    assert "failed" in first
+    assert all(line.startswith(("    ", "Traceback")) for line in others), others
+    assert all(line.isprintable() for line in others)

@@ -20,7 +20,7 @@ from moorage.adapters.kube.errors import ApiError, Conflict, Forbidden, KubeErro
 from moorage.adapters.kube.intake import resource_of
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES, Resource
-from moorage.adapters.kube.watchstream import ObjectMeta
+from moorage.adapters.kube.watchstream import ObjectMeta, decode_page
 from moorage.app.scheduler import watched_kinds
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.display.previews import rules_of
@@ -29,6 +29,7 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
 from moorage.wire.kinds import BY_ID, Kind
+from moorage.wire.nesting import decode_whole
 
 _READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", "PodGroup.scheduling.x-k8s.io")
 """What the pages read beside what the profiles do."""
@@ -197,11 +198,12 @@ def reader(client: KubeClient) -> Callable[[str, str, str], Mapping[str, Any] | 
         # A list of one, as whoever may watch may list, and needs no other right.
         query = {"fieldSelector": f"metadata.name={name}"}
         try:
-            page = msgspec.json.decode(await client.list(resource_of(kind), namespace or None, query=query))
-        except (KubeError, msgspec.MsgspecError):
+            page = decode_page(await client.list(resource_of(kind), namespace or None, query=query))
+        except KubeError:
             return None
-        found: list[dict[str, Any]] = page.get("items") or []
-        return {"apiVersion": kind.api_versions[0], "kind": kind.name, **found[0]} if found else None
+        if not page.items:
+            return None
+        return {"apiVersion": kind.api_versions[0], "kind": kind.name, **decode_whole(page.items[0])}
 
     def raw(name_of_kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         kind = BY_ID.get(name_of_kind)

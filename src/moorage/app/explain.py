@@ -25,6 +25,7 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import Kind
+from moorage.wire.nesting import decode_whole
 from moorage.wire.rewriting import Rewriter
 
 _ESSENTIAL = ("Node", "Pod")
@@ -51,7 +52,7 @@ class Picture:
         found = self.bodies.get((kind, namespace, name))
         if found is None:
             return None
-        body: dict[str, Any] = msgspec.json.decode(found[1])
+        body: dict[str, Any] = decode_whole(found[1])
         return {"apiVersion": found[0].api_versions[0], "kind": kind, **body}
 
     @property

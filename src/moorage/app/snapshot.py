@@ -14,8 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServed
@@ -30,6 +28,7 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.pricing import CapacityType
 from moorage.framework.profiles import Profile
 from moorage.wire.kinds import KINDS, Kind
+from moorage.wire.nesting import decode_whole
 from moorage.wire.prices import PRICES_API
 
 LEFT_OUT = (
@@ -109,7 +108,7 @@ async def _list_kind(lister: Lister, kind: Kind, snapshot: Snapshot) -> list[dic
             said = f"{snapshot.server}: cannot list {kind.plural}: {error}" if error.status else str(error)
             raise SnapshotError(said) from None
         head = {"apiVersion": api_version, "kind": kind.name}
-        return [{**head, **msgspec.json.decode(raw), **head} for raw in found]
+        return [{**head, **decode_whole(raw), **head} for raw in found]
     if kind.name in _ESSENTIAL:
         raise SnapshotError(f"{snapshot.server}: has no {kind.plural}; is this the address of a Kubernetes API server?")
     return []

@@ -32,7 +32,7 @@ from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
 from moorage.engine.queue import Backoff, Place
-from moorage.wire.errors import WireError
+from moorage.wire.errors import REFUSALS, WireError
 from moorage.wire.kinds import BY_ID, pod_kind
 from moorage.wire.templates import TemplateTable
 
@@ -178,7 +178,7 @@ async def _events(lister: Lister, found: WaitingList) -> list[EventView]:
     for raw in raws:
         try:
             views.append(msgspec.json.decode(raw, type=EventView))
-        except msgspec.MsgspecError:
+        except REFUSALS:
             continue
     return views
 

@@ -16,24 +16,21 @@ import structlog
 
 from moorage.cli.options import TRACEBACK_VERBOSITY, Session, session_of
 
+_TRACEBACK = "exception"
+"""The one value that has lines of its own; they are indented, so that none looks like a line of the log."""
 DEBUG_VERBOSITY = 4
 """From here on debug lines are written, as with Kubernetes' own commands."""
 
 
 def configure_logs(session: Session) -> None:
     """Set up structlog for this process."""
-    renderer: structlog.typing.Processor
-    if session.log_format == "json":
-        renderer = structlog.processors.JSONRenderer()
-    else:
-        renderer = structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            renderer,
+            *_rendering(session),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.DEBUG if session.verbosity >= DEBUG_VERBOSITY else logging.INFO
@@ -46,6 +43,26 @@ def configure_logs(session: Session) -> None:
     root.handlers = [*(handler for handler in root.handlers if not isinstance(handler, _OneLine)), ours]
 
 
+def _rendering(session: Session) -> list[structlog.typing.Processor]:
+    """How a line becomes text; what tenants have written neither begins a line nor speaks to the terminal."""
+    if session.log_format == "json":
+        return [structlog.processors.JSONRenderer()]
+    return [_made_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+
+
+def _made_printable(_: object, __: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+    """Escape what is not printable, in texts: other values are shown as Python writes them, which does that."""
+    for key, value in line.items():
+        if isinstance(value, str) and not value.isprintable():
+            lines = value.splitlines() if key == _TRACEBACK else [value]
+            line[key] = "\n    ".join("".join(map(_escaped, text)) for text in lines)
+    return line
+
+
+def _escaped(sign: str) -> str:
+    return sign if sign.isprintable() else sign.encode("unicode_escape").decode()
+
+
 @contextmanager
 def answering_logs(context: click.Context | None = None) -> Iterator[None]:
     """For commands that answer and end: what is logged inside goes to stderr, and only warnings unless `-v` asks."""
@@ -54,9 +71,7 @@ def answering_logs(context: click.Context | None = None) -> Iterator[None]:
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
-            structlog.processors.JSONRenderer()
-            if session.log_format == "json"
-            else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty()),
+            *_rendering(session),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO if session.verbosity else logging.WARNING),
         logger_factory=_Stderr,

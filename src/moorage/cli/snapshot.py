@@ -113,9 +113,18 @@ def _json_lines(snapshot: Snapshot) -> Iterator[str]:
 
 def _yaml_documents(snapshot: Snapshot) -> Iterator[str]:
     """One document after the other; a List would have to be in memory twice."""
+    import msgspec  # noqa: PLC0415
     import yaml  # noqa: PLC0415
+
+    from moorage.core.limits import JSON_DEPTH  # noqa: PLC0415
+    from moorage.wire.nesting import flattened  # noqa: PLC0415
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
     for index, body in enumerate(snapshot.objects):
         yield "---\n" if index else ""
-        yield yaml.dump(body, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000)
+        try:
+            text = yaml.dump(body, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000)
+        except RecursionError:  # the dumper takes several frames a level
+            flat = msgspec.json.decode(flattened(msgspec.json.encode(body), JSON_DEPTH))
+            text = yaml.dump(flat, Dumper=dumper, sort_keys=False, allow_unicode=True, width=1000)
+        yield text

@@ -15,7 +15,7 @@ import msgspec
 
 from moorage.core.commands import PodRef
 from moorage.core.pods import Pod
-from moorage.wire.errors import WireError
+from moorage.wire.errors import REFUSALS, WireError
 from moorage.wire.extender import MetaVictims
 from moorage.wire.pod import decode_pod
 from moorage.wire.templates import TemplateTable
@@ -169,7 +169,7 @@ def _read(decoder: msgspec.json.Decoder[Args], body: bytes) -> Args:
         args = decoder.decode(body)
         if not args.complete:
             args = decoder.decode(_in_go_case(body, decoder.type))
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except REFUSALS as error:
         raise QuestionError(_wrong(error)) from None
     return args
 
@@ -205,7 +205,7 @@ def _name_of(item: msgspec.Raw, place: int) -> str:
             return name.decode()
     try:
         found = _object.decode(item).metadata.name
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except REFUSALS as error:
         raise QuestionError(f"Nodes.items[{place}]: {_wrong(error)}") from None
     if not found:
         raise QuestionError(f"Nodes.items[{place}].metadata.name is missing; send whole nodes")

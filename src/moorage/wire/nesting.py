@@ -6,7 +6,12 @@ skip, and refuse. So nothing here recurses, and the time is linear in the length
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import numpy as np
+
+from moorage.core.limits import JSON_DEPTH
 
 _CHUNK = 1 << 20
 """Bytes that are looked at together; bounds the memory that a large list takes."""
@@ -14,6 +19,14 @@ _QUOTE, _ZERO = ord('"'), ord("0")
 _STEPS = np.zeros(256, np.int8)
 _STEPS[list(b"{[")] = 1
 _STEPS[list(b"}]")] = -1
+
+
+def decode_whole(data: bytes | msgspec.Raw) -> Any:
+    """JSON of an API server as plain values; what is nested too deeply without what lies deeper than `JSON_DEPTH`."""
+    try:
+        return msgspec.json.decode(data)
+    except RecursionError:
+        return msgspec.json.decode(flattened(bytes(data), JSON_DEPTH))
 
 
 def flattened(data: bytes, depth: int) -> bytes:

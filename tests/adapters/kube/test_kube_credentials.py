@@ -388,3 +388,55 @@ def test_contexts_verify_by_default(authority_pem: bytes) -> None:
     context = make_context(TlsMaterial(authority_pem, b"", b"", insecure=False), "here")
     assert context.verify_mode is ssl.CERT_REQUIRED
     assert context.check_hostname
+
+
+PLAIN = {
+    "elsewhere": ("http://10.0.0.1:8080", {"token": "t"}, None, False),
+    "a name": ("http://api.example", {"token": "t"}, None, False),
+    "a password": ("http://10.0.0.1", {"username": "u", "password": "p"}, None, False),
+    "loopback": ("http://127.0.0.1:8080", {"token": "t"}, None, True),
+    "loopback, IPv6": ("http://[::1]:8080", {"token": "t"}, None, True),
+    "localhost": ("http://localhost:8001", {"token": "t"}, None, True),
+    "nothing to lose": ("http://10.0.0.1:8080", {}, None, True),
+    "allowed": ("http://10.0.0.1:8080", {"token": "t"}, True, True),
+    "not quite allowed": ("http://10.0.0.1:8080", {"token": "t"}, "yes", False),
+}
+
+
+@pytest.mark.parametrize(("server", "user", "extension", "good"), PLAIN.values(), ids=PLAIN.keys())
+def test_a_token_goes_over_plain_http_only_if_told_to(
+    tmp_path: Path, server: str, user: dict[str, str], extension: object, good: bool
+) -> None:
+    """To this machine it may; elsewhere the kubeconfig has to say so. The refusal is one line without the token."""
+    cluster: dict[str, Any] = {"server": server}
+    if extension is not None:
+        cluster["extensions"] = [{"name": "moorage.dev/plain-http", "extension": extension}]
+    document = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+    }
+    file = tmp_path / "config"
+    file.write_text(json.dumps(document))
+    if good:
+        assert from_kubeconfig([file]).server == server
+        return
+    with pytest.raises(
+        CredentialsError, match=f"^{file}: server: {server}: would get our token in the clear; use https"
+    ):
+        from_kubeconfig([file])
+
+
+def test_a_server_that_is_not_verified_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`insecure-skip-tls-verify` is honoured with a line, however often credentials are loaded."""
+    cluster = {"server": "https://unverified.example", "insecure-skip-tls-verify": True}
+    file = tmp_path / "config"
+    contexts = [{"name": "c", "context": {"cluster": "c"}}]
+    file.write_text(
+        json.dumps({"current-context": "c", "contexts": contexts, "clusters": [{"name": "c", "cluster": cluster}]})
+    )
+    for _ in range(3):
+        from_kubeconfig([file])
+    said = capsys.readouterr()
+    assert (said.out + said.err).count("certificate is not verified") == 1

@@ -14,6 +14,7 @@ from aiohttp import web
 from moorage.adapters.dashboard.desk import Change, Desk, Refused
 from moorage.adapters.dashboard.security import HEADERS, Guard, Handler, guarding
 from moorage.adapters.listening import BodyError, Bounds, read_body
+from moorage.wire.errors import REFUSALS
 
 _HEARTBEAT_S = 15.0
 BOUNDS = Bounds(connections=128, per_address=96, stop_s=0.5)
@@ -201,7 +202,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
         raise web.HTTPUnsupportedMediaType(reason="send application/json")
     try:
         body = msgspec.json.decode(await read_body(request))
-    except msgspec.MsgspecError:
+    except REFUSALS:
         raise web.HTTPBadRequest(reason="the body is no JSON") from None
     if not isinstance(body, dict):
         raise web.HTTPBadRequest(reason="the body must be a JSON object")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import ipaddress
 import os
 import time
 from collections.abc import Callable, Mapping
@@ -16,17 +17,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 
 from moorage.adapters import clock
 from moorage.adapters.kube.errors import CredentialsError
 from moorage.adapters.kube.exec_plugin import ExecCredential, ExecPlugin
-from moorage.adapters.kube.kubeconfig import Entry, exec_extension, read_context, server_of
+from moorage.adapters.kube.kubeconfig import (
+    PLAIN_HTTP,
+    Entry,
+    allows_plain_http,
+    exec_extension,
+    read_context,
+    server_of,
+)
 from moorage.adapters.kube.tls import TlsMaterial, make_context
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 LOOK_S = 1.0
+_WARNED_OF: set[str] = set()
+"""Servers whose certificate nobody verifies; each is told once, however often credentials are loaded."""
 
 log = structlog.get_logger()
 
@@ -117,9 +128,12 @@ class Credentials:
         source: str,
         namespace: str = "default",
         tls_server_name: str | None = None,
+        plain_http: bool = False,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`plain_http`: a token may go over the network in the clear."""
         self.server = server
+        self._plain_http = plain_http
         self.source = source
         self.namespace = namespace
         self.tls_server_name = tls_server_name
@@ -130,6 +144,11 @@ class Credentials:
         self._tls_material: TlsMaterial | None = None
         self._tls: SSLContext | None = None
         self._access = self._assembled(None)
+
+    @property
+    def _is_private(self) -> bool:
+        """Whether nobody on the way to the server can read what it is told, or that is allowed."""
+        return not self.server.startswith("http:") or self._plain_http or _is_loopback(self.server)
 
     async def access(self) -> Access:
         """Give what the next request needs. Answers from memory unless a file changed or a plugin must run."""
@@ -165,6 +184,9 @@ class Credentials:
         if credential is not None:
             token = token or credential.token
             certificate, key = credential.certificate or certificate, credential.key or key
+        if (token or identity.basic) and not self._is_private:
+            remedy = f"use https, or allow it with the extension {PLAIN_HTTP}: true of the cluster"
+            raise CredentialsError(f"{self.source}: server: {self.server}: would get our token in the clear; {remedy}")
         material = TlsMaterial(_content(identity.ca), certificate, key, identity.insecure)
         parts = (token, material)
         if self._parts == parts and credential is self._access.exec_credential:
@@ -236,6 +258,9 @@ def from_kubeconfig(
     if identity.insecure and identity.ca is not None:
         remedy = "contradicts certificate-authority; remove one of the two"
         raise cluster.error("insecure-skip-tls-verify", True, remedy)
+    if identity.insecure and server.startswith("https:") and server not in _WARNED_OF:
+        _WARNED_OF.add(server)
+        log.warning("the API server's certificate is not verified: anybody on the way can be it", server=server)
     if user is not None:
         _read_user(user, cluster, identity, now_s)
     return Credentials(
@@ -244,8 +269,17 @@ def from_kubeconfig(
         source=os.pathsep.join(map(str, files)),
         namespace=context.namespace,
         tls_server_name=cluster.text("tls-server-name") or None,
+        plain_http=allows_plain_http(cluster),
         monotonic_s=monotonic_s,
     )
+
+
+def _is_loopback(server: str) -> bool:
+    host = urlsplit(server).hostname or ""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def in_cluster(

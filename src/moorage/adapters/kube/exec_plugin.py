@@ -119,7 +119,7 @@ class ExecPlugin:
     def _parsed(self, output: bytes) -> ExecCredential:
         try:
             answer = json.loads(output)
-        except ValueError as failure:
+        except (ValueError, RecursionError) as failure:
             raise self._failed("its output is not JSON; it must print an ExecCredential") from failure
         if not isinstance(answer, dict) or answer.get("kind") != "ExecCredential":
             raise self._failed("its output is not an ExecCredential")

@@ -1,18 +1,24 @@
 """Reads one HTTP/1.1 answer from the bytes of a connection: status, headers and the whole body.
 
-Bodies come with a length, in chunks, or until the server closes. Pure: bytes in, an answer out when it is complete.
+Bodies come with a length, in chunks, or until the server closes. An answer of which two readers could think that it
+ends at different places (two lengths, a length and chunks, folded or half lines) is refused: what follows it on the
+connection would belong to another request. Pure: bytes in, an answer out when it is complete.
 Headers are only looked at where somebody asks for them; of most answers nobody does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 
 from multidict import CIMultiDict
 
 HEADER_LIMIT_BYTES = 1 << 18
 _HEAD_END = b"\r\n\r\n"
 _NO_BODY = frozenset({204, 304})
+_LENGTH = b"content-length"
+_ODD = re.compile(rb"\n[ \t]|transfer-encoding|\r(?!\n)|\0")
+"""What a simple head does not have."""
 
 
 class BadAnswerError(ValueError):
@@ -99,8 +105,8 @@ class AnswerReader:
         at = folded.find(b"\r\ncontent-length:")
         if at < 0 or self.without_body or not piece.startswith(b"HTTP/1.1 ") or piece[9:10] == b"1":
             return None
-        if b"\r\ntransfer-encoding:" in folded:
-            return None  # chunks count, whatever length is told beside them
+        if folded.count(b"\n") != folded.count(b"\r\n") or _ODD.search(folded) or folded.count(_LENGTH) > 1:
+            return None  # looked at closely elsewhere
         length = _number(folded[at + 17 :].split(b"\r\n", 1)[0])
         if len(piece) != end + 4 + length:
             return None
@@ -128,17 +134,22 @@ class AnswerReader:
         return True
 
     def _length(self, folded: bytes) -> int | None:
+        lengths: list[bytes] = []
+        codings: list[bytes] = []
+        for name, value in _fields(folded):
+            if name == b"content-length":
+                lengths.append(value)
+            elif name == b"transfer-encoding":
+                codings.append(value)
+        if len(lengths) + len(codings) > 1:
+            raise BadAnswerError("the length of the body is told more than once")
+        if codings and codings != [b"chunked"]:
+            raise BadAnswerError("the body comes in a form that is not known")
         if self.without_body or self._status in _NO_BODY:
             return 0
-        for line in folded.split(b"\r\n")[1:]:
-            name, _, value = line.partition(b":")
-            if name == b"transfer-encoding" and b"chunked" in value:
-                return -1
-        for line in folded.split(b"\r\n")[1:]:
-            name, _, value = line.partition(b":")
-            if name == b"content-length":
-                return _number(value)
-        return None
+        if codings:
+            return -1
+        return _number(lengths[0]) if lengths else None
 
     def _finished(self) -> tuple[Answer, bool] | None:
         if self._left is None:
@@ -161,6 +172,8 @@ class AnswerReader:
             begin = line_end + 2
             if len(self._data) < begin + size + 2:
                 return None
+            if self._data[begin + size : begin + size + 2] != b"\r\n":
+                raise BadAnswerError("a chunk is not as long as it says")
             self._parts.append(bytes(self._data[begin : begin + size]))
             self._scan_at = begin + size + 2
             if self._scan_at > 1 << 20:
@@ -181,6 +194,17 @@ class AnswerReader:
         stays = b"\r\nconnection: close" not in folded and folded.startswith(b"http/1.1")
         self._reset(bytes(self._data[end:]))
         return answer, stays
+
+
+def _fields(folded: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Names and values of a head; `BadAnswerError` for lines that readers might take for different things."""
+    if folded.count(b"\n") != folded.count(b"\r\n") or folded.count(b"\r") != folded.count(b"\r\n") or b"\0" in folded:
+        raise BadAnswerError("the headers have line breaks that are none")
+    for line in folded.split(b"\r\n")[1:]:
+        name, colon, value = line.partition(b":")
+        if not colon or not name or name != name.strip() or b" " in name:
+            raise BadAnswerError("a header is none")
+        yield name, value.strip()
 
 
 def _number(text: bytes) -> int:

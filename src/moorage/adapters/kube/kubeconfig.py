@@ -21,6 +21,8 @@ from moorage.adapters.kube.errors import CredentialsError
 
 SECRETS = frozenset({"token", "password", "client-key-data"})
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
+PLAIN_HTTP = "moorage.dev/plain-http"
+"""Extension of a cluster: a token may go to it over plain HTTP."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +150,17 @@ def server_of(cluster: Entry) -> str:
 
 def exec_extension(cluster: Entry) -> object:
     """Give the cluster's own settings for exec plugins, handed to them with provideClusterInfo."""
+    return _extension(cluster, EXEC_EXTENSION)
+
+
+def allows_plain_http(cluster: Entry) -> bool:
+    """Whether the cluster says in so many words that a token may go to it in the clear."""
+    return _extension(cluster, PLAIN_HTTP) is True
+
+
+def _extension(cluster: Entry, name: str) -> object:
     for extension in cluster.entries("extensions"):
-        if extension.text("name") == EXEC_EXTENSION:
+        if extension.text("name") == name:
             return extension.fields.get("extension")
     return None
 
@@ -164,6 +175,8 @@ def _document(file: Path) -> Entry:
         raise CredentialsError(f"{file}: cannot be read: {reason}") from failure
     try:
         loaded = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+    except RecursionError as failure:
+        raise CredentialsError(f"{file}: is nested too deeply; must be a kubeconfig in YAML") from failure
     except yaml.YAMLError as failure:
         raise CredentialsError(f"{file}: {_yaml_problem(failure)}; must be a kubeconfig in YAML") from failure
     if loaded is None:
