@@ -47,15 +47,17 @@ def bound(plane: ControlPlane, name: str) -> bool:
     return bool(plane.request("GET", f"{PODS}/{name}").json()["spec"].get("nodeName"))
 
 
+def node_with_room(plane: ControlPlane) -> None:
+    status = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "100"}}
+    post(plane, "/api/v1/nodes", {"metadata": {"name": "n1"}})
+    assert plane.request("PATCH", "/api/v1/nodes/n1/status", {"status": status}).status == 200
+    assert plane.request("PATCH", "/api/v1/nodes/n1", {"spec": {"taints": None}}).status == 200
+
+
 @pytest.fixture
 def plane(empty_control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """A node, and a claim that is nested 1,100 levels deep."""
-    node = {"metadata": {"name": "n1"}}
-    status = {"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "100"}}
-    post(empty_control_plane, "/api/v1/nodes", node)
-    assert empty_control_plane.request("PATCH", "/api/v1/nodes/n1/status", {"status": status}).status == 200
-    untainted = empty_control_plane.request("PATCH", "/api/v1/nodes/n1", {"spec": {"taints": None}})
-    assert untainted.status == 200
+    node_with_room(empty_control_plane)
     post(empty_control_plane, CLAIMS, claim("deep", 1100))
     yield empty_control_plane
     assert empty_control_plane.request("DELETE", CLAIMS).status == 200

@@ -86,7 +86,10 @@ T = TypeVar("T")
 
 def decode_event(line: bytes) -> WatchEvent:
     """One line of a watch; an ERROR event becomes the exception that it describes."""
-    event = _decoded(_event, line, "the watch holds a line that is not an event")
+    try:
+        event = _event(line)  # the hot path: one call
+    except REFUSALS:
+        event = _decoded(_event, line, "the watch holds a line that is not an event")
     if event.type != ERROR:
         return event
     view = _decoded(_status, event.object, "the watch holds an error that is none")
