@@ -9,7 +9,8 @@ the decision thread less than 50 ms. What is beyond a limit is cut off as the ob
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -17,16 +18,51 @@ T = TypeVar("T")
 REASON = "LimitExceeded"
 """Reason of the event, and what keeps the pod out of the queue."""
 
-POD_TERMS = 64
-"""Entries of each list of `podAffinity` and `podAntiAffinity`."""
+POD_TERMS = 50
+"""Entries of all lists of `podAffinity` and `podAntiAffinity` together: required affinity counts first, then preferred,
+then anti-affinity."""
 AMOUNT = 1 << 49
 """Of any resource, in the unit that it is counted in: half a pebibyte of memory. A pod that asks for more asks for this
 much, and a node that offers this much or more offers one less, so that such a pod fits nowhere. Sums over the pods of
 a node cannot overflow, as a node with more than `NODE_PODS` has no room for another one."""
 NODE_PODS = (1 << 13) - 1
 """Pods that a node has room for, whatever it says."""
-SPREAD_CONSTRAINTS = 64
+SPREAD_CONSTRAINTS = 50
 """Entries of `topologySpreadConstraints`."""
+NODE_TERMS = 64
+"""Alternatives, and preferences, of a pod's `nodeAffinity`."""
+SELECTOR_PARTS = 8192
+"""Requirements, their values and namespaces in all selectors and terms of a pod together; later ones do not count."""
+POD_LABELS = 1024
+"""Labels of a pod."""
+NODE_SELECTOR = 256
+"""Entries of `nodeSelector`."""
+TOLERATIONS = 256
+"""Entries of `tolerations`."""
+CONTAINERS = 256
+"""Entries of each of `containers` and `initContainers`, and of their statuses."""
+RESOURCE_NAMES = 64
+"""Different resources that a pod names, or a node offers."""
+HOST_PORTS = 256
+"""Different host ports of a pod."""
+VOLUMES = 256
+"""Entries of a pod's `volumes`, and disks that they name."""
+RESOURCE_CLAIMS = 256
+"""Entries of `resourceClaims`."""
+NODE_LABELS = 400
+"""Labels of a node: each key that no other node has takes a column over all nodes."""
+TAINTS = 256
+"""Taints of a node."""
+NODE_IMAGES = 1024
+"""Images of a node; kubelets report 50 unless they are told otherwise."""
+IMAGE_NAMES = 16
+"""Names of an image of a node."""
+NODE_CONDITIONS = 128
+"""Conditions of a node."""
+FEATURES = 256
+"""Declared features of a node."""
+TEMPLATE_BYTES = 64 << 10
+"""Of the parts of a pod that make up its template. Larger ones are not remembered for pods that look alike."""
 
 GANG_RECORD_CHARS = 1 << 19
 """Length of the message of the condition `moorage.dev/GangStart`: enough for some 5,000 members. A longer one, or one
@@ -89,10 +125,12 @@ class Excess(NamedTuple):
 class Cutter:
     """Cuts off what is beyond limits while an object is decoded, and remembers that it did."""
 
-    __slots__ = ("excess",)
+    __slots__ = ("_parts", "_resources", "_terms", "excess")
 
     def __init__(self) -> None:
         self.excess: list[Excess] = []
+        self._parts = self._terms = 0
+        self._resources: dict[str, None] = {}
 
     def cut(self, entries: Sequence[T] | None, limit: int, field: str) -> Sequence[T]:
         """The first `limit` entries of a list; of null none."""
@@ -102,6 +140,47 @@ class Cutter:
             return entries
         self.excess.append(Excess(field, len(entries), limit))
         return entries[:limit]
+
+    def terms(self, entries: Sequence[T] | None, field: str) -> Sequence[T]:
+        """The first entries of a list of terms about pods, as far as there is room beside those of other lists."""
+        found = self.cut(entries, POD_TERMS - self._terms, field)
+        self._terms += len(found)
+        return found
+
+    def cut_map(self, entries: Mapping[str, T] | None, limit: int, field: str) -> Mapping[str, T] | None:
+        """The first `limit` entries of a mapping."""
+        if entries is None or len(entries) <= limit:
+            return entries
+        self.excess.append(Excess(field, len(entries), limit))
+        return dict(islice(entries.items(), limit))
+
+    def part(self, size: int, field: str) -> bool:
+        """Whether a part of a selector with so many values counts."""
+        before = self._parts
+        self._parts += 1 + size
+        if self._parts <= SELECTOR_PARTS:
+            return True
+        if before <= SELECTOR_PARTS:
+            self.excess.append(Excess(f"{field} and what is before it in selectors", self._parts, SELECTOR_PARTS))
+        return False
+
+    def resources(self, quantities: Mapping[str, T] | None, field: str) -> Mapping[str, T] | None:
+        """What is said about the first resources that the object names."""
+        if not quantities:
+            return quantities
+        names = self._resources
+        for name in quantities:
+            if name not in names:
+                if len(names) >= RESOURCE_NAMES:
+                    self._tell_resources(len(quantities), field)
+                    return {name: each for name, each in quantities.items() if name in names}
+                names[name] = None
+        return quantities
+
+    def _tell_resources(self, found: int, field: str) -> None:
+        told = f"{field} with its resource names"
+        if not any(each.field.endswith("resource names") for each in self.excess):
+            self.excess.append(Excess(told, max(found, RESOURCE_NAMES + 1), RESOURCE_NAMES))
 
 
 def describe(excess: Iterable[Excess]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.limits import Excess
 from moorage.core.pods import Condition
 from moorage.core.taints import Taint
 
@@ -37,3 +38,5 @@ class Node:
     deleting: bool = False
     created_s: float = 0.0
     resource_version: str = ""
+    excess: tuple[Excess, ...] = ()
+    """What was cut off because it is beyond a limit."""

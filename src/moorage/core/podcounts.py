@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
+from moorage.core.arrays import Mask, Rows
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod
 from moorage.core.selectorindex import SelectorIndex, demanded_pairs
 from moorage.core.selectors import Selector
-from moorage.core.sparsecounts import SparseCounts
+from moorage.core.sparsecounts import Counts, SparseCounts
 from moorage.core.tally import Tally
 
 K = TypeVar("K")
@@ -24,8 +27,10 @@ K = TypeVar("K")
 KEPT_COUNTERS = 8192
 KEPT_BYTES = 64 << 20
 """Above this, counters are dropped, least recently used first."""
-_IDLE_USES = 1 << 17
-"""A counter is idle once others have been used so many times since."""
+_IDLE_EVENTS = 1 << 12
+"""A counter that nobody has asked during so many pod events is dropped: every event of its groups pays for it."""
+_MANY_GROUPS = 32
+"""More groups than these are counted together, with one call on all of them."""
 _TRIM_EVERY = 256
 """Memory is measured each time so many counters have been made."""
 
@@ -73,6 +78,28 @@ class PodCounter:
         return (namespaces is None or group.namespace in namespaces) and selector.matches(group.labels)
 
 
+class _Flat:
+    """The counts of all groups, one entry for each row of each."""
+
+    __slots__ = ("_counts", "_groups", "_numbers", "_rows", "version")
+
+    def __init__(self, groups: list[LabelGroup], version: int) -> None:
+        self.version = version
+        self._numbers = {group: number for number, group in enumerate(groups)}
+        entries = [group.rows.above_zero() for group in groups]
+        self._rows: Rows = np.concatenate([rows for rows, _ in entries])
+        self._counts: Counts = np.concatenate([counts for _, counts in entries])
+        self._groups: Rows = np.repeat(np.arange(len(groups), dtype=np.intp), [len(rows) for rows, _ in entries])
+
+    def sums(self, groups: list[LabelGroup]) -> SparseCounts:
+        """How many pods of these groups stand on which row."""
+        chosen: Mask = np.zeros(len(self._numbers), dtype=np.bool_)
+        chosen[[self._numbers[group] for group in groups]] = True
+        entries = chosen.take(self._groups)
+        sums = np.bincount(self._rows[entries], self._counts[entries])
+        return SparseCounts.of(sums.astype(np.int32))
+
+
 class PodCounts:
     """All groups, and the counters in use."""
 
@@ -86,6 +113,13 @@ class PodCounts:
         self._selectors: SelectorIndex[PodCounter] = SelectorIndex()
         self._made = 0
         self._clock = 0
+        self._swept = 0
+        """Where the clock was at the last sweep."""
+        self._events = 0
+        """Pods that came since then."""
+        self._version = 0
+        """Rises with every pod event."""
+        self._flat: _Flat | None = None
 
     # --- pod events ---
 
@@ -103,6 +137,10 @@ class PodCounts:
         group.rows.add(row, 1)
         for counter in group.counters:
             counter.tally.add(row, 1)
+        self._version += 1
+        self._events += 1
+        if self._events >= _IDLE_EVENTS:
+            self._sweep()
         return group
 
     def _group(self, namespace: str, labels: FrozenDict[str, str], deleting: bool) -> LabelGroup:
@@ -114,6 +152,7 @@ class PodCounts:
 
     def leave(self, group: LabelGroup, row: int) -> None:
         """A pod of the group left a row."""
+        self._version += 1
         group.rows.add(row, -1)
         for counter in group.counters:
             counter.tally.add(row, -1)
@@ -168,13 +207,23 @@ class PodCounts:
         return iter(self._counters.values())
 
     def _new_counter(self, counter: PodCounter) -> PodCounter:
-        for group in self._candidates(counter.question):
-            if counter.matches(group):
-                group.counters[counter] = None
-                counter.groups[group] = None
+        matching = [group for group in self._candidates(counter.question) if counter.matches(group)]
+        for group in matching:
+            group.counters[counter] = None
+            counter.groups[group] = None
+        if len(matching) > _MANY_GROUPS:
+            counter.tally.add_all(self._flattened().sums(matching))
+        else:
+            for group in matching:
                 counter.tally.add_all(group.rows)
         self._selectors.add(counter, counter.question.selector)
         return counter
+
+    def _flattened(self) -> _Flat:
+        """All groups as arrays, for a pod with many terms; kept until the next pod event."""
+        if self._flat is None or self._flat.version != self._version:
+            self._flat = _Flat(list(self._groups.values()), self._version)
+        return self._flat
 
     def _candidates(self, question: Question) -> Iterator[LabelGroup]:
         """Every group that may match."""
@@ -188,12 +237,17 @@ class PodCounts:
             for groups in min(found, key=lambda each: sum(map(len, each))):
                 yield from groups
 
+    def _sweep(self) -> None:
+        """Drop the counters that nobody has asked since the last time."""
+        for counter in [each for each in self._counters.values() if each.used <= self._swept]:
+            self._drop(counter)
+        self._swept, self._events, self._flat = self._clock, 0, None
+
     def _trim(self) -> None:
-        """Drop the counters that nobody has asked for long, and of the others the oldest until they fit."""
+        """Drop the counters that were asked longest ago until they fit."""
         used = sum(counter.tally.bytes_used for counter in self._counters.values())
         for counter in sorted(self._counters.values(), key=lambda each: each.used):
-            fits = used <= KEPT_BYTES and len(self._counters) < KEPT_COUNTERS * 7 // 8
-            if fits and self._clock - counter.used < _IDLE_USES:
+            if used <= KEPT_BYTES and len(self._counters) < KEPT_COUNTERS * 7 // 8:
                 return
             used -= counter.tally.bytes_used
             self._drop(counter)
@@ -204,6 +258,7 @@ class PodCounts:
         self._selectors.remove(counter)
         for group in counter.groups:
             del group.counters[counter]
+        counter.groups, counter.tally = {}, Tally()
 
 
 def _discard(index: dict[K, dict[LabelGroup, None]], key: K, group: LabelGroup) -> None:

@@ -68,7 +68,10 @@ class Selector:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""
-        return all(requirement.matches_value(labels.get(requirement.key)) for requirement in self.requirements)
+        for requirement in self.requirements:  # noqa: SIM110 - half the time of `all`, for every group of pods
+            if not requirement.matches_value(labels.get(requirement.key)):
+                return False
+        return True
 
 
 EVERYTHING = Selector()

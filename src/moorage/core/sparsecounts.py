@@ -33,6 +33,17 @@ class SparseCounts:
         self._few: dict[int, int] = {}
         self._many: Counts | None = None
 
+    @classmethod
+    def of(cls, counts: Counts) -> SparseCounts:
+        """These counts by their index; the array is taken over."""
+        found = cls()
+        found.total, found.places = int(counts.sum()), int(np.count_nonzero(counts))
+        if found.places > FEW:
+            found._many = counts
+        else:
+            found._few = {index: counts.item(index) for index in np.flatnonzero(counts).tolist()}
+        return found
+
     def add(self, index: int, number: int) -> None:
         """Count `number` more (or, below zero, fewer) at an index."""
         self.total += number

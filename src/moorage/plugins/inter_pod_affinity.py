@@ -41,7 +41,8 @@ _REASONS = (
 _LONELY_BIT, _CROWDED_BIT, _UNWELCOME_BIT = 1, 2, 4
 _FIRST_OF: Ints = np.array([0, 1, 2, 1, 4, 1, 2, 1], dtype=np.int64)
 """Of a set of these bits the one that kube-scheduler finds first."""
-_KEPT_PLANS = 8192
+_KEPT_PARTS = 1 << 15
+"""Plans and what they consist of; with more, all are made anew."""
 _NOBODY = PodAffinity()
 
 
@@ -86,6 +87,12 @@ class _Plan(NamedTuple):
     attracting: tuple[_Held, ...]
     """Weights of placed pods' preferences, and of their required affinity; negative for anti-affinity."""
 
+    @property
+    def parts(self) -> int:
+        """How much is kept with it."""
+        kept = (self.together, self.apart, self.preferred, self.rejecting, self.attracting)
+        return 1 + sum(map(len, kept))
+
 
 class InterPodAffinity(Plugin):
     """Keeps pods near the pods that they like and away from those that they do not."""
@@ -108,6 +115,8 @@ class InterPodAffinity(Plugin):
         self.args: InterPodAffinityArgs = args or InterPodAffinityArgs()
         self._counts: PodCounts | None = None
         self._plans: dict[PodTemplate, _Plan] = {}
+        self._parts = 0
+        """Of all plans together."""
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Whether the pod has terms, or placed pods have some about it."""
@@ -222,15 +231,20 @@ class InterPodAffinity(Plugin):
         if self._counts is not state.pod_counts:
             self._counts = state.pod_counts
             self._plans.clear()
+            self._parts = 0
         namespaces, terms = state.object_versions.get(NAMESPACE, 0), state.pod_terms.version
         plan = self._plans.get(template)
         if plan is None or plan.namespaces != namespaces:
-            if len(self._plans) >= _KEPT_PLANS:
+            if self._parts >= _KEPT_PARTS:
                 self._plans.clear()
+                self._parts = 0
             plan = self._plans[template] = self._make_plan(state, template, namespaces)
+            self._parts += plan.parts
         elif plan.terms != terms:
             rejecting, attracting = self._held_about(state, template)
+            self._parts -= plan.parts
             plan = self._plans[template] = plan._replace(terms=terms, rejecting=rejecting, attracting=attracting)
+            self._parts += plan.parts
         return plan
 
     def _make_plan(self, state: ClusterState, template: PodTemplate, namespaces: int) -> _Plan:

@@ -38,7 +38,8 @@ _ZONE = "topology.kubernetes.io/zone"
 _UNEVEN = "node(s) didn't match pod topology spread constraints"
 _REASONS = (Reason(_UNEVEN), Reason(f"{_UNEVEN} (missing required label)", resolvable=False))
 _UNEVEN_BIT, _UNLABELLED_BIT = 1, 2
-_KEPT_PLANS = 8192
+_KEPT_PARTS = 1 << 15
+"""Plans and what they consist of; with more, all are made anew."""
 _MANY = np.iinfo(np.int32).max
 _POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
 
@@ -181,6 +182,8 @@ class PodTopologySpread(Plugin):
         self._defaults = _SYSTEM_DEFAULTS if self._by_system else self.args.default_constraints
         self._counts: PodCounts | None = None
         self._plans: dict[PodTemplate, _Plan] = {}
+        self._parts = 0
+        """Of all plans together: themselves and their rules."""
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Whether the pod has constraints, its own or by default."""
@@ -276,6 +279,7 @@ class PodTopologySpread(Plugin):
         if self._counts is not state.pod_counts:
             self._counts = state.pod_counts
             self._plans.clear()
+            self._parts = 0
         sources = None
         if not template.spread:
             if not self._defaults:
@@ -285,9 +289,11 @@ class PodTopologySpread(Plugin):
                 return _UNCONCERNED
         plan = self._plans.get(template)
         if plan is None or plan.sources != sources:
-            if len(self._plans) >= _KEPT_PLANS:
+            if self._parts >= _KEPT_PARTS:
                 self._plans.clear()
+                self._parts = 0
             plan = self._plans[template] = self._make_plan(state, template, sources)
+            self._parts += 1 + len(plan.hard) + len(plan.soft)
         return plan
 
     def _make_plan(self, state: ClusterState, template: PodTemplate, sources: Sources | None) -> _Plan:

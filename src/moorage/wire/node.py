@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.images import normalized_image
+from moorage.core.limits import FEATURES, IMAGE_NAMES, NODE_CONDITIONS, NODE_IMAGES, NODE_LABELS, TAINTS, Cutter
 from moorage.core.nodes import Node, NodeImage
 from moorage.core.pods import Condition
 from moorage.core.taints import Taint
@@ -83,32 +84,38 @@ def node_of(wire: NodeWire) -> Node:
     metadata, spec, status = wire.metadata, wire.spec or _NO_SPEC, wire.status or _NO_STATUS
     if not metadata.name:
         raise FieldError("metadata.name", MISSING, "is missing", "give the node a name")
+    cutter = Cutter()
     return Node(
         name=metadata.name,
         uid=metadata.uid or metadata.name,
-        labels=frozen_map(metadata.labels),
+        labels=frozen_map(cutter.cut_map(metadata.labels, NODE_LABELS, "metadata.labels")),
         annotations=frozen_annotations(metadata.annotations),
-        taints=tuple(Taint(taint.key, taint.value or "", taint.effect) for taint in spec.taints or ()),
-        unschedulable=bool(spec.unschedulable),
-        allocatable=_allocatable(status),
-        images=tuple(
-            NodeImage(tuple(map(normalized_image, image.names or ())), image.size_bytes or 0)
-            for image in status.images or ()
+        taints=tuple(
+            Taint(taint.key, taint.value or "", taint.effect)
+            for taint in cutter.cut(spec.taints, TAINTS, "spec.taints")
         ),
-        features=tuple(sorted(set(status.declared_features or ()))),
+        unschedulable=bool(spec.unschedulable),
+        allocatable=_allocatable(status, cutter),
+        images=tuple(
+            NodeImage(tuple(map(normalized_image, (image.names or ())[:IMAGE_NAMES])), image.size_bytes or 0)
+            for image in cutter.cut(status.images, NODE_IMAGES, "status.images")
+        ),
+        features=tuple(sorted(set(cutter.cut(status.declared_features, FEATURES, "status.declaredFeatures")))),
         ready=_is_ready(status),
-        conditions=_true_conditions(status),
+        conditions=_true_conditions(cutter.cut(status.conditions, NODE_CONDITIONS, "status.conditions")),
         deleting=metadata.deletion_timestamp is not None,
         created_s=epoch_s(metadata.creation_timestamp) or 0.0,
         resource_version=metadata.resource_version or "",
+        excess=tuple(cutter.excess),
     )
 
 
-def _allocatable(status: NodeStatusWire) -> FrozenDict[str, int]:
+def _allocatable(status: NodeStatusWire, cutter: Cutter) -> FrozenDict[str, int]:
     """The allocatable amounts; where none are given the capacity, as the API server fills them in."""
-    if status.allocatable is None:
-        return FrozenDict(parse_amounts(status.capacity, "status.capacity"))
-    return FrozenDict(parse_amounts(status.allocatable, "status.allocatable"))
+    path, offered = "status.allocatable", status.allocatable
+    if offered is None:
+        path, offered = "status.capacity", status.capacity
+    return FrozenDict(parse_amounts(cutter.resources(offered, path), path))
 
 
 def _is_ready(status: NodeStatusWire) -> bool:
@@ -116,10 +123,10 @@ def _is_ready(status: NodeStatusWire) -> bool:
     return all(condition.status == "True" for condition in status.conditions or () if condition.type == "Ready")
 
 
-def _true_conditions(status: NodeStatusWire) -> tuple[Condition, ...]:
+def _true_conditions(wires: Sequence[ConditionWire]) -> tuple[Condition, ...]:
     """What is the case beside being ready; a healthy node says nothing here."""
     return tuple(
         Condition(condition.type, condition.status, condition.reason or "", condition.message or "")
-        for condition in status.conditions or ()
+        for condition in wires
         if condition.status == "True" and condition.type != "Ready"
     )

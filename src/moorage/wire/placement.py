@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import takewhile
 
 import msgspec
 
@@ -14,7 +15,7 @@ from moorage.core.affinity import (
     PreferredPodTerm,
     SpreadConstraint,
 )
-from moorage.core.limits import POD_TERMS, SPREAD_CONSTRAINTS, Cutter
+from moorage.core.limits import NODE_TERMS, SPREAD_CONSTRAINTS, TOLERATIONS, Cutter
 from moorage.core.taints import Toleration
 from moorage.wire.errors import FieldError, decode_part
 from moorage.wire.podspec import (
@@ -44,20 +45,23 @@ def parse_affinity(part: bytes, cutter: Cutter, path: str = "spec.affinity") -> 
     if wire is None:
         return None, None, None
     return (
-        _node_affinity(wire.node_affinity, f"{path}.nodeAffinity"),
+        _node_affinity(wire.node_affinity, f"{path}.nodeAffinity", cutter),
         _pod_affinity(wire.pod_affinity, f"{path}.podAffinity", cutter),
         _pod_affinity(wire.pod_anti_affinity, f"{path}.podAntiAffinity", cutter),
     )
 
 
-def _node_affinity(wire: NodeAffinityWire | None, path: str) -> NodeAffinity | None:
+def _node_affinity(wire: NodeAffinityWire | None, path: str, cutter: Cutter) -> NodeAffinity | None:
     if wire is None or (wire.required is None and not wire.preferred):
         return None
+    preferred = cutter.cut(wire.preferred, NODE_TERMS, f"{path}.{_PREFERRED}")
     return NodeAffinity(
-        None if wire.required is None else node_terms(wire.required, f"{path}.{_REQUIRED}"),
+        None if wire.required is None else node_terms(wire.required, f"{path}.{_REQUIRED}", cutter),
         tuple(
-            PreferredNodeTerm(each.weight, node_term(each.preference, f"{path}.{_PREFERRED}[{index}].preference"))
-            for index, each in enumerate(wire.preferred or ())
+            PreferredNodeTerm(
+                each.weight, node_term(each.preference, f"{path}.{_PREFERRED}[{index}].preference", cutter)
+            )
+            for index, each in enumerate(preferred)
         ),
     )
 
@@ -65,29 +69,29 @@ def _node_affinity(wire: NodeAffinityWire | None, path: str) -> NodeAffinity | N
 def _pod_affinity(wire: PodAffinityWire | None, path: str, cutter: Cutter) -> PodAffinity | None:
     if wire is None or not (wire.required or wire.preferred):
         return None
-    required = cutter.cut(wire.required, POD_TERMS, f"{path}.{_REQUIRED}")
-    preferred = cutter.cut(wire.preferred, POD_TERMS, f"{path}.{_PREFERRED}")
+    required = cutter.terms(wire.required, f"{path}.{_REQUIRED}")
+    preferred = cutter.terms(wire.preferred, f"{path}.{_PREFERRED}")
     return PodAffinity(
-        tuple(_pod_term(each, f"{path}.{_REQUIRED}[{index}]") for index, each in enumerate(required)),
+        tuple(_pod_term(each, f"{path}.{_REQUIRED}[{index}]", cutter) for index, each in enumerate(required)),
         tuple(
             PreferredPodTerm(
-                each.weight, _pod_term(each.pod_affinity_term, f"{path}.{_PREFERRED}[{index}].podAffinityTerm")
+                each.weight, _pod_term(each.pod_affinity_term, f"{path}.{_PREFERRED}[{index}].podAffinityTerm", cutter)
             )
             for index, each in enumerate(preferred)
         ),
     )
 
 
-def _pod_term(wire: PodTermWire, path: str) -> PodTerm:
+def _pod_term(wire: PodTermWire, path: str, cutter: Cutter) -> PodTerm:
     """The term as it stands: the API server has merged matchLabelKeys and mismatchLabelKeys into the selector."""
     if not wire.topology_key:
         raise FieldError(f"{path}.topologyKey", "", "is empty", "name a label of the nodes")
     namespaces = wire.namespace_selector
     return PodTerm(
-        label_selector(wire.label_selector, f"{path}.labelSelector"),
+        label_selector(wire.label_selector, f"{path}.labelSelector", cutter),
         wire.topology_key,
-        tuple(sorted(set(wire.namespaces or ()))),
-        None if namespaces is None else label_selector(namespaces, f"{path}.namespaceSelector"),
+        tuple(sorted(set(takewhile(lambda _: cutter.part(0, f"{path}.namespaces"), wire.namespaces or ())))),
+        None if namespaces is None else label_selector(namespaces, f"{path}.namespaceSelector", cutter),
     )
 
 
@@ -97,13 +101,13 @@ def parse_spread(
     """The topology spread constraints of a pod with these labels."""
     wires: list[SpreadWire] | None = decode_part(_SPREAD, part, path) if part else None
     counted = cutter.cut(wires, SPREAD_CONSTRAINTS, path)
-    return tuple(_constraint(wire, labels, f"{path}[{index}]") for index, wire in enumerate(counted))
+    return tuple(_constraint(wire, labels, f"{path}[{index}]", cutter) for index, wire in enumerate(counted))
 
 
-def _constraint(wire: SpreadWire, labels: Mapping[str, str], path: str) -> SpreadConstraint:
+def _constraint(wire: SpreadWire, labels: Mapping[str, str], path: str, cutter: Cutter) -> SpreadConstraint:
     if wire.max_skew < 1:
         raise FieldError(f"{path}.maxSkew", wire.max_skew, "is below 1", "write 1 or more")
-    selector = label_selector(wire.label_selector, f"{path}.labelSelector")
+    selector = label_selector(wire.label_selector, f"{path}.labelSelector", cutter)
     return SpreadConstraint(
         max_skew=wire.max_skew,
         topology_key=wire.topology_key,
@@ -122,10 +126,10 @@ def _choice(choices: Mapping[str, bool], text: str, path: str) -> bool:
         raise FieldError(path, text, "is unknown", f"write one of {', '.join(choices)}") from None
 
 
-def parse_tolerations(part: bytes, path: str = "spec.tolerations") -> tuple[Toleration, ...]:
+def parse_tolerations(part: bytes, cutter: Cutter, path: str = "spec.tolerations") -> tuple[Toleration, ...]:
     """The tolerations of a pod."""
     wires: list[TolerationWire] | None = decode_part(_TOLERATIONS, part, path) if part else None
     return tuple(
         Toleration(wire.key or "", wire.operator or "Equal", wire.value or "", wire.effect or "")
-        for wire in wires or ()
+        for wire in cutter.cut(wires, TOLERATIONS, path)
     )

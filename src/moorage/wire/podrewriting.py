@@ -27,6 +27,7 @@ from moorage.core.edits import (
     Tolerate,
     UseScheduler,
 )
+from moorage.core.limits import Cutter
 from moorage.core.quantity import amount, format_amount, quantity_text
 from moorage.core.requests import is_pod_level_resource
 from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY
@@ -199,7 +200,8 @@ def _drop_annotations(body: Plain, edit: DropAnnotations) -> None:
 def _drop_volume(body: Plain, pod_name: str, edit: DropVolume) -> None:
     spec = _spec(body)
     volumes = spec.get("volumes") or []
-    gone = [each for each in volumes if edit.volume in parse_volumes(pod_name, [msgspec.convert(each, VolumeWire)])[0]]
+    wires = [(each, msgspec.convert(each, VolumeWire)) for each in volumes]
+    gone = [each for each, wire in wires if edit.volume in parse_volumes(pod_name, [wire], Cutter())[0]]
     if not gone:
         raise RewriteError("the volume is not in the pod's own list")
     names = {each.get("name") for each in gone}

@@ -5,14 +5,14 @@ Nothing here is fast, and nothing needs to be: `templates.py` remembers the resu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from moorage.core.images import normalized_image
-from moorage.core.limits import Cutter
+from moorage.core.limits import HOST_PORTS, NODE_SELECTOR, POD_LABELS, RESOURCE_CLAIMS, Cutter
 from moorage.core.pods import DEFAULT_SCHEDULER, UNRESOLVED_CLAIM, HostPort, PodTemplate, PodVolume
 from moorage.core.requests import Amounts, ContainerResources, PodResources, effective_limits, effective_requests
 from moorage.wire.amounts import parse_amounts
@@ -47,7 +47,7 @@ _RULES = msgspec.json.Decoder(list[RestartRuleWire] | None)
 _CLAIMS = msgspec.json.Decoder(list[PodClaimWire] | None)
 _GROUP = msgspec.json.Decoder(SchedulingGroupWire | None)
 
-_Read = Callable[[msgspec.Raw, str], dict[str, int] | None]
+_Read = Callable[[msgspec.Raw, str, Cutter], dict[str, int] | None]
 """Takes amounts from a `resources` part."""
 
 _EVERY_ADDRESS = "0.0.0.0"  # noqa: S104 (compared with, never bound to)
@@ -61,12 +61,14 @@ class ParsedPod:
     resources: PodResources
 
 
-def parse_pod(wire: PodWire, volumes: tuple[PodVolume, ...], volume_images: tuple[str, ...]) -> ParsedPod:
+def parse_pod(
+    wire: PodWire, volumes: tuple[PodVolume, ...], volume_images: tuple[str, ...], cutter: Cutter
+) -> ParsedPod:
     """Everything that the pod's metadata and spec say; raises `FieldError` where they cannot be understood."""
-    metadata, spec, cutter = wire.metadata, wire.spec, Cutter()
-    labels = frozen_map(_part(_TEXTS, metadata.labels, "metadata.labels"))
+    metadata, spec = wire.metadata, wire.spec
+    labels = frozen_map(_texts(metadata.labels, "metadata.labels", POD_LABELS, cutter))
     node_affinity, pod_affinity, pod_anti_affinity = parse_affinity(bytes(spec.affinity), cutter)
-    resources = _resources(spec)
+    resources = _resources(spec, _requests, cutter)
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     images = (*(normalized_image(container.image or "") for container in containers), *volume_images)
     template = PodTemplate(
@@ -78,17 +80,17 @@ def parse_pod(wire: PodWire, volumes: tuple[PodVolume, ...], volume_images: tupl
         priority=spec.priority or 0,
         preemption_policy=spec.preemption_policy or DEFAULT_PREEMPTION_POLICY,
         requests=effective_requests(resources),
-        node_selector=frozen_map(_part(_TEXTS, spec.node_selector, "spec.nodeSelector")),
+        node_selector=frozen_map(_texts(spec.node_selector, "spec.nodeSelector", NODE_SELECTOR, cutter)),
         node_affinity=node_affinity,
         pod_affinity=pod_affinity,
         pod_anti_affinity=pod_anti_affinity,
         spread=parse_spread(bytes(spec.topology_spread_constraints), labels, cutter),
-        tolerations=parse_tolerations(bytes(spec.tolerations)),
-        host_ports=_host_ports(spec),
+        tolerations=parse_tolerations(bytes(spec.tolerations), cutter),
+        host_ports=_host_ports(spec, cutter),
         images=images,
         container_count=len(images),
         volumes=volumes,
-        claims=_claims(wire),
+        claims=_claims(wire, cutter),
         group=_group(spec),
         host_network=bool(spec.host_network),
         features=_features(spec),
@@ -104,48 +106,57 @@ def _part(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, path: str) -> An
     return decode_part(decoder, data, path) if data else None
 
 
-def _requests(raw: msgspec.Raw, path: str) -> dict[str, int] | None:
+def _texts(raw: msgspec.Raw, path: str, limit: int, cutter: Cutter) -> Mapping[str, str] | None:
+    texts: dict[str, str] | None = _part(_TEXTS, raw, path)
+    return cutter.cut_map(texts, limit, path)
+
+
+def _requests(raw: msgspec.Raw, path: str, cutter: Cutter) -> dict[str, int] | None:
     """`requests` of a `resources` part; None where there are none."""
     wire: ResourcesWire | None = _part(_RESOURCES, raw, path)
-    return None if wire is None or wire.requests is None else parse_amounts(wire.requests, f"{path}.requests")
+    return None if wire is None or wire.requests is None else _parsed(wire.requests, f"{path}.requests", cutter)
 
 
-def _limits(raw: msgspec.Raw, path: str) -> dict[str, int] | None:
+def _limits(raw: msgspec.Raw, path: str, cutter: Cutter) -> dict[str, int] | None:
     """`limits` of a `resources` part; None where there are none."""
     wire: ResourcesWire | None = _part(_RESOURCES, raw, path)
-    return None if wire is None or wire.limits is None else parse_amounts(wire.limits, f"{path}.limits")
+    return None if wire is None or wire.limits is None else _parsed(wire.limits, f"{path}.limits", cutter)
 
 
-def _amounts(raw: msgspec.Raw, path: str) -> dict[str, int] | None:
+def _amounts(raw: msgspec.Raw, path: str, cutter: Cutter) -> dict[str, int] | None:
     quantities: AmountsWire = _part(_AMOUNTS, raw, path)
-    return None if quantities is None else parse_amounts(quantities, path)
+    return None if quantities is None else _parsed(quantities, path, cutter)
 
 
-def _resources(spec: PodSpecWire, read: _Read = _requests) -> PodResources:
+def _parsed(quantities: AmountsWire, path: str, cutter: Cutter) -> dict[str, int]:
+    return parse_amounts(cutter.resources(quantities, path), path)
+
+
+def _resources(spec: PodSpecWire, read: _Read, cutter: Cutter) -> PodResources:
     """What containers and pod request; or may use at most, if that is what is read."""
     return PodResources(
-        containers=_container_resources(spec.containers, "spec.containers", read),
-        init_containers=_container_resources(spec.init_containers, "spec.initContainers", read),
-        overhead=_amounts(spec.overhead, "spec.overhead") or {},
-        pod_level=read(spec.resources, "spec.resources") or {},
+        containers=_container_resources(spec.containers, "spec.containers", read, cutter),
+        init_containers=_container_resources(spec.init_containers, "spec.initContainers", read, cutter),
+        overhead=_amounts(spec.overhead, "spec.overhead", cutter) or {},
+        pod_level=read(spec.resources, "spec.resources", cutter) or {},
     )
 
 
 def _readable_limits(spec: PodSpecWire) -> tuple[tuple[str, int], ...]:
     """Nothing depends on limits: those that cannot be understood are no reason to refuse the pod."""
     try:
-        return effective_limits(_resources(spec, _limits))
+        return effective_limits(_resources(spec, _limits, Cutter()))
     except FieldError:
         return ()
 
 
 def _container_resources(
-    wires: Iterable[ContainerWire] | None, path: str, read: _Read
+    wires: Iterable[ContainerWire] | None, path: str, read: _Read, cutter: Cutter
 ) -> tuple[ContainerResources, ...]:
     return tuple(
         ContainerResources(
             wire.name,
-            read(wire.resources, f"{path}[{index}].resources") or {},
+            read(wire.resources, f"{path}[{index}].resources", cutter) or {},
             restartable=is_restartable(wire),
         )
         for index, wire in enumerate(wires or ())
@@ -160,12 +171,13 @@ def is_restartable(wire: ContainerWire) -> bool:
 def with_status(resources: PodResources, status: PodStatusWire, *, resize_infeasible: bool) -> PodResources:
     """The resources together with what the kubelet reports about them."""
     reported: dict[str, tuple[Amounts | None, Amounts | None]] = {}
+    cutter = Cutter()
     for wires, path in (
         (status.init_container_statuses, "status.initContainerStatuses"),
         (status.container_statuses, "status.containerStatuses"),
     ):
         for index, wire in enumerate(wires or ()):
-            reported[wire.name] = _reported(wire, f"{path}[{index}]")
+            reported[wire.name] = _reported(wire, f"{path}[{index}]", cutter)
 
     def informed(container: ContainerResources) -> ContainerResources:
         allocated, actual = reported.get(container.name, (None, None))
@@ -175,20 +187,20 @@ def with_status(resources: PodResources, status: PodStatusWire, *, resize_infeas
         resources,
         containers=tuple(map(informed, resources.containers)),
         init_containers=tuple(map(informed, resources.init_containers)),
-        allocated=_amounts(status.allocated_resources, "status.allocatedResources"),
-        actual=_requests(status.resources, "status.resources"),
+        allocated=_amounts(status.allocated_resources, "status.allocatedResources", cutter),
+        actual=_requests(status.resources, "status.resources", cutter),
         resize_infeasible=resize_infeasible,
     )
 
 
-def _reported(wire: ContainerStatusWire, path: str) -> tuple[Amounts | None, Amounts | None]:
+def _reported(wire: ContainerStatusWire, path: str, cutter: Cutter) -> tuple[Amounts | None, Amounts | None]:
     return (
-        _amounts(wire.allocated_resources, f"{path}.allocatedResources"),
-        _requests(wire.resources, f"{path}.resources"),
+        _amounts(wire.allocated_resources, f"{path}.allocatedResources", cutter),
+        _requests(wire.resources, f"{path}.resources", cutter),
     )
 
 
-def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
+def _host_ports(spec: PodSpecWire, cutter: Cutter) -> tuple[HostPort, ...]:
     """Ports of the node that containers occupy as long as the pod runs."""
     ports: set[HostPort] = set()
     for wires, path in ((spec.containers, "spec.containers"), (spec.init_containers, "spec.initContainers")):
@@ -197,8 +209,9 @@ def _host_ports(spec: PodSpecWire) -> tuple[HostPort, ...]:
                 continue
             where = f"{path}[{index}].ports"
             decoded: list[PortWire] | None = _part(_PORTS, container.ports, where)
-            ports.update(_host_port(port, f"{where}[{i}]") for i, port in enumerate(decoded or ()) if port.host_port)
-    return tuple(sorted(ports))
+            used = cutter.cut([port for port in decoded or () if port.host_port], HOST_PORTS, where)
+            ports.update(_host_port(port, f"{where}[{i}]") for i, port in enumerate(used))
+    return tuple(cutter.cut(sorted(ports), HOST_PORTS, "ports of the containers"))
 
 
 def _host_port(wire: PortWire, path: str) -> HostPort:
@@ -209,9 +222,10 @@ def _host_port(wire: PortWire, path: str) -> HostPort:
     return HostPort("" if address == _EVERY_ADDRESS else address, wire.protocol or "TCP", port)
 
 
-def _claims(wire: PodWire) -> tuple[str, ...]:
+def _claims(wire: PodWire, cutter: Cutter) -> tuple[str, ...]:
     """Names of the pod's ResourceClaims; a claim that the status says is not needed is left out."""
-    claims: list[PodClaimWire] = _part(_CLAIMS, wire.spec.resource_claims, "spec.resourceClaims") or []
+    named: list[PodClaimWire] | None = _part(_CLAIMS, wire.spec.resource_claims, "spec.resourceClaims")
+    claims = cutter.cut(named, RESOURCE_CLAIMS, "spec.resourceClaims")
     made: list[PodClaimWire] = []
     if claims and wire.status is not None:
         made = _part(_CLAIMS, wire.status.resource_claim_statuses, "status.resourceClaimStatuses") or []

@@ -6,10 +6,12 @@ Requirements and their values are sorted and freed of repetitions, so that selec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
 from moorage.core.affinity import NodeTerm
+from moorage.core.limits import NODE_TERMS, Cutter
 from moorage.core.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector
 from moorage.wire.errors import FieldError
 
@@ -46,12 +48,16 @@ class NodeSelectorWire(msgspec.Struct, gc=False, rename="camel"):
     node_selector_terms: list[NodeTermWire] | None = None
 
 
-def label_selector(wire: LabelSelectorWire | None, path: str = "labelSelector") -> Selector:
-    """The selector; a missing one selects nothing, an empty one everything."""
+def label_selector(
+    wire: LabelSelectorWire | None, path: str = "labelSelector", cutter: Cutter | None = None
+) -> Selector:
+    """The selector; a missing one selects nothing, an empty one everything. A `cutter` bounds what it may hold."""
     if wire is None:
         return NOTHING
-    expressions = _requirements(wire.match_expressions, _LABEL_OPERATORS, f"{path}.matchExpressions")
-    equalities = [Requirement(key, Operator.IN, (value,)) for key, value in (wire.match_labels or {}).items()]
+    expressions = _requirements(wire.match_expressions, _LABEL_OPERATORS, f"{path}.matchExpressions", cutter)
+    labels = (wire.match_labels or {}).items()
+    counted = labels if cutter is None else takewhile(lambda _: cutter.part(1, f"{path}.matchLabels"), labels)
+    equalities = [Requirement(key, Operator.IN, (value,)) for key, value in counted]
     requirements = canonical((*equalities, *expressions))
     return Selector(requirements) if requirements else EVERYTHING
 
@@ -64,17 +70,20 @@ def merge_label_keys(selector: Selector, keys: Sequence[str], labels: Mapping[st
     return Selector(canonical((*selector.requirements, *own))) if own else selector
 
 
-def node_terms(wire: NodeSelectorWire, path: str) -> tuple[NodeTerm, ...]:
+def node_terms(wire: NodeSelectorWire, path: str, cutter: Cutter | None = None) -> tuple[NodeTerm, ...]:
     """The alternatives of a node selector."""
-    terms = wire.node_selector_terms or ()
-    return tuple(node_term(term, f"{path}.nodeSelectorTerms[{index}]") for index, term in enumerate(terms))
+    terms: Sequence[NodeTermWire] = wire.node_selector_terms or ()
+    path = f"{path}.nodeSelectorTerms"
+    if cutter is not None:
+        terms = cutter.cut(terms, NODE_TERMS, path)
+    return tuple(node_term(term, f"{path}[{index}]", cutter) for index, term in enumerate(terms))
 
 
-def node_term(wire: NodeTermWire, path: str) -> NodeTerm:
+def node_term(wire: NodeTermWire, path: str, cutter: Cutter | None = None) -> NodeTerm:
     """One alternative of a node selector, or a preference."""
     return NodeTerm(
-        canonical(_requirements(wire.match_expressions, _NODE_OPERATORS, f"{path}.matchExpressions")),
-        canonical(_requirements(wire.match_fields, _FIELD_OPERATORS, f"{path}.matchFields")),
+        canonical(_requirements(wire.match_expressions, _NODE_OPERATORS, f"{path}.matchExpressions", cutter)),
+        canonical(_requirements(wire.match_fields, _FIELD_OPERATORS, f"{path}.matchFields", cutter)),
     )
 
 
@@ -84,9 +93,12 @@ def canonical(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 
 
 def _requirements(
-    wires: Sequence[RequirementWire] | None, allowed: tuple[Operator, ...], path: str
+    wires: Sequence[RequirementWire] | None, allowed: tuple[Operator, ...], path: str, cutter: Cutter | None
 ) -> list[Requirement]:
-    return [_requirement(wire, allowed, f"{path}[{index}]") for index, wire in enumerate(wires or ())]
+    counted = wires or ()
+    if cutter is not None:
+        counted = list(takewhile(lambda wire: cutter.part(len(wire.values or ()), path), counted))
+    return [_requirement(wire, allowed, f"{path}[{index}]") for index, wire in enumerate(counted)]
 
 
 def _requirement(wire: RequirementWire, allowed: tuple[Operator, ...], path: str) -> Requirement:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import Generic, TypeAlias, TypeVar
 
-from moorage.core.limits import REMEMBERED_POD_BYTES, REMEMBERED_PODS
+from moorage.core.limits import CONTAINERS, REMEMBERED_POD_BYTES, REMEMBERED_PODS, TEMPLATE_BYTES, Cutter
 from moorage.core.pods import PodTemplate, PodVolume
 from moorage.core.requests import effective_requests
 from moorage.core.resources import Requests
@@ -86,7 +86,8 @@ class PodEntry:
                 found = self.template.requests
             if len(self._by_status) >= _MOST_RESIZES:
                 self._by_status.clear()
-            self._by_status[key] = found
+            if len(key[0]) <= TEMPLATE_BYTES:
+                self._by_status[key] = found
         return found
 
 
@@ -115,15 +116,35 @@ class TemplateTable:
         """What the parts of this pod mean; raises `FieldError` where they cannot be understood."""
         volumes: tuple[PodVolume, ...] = ()
         images: tuple[str, ...] = ()
+        cutter = Cutter()
         if wire.spec.volumes:
-            volumes, images = parse_volumes(wire.metadata.name, wire.spec.volumes)
+            volumes, images = parse_volumes(wire.metadata.name, wire.spec.volumes, cutter)
+        _cut_containers(wire, cutter)
         key, size = _pod_key(wire, volumes, images)
-        entry = self._entries.get(key)
+        if cutter.excess:
+            key = (*key, *cutter.excess)
+        entry = self._entries.get(key) if size <= TEMPLATE_BYTES else None
         if entry is None:
-            parsed = parse_pod(wire, volumes, images)
+            parsed = parse_pod(wire, volumes, images, cutter)
+            if size > TEMPLATE_BYTES:
+                return PodEntry(parsed, parsed.template)
             entry = PodEntry(parsed, self.intern(parsed.template, size))
             self._entries.put(key, entry, size)
         return entry
+
+
+def _cut_containers(wire: PodWire, cutter: Cutter) -> None:
+    """Containers, and what is said about them, beyond the limit are dropped from the frame before anybody looks."""
+    spec, status = wire.spec, wire.status
+    if spec.containers is not None and len(spec.containers) > CONTAINERS:
+        spec.containers = list(cutter.cut(spec.containers, CONTAINERS, "spec.containers"))
+    if spec.init_containers is not None and len(spec.init_containers) > CONTAINERS:
+        spec.init_containers = list(cutter.cut(spec.init_containers, CONTAINERS, "spec.initContainers"))
+    if status is not None:
+        if status.container_statuses is not None:
+            del status.container_statuses[CONTAINERS:]
+        if status.init_container_statuses is not None:
+            del status.init_container_statuses[CONTAINERS:]
 
 
 def _pod_key(wire: PodWire, volumes: tuple[PodVolume, ...], images: tuple[str, ...]) -> tuple[Key, int]:
@@ -155,7 +176,7 @@ def _pod_key(wire: PodWire, volumes: tuple[PodVolume, ...], images: tuple[str, .
     return (joined, tuple(named), volumes, images), len(joined) + _PART_BYTES * (len(named) + len(volumes))
 
 
-def _status_key(status: PodStatusWire, resize_infeasible: bool) -> Key:
+def _status_key(status: PodStatusWire, resize_infeasible: bool) -> tuple[bytes, tuple[str, ...], bool]:
     """The parts that decide the requests of a bound pod besides its template, as they came."""
     raw = [status.resources, status.allocated_resources]
     names: list[str] = []

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from moorage.core.images import normalized_image
+from moorage.core.limits import VOLUMES, Cutter
 from moorage.core.pods import PodVolume
 from moorage.wire.podspec import VolumeWire
 
 _DEFAULT_POOL = "rbd"
 
 
-def parse_volumes(pod_name: str, wires: Sequence[VolumeWire]) -> tuple[tuple[PodVolume, ...], tuple[str, ...]]:
+def parse_volumes(
+    pod_name: str, wires: Sequence[VolumeWire], cutter: Cutter
+) -> tuple[tuple[PodVolume, ...], tuple[str, ...]]:
     """Claims, disks and inline CSI volumes; and the normalised names of images that are mounted as volumes."""
     volumes: list[PodVolume] = []
     images: list[str] = []
-    for wire in wires:
+    for wire in cutter.cut(wires, VOLUMES, "spec.volumes"):
         if wire.persistent_volume_claim:
             volumes.append(PodVolume(claim=wire.persistent_volume_claim.claim_name))
         elif wire.ephemeral:
@@ -25,8 +29,8 @@ def parse_volumes(pod_name: str, wires: Sequence[VolumeWire]) -> tuple[tuple[Pod
         elif wire.image:
             images.append(normalized_image(wire.image.reference or ""))
         else:
-            volumes += _disks(wire)
-    return tuple(volumes), tuple(images)
+            volumes += islice(_disks(wire), VOLUMES + 1)
+    return tuple(cutter.cut(volumes, VOLUMES, "disks of spec.volumes")), tuple(images)
 
 
 def _disks(wire: VolumeWire) -> Iterator[PodVolume]:

@@ -25,7 +25,7 @@ def eligible_nodes(template: Mapping[str, Any], nodes: Iterable[KubeObject]) -> 
     spec = spec_of(template)
     try:
         affinity, _, _ = parse_affinity(msgspec.json.encode(spec.get("affinity")), Cutter())
-        tolerations = parse_tolerations(msgspec.json.encode(daemon_tolerations(spec)))
+        tolerations = parse_tolerations(msgspec.json.encode(daemon_tolerations(spec)), Cutter())
     except FieldError as error:
         raise Invalid(str(error)) from error
     selector = selector_from_labels(spec.get("nodeSelector") or {})

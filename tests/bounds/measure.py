@@ -1,0 +1,41 @@
+"""Print what the worst object of each shape costs: `python -m tests.bounds.measure [NODES] [SHAPE ...]`."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.bounds.shapes import AT_LIMIT, NODE_SHAPES, POD_SHAPES
+from tests.bounds.world import World, cost
+
+
+def main(arguments: list[str]) -> None:
+    nodes = int(arguments[0]) if arguments else 500
+    world = World(nodes)
+    tell(f"{nodes} nodes; another pod comes and goes in {min(world.other() for _ in range(5)):.2f} ms")
+    tell(f"{'shape':<34}{'':<18}{'KB':>6}{'ms':>8}{'others ms':>11}{'gone ms':>9}{'kept KB':>9}{'left KB':>9}")
+    for shape in arguments[1:] or [*POD_SHAPES, *NODE_SHAPES]:
+        if shape in NODE_SHAPES:
+            row(world, shape, "")
+            continue
+        row(world, shape, "pending")
+        row(world, shape, "bound", node="n1")
+        if shape in AT_LIMIT:
+            row(world, shape, "pending, at limit", most=AT_LIMIT[shape])
+            row(world, shape, "bound, at limit", node="n1", most=AT_LIMIT[shape])
+
+
+def row(world: World, shape: str, how: str, node: str | None = None, most: int | None = None) -> None:
+    found = cost(world, shape, node, most)
+    times = f"{found.came_ms:>8.1f}{found.other_ms:>11.2f}{found.left_ms:>9.1f}"
+    tell(
+        f"{shape:<34}{how:<18}{found.size // 1000:>6}{times}{found.kept_bytes // 1000:>9}{found.left_bytes // 1000:>9}"
+    )
+
+
+def tell(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

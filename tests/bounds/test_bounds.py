@@ -1,0 +1,118 @@
+"""The worst object of each shape: bounded work and memory, told where something is cut off, and gone without a rest."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from moorage.core.commands import RecordEvent
+from moorage.core.events import PodSeen
+from moorage.core.invariants import check_invariants
+from moorage.core.limits import REASON
+from moorage.testing import make_pod
+from moorage.wire.pod import decode_pod
+from tests.bounds.shapes import AT_LIMIT, NODE_SHAPES, POD_SHAPES, node_json, pod_json
+from tests.bounds.world import World
+
+MOST_CALLS = 150_000
+"""Calls of functions that an object may cost, Python's and C's: less than 50 ms on any machine of today."""
+MOST_CALLS_OF_OTHERS = 15_000
+LEFT_BYTES = 200_000
+"""What caches of bounded size may keep of an object that is gone."""
+UNLIMITED = frozenset({"owner references", "conditions", "container statuses", "annotations", "resource limits"})
+"""Shapes that cost too little to be cut off, or that are cut where nothing depends on it."""
+
+
+@pytest.fixture(scope="module")
+def world() -> Iterator[World]:
+    made = World(60, pods_per_node=3)
+    yield made
+    check_invariants(made.engine.state)
+
+
+def calls(work: Callable[[], Any]) -> int:
+    """How many calls of functions a piece of work takes."""
+    count = 0
+
+    def note(_frame: FrameType, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def cases() -> list[Any]:
+    pods = [pytest.param(shape, node, id=f"{shape}-{how}") for shape in POD_SHAPES for node, how in HOW]
+    return [*pods, *(pytest.param(shape, None, id=shape) for shape in NODE_SHAPES)]
+
+
+HOW = ((None, "pending"), ("n1", "bound"))
+
+
+@pytest.mark.parametrize(("shape", "node"), cases())
+def test_the_worst_object_of_a_shape_is_bounded(world: World, shape: str, node: str | None) -> None:
+    """It costs few calls when it comes, others pay little while it is there, and nothing is left when it is gone."""
+    is_node = shape in NODE_SHAPES
+    data = node_json(shape) if is_node else pod_json(shape, node=node)
+    assert calls(lambda: world.comes(data, is_node=is_node)) < MOST_CALLS
+    assert calls(world.other) < MOST_CALLS_OF_OTHERS
+    assert calls(lambda: world.goes(is_node=is_node)) < MOST_CALLS
+    world.other()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        world.comes(data, is_node=is_node)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 10 * len(data)
+        world.goes(is_node=is_node)
+        world.other()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < LEFT_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("shape", [shape for shape in POD_SHAPES if shape not in UNLIMITED])
+@pytest.mark.parametrize(("node", "how"), HOW, ids=[how for _, how in HOW])
+def test_what_is_cut_off_is_told(world: World, shape: str, node: str | None, how: str) -> None:
+    """An event names the field; a pending pod is not scheduled."""
+    pod = decode_pod(pod_json(shape, node=node, name=f"{shape}-{how}", most=9_000))
+    commands, _ = world.engine.handle([PodSeen(pod)], world.now)
+    told = [command for command in commands if isinstance(command, RecordEvent) and command.reason == REASON]
+    assert len(told) == 1
+    assert "at most" in told[0].note
+    assert [type(command) for command in commands] == [RecordEvent]
+    world.goes(is_node=False, uid=pod.uid)
+
+
+@pytest.mark.parametrize("shape", AT_LIMIT)
+def test_a_pod_at_a_limit_is_decided_with_bounded_work(world: World, shape: str) -> None:
+    """It is scheduled as any other, or told by the plugins why not, and never told of a limit."""
+    pod = decode_pod(pod_json(shape, most=AT_LIMIT[shape]))
+    assert not pod.template.excess
+    assert calls(lambda: world.handle(PodSeen(pod))) < MOST_CALLS
+    assert calls(world.other) < MOST_CALLS_OF_OTHERS
+    world.goes(is_node=False)
+
+
+def test_counters_of_a_pod_that_is_gone_are_dropped(world: World) -> None:
+    """Events of others pay for what is asked, not for what was asked once."""
+    world.comes(pod_json("anti-affinity terms", most=AT_LIMIT["anti-affinity terms"]), is_node=False)
+    world.goes(is_node=False)
+    counts = world.engine.state.pod_counts
+    assert len(list(counts.counters())) >= AT_LIMIT["anti-affinity terms"]
+    for number in range(9_000):
+        world.engine.state.observe_pod(make_pod("churn", node="n1", labels={"app": f"a{number % 3}"}))
+    world.engine.state.remove_pod("default/churn")
+    assert len(list(counts.counters())) < AT_LIMIT["anti-affinity terms"]
