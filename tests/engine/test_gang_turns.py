@@ -107,4 +107,4 @@ def test_nothing_is_left_of_gangs_that_are_gone(play: Play) -> None:
     for uid in [uid for uid in play.pods if uid != "default/full"]:
         play.pod_gone(uid.removeprefix("default/"))
     turns = play.engine.gangs._room.turns
-    assert (turns.favoured, turns._rests, turns._in_line, turns._kept) == (None, {}, {}, set())
+    assert (turns.favoured, turns._rests, turns._in_line, turns._kept) == (None, {}, {}, {})

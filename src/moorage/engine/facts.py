@@ -33,6 +33,7 @@ from moorage.engine.evictor import Evictor
 from moorage.engine.flights import Flight, Flights, Party
 from moorage.engine.gangroom import GangRoom
 from moorage.engine.gangs import Gangs
+from moorage.engine.gangturns import GangTurns
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.planning import Planning
@@ -99,7 +100,14 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_controlled": dict[_Place, dict[GangKey, None]],
         "_controllers": dict[GangKey, set[_Place]],
     },
-    GangRoom: {"favoured": GangKey | None, "_idle": dict[GangKey, float]},
+    GangRoom: {"turns": GangTurns, "_idle": dict[GangKey, float]},
+    GangTurns: {
+        "favoured": GangKey | None,
+        "_until_s": float,
+        "_kept": dict[str, None],
+        "_rests": dict[GangKey, float],
+        "_in_line": dict[GangKey, None],
+    },
     Recovery: {
         "_concerned": dict[GangKey, None],
         "_parties": dict[GangKey, list[Party]],
@@ -173,7 +181,8 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Warnings: frozenset(),
     Notices: frozenset(["_board", "_failing"]),
     Gangs: frozenset(["_board", "_state", "_queue", "_placing", "_failing", "_notices", "tried"]),
-    GangRoom: frozenset(["_board", "_state", "_failing", "_priority"]),
+    GangRoom: frozenset(["_board", "_state", "_failing"]),
+    GangTurns: frozenset(["_board", "_priority"]),
     Recovery: frozenset(["_board", "_state", "planning", "vanished"]),
     Planning: frozenset(["_board", "_state", "_sort", "_nodes_at", "runs", "concern"]),
     Asking: frozenset(["_extenders", "_state", "_queue", "_endings", "_token", "_order", "_interests"]),

@@ -36,7 +36,7 @@ class GangTurns:
         self.favoured: GangKey | None = None
         """The gang whose turn it is."""
         self._until_s = 0.0
-        self._kept: set[str] = set()
+        self._kept: dict[str, None] = {}
         """Members that have a node kept for them."""
         self._rests: dict[GangKey, float] = {}
         """Gangs that have had their turn -> when they may have another one."""
@@ -71,7 +71,7 @@ class GangTurns:
             self._begin(gang.key, patience, now)
             for flight in flights:
                 pod = flight.entry.pod
-                self._kept.add(pod.uid)
+                self._kept[pod.uid] = None
                 self._board.state.nominations.set(pod, flight.node)
 
     def _begin(self, key: GangKey, patience: Patience, now: float) -> None:
@@ -99,7 +99,8 @@ class GangTurns:
     def promised(self, key: GangKey, uids: Iterable[str], now: float) -> None:
         """Nodes were promised to these members otherwise: by evictions, which are nobody's turn."""
         if self.favoured == key:
-            self._kept.difference_update(uids)
+            for uid in uids:
+                self._kept.pop(uid, None)
             self.leave(key, now)
 
     def leave(self, key: GangKey, now: float) -> None:
