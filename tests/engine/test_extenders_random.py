@@ -18,7 +18,11 @@ from tests.engine.actors import Raiser
 from tests.engine.play import Play, small_profile
 from tests.engine.test_engine_random import EngineMachine
 
-EXTENDERS = (Extender("http://a", filter_verb="f", preempt_verb="p"), Extender("http://b", bind_verb="b"))
+EXTENDERS = (
+    Extender("http://a", filter_verb="f", preempt_verb="p"),
+    Extender("http://b", bind_verb="b"),
+    Extender("http://c", filter_verb="f", ignorable=True),
+)
 
 
 class ExtenderMachine(EngineMachine):
@@ -50,13 +54,22 @@ class ExtenderMachine(EngineMachine):
             elif isinstance(command, Bind):
                 assert command.extender == 1, "the extender was to bind"
 
-    @rule(how=st.sampled_from(["keep", "keep", "keep one", "refuse", "refuse for good", "drop", "fail"]))
-    def question_answered(self, how: str) -> None:
+    @rule(
+        how=st.sampled_from(["keep", "keep", "keep one", "refuse", "refuse for good", "drop", "fail"]),
+        ignored=st.booleans(),
+    )
+    def question_answered(self, how: str, ignored: bool) -> None:
         question, self.question = self.question, None
+        asked = () if question is None else question.extenders
+        failed = {0} if how == "fail" else {2} if ignored else set[int]()
+        heard: dict[str, Any] = {
+            "heard": tuple(place for place in asked if place not in failed),
+            "faults": tuple((place, "broken") for place in asked if place in failed),
+        }
         if isinstance(question, AskPreemption):
             offers = {"keep": question.candidates, "keep one": question.candidates[-1:]}.get(how, ())
             error = "broken" if how == "fail" else ""
-            self._run(PreemptionAnswered(question.pod.uid, offers, error, question.token))
+            self._run(PreemptionAnswered(question.pod.uid, offers, error, question.token, **heard))
         elif question is not None:
             kept = {"keep": question.nodes, "keep one": question.nodes[-1:]}.get(how, ())
             refused = dict.fromkeys(question.nodes, "no")
@@ -68,12 +81,13 @@ class ExtenderMachine(EngineMachine):
                     refused if how == "refuse for good" else {},
                     error="broken" if how == "fail" else "",
                     token=question.token,
+                    **heard,
                 )
             )
 
     def _answer_all(self) -> None:
         while self.question is not None or self.unanswered or self.evicted:
-            self.question_answered("keep")
+            self.question_answered("keep", ignored=False)
             for uid in self.evicted[:]:
                 self.evicted.remove(uid)
                 self.real.pop(uid, None)

@@ -28,6 +28,7 @@ from moorage.core.volumeindex import Reservation, VolumeIndex
 from moorage.core.volumes import ClaimRef
 from moorage.engine.asking import Asking, _Question
 from moorage.engine.board import Board
+from moorage.engine.breakers import Breaker, Breakers
 from moorage.engine.engine import Engine
 from moorage.engine.evictor import Evictor
 from moorage.engine.flights import Flight, Flights, Party
@@ -125,11 +126,14 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "unseen_rows": tuple[int, ...] | None,
     },
     Asking: {
-        "_open": _Question | None,
-        "_waiting": list[tuple[tuple[Any, ...], int, QueuedPod]],
+        "breakers": Breakers,
+        "_open": dict[int, _Question],
+        "_busy": set[int],
+        "_waiting": dict[frozenset[int], list[tuple[tuple[Any, ...], int, QueuedPod]]],
         "_tickets": int,
-        "_meanwhile": list[Change],
+        "_meanwhile": dict[str, list[Change]],
     },
+    Breakers: {"all": list[Breaker]},
     Cycle: {
         "memo": dict[str, Any],
         "misfit_s": float | None,
@@ -186,6 +190,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Recovery: frozenset(["_board", "_state", "planning", "vanished"]),
     Planning: frozenset(["_board", "_state", "_sort", "_nodes_at", "runs", "concern"]),
     Asking: frozenset(["_extenders", "_state", "_queue", "_endings", "_token", "_order", "_interests"]),
+    Breakers: frozenset({"_news"}),
     Cycle: frozenset(["pod", "template", "state", "now", "asked"]),
     Evictions: frozenset(),
     Nominations: frozenset(["position", "_log"]),
