@@ -169,7 +169,7 @@ def test_without_rights_and_without_the_token(cluster: ControlPlane, visit: Visi
             page.get_by_role("button", name="Apply").click()
             expect(page.get_by_text(re.compile("the API server refused it.*forbidden"))).to_be_visible()
         with served_cluster(cluster.admin_kubeconfig, CONFIGURATION, allow_writes=False) as url:
-            assert "token" not in url
+            assert "#token=" in url
             page = visit(url)
             page.get_by_role("link", name=re.compile("^Strategies")).click()
             page.get_by_role("button", name="Edit the strategy of Deployment default/web").click()

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from http.client import HTTPConnection
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
@@ -21,6 +22,8 @@ from moorage.app.dashboard import DashboardOptions, _guard
 from moorage.core.events import NodeSeen, ObjectSeen
 from moorage.core.objects import Workload
 from moorage.engine.display.world import Settled, World
+from moorage.sim.rules import rules_of
+from moorage.sim.whatif_requests import answer
 from moorage.testing.builders import make_node
 from tests.dashboard.serving import TOKEN, reading_of, served_world
 
@@ -53,6 +56,7 @@ def ask(
     return answer.status, content, dict(answer.headers)
 
 
+KEY = {"X-Moorage-Token": TOKEN}
 OWN = {"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "same-origin"}
 
 
@@ -60,8 +64,15 @@ OWN = {"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "same-origin"}
     ("method", "path", "headers", "status"),
     [
         pytest.param("GET", "/", {}, 200, id="the page"),
-        pytest.param("GET", "/api/snapshot", {}, 200, id="reading from this machine"),
-        pytest.param("GET", "/api/snapshot", OWN, 200, id="reading by the page"),
+        pytest.param("GET", f"/?token={TOKEN}", {}, 303, id="a token in the address is dropped"),
+        pytest.param("GET", "/api/snapshot", {}, 401, id="reading by another user of this machine"),
+        pytest.param("GET", f"/api/snapshot?token={TOKEN}", {}, 401, id="a token in the address does not count"),
+        pytest.param("GET", "/api/pod?key=default/a", OWN, 401, id="a pod without the token"),
+        pytest.param("GET", "/api/suggestions?key=default/a", OWN, 401, id="suggestions without the token"),
+        pytest.param("GET", "/api/events", OWN, 401, id="news without the token"),
+        pytest.param("GET", "/api/snapshot", {"X-Moorage-Token": "gr\xfcn"}, 401, id="a token of other letters"),
+        pytest.param("GET", "/api/snapshot", {"X-Moorage-Token": "\xff\xfe"}, 401, id="a token that is no UTF-8"),
+        pytest.param("GET", "/api/snapshot", {**OWN, **KEY}, 200, id="reading by the page"),
         pytest.param("GET", "/", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}, 200, id="a link"),
         pytest.param("GET", "/api/snapshot", {"Sec-Fetch-Site": "cross-site"}, 403, id="reading by another site"),
         pytest.param("GET", "/api/snapshot", {"Sec-Fetch-Site": "same-site"}, 403, id="reading by another port"),
@@ -71,14 +82,15 @@ OWN = {"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "same-origin"}
         pytest.param("GET", "/static/main.js", {"Sec-Fetch-Site": "cross-site"}, 403, id="a script for another site"),
         pytest.param("GET", "/api/snapshot", {"Host": "evil.example"}, 403, id="a name that was pointed at us"),
         pytest.param("GET", "/", {"Host": "evil.example:80"}, 403, id="the page under such a name"),
-        pytest.param("GET", "/api/snapshot", {"Host": "localhost:{port}"}, 200, id="localhost"),
+        pytest.param("GET", "/api/snapshot", {**KEY, "Host": "localhost:{port}"}, 200, id="localhost"),
         pytest.param("GET", "/healthz", {}, 200, id="health"),
         pytest.param("GET", "/static/../server.py", {}, 404, id="a file beside the pages"),
-        pytest.param("GET", "/api/nothing", {}, 404, id="nothing"),
-        pytest.param("GET", "/api/events?since=x", {}, 400, id="no number"),
-        pytest.param("POST", CHECK, OWN, 200, id="a check by the page"),
+        pytest.param("GET", "/api/nothing", KEY, 404, id="nothing"),
+        pytest.param("GET", "/api/events?since=x", KEY, 400, id="no number"),
+        pytest.param("POST", CHECK, {**OWN, **KEY}, 200, id="a check by the page"),
+        pytest.param("POST", CHECK, OWN, 401, id="a check without the token"),
         pytest.param("POST", CHECK, {"Origin": "http://evil.example"}, 403, id="a check by another origin"),
-        pytest.param("POST", CHECK, {"Content-Type": "text/plain"}, 415, id="a form of another page"),
+        pytest.param("POST", CHECK, {**KEY, "Content-Type": "text/plain"}, 415, id="a form of another page"),
         pytest.param("POST", APPLY, OWN, 401, id="a change without the token"),
         pytest.param("POST", APPLY, {**OWN, "X-Moorage-Token": "wrong"}, 401, id="a change with another token"),
         pytest.param("POST", APPLY, {"X-Moorage-Token": TOKEN}, 409, id="a change with the token, refused as a record"),
@@ -116,26 +128,26 @@ def test_the_policy_allows_nothing_from_elsewhere(address: tuple[str, int]) -> N
 def test_bad_bodies_are_one_line(address: tuple[str, int]) -> None:
     """No traceback for a body that is no JSON, no object, or lacks a field."""
     for body in (["a list"], {"text": 5}, {}):
-        status, answer, _ = ask(address, "POST", CHECK, {}, body)
+        status, answer, _ = ask(address, "POST", CHECK, KEY, body)
         assert status == 400
         assert json.loads(answer)["error"]
 
 
 @pytest.mark.parametrize(
-    ("host", "allow_writes", "private", "has_token"),
+    ("host", "allow_writes", "private"),
     [
-        ("127.0.0.1", False, True, False),
-        ("::1", False, True, False),
-        ("localhost", True, True, True),
-        ("0.0.0.0", False, False, True),  # noqa: S104 - what is tested
-        ("192.0.2.1", True, False, True),
+        ("127.0.0.1", False, True),
+        ("::1", False, True),
+        ("localhost", True, True),
+        ("0.0.0.0", False, False),  # noqa: S104 - what is tested
+        ("192.0.2.1", True, False),
     ],
 )
-def test_when_there_is_a_token(host: str, allow_writes: bool, private: bool, has_token: bool) -> None:
-    """For changes, and wherever others than this machine's users can ask."""
+def test_there_is_always_a_token(host: str, allow_writes: bool, private: bool) -> None:
+    """Wherever a cluster is shown; it is for changes only if told so."""
     guard = _guard(DashboardOptions(host, 0, allow_writes=allow_writes))
     assert guard.is_private is private
-    assert bool(guard.token) is has_token
+    assert guard.token
     name = f"[{host}]" if ":" in host else host
     refused = guard.refusal(make_mocked_request("POST", APPLY, {"Host": name, "X-Moorage-Token": guard.token}))
     assert (refused is None) is allow_writes, "a token for looking is none for changes"
@@ -224,6 +236,22 @@ def test_news_for_those_who_were_away() -> None:
         assert hub.visitors == 1
 
     asyncio.run(scenario())
+
+
+WHAT_IFS: dict[str, tuple[dict[str, Any], str]] = {
+    "a million replicas": ({"scale": ["deployment/web=1000000"]}, "1000000 replicas are too many to ask for here"),
+    "many together": ({"scale": [f"deployment/w{number}=9999" for number in range(5)]}, "49995 replicas are too many"),
+    "a million nodes": ({"add": [{"number": 10**6, "like": "n1"}]}, "1000000 new nodes are too many"),
+    "a million changes": ({"drain": ["n1"] * 10**6}, "1000000 changes are too many"),
+}
+
+
+@pytest.mark.parametrize(("asked", "want"), WHAT_IFS.values(), ids=WHAT_IFS.keys())
+def test_what_ifs_have_a_size(asked: dict[str, Any], want: str) -> None:
+    """A page is not the place for all that somebody can write; the command is named that is."""
+    rules = rules_of(reading_of(), 0, answers_to_all=True)
+    with pytest.raises(ValueError, match=f"{want}.*use moorage simulate$"):
+        answer([], rules, asked, "the cluster")
 
 
 def test_elsewhere_everything_needs_the_token() -> None:

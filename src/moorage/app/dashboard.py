@@ -58,7 +58,7 @@ class DashboardOptions:
     journal: str | None = None
     allow_writes: bool = False
     token: str = ""
-    """Empty: a new one where one is needed."""
+    """Empty: a new one."""
     hosts: tuple[str, ...] = ()
     answers_to_all: bool = False
     what_if: WhatIf | None = None
@@ -94,7 +94,7 @@ async def serve(
         guard = _guard(options)
         app = application(desk, guard)
         async with listening(app, options.host, options.port, bounds=BOUNDS) as url:
-            options.started(f"{url}/#token={guard.token}" if guard.token else f"{url}/")
+            options.started(f"{url}/#token={guard.token}")
             try:
                 await first(desk.run(), parts.failure())
             finally:
@@ -102,11 +102,9 @@ async def serve(
 
 
 def _guard(options: DashboardOptions) -> Guard:
-    guard = Guard(options.host, more_hosts=frozenset(host.lower() for host in options.hosts))
-    if guard.is_private and not options.allow_writes:
-        return guard
     token = options.token or secrets.token_urlsafe(TOKEN_BYTES)
-    return Guard(options.host, token, read_only=not options.allow_writes, more_hosts=guard.more_hosts)
+    hosts = frozenset(host.lower() for host in options.hosts)
+    return Guard(options.host, token, read_only=not options.allow_writes, more_hosts=hosts)
 
 
 # A journal
@@ -179,10 +177,15 @@ async def _live(
 
 
 def _what_if(client: KubeClient, answer: WhatIf) -> Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]:
+    working = asyncio.Lock()
+
     async def ask(asked: Mapping[str, Any]) -> dict[str, Any]:
+        if working.locked():
+            raise Refused("another what-if is being worked out; ask again when it is done")
         try:
-            found = await list_objects(client)
-            return await asyncio.to_thread(answer, found.objects, asked)
+            async with working:
+                found = await list_objects(client)
+                return await asyncio.to_thread(answer, found.objects, asked)
         except (SnapshotError, KubeError, ValueError) as error:
             raise Refused(str(error)) from None
 

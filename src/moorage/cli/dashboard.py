@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """Show the cluster map, the queue, pods and their reasons, strategies, spot capacity, a timeline and what-ifs.
 
-    Only this machine is served and nothing is changed, unless told otherwise. Elsewhere than on this machine, and for
-    changes, the address that is printed carries a token. Changes are made with the rights of the kubeconfig.
+    Only this machine is served and nothing is changed, unless told otherwise. The address that is printed carries a
+    token, without which nothing is told. Changes are made with the rights of the kubeconfig.
     """
     from moorage.app.dashboard import DashboardOptions, StartError, run_dashboard  # noqa: PLC0415 - slow to import
     from moorage.cli.logs import configure_logs  # noqa: PLC0415

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moorage.sim.difference_report import difference_document
 from moorage.sim.simulation import Rules, SimulationError
 from moorage.sim.whatif import cluster_input, what_if
-from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, parse_scale
+from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale, parse_scale
+
+MOST_CHANGES = 100
+"""In one question."""
+MOST_REPLICAS = 20_000
+"""Of all workloads that are scaled, together. A page answers while somebody waits; `moorage simulate` does more."""
+MOST_NODES = 5_000
+"""That are added, together."""
 
 
 class RequestError(ValueError):
@@ -25,11 +32,26 @@ def answer(objects: Iterable[dict[str, Any]], rules: Rules, asked: Mapping[str, 
         changes = [*_changes(asked)]
         if not changes:
             raise RequestError("no changes are given; add one")
+        _check_size(changes)
         return difference_document(what_if(cluster_input(objects, source), changes, rules).difference)
     except ChangeError as error:
         raise RequestError("; ".join(error.problems)) from None
     except SimulationError as error:
         raise RequestError("; ".join(map(str, error.problems[:3]))) from None
+
+
+def _check_size(changes: Sequence[Change]) -> None:
+    replicas = sum(change.replicas for change in changes if isinstance(change, Scale))
+    nodes = sum(change.number for change in changes if isinstance(change, AddNodes))
+    for number, most, what in (
+        (len(changes), MOST_CHANGES, "changes"),
+        (replicas, MOST_REPLICAS, "replicas"),
+        (nodes, MOST_NODES, "new nodes"),
+    ):
+        if number > most:
+            raise RequestError(
+                f"{number} {what} are too many to ask for here, {most} is the most; use moorage simulate"
+            )
 
 
 def _changes(asked: Mapping[str, Any]) -> Iterator[Change]:

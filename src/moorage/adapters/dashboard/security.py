@@ -3,7 +3,9 @@
 - `Host` must name this machine or the address that is listened on: a name that somebody pointed at us (DNS rebinding)
   is refused, whatever it asks for.
 - Requests of other origins are refused, by `Sec-Fetch-Site` and `Origin`. The page itself may be reached by a link.
-- Changes need the token, and so does everything else where others than this machine's users can reach us.
+- Whatever is told about a cluster needs the token: a machine has users who may not read its pods' environment. Only
+  a guard without a token, for what is made up anyway, tells everything, and on this machine only.
+- The token comes in a header. In an address it would end up in logs and histories, so that one is never looked at.
 - The page may load and connect to nothing but this server, and may not be framed. Scripts that write markup fail.
 """
 
@@ -47,7 +49,7 @@ class Guard:
     host: str
     """What is listened on."""
     token: str = ""
-    """Empty: nobody may change anything."""
+    """Empty: everybody on this machine may look, and nobody may change anything."""
     read_only: bool = False
     """Whether the token is for looking only, and nobody may change anything."""
     more_hosts: Collection[str] = ()
@@ -68,7 +70,8 @@ class Guard:
             return 403, "requests of other origins are refused"
         if request.path.startswith(_WRITES):
             return self._write_refusal(request)
-        if request.path.startswith("/api/") and not self.is_private and not self._has_token(request):
+        everybody = self.is_private and not self.token
+        if request.path.startswith("/api/") and not everybody and not self._has_token(request):
             return 401, "the token is missing or wrong; use the address that the command printed"
         return None
 
@@ -80,8 +83,8 @@ class Guard:
         return None
 
     def _has_token(self, request: web.Request) -> bool:
-        given = request.headers.get(TOKEN_HEADER, "")
-        return bool(self.token) and hmac.compare_digest(given.encode(), self.token.encode())
+        given = request.headers.get(TOKEN_HEADER, "").encode("utf-8", "surrogateescape")
+        return bool(self.token) and hmac.compare_digest(given, self.token.encode())
 
     def _knows(self, request: web.Request) -> bool:
         name = host_name(request.headers.get("Host", ""))
@@ -134,6 +137,9 @@ def guarding(guard: Guard) -> Middleware:
         refused = guard.refusal(request)
         if refused is not None:
             answer: web.StreamResponse = web.json_response({"error": refused[1]}, status=refused[0])
+        elif request.path == "/" and request.query:
+            # Whoever has put a token there has it out of his address at once; it does not count.
+            answer = web.Response(status=303, headers={"Location": "/"})
         else:
             try:
                 answer = await handler(request)

@@ -1,9 +1,10 @@
-// Questions to the server. The token of the address goes into a header, and out of the address at once.
+// Questions to the server. The token after the # of the address, which browsers tell nobody, goes into a header, and out of
+// the address at once.
 
 const KEY = "moorage-token";
 
 function takeToken() {
-  const found = /(?:^#|[?&])token=([A-Za-z0-9_-]+)/.exec(location.hash) ?? /[?&]token=([A-Za-z0-9_-]+)/.exec(location.search);
+  const found = /(?:^#|[?&])token=([A-Za-z0-9_-]+)/.exec(location.hash);
   if (found) {
     sessionStorage.setItem(KEY, found[1]);
     history.replaceState(null, "", `${location.pathname}#/map`);
