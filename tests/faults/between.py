@@ -41,15 +41,12 @@ async def node_changes(world: World, *, change: Change) -> None:
     """A node is not to be used any more while binds to it wait in the queue."""
     nodes = [world.node(f"n{number}", cpu="40") for number in range(4)]
     await world.add_nodes(*nodes)
-    scheduler = await world.scheduler(rules=[SLOW])
+    await world.scheduler(rules=[SLOW])
     want = world.rng.randrange(20, 120)
     pods = [world.pod(f"pod-{number:04}", cpu="100m") for number in range(400)]
     await world.add_pods(*pods[:300])
     await world.until(lambda: len(world.bound()) >= want, 60, f"{want} pods are bound")
     await change(world)
-    scheduler.proxy.remove(SLOW)
-    if world.faulty:
-        scheduler.proxy.add(SLOW)
     await world.add_pods(*pods[300:])
     world.figures["all bound after s"] = round(await world.settled(90), 1)
 
