@@ -153,6 +153,22 @@ def test_where_all_places_are_taken_one_that_only_waits_goes() -> None:
     play(test, Bounds(connections=8, per_address=8, head_s=60.0))
 
 
+def test_where_all_send_bodies_that_never_end_one_of_them_goes() -> None:
+    """A question whose body is still on its way makes room, before its time is over."""
+
+    async def test(server: Server) -> None:
+        begun = b"POST /body HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx"
+        hanging = [asyncio.create_task(closed(await server.connect(begun))) for _ in range(8)]
+        assert await server.probe() == "ok"
+        await asyncio.wait(hanging, return_when=asyncio.FIRST_COMPLETED)
+        for each in hanging:
+            each.cancel()
+        ended = await asyncio.gather(*hanging, return_exceptions=True)
+        assert ended.count(None) == 1
+
+    play(test, Bounds(connections=8, per_address=8, head_s=60.0, body_s=60.0))
+
+
 def test_who_is_being_answered_keeps_his_place() -> None:
     """Questions under way are never cut off; when there are only such, a new caller is turned away."""
 

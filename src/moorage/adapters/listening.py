@@ -3,8 +3,8 @@
 Invariants, whoever calls and whatever he sends:
 - No more than `Bounds.connections` are open, counted from the moment they are accepted, before TLS; no more than
   `per_address` of them from one address. Where there is no room, the one that has waited longest without a question of
-  its address goes, that of the address that holds most; one whose question is being answered stays. So a probe gets in
-  however many others hang.
+  its address goes, that of the address that holds most, or one whose body is still on its way; one whose question is
+  being answered stays. So a probe gets in however many others hang.
 - A handshake, the head of a request and its body arrive within their times, or the connection ends.
 - Bodies that are being read or answered hold at most `bodies_bytes` together; what exceeds that gets 503 with
   Retry-After.
@@ -17,8 +17,8 @@ import errno
 import socket
 import ssl
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 import structlog
@@ -83,6 +83,8 @@ class _Connection:
     answered: bool = False
     busy: bool = False
     """Whether a question of it is being answered."""
+    reading: bool = False
+    """Whether the body of that question is still on its way."""
     began_s: float | None = None
     """When the first byte of the next question came."""
     held_bytes: int = 0
@@ -163,9 +165,9 @@ class _Door:
         return entered
 
     def _dispensable(self, address: str | None) -> _Connection | None:
-        """The one that has waited longest, of this address or of the one that holds most."""
-        waiting = [each for each in self._inside if not each.busy and address in (None, each.address)]
-        return min(waiting, key=lambda each: (-self._addresses[each.address], each.since_s), default=None)
+        """The one that is waited for longest, of this address or of the one that holds most; bodies come last."""
+        awaited = [each for each in self._inside if (each.reading or not each.busy) and address in (None, each.address)]
+        return min(awaited, key=lambda each: (each.busy, -self._addresses[each.address], each.since_s), default=None)
 
     def left(self, connection: _Connection) -> None:
         """The place is free; may be said twice."""
@@ -182,6 +184,18 @@ class _Door:
         for connection in [each for each in self._inside if each.overdue(now_s, self.bounds)]:
             self.left(connection)
             connection.abort()
+
+    @contextmanager
+    def reading(self, request: web.Request) -> Iterator[None]:
+        """While the body of a request is on its way, the caller may have to make room for another."""
+        connection = self.by_protocol.get(request.protocol)
+        if connection is None:
+            raise ConnectionResetError("the caller has gone")
+        connection.reading = True
+        try:
+            yield
+        finally:
+            connection.reading = False
 
     def hold(self, request: web.Request, size: int) -> bool:
         """Whether there is room for a body of so many bytes; they count until the request is answered."""
@@ -213,7 +227,8 @@ class _Door:
         finally:
             self._held_bytes -= connection.held_bytes
             connection.held_bytes = 0
-            connection.busy, connection.answered, connection.since_s = False, True, self.now_s()
+            connection.busy = connection.reading = False
+            connection.answered, connection.since_s = True, self.now_s()
 
 
 _DOOR = web.AppKey("door", _Door)
@@ -231,14 +246,15 @@ async def read_body(request: web.Request) -> bytes:
     parts: list[bytes] = []
     size = 0
     try:
-        async with asyncio.timeout(bounds.body_s):
-            async for part in request.content.iter_any():
-                parts.append(part)
-                size += len(part)
-                if size > bounds.body_bytes:
-                    raise BodyError(413, f"the body is larger than {bounds.body_bytes} bytes")
-                if size > _SMALL_BYTES and not door.hold(request, size):
-                    raise BodyError(503, f"no room: all bodies may have {bounds.bodies_bytes} bytes; try again")
+        with door.reading(request):
+            async with asyncio.timeout(bounds.body_s):
+                async for part in request.content.iter_any():
+                    parts.append(part)
+                    size += len(part)
+                    if size > bounds.body_bytes:
+                        raise BodyError(413, f"the body is larger than {bounds.body_bytes} bytes")
+                    if size > _SMALL_BYTES and not door.hold(request, size):
+                        raise BodyError(503, f"no room: all bodies may have {bounds.bodies_bytes} bytes; try again")
     except TimeoutError:
         raise BodyError(408, f"the body did not arrive within {bounds.body_s:g} s") from None
     except (web.RequestPayloadError, ConnectionError) as error:
