@@ -151,7 +151,6 @@ def test_an_unschedulable_pod_says_why_and_is_bound_soon_after_room_appears(
     ("kubeconfig", "want"),
     [
         pytest.param("missing", "no such file", id="missing kubeconfig"),
-        pytest.param("unreachable", "127.0.0.1:1", id="unreachable server"),
         pytest.param("nobody", "pods", id="no permission"),
     ],
 )
@@ -161,7 +160,7 @@ def test_a_scheduler_that_cannot_start_says_why(
     """One line on stderr, exit code 2, no traceback."""
     file = tmp_path / "kubeconfig"
     if kubeconfig != "missing":
-        server = control_plane.url if kubeconfig == "nobody" else "https://127.0.0.1:1"
+        server = control_plane.url
         file.write_text(
             json.dumps({
                 "apiVersion": "v1",

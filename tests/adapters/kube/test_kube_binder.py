@@ -102,13 +102,13 @@ async def binding(
         pytest.param(
             missing(),
             [load_balancer, missing("namespaces", "ns"), answers(404, "NotFound"), abyss, pod()],
-            BindDone("uid-1", BindOutcome.FAILED, message='pods "p" not found'),
+            BindDone("uid-1", BindOutcome.FAILED, "n1", 'pods "p" not found'),
             id="404, but it is there",
         ),
         pytest.param(
             load_balancer,
             [pod()],
-            BindDone("uid-1", BindOutcome.FAILED, message="<html>no backend</html>"),
+            BindDone("uid-1", BindOutcome.FAILED, "n1", "<html>no backend</html>"),
             id="404 of a load balancer",
         ),
         pytest.param(
@@ -120,7 +120,7 @@ async def binding(
         pytest.param(
             captive,
             [captive, pod()],
-            BindDone("uid-1", BindOutcome.FAILED, message="the answer to the bind is not the API server's"),
+            BindDone("uid-1", BindOutcome.FAILED, "n1", "the answer to the bind is not the API server's"),
             id="200 of somebody else",
         ),
         pytest.param(

@@ -245,7 +245,8 @@ def test_a_forgotten_series_goes_on(scripted_server: ServerFactory, clock: Clock
     """The server removes events after an hour; a series that still runs is created anew with its count."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
-        return web.json_response({}, status=404 if request.method == "PATCH" else 201)
+        forgotten = {"kind": "Status", "code": 404, "reason": "NotFound"}
+        return web.json_response(forgotten, status=404 if request.method == "PATCH" else 201)
 
     async def scenario() -> None:
         async with recording(scripted_server, handler, clock) as (server, recorder):

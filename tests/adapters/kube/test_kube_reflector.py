@@ -567,6 +567,50 @@ def test_refresh_lists_anew(scripted_server: ServerFactory) -> None:
     asyncio.run(scenario())
 
 
+def test_pauses_grow_to_five_seconds(scripted_server: ServerFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the server is away, it is found within 5 s of its return; and it is not hammered meanwhile."""
+    pauses: list[float] = []
+    sleep = asyncio.sleep
+
+    async def hasty(seconds: float, result: Any = None) -> Any:
+        if seconds > 0.2:
+            pauses.append(seconds)
+            seconds = 0.0
+        return await sleep(seconds, result)
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.lists = [*(refusal(500, "InternalError") for _ in range(12)), page(1, "a")]
+        async with following(scripted_server, api.handle, sink, streaming=False, pace=Pace()):
+            monkeypatch.setattr(asyncio, "sleep", hasty)
+            await sink.told("replaced a")
+
+    asyncio.run(scenario())
+    assert pauses[:3] == [0.375, 0.75, 1.5]
+    assert (len(pauses), max(pauses)) == (12, 3.75)
+
+
+def test_what_ends_a_reflector_ends_the_work_beside_it(scripted_server: ServerFactory) -> None:
+    """Whoever waits for what the reflector shows would wait for ever."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        api.watches = [sends(event("ADDED", obj("a", 1)), bookmark(1, end=True), then_hang=True)]
+        sink.replaced = None  # type: ignore[method-assign,assignment]
+        async with scripted_server(api.handle) as server, server.client() as client:
+            parse = msgspec.json.Decoder(Parsed).decode
+            reflector = Reflector(client, PODS, sink, parse=parse, jitter=lambda: 0.5, pace=QUICK)
+
+            async def work() -> None:
+                await reflector.settled()
+
+            with pytest.raises(TypeError):
+                async with asyncio.timeout(10):
+                    await reflector.beside(work())
+
+    asyncio.run(scenario())
+
+
 def test_what_the_sink_raises_ends_the_reflector(scripted_server: ServerFactory) -> None:
     """A mistake in the receiver is not taken for a network failure and retried for ever."""
 
