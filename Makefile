@@ -11,7 +11,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser properties suggestions parity drill takeover faults replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser properties suggestions parity drill takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -81,6 +81,9 @@ faults: $(READY) controlplane ## Break what the API server, the machine and othe
 
 replay-drill: $(READY) controlplane ## Record 10,000 pods on the real API server and decide them all again (ARGS="--pods 1000")
 	@$(BIN)/python -m tests.app.journal_drill $(ARGS)
+
+fuzz: $(READY) ## Try a million mutated inputs on every decoder, syntax, document and server, 20 minutes (INPUTS=100000 SEED=7 ARGS="--only journal")
+	@$(BIN)/python -m tests.fuzz.laboratory --inputs $(or $(INPUTS),1000000) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 soak: $(READY) controlplane ## Half an hour of churn on the real API server, after which memory must be back (ARGS="--minutes 5")
 	@$(BIN)/python -m tests.soak.run $(ARGS)

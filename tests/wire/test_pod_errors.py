@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
+import msgspec
 import pytest
 
 from moorage.wire.errors import WireError
@@ -76,7 +78,7 @@ def test_bad_fields(spec: dict[str, Any], want_path: str, want_value: str) -> No
         pytest.param(b"{", "cannot be read", id="truncated"),
         pytest.param(b"\xff\xfe", "cannot be read", id="not utf-8"),
         pytest.param(b'{"metadata":{"name":"\xff"},"spec":{}}', "cannot be read", id="a name that is not utf-8"),
-        pytest.param(b'{"metadata":{"name":"a"},"spec":{"priority":1e999}}', "cannot be read", id="a huge number"),
+        pytest.param(b'{"metadata":{"name":"a"},"spec":{"priority":1e999}}', "priority: '1e999'", id="a huge number"),
         pytest.param(b'{"metadata":{"name":"a"},"spec":{"priority":3000000000}}', "priority: 3000000000", id="33 bits"),
         pytest.param(
             b'{"metadata":{"name":"a","creationTimestamp":"2026-01-01T00:00:00"},"spec":{}}',
@@ -112,3 +114,16 @@ def test_values_that_json_cannot_hold() -> None:
     """An object that is not plain is refused in one line too."""
     with pytest.raises(WireError, match="cannot be written as JSON"):
         pod_from_builtin({"metadata": {"name": object()}})
+
+
+def test_only_what_is_wrong_is_looked_at() -> None:
+    """Of an object with many parts the one that does not fit is shown; the rest is not even made into values."""
+    spec = {"containers": [{"name": "c", "image": "i", "args": ["x"] * 100_000}], "priority": "high"}
+    data = msgspec.json.encode({"metadata": {"name": "a", "namespace": "b"}, "spec": spec})
+    tracemalloc.start()
+    try:
+        with pytest.raises(WireError, match=r"^Pod b/a: spec\.priority: 'high' does not fit"):
+            decode_pod(data)
+        assert tracemalloc.get_traced_memory()[1] < 2 * len(data)
+    finally:
+        tracemalloc.stop()

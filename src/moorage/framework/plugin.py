@@ -45,6 +45,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from enum import IntEnum, StrEnum
+from functools import cache
 from typing import Any, ClassVar
 
 from moorage.core.pods import PodTemplate
@@ -147,4 +148,10 @@ class Plugin:
     @classmethod
     def points(cls) -> frozenset[Point]:
         """The extension points that this class has."""
-        return frozenset(point for point, method in METHODS.items() if hasattr(cls, method))
+        kind: Any = cls
+        return _points_of(kind)
+
+
+@cache
+def _points_of(cls: Any) -> frozenset[Point]:
+    return frozenset(point for point, method in METHODS.items() if hasattr(cls, method))

@@ -7,6 +7,7 @@ ValueError
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any, Final
 
@@ -20,10 +21,15 @@ _RETYPE = "write what the Kubernetes API documents for this field"
 
 MISSING: Final = object()
 """Stands for the value of a field that should be there and is not."""
-_UNREADABLE: Final = object()
 
 REFUSALS = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 """What msgspec raises about data that it cannot decode."""
+_LONGEST_LOOK = 4096
+"""Longer values are not decoded only to be shown."""
+_NULL: Final = msgspec.Raw(b"null")
+_raw = msgspec.json.Decoder(msgspec.Raw).decode
+_raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
+_raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 class FieldError(ValueError):
@@ -89,8 +95,11 @@ def _translated(data: bytes, error: Exception) -> FieldError:
     match = _AT.search(text)
     steps = [step[0] or step[1] for step in _STEP.findall(match["path"])] if match else []
     problem = _AT.sub("", text).replace(" | null", "").replace("`", "")
-    path, value = "", _loosely(data)
-    if value is _UNREADABLE:
+    path, value = "", None
+    if isinstance(error, msgspec.ValidationError):
+        with contextlib.suppress(*REFUSALS):
+            value = _raw(data)
+    if value is None:
         shown = bytes(memoryview(data)[:_LONGEST_VALUE]).decode("utf-8", "replace")
         return FieldError("", shown, f"cannot be read ({problem})", "write valid JSON")
     for step in steps:
@@ -98,36 +107,49 @@ def _translated(data: bytes, error: Exception) -> FieldError:
         path = join_path(path, name)
     if missing := _MISSING_FIELD.match(text):
         return FieldError(join_path(path, missing[1]), MISSING, "is missing", "add it")
-    return FieldError(path, value, f"does not fit ({problem.lower()})", _RETYPE)
+    return FieldError(path, _loosely(value), f"does not fit ({problem.lower()})", _RETYPE)
 
 
-def _descend(value: Any, step: str, problem: str) -> tuple[str, Any]:
-    """One step of msgspec's path; `...` is a dictionary's value, of which msgspec does not say which."""
-    if step == "..." and isinstance(value, dict):
-        for name, item in value.items():
-            if not isinstance(item, str) or "Expected str" not in problem:
-                return name, item
-    if isinstance(value, list) and step.isdigit() and int(step) < len(value):
-        return f"[{step}]", value[int(step)]
-    return step, value.get(step) if isinstance(value, dict) else value
+def _descend(value: msgspec.Raw, step: str, problem: str) -> tuple[str, msgspec.Raw]:
+    """One step of msgspec's path; `...` is a dictionary's value, of which msgspec does not say which.
 
-
-def _loosely(data: bytes) -> Any:
+    Only what is on the way is looked into: an object may have a million parts, and all but one are nobody's business.
+    """
     try:
-        return msgspec.json.decode(data)
+        if bytes(memoryview(value)[:1]) == b"[" and step.isdigit():
+            items = _raw_items(value)
+            return (f"[{step}]", items[int(step)]) if int(step) < len(items) else (step, value)
+        fields = _raw_fields(value)
     except REFUSALS:
-        return _UNREADABLE
+        return step, value
+    for name, item in fields.items() if step == "..." else ():
+        if bytes(memoryview(item)[:1]) != b'"' or "Expected str" not in problem:
+            return name, item
+    return step, fields.get(step, _NULL)
+
+
+def _loosely(raw: msgspec.Raw) -> Any:
+    """A value for people to look at; of a long one, how it begins."""
+    view = memoryview(raw)
+    if len(view) > _LONGEST_LOOK:
+        return bytes(view[:_LONGEST_VALUE]).decode("utf-8", "replace")
+    try:
+        return msgspec.json.decode(raw)
+    except REFUSALS:
+        return bytes(view).decode("utf-8", "replace")
 
 
 def _object_key(data: bytes) -> str:
-    whole = _loosely(data)
-    metadata = whole.get("metadata") if isinstance(whole, dict) else None
-    if not isinstance(metadata, dict):
+    try:
+        metadata = _raw_fields(_raw_fields(data).get("metadata", _NULL))
+        name = msgspec.json.decode(metadata["name"], type=str)
+    except (KeyError, *REFUSALS):
         return ""
-    name, namespace = metadata.get("name"), metadata.get("namespace")
-    if not isinstance(name, str):
-        return ""
-    return f"{namespace}/{name}" if isinstance(namespace, str) and namespace else name
+    try:
+        namespace = msgspec.json.decode(metadata.get("namespace", _NULL), type=str)
+    except REFUSALS:
+        namespace = ""
+    return f"{namespace}/{name}" if namespace else name
 
 
 def _show(value: object) -> str:

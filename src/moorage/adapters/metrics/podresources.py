@@ -11,10 +11,10 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from moorage.adapters.exposition import encoder_of
 from moorage.core.pods import Pod
 from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from moorage.engine.engine import Engine
@@ -50,7 +50,7 @@ class PodResourcesPage(Collector):
         """The text and its content type, in the format that the request's Accept header asks for."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = encoder_of(accept)
         return encode(registry), content_type
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+
+from moorage.adapters.exposition import encoder_of
 
 
 class MetricsPage:
@@ -20,5 +21,5 @@ class MetricsPage:
 
     def render(self, accept: str) -> tuple[bytes, str]:
         """The text and its content type, in the format that the request's Accept header asks for."""
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = encoder_of(accept)
         return encode(self._registry), content_type

@@ -15,9 +15,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
+
+from moorage.adapters.exposition import encoder_of
 
 Check = Callable[[], str]
 """What is wrong, in one line; empty if nothing is. Must not block."""
@@ -51,7 +52,7 @@ class Health(Collector):
         for endpoint, checks in self._checks.items():
             for name in checks:
                 self._ask(endpoint, name)
-        encode, content_type = choose_encoder(accept)
+        encode, content_type = encoder_of(accept)
         return encode(self._registry), content_type
 
     def collect(self) -> Iterable[Metric]:

@@ -1,0 +1,398 @@
+"""Valid inputs, with as many of the fields that we read as there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).parents[2]
+_TERM = {
+    "labelSelector": {
+        "matchLabels": {"app": "db"},
+        "matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}],
+    },
+    "topologyKey": "topology.kubernetes.io/zone",
+    "namespaces": ["other"],
+    "namespaceSelector": {"matchLabels": {"team": "x"}},
+    "matchLabelKeys": ["pod-template-hash"],
+    "mismatchLabelKeys": ["x"],
+}
+_NODE_TERM = {
+    "matchExpressions": [{"key": "disk", "operator": "Gt", "values": ["3"]}, {"key": "zone", "operator": "Exists"}],
+    "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}],
+}
+ANNOTATIONS = {
+    "moorage.dev/placement-strategy": "base=1,weight=1,nodeSelector=kind:ondemand;weight=2,nodeSelector=kind:spot",
+    "custom-scheduler.io/schedule-strategy": "base=2,weight=1,nodeSelector=a:b",
+    "moorage.dev/spot": "3",
+    "moorage.dev/min-hosts": "2",
+    "moorage.dev/pod-group-min-available": "3",
+    "moorage.dev/priority": "100",
+    "pod-group": "gang",
+    "moorage.dev/policy": "p",
+    "priority": "-5",
+}
+METADATA: dict[str, Any] = {
+    "name": "web-1",
+    "namespace": "default",
+    "uid": "u-1",
+    "resourceVersion": "12",
+    "generation": 3,
+    "creationTimestamp": "2026-01-01T00:00:00Z",
+    "deletionTimestamp": None,
+    "labels": {"app": "web", "pod-template-hash": "abc", "scheduling.x-k8s.io/pod-group": "g"},
+    "annotations": ANNOTATIONS,
+    "ownerReferences": [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "o-1", "controller": True}
+    ],
+}
+CONTAINER = {
+    "name": "c",
+    "image": "registry.example:5000/a/b@sha256:00",
+    "restartPolicy": "Always",
+    "resources": {
+        "requests": {"cpu": "250m", "memory": "1.5Gi", "example.com/gpu": "2"},
+        "limits": {"cpu": "1", "memory": "2Gi"},
+    },
+    "ports": [{"containerPort": 80, "hostPort": 8080, "protocol": "TCP", "hostIP": "10.0.0.1"}],
+}
+SPEC: dict[str, Any] = {
+    "containers": [CONTAINER],
+    "initContainers": [CONTAINER],
+    "nodeName": "n1",
+    "schedulerName": "default-scheduler",
+    "priority": 10,
+    "preemptionPolicy": "Never",
+    "overhead": {"cpu": "10m"},
+    "hostNetwork": True,
+    "resources": {"requests": {"cpu": "1"}},
+    "nodeSelector": {"disk": "ssd"},
+    "runtimeClassName": "r",
+    "schedulingGates": [{"name": "g"}],
+    "schedulingGroup": {"podGroupName": "g"},
+    "tolerations": [{"key": "a", "operator": "Equal", "value": "b", "effect": "NoExecute", "tolerationSeconds": 30}],
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [_NODE_TERM]},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 5, "preference": _NODE_TERM}],
+        },
+        "podAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [_TERM],
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": _TERM}],
+        },
+        "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_TERM]},
+    },
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "minDomains": 2,
+            "topologyKey": "zone",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "web"}},
+            "nodeAffinityPolicy": "Honor",
+            "nodeTaintsPolicy": "Ignore",
+        },
+    ],
+    "volumes": [
+        {"name": "a", "persistentVolumeClaim": {"claimName": "c", "readOnly": True}},
+        {"name": "b", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+        {"name": "d", "gcePersistentDisk": {"pdName": "d", "readOnly": True}},
+        {"name": "e", "awsElasticBlockStore": {"volumeID": "aws://z/vol-1"}},
+        {"name": "f", "image": {"reference": "img"}},
+        {"name": "g", "csi": {"driver": "csi.example.com"}},
+    ],
+    "resourceClaims": [{"name": "gpu", "resourceClaimName": "rc"}, {"name": "x", "resourceClaimTemplateName": "t"}],
+}
+POD: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": METADATA,
+    "spec": SPEC,
+    "status": {
+        "phase": "Running",
+        "nominatedNodeName": "n2",
+        "startTime": "2026-01-01T00:00:01Z",
+        "conditions": [
+            {
+                "type": "PodScheduled",
+                "status": "True",
+                "reason": "",
+                "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            },
+            {"type": "moorage.dev/GangStart", "status": "False", "message": '{"term":"1/a","members":{"web-1":"n1"}}'},
+            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"},
+            {"type": "Ready", "status": "True"},
+        ],
+        "containerStatuses": [
+            {"name": "c", "allocatedResources": {"cpu": "1"}, "resources": {"requests": {"cpu": "2"}}}
+        ],
+        "resourceClaimStatuses": [{"name": "x", "resourceClaimName": "made"}],
+    },
+}
+NODE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {
+        **METADATA,
+        "name": "n1",
+        "namespace": "",
+        "labels": {"topology.kubernetes.io/zone": "a", "disk": "4"},
+    },
+    "spec": {
+        "unschedulable": True,
+        "providerID": "p://1",
+        "taints": [{"key": "a", "value": "b", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
+    },
+    "status": {
+        "allocatable": {
+            "cpu": "7910m",
+            "memory": "32Gi",
+            "pods": "110",
+            "example.com/gpu": "4",
+            "ephemeral-storage": "10Gi",
+        },
+        "capacity": {"cpu": "8"},
+        "images": [{"names": ["a/b:1", "a/b@sha256:0"], "sizeBytes": 12345678}],
+        "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-01-01T00:00:00Z"}],
+        "volumesAttached": [{"name": "kubernetes.io/csi/x^v1", "devicePath": ""}],
+        "declaredFeatures": ["F"],
+    },
+}
+_TEMPLATE = {"metadata": {"labels": {"app": "web"}, "annotations": ANNOTATIONS}, "spec": SPEC}
+_SCALED = {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": _TEMPLATE}
+_OBJECTS: dict[str, dict[str, Any]] = {
+    "Namespace": {},
+    "Service": {"spec": {"selector": {"app": "web"}}},
+    "ReplicationController": {"spec": {"replicas": 2, "selector": {"app": "web"}, "template": _TEMPLATE}},
+    "Deployment": {"spec": _SCALED, "status": {"replicas": 3}},
+    "ReplicaSet": {"spec": _SCALED},
+    "StatefulSet": {"spec": _SCALED},
+    "DaemonSet": {"spec": _SCALED},
+    "Job": {"spec": {"parallelism": 2, "completions": 5, "template": _TEMPLATE}, "status": {"succeeded": 1}},
+    "CronJob": {"spec": {"jobTemplate": {"spec": {"template": _TEMPLATE}}}},
+    "PersistentVolumeClaim": {
+        "spec": {
+            "volumeName": "v",
+            "storageClassName": "s",
+            "accessModes": ["ReadWriteOnce"],
+            "volumeMode": "Block",
+            "resources": {"requests": {"storage": "5Gi"}},
+            "selector": {"matchLabels": {"a": "b"}},
+        },
+        "status": {"phase": "Bound"},
+    },
+    "PersistentVolume": {
+        "spec": {
+            "capacity": {"storage": "5Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "s",
+            "volumeMode": "Filesystem",
+            "claimRef": {"namespace": "a", "name": "b", "uid": "c"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [_NODE_TERM]}},
+            "csi": {"driver": "csi.example.com", "volumeHandle": "h"},
+            "persistentVolumeReclaimPolicy": "Delete",
+        },
+        "status": {"phase": "Available"},
+    },
+    "StorageClass": {
+        "provisioner": "p",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": "zone", "values": ["a"]}]}],
+    },
+    "CSINode": {
+        "spec": {"drivers": [{"name": "d", "nodeID": "n", "allocatable": {"count": 5}, "topologyKeys": ["zone"]}]}
+    },
+    "CSIDriver": {"spec": {"storageCapacity": True}},
+    "CSIStorageCapacity": {
+        "storageClassName": "s",
+        "capacity": "5Gi",
+        "maximumVolumeSize": "1Gi",
+        "nodeTopology": {"matchLabels": {"zone": "a"}},
+    },
+    "VolumeAttachment": {
+        "spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}},
+        "status": {"attached": True},
+    },
+    "ResourceClaim": {
+        "spec": {
+            "devices": {
+                "requests": [{"name": "r", "exactly": {"deviceClassName": "c", "count": 2}}],
+                "config": [{"opaque": {"driver": "d", "parameters": {"a": [1, {"b": None}]}}}],
+            }
+        },
+        "status": {
+            "allocation": {"nodeSelector": {"nodeSelectorTerms": [_NODE_TERM]}},
+            "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
+        },
+    },
+    "DeviceClass": {
+        "spec": {"extendedResourceName": "example.com/gpu", "selectors": [{"cel": {"expression": "true"}}]}
+    },
+    "PodDisruptionBudget": {
+        "spec": {
+            "minAvailable": "50%",
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": {"app": "web"}},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+        "status": {
+            "disruptionsAllowed": 1,
+            "currentHealthy": 3,
+            "desiredHealthy": 2,
+            "expectedPods": 3,
+            "disruptedPods": {"p": "2026-01-01T00:00:00Z"},
+        },
+    },
+    "PriorityClass": {"value": 1000, "globalDefault": False, "preemptionPolicy": "Never"},
+    "RuntimeClass": {
+        "handler": "h",
+        "overhead": {"podFixed": {"cpu": "10m"}},
+        "scheduling": {"nodeSelector": {"a": "b"}, "tolerations": SPEC["tolerations"]},
+    },
+    "PodGroup": {
+        "spec": {
+            "minMember": 3,
+            "minResources": {"cpu": "4"},
+            "scheduleTimeoutSeconds": 10,
+            "policy": {"gang": {"minCount": 3}},
+            "schedulingPolicy": {"gang": {"minCount": 3}},
+            "priorityClassName": "p",
+            "priority": 5,
+            "topologyConstraint": {"level": "zone"},
+            "disruptionMode": "PodGroup",
+        },
+        "status": {"phase": "Running", "conditions": [{"type": "PodGroupInitiallyScheduled", "status": "True"}]},
+    },
+    "PlacementPolicy": {
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "rules": ["base=1,weight=1,nodeSelector=a:b"]}
+    },
+    "PriceList": {
+        "apiVersion": "moorage.dev/v1alpha1",
+        "kind": "PriceList",
+        "currency": "EUR",
+        "updatedAt": "2026-01-01T00:00:00Z",
+        "prices": [{"pricePerHour": "0.12", "labels": {"a": "b"}, "providerID": "p"}],
+    },
+}
+
+
+def object_of(kind: str) -> dict[str, Any]:
+    """A valid object of a kind."""
+    if kind in ("Pod", "Node"):
+        return POD if kind == "Pod" else NODE
+    return {"metadata": METADATA, **_OBJECTS[kind]}
+
+
+def review(pod: dict[str, Any]) -> dict[str, Any]:
+    asked = {
+        "uid": "q-1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "namespace": "default",
+        "operation": "CREATE",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "object": pod,
+        "oldObject": None,
+        "dryRun": False,
+        "userInfo": {"username": "u"},
+    }
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+
+
+STATUS = {
+    "kind": "Status",
+    "apiVersion": "v1",
+    "status": "Failure",
+    "message": "no",
+    "reason": "NotFound",
+    "code": 404,
+    "details": {
+        "name": "a",
+        "kind": "pods",
+        "retryAfterSeconds": 3,
+        "causes": [{"reason": "x", "message": "y", "field": "z"}],
+    },
+}
+LEASE = {
+    "metadata": METADATA,
+    "spec": {
+        "holderIdentity": "me",
+        "leaseDurationSeconds": 15,
+        "acquireTime": "2026-01-01T00:00:00.000000Z",
+        "renewTime": "2026-01-01T00:00:00.000000Z",
+        "leaseTransitions": 3,
+    },
+}
+KUBECONFIG = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "current-context": "c",
+    "clusters": [
+        {
+            "name": "c",
+            "cluster": {
+                "server": "https://10.0.0.1:6443/x",
+                "certificate-authority-data": "LS0t",
+                "tls-server-name": "a",
+                "proxy-url": "http://p",
+            },
+        }
+    ],
+    "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u", "namespace": "n"}}],
+    "users": [
+        {
+            "name": "u",
+            "user": {
+                "token": "t",
+                "username": "a",
+                "password": "b",
+                "as": "x",
+                "as-groups": ["g"],
+                "as-user-extra": {"k": ["v"]},
+                "exec": {
+                    "apiVersion": "client.authentication.k8s.io/v1",
+                    "command": "none",
+                    "args": ["a"],
+                    "env": [{"name": "A", "value": "b"}],
+                    "interactiveMode": "Never",
+                },
+            },
+        }
+    ],
+}
+NODES = ["n1", "n2", "n3"]
+QUESTION = {
+    "Pod": {**POD, "status": {}, "spec": {**SPEC, "nodeName": ""}},
+    "Nodes": {"items": [NODE]},
+    "NodeNames": NODES,
+}
+PREEMPTION = {
+    "Pod": POD,
+    "NodeNameToVictims": {"n1": {"Pods": [POD], "NumPDBViolations": 1}},
+    "NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "u-1"}], "NumPDBViolations": 0}},
+}
+BINDING = {"PodName": "web-1", "PodNamespace": "default", "PodUID": "u-1", "Node": "n1"}
+FILTER_ANSWER = {
+    "Nodes": {"items": [NODE]},
+    "NodeNames": NODES,
+    "FailedNodes": {"n2": "full"},
+    "FailedAndUnresolvableNodes": {"n3": "no"},
+    "Error": "",
+}
+PRIORITIES_ANSWER = [{"Host": "n1", "Score": 5}, {"Host": "n2", "Score": 10}]
+PREEMPTION_ANSWER = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "u-1"}], "NumPDBViolations": 1}}}
+STRATEGIES = (
+    ANNOTATIONS["moorage.dev/placement-strategy"],
+    "weight=1",
+    "base=1,weight=0;weight=3,nodeSelector=a:b,c:d",
+    "base=1,maxPercent=50,nodeSelector=x:y",
+    " base = 1 , weight = 2 ",
+)
+TEXTS = ("100m", "1.5Gi", "1e3", "-5", "0", "1Ei", "2h30m", "1.5s", "500ms", "100", "2147483647", "gang", "50%", "In")
+FILES = sorted(
+    path
+    for folder in ("examples", "deploy/examples")
+    for path in (_ROOT / folder).rglob("*.yaml")
+    if path.stat().st_size < 20_000
+)
+CONFIGURATIONS = [path for path in FILES if path.name in ("config.yaml", "profile.yaml", "kube-scheduler-config.yaml")]
