@@ -9,7 +9,7 @@ import pytest
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, PodRef, Victims
 from moorage.core.events import BindOutcome, DeleteDone, ExtendersAnswered, PodGone, PreemptionAnswered
 from moorage.core.pods import Pod
-from moorage.engine.breakers import PAUSE_S, Switched
+from moorage.engine.breakers import PAUSE_S, SHOWN_S, Breaker, Switched
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff, Place
 from moorage.framework.configuration import Extender, ManagedResource
@@ -233,6 +233,19 @@ def test_a_circuit_is_tried_with_one_question_and_closed_by_an_answer() -> None:
     play.see(make_pod("asked", cpu="100m"))
     assert [ask.pod.name for ask in play.of(AskExtenders)] == ["asked"]
     assert [news.open for news in play.engine.asking.breakers.take_news()] == [True, False]  # type: ignore[union-attr]
+
+
+def test_a_circuit_that_nothing_comes_for_is_not_shown_open_for_ever() -> None:
+    """It is tried with the next pod, whenever that comes; one more failure opens it again."""
+    breaker = Breaker("a")
+    for _ in range(3):
+        breaker.failed("no answer", 100.0)
+    assert breaker.shown_open(100.0 + PAUSE_S)
+    assert not breaker.shown_open(100.0 + PAUSE_S + SHOWN_S)
+    assert breaker.admits(500.0)
+    breaker.failed("no answer", 500.0)
+    assert breaker.shown_open(500.0)
+    assert not breaker.admits(500.0 + PAUSE_S)
 
 
 def test_pods_of_one_that_must_be_heard_fail_at_once() -> None:

@@ -14,6 +14,8 @@ FAILURES = 3
 """In a row, until a circuit opens."""
 PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
+SHOWN_S = 30.0
+"""For so long after its pause a circuit is shown as open if there is no question to try it with."""
 
 
 @dataclass(slots=True)
@@ -33,6 +35,10 @@ class Breaker:
     def is_open(self) -> bool:
         """Whether the last questions failed, and none since has succeeded."""
         return self.until_s is not None
+
+    def shown_open(self, now: float) -> bool:
+        """Whether to tell people that it is open: not for ever where nothing comes to try it with."""
+        return self.until_s is not None and now < self.until_s + SHOWN_S
 
     def admits(self, now: float) -> bool:
         """Whether a question may be asked: closed, or time for a trial."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from moorage.adapters import clock
 from moorage.engine.engine import Engine
 from moorage.engine.queue import Place, QueuedGang, QueuedPod
 from moorage.engine.races import overcommitted_count
@@ -88,7 +89,7 @@ def _circuits(engine: Engine) -> Metric:
         "moorage_circuit_open", "Whether somebody failed so often that he is not asked for now.", labels=("name",)
     )
     for breaker in engine.asking.breakers.all if engine.asking is not None else ():
-        circuits.add_metric((breaker.name,), int(breaker.is_open))
+        circuits.add_metric((breaker.name,), int(breaker.shown_open(clock.now_s())))
     return circuits
 
 
