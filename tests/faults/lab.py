@@ -31,7 +31,7 @@ PLANE = Options()
 CONTROLLERS = ",".join(
     f"{name}-controller" for name in ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector")
 )
-LONGEST_S = 420.0
+LONGEST_S = 900.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

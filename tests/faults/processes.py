@@ -121,6 +121,15 @@ class Subject:
         """The most resident memory it ever had."""
         return self._memory("VmHWM")
 
+    @property
+    def cpu_s(self) -> float:
+        """CPU time that it has used so far."""
+        stat = Path(f"/proc/{self.child.pid}/stat")
+        if not stat.exists():
+            return 0.0
+        user, system = stat.read_text().rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
     def _memory(self, key: str) -> int:
         pid = self.child.pid
         status = Path(f"/proc/{pid}/status")
