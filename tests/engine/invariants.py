@@ -41,6 +41,8 @@ def _check_flights(engine: Engine) -> None:
         assert not (held or ready) or engine.state.row_of(flight.node) == flight.row, (
             f"{uid}: waits for a node that is gone"
         )
+    binding = Counter(flight.entry.pod.namespace for flight in flights.values() if flight.stage is Stage.BINDING)
+    assert engine.flights._binding == binding, "binds under way are counted wrongly"
     for entry in engine.queue.entries():
         uid = entry.pod.uid
         if engine.asking is not None and engine.asking.has(entry):
@@ -85,8 +87,9 @@ def _check_not_lost(engine: Engine, pod: Pod) -> None:
 def check_queue(queue: SchedulingQueue) -> None:
     """Every pod and gang is listed where its place says, and nowhere else; members are where their gang is."""
     live: Counter[tuple[str, Place]] = Counter()
-    for _, ticket, entry in queue._active:
-        live[entry.uid, Place.ACTIVE] += entry.ticket == ticket
+    for active in (queue._active, *queue.pacing._aside.values()):
+        for _, ticket, entry in active:
+            live[entry.uid, Place.ACTIVE] += entry.ticket == ticket
     for heap in (queue._backing_off, queue._after_error):
         for _, _, ticket, entry in heap:
             live[entry.uid, Place.BACKOFF] += entry.ticket == ticket

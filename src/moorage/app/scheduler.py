@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import math
 import random
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -61,6 +62,7 @@ from moorage.core.commands import (
 )
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PatchDone, StatusDone
 from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.obstacles import obstacle
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
 from moorage.framework.plugin import Point
@@ -226,6 +228,7 @@ class Scheduler:
             jitter=jitter,
             annotations=None if leadership is None else lambda: {TERM_ANNOTATION: self.term},
             delegate=self._bind_by_extender,
+            obstacle=functools.partial(obstacle, self.engine.state, self.engine.flights),
         )
         self._prices = Prices(profiles, client, self._loop.put)
         self._pricing: list[asyncio.Task[None]] = []

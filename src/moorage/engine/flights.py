@@ -74,6 +74,9 @@ class Flight:
     """Whom it has to wait for."""
     waits_since_s: float | None = None
     """Since when it waits in Permit."""
+    nodes_at: int = 0
+    """How far the log of nodes was known when it was last found that the node will do."""
+    node_uid: str = ""
     posted: bool = False
     """Whether its bind was ordered and is not answered yet."""
 

@@ -36,8 +36,7 @@ class Placing:
     def place(self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int, now: float, commands: Commands) -> None:
         """The other half of a cycle, once there is a row."""
         # 4. Assume it there, and let plugins reserve what they need.
-        node = self._state.assume(entry.pod, row).node
-        flight = Flight(entry, cycle, runner, row, node, runner.late(cycle))
+        flight = self.assume(entry, runner, cycle, row)
         self.embark(flight)
         status = self.reserve(flight) if flight.late.reserve else None
         if status is not None:
@@ -51,8 +50,12 @@ class Placing:
 
     def assume(self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int) -> Flight:
         """Count the pod on its row."""
-        node = self._state.assume(entry.pod, row).node
-        return Flight(entry, cycle, runner, row, node, runner.late(cycle))
+        state = self._state
+        name = state.assume(entry.pod, row).node
+        late = runner.late(cycle)
+        return Flight(
+            entry, cycle, runner, row, name, late, nodes_at=state.node_log.position, node_uid=state.node(row).uid
+        )
 
     def embark(self, flight: Flight) -> None:
         """The decision stands: the pod is on its way, and what it was promised elsewhere is free."""

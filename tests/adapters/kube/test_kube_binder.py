@@ -361,3 +361,46 @@ def test_a_brownout_is_not_made_worse(scripted_server: ServerFactory, clock: Clo
             assert [seen.method for seen in server.seen] == ["POST", "GET"] * 20
 
     asyncio.run(scenario())
+
+
+def test_a_bind_that_was_overtaken_in_the_queue_is_not_posted(scripted_server: ServerFactory, clock: Clock) -> None:
+    """It comes back as one that failed, with the reason, and is decided anew."""
+    posted, thaw, gone = list[str](), asyncio.Event(), set[str]()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        posted.append(request.path.split("/")[6])
+        await thaw.wait()
+        return web.json_response({})
+
+    def obstacle(bind: Bind) -> str:
+        return "node n was deleted" if bind.node in gone else ""
+
+    async def scenario() -> None:
+        async with binding(scripted_server, handler, clock, in_flight=2, obstacle=obstacle) as (_, binder, done):
+            for index in range(4):
+                binder.submit(Bind(PodRef("ns", f"p{index}", f"u{index}"), "n"))
+            while len(posted) < 2:  # noqa: ASYNC110 - counted by the server
+                await asyncio.sleep(0.01)
+            gone.add("n")
+            thaw.set()
+            assert await binder.drained(20)
+            assert sorted(posted) == ["p0", "p1"]
+            kept_back = [BindDone(f"u{index}", BindOutcome.FAILED, "n", "node n was deleted") for index in (2, 3)]
+            assert [each for each in done if each.uid in {"u2", "u3"}] == kept_back  # type: ignore[union-attr]
+
+    asyncio.run(scenario())
+
+
+def test_the_last_look_is_when_the_first_byte_goes_out(scripted_server: ServerFactory, clock: Clock) -> None:
+    """After the wait for a connection; the pod is read, as an earlier attempt may have had its effect."""
+    looks = iter(["", "node n was cordoned"])
+
+    async def scenario() -> None:
+        handler = by_method(pod())
+        async with binding(scripted_server, handler, clock, obstacle=lambda _: next(looks)) as (server, binder, done):
+            binder.submit(Bind(POD, "n"))
+            assert await binder.drained(20)
+            assert done == [BindDone("uid-1", BindOutcome.FAILED, "n", "node n was cordoned")]
+            assert [seen.method for seen in server.seen] == ["GET"]
+
+    asyncio.run(scenario())

@@ -10,13 +10,16 @@ Invariants:
   name. What the server does later, such as a bind that it took after all, the watch will show.
 - Commands on the same pod are carried out one after another, in order; a status patch must never overtake a bind.
 - Everything names the pod by uid too, so that a new pod of the same name is never touched.
-- Binds and evictions go before status patches when there is a queue; at most `in_flight` requests run at once, and a
-  quarter of them at most are status patches that nobody waits for: a thousand pods that fit nowhere hold up no bind.
+- Binds and evictions go before status patches when there is a queue; for a namespace that is alone at most `in_flight`
+  requests run at once, and a quarter of them at most are status patches that nobody waits for: a thousand pods that fit
+  nowhere hold up no bind. Namespaces share fairly (`lanes`): slow binds of one hold up no other.
+- What has changed since the decision is looked at when the first byte of a bind is about to go out (`obstacle`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -26,7 +29,8 @@ import structlog
 
 from moorage.adapters import clock
 from moorage.adapters.kube.client import STRATEGIC_PATCH, KubeClient
-from moorage.adapters.kube.errors import BadRequest, Conflict, Forbidden, KubeError, NotFound, ServerError
+from moorage.adapters.kube.errors import BadRequest, Conflict, Forbidden, KubeError, NotFound, Overtaken, ServerError
+from moorage.adapters.kube.lanes import Lanes
 from moorage.adapters.kube.objects import patch_object
 from moorage.adapters.kube.podstatus import StatusPatches
 from moorage.adapters.kube.podview import PodView, read_pod
@@ -44,9 +48,6 @@ PodCommand: TypeAlias = Bind | DeletePod | PatchPodStatus | PatchObject
 log = structlog.get_logger()
 
 
-_URGENT, _CALM = 0, 1
-
-
 def _is_urgent(command: PodCommand) -> bool:
     return bool(command.token) if isinstance(command, PatchPodStatus) else True
 
@@ -56,6 +57,7 @@ class Binder:
 
     `report` gets the answers. `annotations` gives what every Binding carries, such as the leadership term.
     `delegate` carries out binds that name an extender: the empty text for success, else why not, None to decline.
+    `obstacle` says what has come between a decision and its bind, empty if nothing has; it must cost next to nothing.
     `jitter` gives numbers between 0 and 1, `now_s` the time.
     """
 
@@ -68,6 +70,7 @@ class Binder:
         in_flight: int = 64,
         annotations: Callable[[], Mapping[str, str]] | None = None,
         delegate: Callable[[Bind], Awaitable[str | None]] | None = None,
+        obstacle: Callable[[Bind], str] | None = None,
         now_s: Callable[[], float] = clock.now_s,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -79,12 +82,9 @@ class Binder:
         self._delegate = delegate
         self._sleep = sleep
         self._patches = StatusPatches(now_s)
-        self._order = itertools.count()
-        self._queue: asyncio.PriorityQueue[tuple[int, int, PodCommand]] = asyncio.PriorityQueue()
-        self._calm_limit = max(1, in_flight // 4)
-        self._calm_count = 0
-        self._held: deque[tuple[int, int, PodCommand]] = deque()
-        """Status patches that were taken from the queue before it was their turn."""
+        self._obstacle = obstacle
+        # Twice what a namespace may have alone.
+        self._lanes: Lanes[PodCommand] = Lanes(2 * in_flight, 2 * max(1, in_flight // 4))
         self._behind: dict[str, deque[PodCommand]] = {}
         """Per uid with a command queued or running: the commands that wait for it."""
 
@@ -105,41 +105,32 @@ class Binder:
     async def run(self) -> None:
         """Carry out commands until cancelled."""
         async with asyncio.TaskGroup() as workers:
-            for _ in range(self._in_flight):
+            for _ in range(2 * self._in_flight):
                 workers.create_task(self._work())
 
     async def drained(self, timeout_s: float) -> bool:
         """Wait until every command is finished; False when that takes longer than `timeout_s`."""
         try:
-            await asyncio.wait_for(self._queue.join(), timeout_s)
+            await asyncio.wait_for(self._lanes.join(), timeout_s)
         except TimeoutError:
             return False
         return True
 
     def _enqueue(self, command: PodCommand) -> None:
-        self._queue.put_nowait((_URGENT if _is_urgent(command) else _CALM, next(self._order), command))
+        self._lanes.put(command.pod.namespace, command, urgent=_is_urgent(command))
 
     async def _work(self) -> None:
         while True:
-            place = await self._queue.get()
-            urgency, _, command = place
-            if urgency == _CALM and self._calm_count >= self._calm_limit:
-                self._held.append(place)
-                continue
-            self._calm_count += urgency
+            lane, namespace, command = await self._lanes.get()
             try:
                 await self._carry_out(command)
             finally:
-                self._calm_count -= urgency
-                if self._held:
-                    self._queue.put_nowait(self._held.popleft())
-                    self._queue.task_done()  # it was in the queue before
                 waiting = self._behind[command.pod.uid]
                 if waiting:
                     self._enqueue(waiting.popleft())
                 else:
                     del self._behind[command.pod.uid]
-                self._queue.task_done()
+                self._lanes.done(lane, namespace)
 
     async def _carry_out(self, command: PodCommand) -> None:
         match command:
@@ -157,6 +148,9 @@ class Binder:
     async def bind(self, command: Bind) -> BindDone:
         """Bind a pod now, and say what came of it."""
         pod = command.pod
+        why = "" if self._obstacle is None else self._obstacle(command)
+        if why:
+            return BindDone(pod.uid, BindOutcome.FAILED, command.node, why)
         if command.extender is not None and self._delegate is not None:
             said = await self._delegate(command)
             if said is not None:
@@ -171,12 +165,21 @@ class Binder:
             "target": {"apiVersion": "v1", "kind": "Node", "name": command.node},
         }
         try:
-            answer = await self._client.create(PODS, body, pod.namespace, name=pod.name, subresource="binding")
+            check = None if self._obstacle is None else functools.partial(self._check, command)
+            answer = await self._client.create(
+                PODS, body, pod.namespace, name=pod.name, subresource="binding", check=check
+            )
             if not answer.startswith(b"{"):
                 raise ServerError("the answer to the bind is not the API server's")
         except KubeError as error:
             return await self._bind_truth(command, str(error))
         return BindDone(pod.uid, BindOutcome.BOUND, command.node)
+
+    def _check(self, command: Bind) -> None:
+        """Called when the first byte is about to go out."""
+        why = "" if self._obstacle is None else self._obstacle(command)
+        if why:
+            raise Overtaken(why)
 
     async def _bind_truth(self, command: Bind, message: str) -> BindDone:
         uid = command.pod.uid

@@ -53,6 +53,7 @@ class _Exchange:
     silence_s: float | None = None
     limited: bool = True
     retries: int = RETRIES
+    check: Callable[[], None] | None = None
 
 
 class KubeClient:
@@ -117,13 +118,16 @@ class KubeClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         limited: bool = True,
         retries: int = RETRIES,
+        check: Callable[[], None] | None = None,
     ) -> bytes:
         """Send one request and give the body of the answer. `timeout_s` is for each attempt, body included.
 
         Whoever has something better to do than to wait where the server asks for it gives 0 `retries`.
         """
         url = self._url(path, query)
-        exchange = _Exchange(method, url, body, content_type, accept, timeout_s, limited=limited, retries=retries)
+        exchange = _Exchange(
+            method, url, body, content_type, accept, timeout_s, limited=limited, retries=retries, check=check
+        )
         return await (await self._answered(exchange)).read()
 
     @asynccontextmanager
@@ -161,9 +165,13 @@ class KubeClient:
         *,
         name: str | None = None,
         subresource: str | None = None,
+        check: Callable[[], None] | None = None,
     ) -> bytes:
-        """Create an object, or post to a subresource such as `binding`. Bodies that are not bytes become JSON."""
-        return await self._on(resource, "POST", resource.path(namespace, name, subresource), body=body)
+        """Create an object, or post to a subresource such as `binding`. Bodies that are not bytes become JSON.
+
+        `check` is called when the first byte is about to go out, and raises an ApiError to keep it back.
+        """
+        return await self._on(resource, "POST", resource.path(namespace, name, subresource), body=body, check=check)
 
     async def replace(
         self,
@@ -232,10 +240,13 @@ class KubeClient:
         body: object = None,
         content_type: str = JSON,
         query: Query | None = None,
+        check: Callable[[], None] | None = None,
     ) -> bytes:
         encoded = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         limited = resource.group != LEASE_GROUP
-        return await self.request(method, path, query=query, body=encoded, content_type=content_type, limited=limited)
+        return await self.request(
+            method, path, query=query, body=encoded, content_type=content_type, limited=limited, check=check
+        )
 
     def _url(self, path: str, query: Query | None) -> str:
         url = self.credentials.server + path
@@ -287,6 +298,7 @@ class KubeClient:
             self.credentials.tls_server_name,
             exchange.timeout_s,
             exchange.silence_s,
+            exchange.check,
         )
 
 

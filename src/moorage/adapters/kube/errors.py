@@ -54,6 +54,10 @@ class Untrusted(Unreachable):
     """The server's certificate is not that of the server we look for, or its authority is not ours."""
 
 
+class Overtaken(ApiError):  # noqa: N818
+    """Not sent: what it was decided on has changed meanwhile."""
+
+
 class Timeout(ApiError):  # noqa: N818
     """No answer in time. The server may still carry the request out."""
 

@@ -7,6 +7,7 @@ the request is about to go out.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from moorage.adapters.kube.errors import Unreachable
@@ -24,9 +25,12 @@ class FencedTransport:
         """Send the request, or refuse it with Unreachable."""
         if request.method not in READS:
             self._check()  # who may not write need not open a connection
-            request.check = self._check
+            request.check = functools.partial(self._check, request.check)
         return await self._transport.send(request)
 
-    def _check(self) -> None:
+    def _check(self, own: Callable[[], None] | None = None) -> None:
+        """Keep a request back; `own` is what its sender has to check."""
         if not self._may_write():
             raise Unreachable("nothing is written any more: this process is not the leader")
+        if own is not None:
+            own()

@@ -1,0 +1,126 @@
+"""Fair shares: one namespace whose binds are not answered, or whose pods are slow to decide on, stops nobody else."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from moorage.core.commands import Bind
+from moorage.core.events import BindDone, BindOutcome, DecisionSlow, PodGone
+from moorage.core.pods import Pod
+from moorage.testing import make_node, make_pod
+from tests.engine.play import Play
+
+STEP = 32
+
+
+def pods(namespace: str, number: int, **fields: object) -> list[Pod]:
+    return [make_pod(f"p{each:04}", namespace=namespace, cpu="1m", **fields) for each in range(number)]  # type: ignore[arg-type]
+
+
+class Slowly:
+    """An engine that is called in steps, as the scheduler's loop calls it, while nobody answers binds."""
+
+    def __init__(self, *things: Pod) -> None:
+        self.play = Play()
+        self.play.see(make_node("n1", cpu="100", pods=10_000), *things, budget=0)
+        self.ordered: list[str] = []
+        self.open: dict[str, str] = {}
+
+    def run(self) -> Counter[str]:
+        """Decide on as many as may be decided on; how many binds of each namespace are under way then."""
+        now = self.play.now
+        while True:
+            commands, wakeup = self.play.engine.handle((), now, STEP)
+            for bind in commands:
+                assert isinstance(bind, Bind)
+                self.ordered.append(bind.pod.uid)
+                self.open[bind.pod.uid] = bind.pod.namespace
+            if not commands:
+                break
+        assert wakeup != now  # nobody spins
+        self.play.check()
+        return Counter(self.open.values())
+
+    def answer(self, namespace: str, number: int = 1 << 30) -> None:
+        uids = [uid for uid, whose in self.open.items() if whose == namespace][:number]
+        self.play.engine.handle([BindDone(uid, BindOutcome.BOUND, "n1") for uid in uids], self.play.now, 0)
+        for uid in uids:
+            del self.open[uid]
+
+
+def test_a_namespace_that_is_alone_gets_as_many_places_as_ever() -> None:
+    """256 binds under way."""
+    assert Slowly(*pods("a", 600)).run() == {"a": 256}
+
+
+def test_others_are_decided_on_while_the_binds_of_one_hang() -> None:
+    """However many pods of it are in front of theirs, and whenever they come."""
+    slowly = Slowly(*pods("a", 600), *pods("b", 10))
+    assert slowly.run() == {"a": 256, "b": 10}
+    for number, late in enumerate("cdefgh"):
+        slowly.play.see(*pods(late, 10 if number else 100), budget=0)
+    assert slowly.run() == {"a": 256, "b": 10, "c": 100, "d": 10, "e": 10, "f": 10, "g": 10, "h": 10}
+
+
+def test_busy_namespaces_converge_to_equal_shares() -> None:
+    """The one that came first gives places back as its binds are answered."""
+    slowly = Slowly(*pods("a", 2000))
+    slowly.run()
+    slowly.play.see(*pods("b", 2000), budget=0)
+    for _ in range(40):
+        shares = slowly.run()
+        slowly.answer("a", 16)
+        slowly.answer("b", 8)
+    assert abs(shares["a"] - shares["b"]) < 40
+    assert sum(shares.values()) > 300
+
+
+def test_pods_that_were_set_aside_keep_their_order() -> None:
+    """By priority and age, and none is lost."""
+    important = [make_pod(f"vip{n}", namespace="a", cpu="1m", priority=10) for n in range(3)]
+    slowly = Slowly(*pods("a", 600))
+    slowly.run()
+    slowly.play.see(*important, budget=0)
+    slowly.run()
+    before = len(slowly.ordered)
+    while slowly.open:
+        slowly.answer("a", 64)
+        slowly.run()
+    assert [uid.split("/")[1] for uid in slowly.ordered[before : before + 3]] == ["vip0", "vip1", "vip2"]
+    rest = [uid for uid in slowly.ordered if "/p" in uid]
+    assert rest == sorted(rest)
+    assert len(slowly.ordered) == 603
+
+
+def test_pods_that_go_while_they_are_set_aside_are_forgotten() -> None:
+    """No bind for them, no place, and nothing of them is kept once there is room."""
+    slowly = Slowly(*pods("a", 600))
+    slowly.run()
+    gone = [f"a/p{each:04}" for each in range(256, 590)]
+    slowly.play.handle(*(PodGone(uid) for uid in gone), budget=0)
+    while slowly.open:
+        slowly.answer("a")
+        slowly.run()
+    assert len(slowly.ordered) == 266
+    assert not slowly.play.engine.queue.pacing._aside
+
+
+def test_slow_decisions_let_others_go_first() -> None:
+    """For a while; and when nobody else is there, they go on, one in a call so that nothing waits for it."""
+    play = Play()
+    play.see(make_node("n1", cpu="100"), *pods("slow", 3), *pods("b", 3), budget=0)
+    play.handle(DecisionSlow("slow", "P", 5.0), budget=STEP)
+    assert [bind.pod.namespace for bind in play.of(Bind)] == ["b", "b", "b"]
+    assert play.wakeup == play.now
+    for _ in range(3):
+        play.handle(budget=STEP)
+        assert [bind.pod.namespace for bind in play.of(Bind)] == ["slow"]
+    assert play.handle(budget=STEP) == []
+
+
+def test_slow_namespaces_are_forgotten() -> None:
+    """When their time is over."""
+    play = Play()
+    for number in range(100):
+        play.handle(DecisionSlow(f"n{number}", "P", 5.0), at=play.now + 20.0)
+    assert len(play.engine.queue.pacing._slow_until_s) == 1
