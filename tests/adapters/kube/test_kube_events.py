@@ -215,7 +215,7 @@ def test_what_tells_of_a_bind_goes_first(scripted_server: ServerFactory, clock: 
     [
         pytest.param([500, 503, 201], ["POST"] * 3, 0, id="a failing server is tried again"),
         pytest.param([500, 409], ["POST"] * 2, 0, id="the first attempt had succeeded after all"),
-        pytest.param([409, 201], ["POST"] * 2, 0, id="somebody else has the name"),
+        pytest.param([409], ["POST"], 0, id="it is there already"),
         pytest.param([403], ["POST"], 1, id="a namespace that is going away"),
         pytest.param([500] * 20, ["POST"] * 8, 1, id="given up in the end"),
     ],
@@ -310,3 +310,71 @@ def test_notes_are_cut(note: str, want: str) -> None:
     """The server takes 1024 bytes; what is cut ends with dots."""
     assert cut_note(note) == want
     assert len(want.encode()) <= 1024
+
+
+SCHEDULED = RecordEvent(POD, "Normal", "Scheduled", "Binding", "Successfully assigned ns/p to n1", "moorage")
+
+
+@pytest.mark.parametrize("occasion", ["sweep", "stop", "forgotten"])
+def test_an_event_whose_creation_is_under_way_is_not_created_again(
+    scripted_server: ServerFactory, clock: Clock, occasion: str
+) -> None:
+    """However long the answer takes, and whatever happens meanwhile: one request, one event."""
+    came, thaw = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if (await request.json())["reason"] == "Scheduled":
+            came.set()
+            await thaw.wait()
+        return web.json_response({}, status=201)
+
+    async def scenario() -> None:
+        async with recording(scripted_server, handler, clock, remembered_limit=2) as (server, recorder):
+            recorder.record(SCHEDULED)
+            await came.wait()
+            clock.now_s += 31.0
+            if occasion == "forgotten":
+                for number in range(3):
+                    recorder.record(RecordEvent(PodRef("ns", "q", f"u{number}"), "Normal", "Other", "a", "n", "s"))
+            elif occasion == "sweep":
+                recorder._enqueue_unwritten(clock.now_s - 30.0)
+            stopped = asyncio.create_task(recorder.flush(10.0))
+            await asyncio.sleep(0.05)
+            thaw.set()
+            assert await stopped
+            created = [seen for seen in server.seen if seen.json().get("reason") == "Scheduled"]
+            assert [seen.method for seen in created] == ["POST"]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("lost", [False, True], ids=["late", "lost"])
+def test_what_is_repeated_while_the_creation_is_under_way_is_written_after_it(
+    scripted_server: ServerFactory, clock: Clock, lost: bool
+) -> None:
+    """As a series of the same event, also when the answer is lost and the name turns out to be taken."""
+    came, thaw, codes = asyncio.Event(), asyncio.Event(), iter([500, 409] if lost else [201])
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.method == "PATCH":
+            return web.json_response({})
+        came.set()
+        await thaw.wait()
+        code = next(codes)
+        body = {"kind": "Status", "code": code, "reason": "AlreadyExists" if code == 409 else "", "message": "m"}
+        return web.json_response(body, status=code)
+
+    async def scenario() -> None:
+        async with recording(scripted_server, handler, clock) as (server, recorder):
+            recorder.record(FAILED)
+            await came.wait()
+            recorder.record(FAILED)
+            recorder.record(FAILED)
+            thaw.set()
+            await drained(recorder)
+            assert [seen.method for seen in server.seen] == ["POST", *(["POST"] if lost else []), "PATCH"]
+            names = {seen.json()["metadata"]["name"] for seen in server.seen if seen.method == "POST"}
+            assert names == {server.seen[-1].path.rpartition("/")[2]}
+            assert server.seen[-1].json()["series"]["count"] == 3
+
+    asyncio.run(scenario())

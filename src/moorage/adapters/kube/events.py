@@ -4,7 +4,8 @@ Invariants:
 - `record` neither waits nor raises. When the queue is full the event is dropped and counted.
 - Equal events (same pod, reason, action, note, reporter) within six minutes are one object with a series. The first
   repetition is written at once, later ones at most every `series_s`; what is left is written when the recorder stops.
-- An event is written at most once, also when the answer to its creation was lost.
+- An event is written at most once, also when the answer to its creation was lost or is late: one request about it is
+  under way at a time, and it is created under the same name again, so that AlreadyExists means that it is done.
 - Events let binds go first, but not for long: from when one that tells of a bind has waited for `late_s`, more and more
   requests run at once. Those that tell of a bind go before all others: there may be thousands of pods that fit nowhere.
 """
@@ -56,6 +57,7 @@ class _Entry:
     written_count: int = 0
     written_s: float = float("-inf")
     queued: bool = True
+    """Whether it waits to be published, or is being published."""
     queued_s: float = 0.0
 
 
@@ -100,6 +102,7 @@ class EventRecorder:
         self._order = itertools.count()
         self._entries: OrderedDict[RecordEvent, _Entry] = OrderedDict()
         self._stamp = 0
+        self._flushing = False
         self._complained_s = float("-inf")
 
     @property
@@ -132,6 +135,7 @@ class EventRecorder:
 
     async def flush(self, timeout_s: float) -> bool:
         """Publish everything, series too; False when that takes longer. `run` must still be running."""
+        self._flushing = True
         self._enqueue_unwritten(self._now_s())
         try:
             await asyncio.wait_for(self._queue.join(), timeout_s)
@@ -198,40 +202,44 @@ class EventRecorder:
         if late and self._extra_count < self._late_workers * min(lateness, 1.0):
             self._extra_count += 1
             tasks.create_task(self._catch_up(tasks))
-        # From here on a repetition queues the entry again.
-        entry.queued = False
         try:
-            await self._publish(entry)
+            written = await self._publish(entry)
+            entry.queued = False
+            if written and entry.count > entry.written_count and self._is_pressing(entry):
+                self._enqueued(entry)  # repeated meanwhile
         finally:
             self._queue.task_done()
         return late
 
-    async def _publish(self, entry: _Entry) -> None:
-        for attempt in itertools.count():
+    def _is_pressing(self, entry: _Entry) -> bool:
+        """Whether repetitions are to be written at once: the first ones, and those that nobody looks after later."""
+        return entry.written_count == 1 or self._flushing or self._entries.get(entry.command) is not entry
+
+    async def _publish(self, entry: _Entry) -> bool:
+        """Write what was not written yet; whether that succeeded."""
+        for attempt in range(ATTEMPTS):
             count = entry.count
             if count <= entry.written_count:
-                return
+                return True
             try:
                 await self._write(entry)
             except AlreadyExists:
-                if attempt == 0:
-                    # Somebody else's, of a clock that went back or of another process.
-                    entry.name = self._unique_name(entry.command.pod, self._now_s())
-                else:
-                    # The answer to an earlier attempt was lost; only repetitions are left to write.
-                    entry.written_count = max(entry.written_count, 1)
+                # The answer to an earlier attempt was lost; only repetitions are left to write.
+                entry.written_count = max(entry.written_count, 1)
                 continue
             except KubeError as error:
                 final = isinstance(error, ApiError) and 400 <= error.status < 500 and error.status != 429
                 if final or attempt + 1 >= ATTEMPTS:
                     self._drop(str(error))
-                    return
+                    return False
                 ceiling_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0**attempt)
                 await self._sleep(ceiling_s * (0.5 + self._jitter() / 2))
             else:
                 entry.written_count = max(entry.written_count, count)
                 entry.written_s = self._now_s()
-                return
+                return True
+        self._drop("the server says of every new name that it is taken, and that it is not there")
+        return False
 
     async def _write(self, entry: _Entry) -> None:
         namespace = entry.command.pod.namespace or "default"
@@ -241,8 +249,8 @@ class EventRecorder:
                     EVENTS, entry.name, {"series": _series(entry)}, namespace, content_type=MERGE_PATCH
                 )
             except NotFound:
-                # The server forgets events after an hour; the series goes on under a new name.
-                entry.name = self._unique_name(entry.command.pod, self._now_s())
+                # The server forgets events after an hour; the series goes on as a new event.
+                entry.name, entry.written_count = self._unique_name(entry.command.pod, self._now_s()), 0
             else:
                 return
         await self._client.create(EVENTS, self._body(entry), namespace)
