@@ -15,6 +15,7 @@ SPOT = "moorage.dev/spot"
 
 _DIGITS = re.compile(r"[0-9]{1,10}", re.ASCII)
 _LARGEST = 2**31 - 1
+_SHOWN_CHARACTERS = 60
 
 
 class Count(NamedTuple):
@@ -22,6 +23,7 @@ class Count(NamedTuple):
 
     key: str
     text: str
+    """What it says, for people: cut where it is long."""
     value: int | None
     """None where the text is no number, or one that is out of bounds."""
 
@@ -32,5 +34,6 @@ def annotated_count(annotations: Mapping[str, str], keys: Sequence[str], least: 
         text = annotations.get(key)
         if text is not None:
             number = int(text) if _DIGITS.fullmatch(text) else -1
-            return Count(key, text, number if least <= number <= _LARGEST else None)
+            shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+            return Count(key, shown, number if least <= number <= _LARGEST else None)
     return None

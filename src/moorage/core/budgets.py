@@ -13,6 +13,9 @@ import numpy as np
 from moorage.core.arrays import Ints
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.pods import Pod, PodTemplate
+from moorage.core.templatecache import TemplateCache
+
+_KEPT = 16_384
 
 
 class Budgets:
@@ -25,7 +28,7 @@ class Budgets:
         for number, budget in enumerate(self.all):
             if budget.selector.requirements:
                 self._in_namespace.setdefault(budget.namespace, []).append((number, budget))
-        self._of_template: dict[PodTemplate, tuple[int, ...]] = {}
+        self._of_template: TemplateCache[tuple[int, ...]] = TemplateCache(_KEPT)
 
     def __len__(self) -> int:
         return len(self.all)
@@ -34,7 +37,7 @@ class Budgets:
         """Numbers of the budgets that a disruption of this pod would use up."""
         found = self._of_template.get(pod.template)
         if found is None:
-            found = self._of_template[pod.template] = self._matching(pod.template)
+            found = self._of_template.keep(pod.template, self._matching(pod.template))
         return tuple(number for number in found if pod.name not in self.all[number].disrupted_pods)
 
     def covers_like(self, other: Budgets) -> bool:

@@ -60,6 +60,9 @@ class PodVolume:
     csi_driver: str | None = None
 
 
+_TEMPLATE_BYTES, _PART_BYTES = 1024, 128
+
+
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
     """Everything of a pod that a placement rule may read. Equal pods share one template (see `intern`)."""
@@ -99,6 +102,8 @@ class PodTemplate:
     """The gang that the pod names, whichever way."""
     gang_size: int | None = field(default=None, init=False, compare=False, repr=False)
     """How many members of it must stand together, as far as an annotation says so."""
+    size: int = field(default=0, init=False, compare=False, repr=False)
+    """About the bytes that it takes, for those who keep it after its pods are gone."""
     _hash: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -109,6 +114,9 @@ class PodTemplate:
             self.volumes, self.claims, self.group, self.host_network, self.features, self.limits, self.excess,
         )  # fmt: skip
         object.__setattr__(self, "_hash", hash(fields))
+        parts = (self.labels, self.annotations, self.node_selector, self.tolerations, self.volumes, self.images)
+        size = _PART_BYTES * sum(map(len, parts)) + sum(map(len, self.annotations.values()))
+        object.__setattr__(self, "size", _TEMPLATE_BYTES + size)
         gang = gang_key(self.namespace, self.group, self.labels, self.annotations)
         object.__setattr__(self, "gang", gang)
         if gang is not None:

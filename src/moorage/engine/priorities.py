@@ -11,6 +11,7 @@ from typing import Any
 
 from moorage.core.commands import Command, RecordEvent
 from moorage.core.pods import Pod, PodTemplate
+from moorage.core.templatecache import TemplateCache
 from moorage.engine.evictor import ref_of
 from moorage.engine.faults import Faults
 from moorage.framework.runner import Runner
@@ -28,7 +29,7 @@ class Priorities:
         """Whether any profile has such a plugin."""
         self._runner_of = runner_of
         self._faults = faults
-        self._known: dict[PodTemplate, tuple[PodTemplate, str | None]] = {}
+        self._known: TemplateCache[tuple[PodTemplate, str | None]] = TemplateCache(_KEPT)
 
     def read(self, pod: Pod, commands: list[Command], *, is_new: bool) -> Pod:
         """The pod with the priority that counts; a pod that is new is told of an annotation that cannot be read."""
@@ -37,9 +38,7 @@ class Priorities:
             return pod
         found = self._known.get(pod.template)
         if found is None:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            found = self._known[pod.template] = self._template(pod.template, plugin)
+            found = self._known.keep(pod.template, self._template(pod.template, plugin))
         template, warning = found
         if warning is not None and is_new:
             reporter = pod.template.scheduler_name

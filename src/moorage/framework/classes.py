@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from moorage.core.arrays import Ints, Rows
+from moorage.core.limits import KEPT_TEMPLATE_BYTES
 from moorage.core.pods import PodTemplate
+from moorage.core.templatecache import TemplateCache
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Point, Reads
 from moorage.framework.profiles import Profile
@@ -152,9 +154,11 @@ class ClassTable:
         self._openers = tuple(p for p in everyone if p.reads is Reads.CLUSTER)
         self._open_points: dict[tuple[bool, ...], OpenPoints] = {}
         self._spare: Ints | None = None
-        self._asked: dict[PodTemplate, tuple[int, int, OpenPoints]] = {}
+        self._asked: TemplateCache[tuple[int, int, OpenPoints]] = TemplateCache(_KEPT_TEMPLATES)
         self._pod_plugins: dict[tuple[frozenset[str], tuple[Scorer, ...]], PodPlugins] = {}
         self._by_template: OrderedDict[PodTemplate, PodClass] = OrderedDict()
+        self._kept_bytes = 0
+        """Of the templates in there."""
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
         self._node_parts: OrderedDict[tuple[Hashable, ...], tuple[NodeView, PreFiltered]] = OrderedDict()
         self._dropped_attempts: dict[_Voices, int] = {}
@@ -180,9 +184,11 @@ class ClassTable:
         else:
             found.used = True
         self._by_template[template] = found
+        self._kept_bytes += template.size
         found.templates[template] = None
-        if len(self._by_template) > _KEPT_TEMPLATES:
+        while len(self._by_template) > _KEPT_TEMPLATES or self._kept_bytes > KEPT_TEMPLATE_BYTES:
             oldest, its_class = self._by_template.popitem(last=False)
+            self._kept_bytes -= oldest.size
             del its_class.templates[oldest]
         return found
 
@@ -197,9 +203,7 @@ class ClassTable:
         if concerned not in self._open_points:
             self._open_points[concerned] = self._points_of(concerned)
         points = self._open_points[concerned]
-        if len(self._asked) >= _KEPT_TEMPLATES:
-            self._asked.clear()
-        self._asked[template] = (objects, terms, points)
+        self._asked.keep(template, (objects, terms, points))
         return points
 
     def _points_of(self, concerned: tuple[bool, ...]) -> OpenPoints:
@@ -221,6 +225,7 @@ class ClassTable:
             signs, old = self._by_signs.popitem(last=False)
         for template in old.templates:
             del self._by_template[template]
+            self._kept_bytes -= template.size
         voices = (old.kept.skipped, old.view.scorer_names)
         self._dropped_attempts[voices] = self._dropped_attempts.get(voices, 0) + old.attempts
         self._spare = old.view.rank

@@ -26,6 +26,7 @@ from moorage.core.selectors import Selector
 from moorage.core.sparsecounts import Counts
 from moorage.core.state import ClusterState
 from moorage.core.tally import Tally
+from moorage.core.templatecache import TemplateCache
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
@@ -114,7 +115,7 @@ class InterPodAffinity(Plugin):
     def __init__(self, args: InterPodAffinityArgs | None = None) -> None:
         self.args: InterPodAffinityArgs = args or InterPodAffinityArgs()
         self._counts: PodCounts | None = None
-        self._plans: dict[PodTemplate, _Plan] = {}
+        self._plans: TemplateCache[_Plan] = TemplateCache(_KEPT_PARTS)
         self._parts = 0
         """Of all plans together."""
 
@@ -238,7 +239,7 @@ class InterPodAffinity(Plugin):
             if self._parts >= _KEPT_PARTS:
                 self._plans.clear()
                 self._parts = 0
-            plan = self._plans[template] = self._make_plan(state, template, namespaces)
+            plan = self._plans.keep(template, self._make_plan(state, template, namespaces))
             self._parts += plan.parts
         elif plan.terms != terms:
             rejecting, attracting = self._held_about(state, template)

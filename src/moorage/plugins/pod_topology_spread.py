@@ -26,6 +26,7 @@ from moorage.core.pods import PodTemplate
 from moorage.core.selectors import NOTHING, Selector
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import ClusterState
+from moorage.core.templatecache import TemplateCache
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
@@ -181,7 +182,7 @@ class PodTopologySpread(Plugin):
         self._by_system = self.args.defaulting_type is DefaultingType.SYSTEM
         self._defaults = _SYSTEM_DEFAULTS if self._by_system else self.args.default_constraints
         self._counts: PodCounts | None = None
-        self._plans: dict[PodTemplate, _Plan] = {}
+        self._plans: TemplateCache[_Plan] = TemplateCache(_KEPT_PARTS)
         self._parts = 0
         """Of all plans together: themselves and their rules."""
 
@@ -292,7 +293,7 @@ class PodTopologySpread(Plugin):
             if self._parts >= _KEPT_PARTS:
                 self._plans.clear()
                 self._parts = 0
-            plan = self._plans[template] = self._make_plan(state, template, sources)
+            plan = self._plans.keep(template, self._make_plan(state, template, sources))
             self._parts += 1 + len(plan.hard) + len(plan.soft)
         return plan
 

@@ -1,0 +1,84 @@
+"""What is kept about pods that are gone: bounded by bytes, whatever tenants write into them."""
+
+from __future__ import annotations
+
+from moorage.core import limits
+from moorage.core.annotations import MIN_HOSTS, annotated_count
+from moorage.core.budgets import Budgets
+from moorage.core.pods import PodTemplate
+from moorage.core.state import ClusterState
+from moorage.core.templatecache import TemplateCache
+from moorage.framework.cycle import Cycle
+from moorage.framework.runner import Runner
+from moorage.plugins.default_binder import DefaultBinder
+from moorage.plugins.inter_pod_affinity import InterPodAffinity
+from moorage.plugins.node_resources_fit import NodeResourcesFit
+from moorage.plugins.pod_topology_spread import PodTopologySpread
+from moorage.plugins.priority_sort import PrioritySort
+from moorage.testing import make_node, make_pod
+from moorage.wire.pod import decode_pod
+from moorage.wire.templates import TemplateTable
+from tests.framework.readers import make_profile
+
+KB_200 = 200 * 1024
+PODS = 200
+"""40 MB of annotations, more than twice what one table may hold."""
+
+
+def _held(table: object) -> int:
+    assert isinstance(table, dict)
+    return sum(template.size for template in table)
+
+
+def test_decisions_about_large_pods_leave_little_behind() -> None:
+    """Every table of the runner and of its plugins stays within its bytes, and still gives the right node."""
+    state = ClusterState()
+    state.upsert_node(make_node("n1", cpu="8"))
+    affinity, spread = InterPodAffinity(), PodTopologySpread()
+    profile = make_profile([PrioritySort(), NodeResourcesFit(), affinity, spread, DefaultBinder()])
+    runner = Runner(profile, state)
+    for number in range(PODS):
+        pod = make_pod(f"p{number}", annotations={"a": f"{number:06}" * (KB_200 // 6)})
+        assert runner.decide(Cycle(pod, state, 0.0)) == state.row_of("n1")
+    classes = runner._classes
+    tables = [classes._by_template, classes._asked, affinity._plans, spread._plans]
+    for table in tables:
+        assert _held(table) <= limits.KEPT_TEMPLATE_BYTES
+    assert classes._kept_bytes == _held(classes._by_template)
+
+
+def test_a_cache_counts_its_bytes() -> None:
+    """Entries that are replaced count once, and starting over counts from nothing."""
+    cache: TemplateCache[int] = TemplateCache(10)
+    templates = [PodTemplate(namespace=f"n{number}") for number in range(25)]
+    for number, template in enumerate(templates):
+        cache.keep(template, number)
+        cache.keep(template, -number)
+        assert cache.kept_bytes == _held(cache)
+        assert len(cache) <= 10
+
+
+def test_budgets_forget_pods() -> None:
+    """Budgets may stay the same for weeks; what was asked about them may not grow with every pod."""
+    budgets = Budgets()
+    for number in range(PODS):
+        budgets.covering(make_pod(f"p{number}", annotations={"a": f"{number:06}" * (KB_200 // 6)}))
+    assert _held(budgets._of_template) <= limits.KEPT_TEMPLATE_BYTES
+
+
+def test_looks_are_remembered_by_bytes() -> None:
+    """The decoder's table holds two generations at most, each within its bytes."""
+    table = TemplateTable(most_bytes=1 << 20)
+    for number in range(50):
+        note = f"{number:06}" * (KB_200 // 6)
+        body = f'{{"metadata":{{"name":"p","uid":"u","annotations":{{"a":"{note}"}}}},"spec":{{}}}}'
+        decode_pod(body.encode(), table)
+    assert len(table) <= 2 * (1 << 20) // KB_200
+
+
+def test_a_long_annotation_is_shown_in_part() -> None:
+    """Events and the memory of what was told hold a line, not 250 KB."""
+    said = annotated_count({MIN_HOSTS[0]: "x" * KB_200}, MIN_HOSTS, 1)
+    assert said is not None
+    assert said.value is None
+    assert len(said.text) < 100
