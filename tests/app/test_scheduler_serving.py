@@ -138,7 +138,7 @@ def test_a_taken_port_ends_the_scheduler(kubeconfig: Path) -> None:
         status, errors = run(kubeconfig, f"--secure-port={port}", "--bind-address=127.0.0.1")
     assert status == 2
     assert len(errors) == 1
-    assert f"--secure-port {port}" in errors[0]
+    assert f"--secure-port 127.0.0.1:{port}" in errors[0]
     assert "taken" in errors[0]
 
 
