@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from moorage.core.commands import PatchPodStatus, RecordEvent
-from moorage.core.limits import POD_TERMS, SPREAD_CONSTRAINTS
+from moorage.core.limits import POD_TERMS, SPREAD_CONSTRAINTS, TAINTS
 from moorage.testing import make_node, make_pod
+from moorage.wire.node import node_from_builtin
 from moorage.wire.pod import pod_from_builtin
 from tests.engine.play import Play
 from tests.framework.readers import default_profile
@@ -90,3 +91,17 @@ def test_giants_on_a_node_do_not_make_room_for_others() -> None:
     assert not play.binds
     play.pod_gone("giant-1")
     assert len(play.binds) == 1
+
+
+def test_a_node_beyond_a_limit_is_told_of() -> None:
+    """Its first taints count; the event is about the node, and comes once."""
+    taints = [{"key": f"k{number}", "effect": "PreferNoSchedule"} for number in range(TAINTS + 1)]
+    node = node_from_builtin({"metadata": {"name": "n1", "uid": "u1"}, "spec": {"taints": taints}})
+    play = Play(profiles=[default_profile()])
+    play.see(node)
+    (told,) = play.of(RecordEvent)
+    assert (told.kind, told.pod.name, told.reason) == ("Node", "n1", "LimitExceeded")
+    assert told.note == f"spec.taints has {TAINTS + 1} entries, at most {TAINTS} count"
+    assert len(play.engine.state.node(0).taints) == TAINTS
+    play.see(node)
+    assert not play.commands

@@ -89,17 +89,19 @@ class ResourceColumns:
         """The requests by column; kept for requests that come again. Good for as long as `layout` stays."""
         found = self._vectors.get(requests)
         if found is None:
-            pairs, unknown = [], []
+            pairs = [(PODS_COLUMN, 1)]
+            further: tuple[int, ...] = ()
+            unknown: tuple[str, ...] = ()
             for name, amount in requests.amounts:
                 column = self._index.get(name)
                 if column is None:
-                    unknown.append(name)
+                    unknown = (*unknown, name)
                 elif column != PODS_COLUMN:
                     pairs.append((column, amount))
-            further = tuple([column for column, _ in pairs if column >= _FIRST])
-            pairs.append((PODS_COLUMN, 1))
+                    if column >= _FIRST:
+                        further = (*further, column)
             scored = requests.score_cpu_milli, requests.score_memory_bytes
-            found = Vector(tuple(pairs), *scored, further, tuple(unknown))
+            found = Vector(tuple(pairs), *scored, further, unknown)
             if len(self._vectors) > _KEPT_VECTORS:
                 self._vectors.clear()
             self._vectors[requests] = found

@@ -62,7 +62,7 @@ class PatchPodStatus:
 
 
 class RecordEvent(NamedTuple):
-    """Publish a Kubernetes event about a pod."""
+    """Publish a Kubernetes event about a pod or, now and then, a node."""
 
     pod: PodRef
     type: str
@@ -73,6 +73,8 @@ class RecordEvent(NamedTuple):
     reporter: str
     """The profile's schedulerName."""
     related: PodRef | None = None
+    kind: str = "Pod"
+    """What `pod` names: a Node has no namespace."""
 
 
 @dataclass(frozen=True, slots=True)

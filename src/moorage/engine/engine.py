@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from moorage.core import limits
-from moorage.core.commands import Command, RecordEvent
+from moorage.core.commands import Command
 from moorage.core.events import (
     BindDone,
     BindOutcome,
@@ -33,10 +33,10 @@ from moorage.core.gangs import GANG_KINDS
 from moorage.core.membership import GangKey
 from moorage.core.pods import FINISHED, Pod
 from moorage.core.state import NOWHERE, ClusterState, PodMove
+from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
 from moorage.engine.board import Board, Observer, Stop
 from moorage.engine.changes import MOVES, STAND_INS, node_change, wakers_of
-from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import describe
@@ -261,7 +261,7 @@ class Engine:
             is_new = record is None and self.queue.get(pod.uid) is None
             pod = board.priorities.read(pod, commands, is_new=is_new)
         if pod.template.excess:
-            self._tell_excess(pod, commands)
+            excess.tell_pod(board, pod, commands)
         unit = None if pod.template.gang is None else self.gangs.unit_of(pod)
         if unit is not None or self.planning is not None:
             self._note(pod, unit)
@@ -291,18 +291,6 @@ class Engine:
             changes.append(Change(What.POD_REMOVED, pod=before))
         elif move is PodMove.ADDED and before is None:
             tell_race(self.state, pod, next(iter(self.runners)), commands)
-
-    def _tell_excess(self, pod: Pod, commands: list[Command]) -> None:
-        """Parts of a pod do not count: told when it is first seen, and whenever that changes."""
-        runner = self._board.runner_of(pod)
-        if pod.finished or (pod.node is None and runner is None):
-            return  # it counts nowhere
-        known = self.state.record(pod.uid) or self.queue.get(pod.uid)
-        if known is None or known.pod.template.excess != pod.template.excess:
-            note, reporter = limits.describe(pod.template.excess), next(iter(self.runners))
-            if runner is not None:
-                reporter = runner.profile.scheduler_name
-            commands.append(RecordEvent(ref_of(pod), "Warning", limits.REASON, "Scheduling", note, reporter))
 
     def _waits(self, pod: Pod, unit: GangKey | None, now: float) -> None:
         """A pod that needs a node from us; `unit` is the gang that it is placed with."""
@@ -337,8 +325,11 @@ class Engine:
         if flight is not None and (pod.node is None or flight.stage is not Stage.BINDING):
             self._placing.abandon(pod.uid, now, commands)
 
-    def _node_seen(self, event: NodeSeen, _now: float, _: list[Command]) -> None:
-        change = node_change(self.state.upsert_node(event.node), event.node)
+    def _node_seen(self, event: NodeSeen, _now: float, commands: list[Command]) -> None:
+        before = self.state.upsert_node(event.node)
+        if event.node.excess:
+            excess.tell_node(self._board, before, event.node, commands)
+        change = node_change(before, event.node)
         if change is not None:
             self._board.changes.append(change)
 

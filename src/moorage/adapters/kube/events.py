@@ -266,7 +266,7 @@ class EventRecorder:
             "reason": command.reason[:FIELD_LIMIT],
             "action": command.action[:FIELD_LIMIT],
             "note": cut_note(command.note),
-            "regarding": _reference(command.pod),
+            "regarding": _reference(command.pod, command.kind),
             "reportingController": command.reporter,
             "reportingInstance": f"{command.reporter}-{self._hostname}"[:FIELD_LIMIT],
         }
@@ -300,5 +300,6 @@ def _series(entry: _Entry) -> dict[str, Any]:
     return {"count": entry.count, "lastObservedTime": micro_time(entry.last_s)}
 
 
-def _reference(pod: PodRef) -> dict[str, str]:
-    return {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+def _reference(ref: PodRef, kind: str = "Pod") -> dict[str, str]:
+    namespace = {"namespace": ref.namespace} if ref.namespace else {}
+    return {"apiVersion": "v1", "kind": kind, **namespace, "name": ref.name, "uid": ref.uid}

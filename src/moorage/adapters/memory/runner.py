@@ -192,7 +192,7 @@ class CommandRunner:
             return
         name = f"{command.pod.name}.{self._store.suffix(16)}"
         self._store.create(_event_object(command, name, now))
-        self._series[series_key] = (command.pod.namespace, name)
+        self._series[series_key] = (_event_namespace(command), name)
         while len(self._series) > self._keep_events:
             oldest = self._series.pop(next(iter(self._series)))
             if self._store.find("Event", *oldest) is not None:
@@ -225,7 +225,7 @@ def _event_object(command: RecordEvent, name: str, now: str) -> dict[str, Any]:
     event: dict[str, Any] = {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"name": name, "namespace": command.pod.namespace},
+        "metadata": {"name": name, "namespace": _event_namespace(command)},
         "eventTime": now,
         "type": command.type,
         "reason": command.reason,
@@ -233,12 +233,18 @@ def _event_object(command: RecordEvent, name: str, now: str) -> dict[str, Any]:
         "note": note,
         "reportingController": command.reporter,
         "reportingInstance": command.reporter,
-        "regarding": _reference(command.pod),
+        "regarding": _reference(command.pod, command.kind),
     }
     if command.related is not None:
         event["related"] = _reference(command.related)
     return event
 
 
-def _reference(pod: PodRef) -> dict[str, str]:
-    return {"apiVersion": "v1", "kind": "Pod", "namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
+def _event_namespace(command: RecordEvent) -> str:
+    """Where the event is kept: of a node, which has no namespace, as the API server's clients do it."""
+    return command.pod.namespace or "default"
+
+
+def _reference(ref: PodRef, kind: str = "Pod") -> dict[str, str]:
+    namespace = {"namespace": ref.namespace} if ref.namespace else {}
+    return {"apiVersion": "v1", "kind": kind, **namespace, "name": ref.name, "uid": ref.uid}
