@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moorage.adapters.journal.values import Packer, loads
 from moorage.core.commands import PatchPodStatus, RecordEvent
 from moorage.core.limits import POD_TERMS, SPREAD_CONSTRAINTS, TAINTS
 from moorage.testing import make_node, make_pod
@@ -105,3 +106,9 @@ def test_a_node_beyond_a_limit_is_told_of() -> None:
     assert len(play.engine.state.node(0).taints) == TAINTS
     play.see(node)
     assert not play.commands
+
+
+def test_what_was_cut_off_is_written_to_journals() -> None:
+    """A pod beyond a limit is the same after it was written down and read again."""
+    pod = _pod("p", POD_TERMS + 1, "anti")
+    assert loads(Packer().dumps(pod.template)) == pod.template

@@ -7,7 +7,7 @@ those that a pod asks for, so that they count as soon as a node offers them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -68,11 +68,6 @@ class ResourceColumns:
         count = len(self.names)
         self.allocatable: Matrix = self._room[0][:count]
         self.requested: Matrix = self._room[1][:count]
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Taken over from an image: what was exposed there are copies."""
-        self.__dict__.update(state)
-        self._expose()
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
