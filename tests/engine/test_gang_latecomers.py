@@ -29,7 +29,7 @@ def play() -> Play:
 
 def member(name: str, size: int | None = 3, **fields: object) -> Pod:
     annotations = {"pod-group": "g"} | ({MIN: str(size)} if size else {})
-    return make_pod(name, cpu="1", annotations=annotations, **fields)  # type: ignore[arg-type]
+    return make_pod(name, cpu="1", annotations=annotations, **{"owner": "crew", **fields})  # type: ignore[arg-type]
 
 
 def test_a_latecomer_waits_until_the_others_are_on_record(play: Play) -> None:
@@ -116,7 +116,7 @@ def test_promises_of_a_gang_are_not_in_its_own_way(play: Play) -> None:
 def test_a_group_that_was_scheduled_once_may_be_started_in_part_later(play: Play) -> None:
     """The group's condition never turns back; a member that waits and is older than the others' binds tells more."""
     group = PodGroup("default", "g", uid="u", min_count=3, scheduled=True)
-    bound = make_pod("a", cpu="1", group="g", created_s=500.0)
+    bound = make_pod("a", cpu="1", group="g", owner="crew", created_s=500.0)
     bound = replace(bound, node="n1", phase="Running", scheduled_s=600.0)
     waiting = [make_pod(name, cpu="2", group="g", created_s=500.0) for name in "bc"]
     play.handle(ObjectSeen("PodGroup", "default/g", group), budget=0)

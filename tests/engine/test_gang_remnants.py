@@ -31,7 +31,7 @@ def play() -> Play:
 
 def member(name: str, size: int | None = None, **fields: object) -> Pod:
     annotations = {"pod-group": "g"} | ({MIN: str(size)} if size else {})
-    return make_pod(name, cpu="1", annotations=annotations, **fields)  # type: ignore[arg-type]
+    return make_pod(name, cpu="1", annotations=annotations, **{"owner": "crew", **fields})  # type: ignore[arg-type]
 
 
 def standing(pod: Pod, record: Condition | None = None) -> Pod:

@@ -21,7 +21,7 @@ MIN = "moorage.dev/pod-group-min-available"
 
 def member(name: str, size: int | None = 3, gang: str = "g", cpu: str = "1", **fields: object) -> Pod:
     annotations = {"pod-group": gang} | ({MIN: str(size)} if size else {})
-    return make_pod(name, cpu=cpu, annotations=annotations, **fields)  # type: ignore[arg-type]
+    return make_pod(name, cpu=cpu, annotations=annotations, **{"owner": "crew", **fields})  # type: ignore[arg-type]
 
 
 def group(name: str = "g", **fields: object) -> ObjectSeen:

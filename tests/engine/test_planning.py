@@ -33,7 +33,8 @@ def play() -> Play:
 
 
 def member(name: str, size: int = 3, gang: str = "g", **fields: object) -> Pod:
-    return make_pod(name, annotations={"pod-group": gang, MIN: str(size)}, **fields)  # type: ignore[arg-type]
+    annotations = {"pod-group": gang, MIN: str(size)}
+    return make_pod(name, annotations=annotations, **{"owner": "crew", **fields})  # type: ignore[arg-type]
 
 
 def start(play: Play) -> list[Command]:

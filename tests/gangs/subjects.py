@@ -18,13 +18,16 @@ SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 def start(subject: Subject, plane: ControlPlane, kubeconfig: Path, scheduler_name: str, log: Path) -> Child:
     """Start the scheduler; it answers to this schedulerName only."""
     config = kubeconfig.with_suffix(".config.yaml")
+    # The drill's gangs without a controller are to be released all the same: nobody but the drill looks at them.
+    bare = {"name": "GangScheduling", "args": {"releaseBarePods": True}}
+    profile = {"schedulerName": scheduler_name, "pluginConfig": [bare] if subject == "moorage" else []}
     config.write_text(
         yaml.safe_dump({
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
             "clientConnection": {"kubeconfig": str(kubeconfig)},
-            "profiles": [{"schedulerName": scheduler_name}],
+            "profiles": [profile],
         })
     )  # fmt: skip
     command = _moorage(config) if subject == "moorage" else _kube_scheduler(plane, config, log)

@@ -26,7 +26,7 @@ def test_a_half_started_gang_is_released_only_by_its_own_scheduler(
     """Whoever starts the gang right now must not have its members deleted by a bystander."""
     play = Play(GangScheduling())
     play.see(make_node("n1", cpu="1"), make_node("n2", cpu="1"))
-    bound = make_pod("a", cpu="1", annotations=ANNOTATIONS, node="n1", scheduler_name=of_the_bound)
+    bound = make_pod("a", cpu="1", annotations=ANNOTATIONS, node="n1", owner="crew", scheduler_name=of_the_bound)
     waiting = [make_pod(name, cpu="1", annotations=ANNOTATIONS, scheduler_name=of_the_waiting) for name in "bc"]
     commands = [*play.see(bound, *waiting), *play.wait(60)]
     assert {command.pod.name for command in commands if isinstance(command, DeletePod)} == want_released

@@ -12,7 +12,7 @@ import numpy as np
 
 from moorage.core.arrays import Ints
 from moorage.core.objects import PodDisruptionBudget
-from moorage.core.pods import Pod, PodTemplate
+from moorage.core.pods import RUNNING, Pod, PodTemplate
 from moorage.core.templatecache import TemplateCache
 
 _KEPT = 16_384
@@ -39,6 +39,25 @@ class Budgets:
         if found is None:
             found = self._of_template.keep(pod.template, self._matching(pod.template))
         return tuple(number for number in found if pod.name not in self.all[number].disrupted_pods)
+
+    def charged(self, pod: Pod) -> tuple[int, ...]:
+        """Numbers of the budgets that pay for an eviction of this pod, as the API server asks them.
+
+        It does not ask about pods that do not run, and budgets may spare those that are not ready.
+        """
+        if pod.phase != RUNNING:
+            return ()
+        return tuple(number for number in self.covering(pod) if pod.ready or not self.all[number].spares_unready)
+
+    def refusing(self, pods: Iterable[Pod], spent: Ints | None = None) -> PodDisruptionBudget | None:
+        """A budget that does not allow all of these to go, None if all do; `spent` is what they do not know of yet."""
+        left = self.allowed.copy() if spent is None else self.allowed - spent
+        for pod in pods:
+            for number in self.charged(pod):
+                left[number] -= 1
+                if left[number] < 0:
+                    return self.all[number]
+        return None
 
     def covers_like(self, other: Budgets) -> bool:
         """Whether these cover the same pods under the same numbers; what they allow may differ."""

@@ -117,6 +117,8 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_running": set[GangKey],
         "_deadlines": dict[GangKey, float],
         "_told": dict[GangKey, str],
+        "_stuck": dict[GangKey, str],
+        "_debts": BudgetDebts,
     },
     Planning: {
         "_plans": dict[str, Plan],

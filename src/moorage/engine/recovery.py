@@ -3,7 +3,9 @@
 Recovery needs no memory of its own: after a crash the next leader sees which members stand and which wait. A record on
 a member says whether a start was under way; without one, a member that waits although it is older than the others'
 placement shows it. A start that broke off is completed if there is room within `recoverSeconds`; otherwise the members
-that stand are deleted, so that their controllers make new ones and the gang can start as a whole.
+that stand are deleted, so that their controllers make new ones and the gang can start as a whole. Members without a
+controller, which nobody would make again, and those that a disruption budget protects are not: users are told, and the
+gang is completed when there is room.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from moorage.core.commands import PatchObject, PatchPodStatus, PodRef
+from moorage.core.budget_debts import BudgetDebts
+from moorage.core.budgets import Budgets
+from moorage.core.commands import PatchObject, PatchPodStatus, PodRef, RecordEvent
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangs import NATIVE_KIND, Disruption, GangTerms, lasting, terms_of
 from moorage.core.membership import GangKey
@@ -28,7 +32,12 @@ from moorage.framework.gangs import GANG_SCHEDULING
 
 RELEASED = "GangReleased"
 """Reason of the event, and of the condition DisruptionTarget, on members that are deleted."""
+STUCK = "GangIncomplete"
+"""Reason of the event on members that stand and could be neither completed nor released."""
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
+BUDGETS = "PodDisruptionBudget"
+_AGAIN_S = 30.0
+"""So long after that it is tried again to release them."""
 
 
 class Recovery:
@@ -53,6 +62,10 @@ class Recovery:
         """Gangs that were started in part -> when they are released."""
         self._told: dict[GangKey, str] = {}
         """What the group's condition says of gangs without room."""
+        self._stuck: dict[GangKey, str] = {}
+        """What was said of gangs that are neither completed nor released."""
+        self._debts = BudgetDebts()
+        """Releases that the disruption budgets do not know of yet."""
 
     # --- what others tell and ask ---
 
@@ -171,7 +184,7 @@ class Recovery:
         elif len(there) >= terms.min_count:
             self._completed(key, terms, there, now, commands)
         elif self.planning is not None and self.planning.drops(key, there[0].pod):
-            self._release(key, there, commands)
+            self._let_go(key, there, now, commands)
         elif not self.runs(key, terms):
             self._half_started(key, terms, there, now, commands)
         else:
@@ -195,6 +208,7 @@ class Recovery:
         self._carriers.pop(key, None)
         self._deadlines.pop(key, None)
         self._parties.pop(key, None)
+        self._stuck.pop(key, None)
         if gang is None:
             self._told.pop(key, None)
             if not self._state.gangs.standing(key):
@@ -213,6 +227,7 @@ class Recovery:
         self, key: GangKey, terms: GangTerms, there: list[PodRecord], now: float, commands: Commands
     ) -> None:
         """As many members as needed are bound: say so, once."""
+        self._stuck.pop(key, None)
         self._starting.discard(key)
         self._deadlines.pop(key, None)
         self._told.pop(key, None)
@@ -248,13 +263,12 @@ class Recovery:
             self._keep_recorded(key, there)
         elif deadline_s <= now:
             del self._deadlines[key]
-            self._release(key, there, commands)
+            self._let_go(key, there, now, commands)
 
     def _patience_s(self, record: PodRecord, terms: GangTerms) -> float:
         """How long a start may take to be completed: the group may say less than the plugin's argument."""
-        runner = self._board.runner_of(record.pod)
-        plugin: Any = None if runner is None else runner.plugin(GANG_SCHEDULING)
-        patience_s = 0.0 if plugin is None else float(plugin.args.recover_seconds)
+        args = self._args(record)
+        patience_s = 0.0 if args is None else float(args.recover_seconds)
         return patience_s if terms.timeout_s is None else min(patience_s, terms.timeout_s)
 
     def _keep_recorded(self, key: GangKey, there: list[PodRecord]) -> None:
@@ -268,12 +282,46 @@ class Recovery:
                 if pod is not None and self._state.nominations.node_of(pod.uid) is None:
                     self._state.nominations.set(pod, node)
 
+    def _let_go(self, key: GangKey, there: list[PodRecord], now: float, commands: Commands) -> None:
+        """Release what stands of a gang, unless something speaks against it; then it is told, and looked at again."""
+        budgets = Budgets(self._state.objects.get(BUDGETS, {}).values())
+        why = self._objection(there, budgets, now)
+        if why is None:
+            self._debts.note((record.pod for record in there), budgets, now)
+            self._release(key, there, commands)
+            return
+        self._deadlines[key] = now + _AGAIN_S
+        message = f"pod group {key.object_key} was started in part and is not released: {why}"
+        if self._stuck.get(key) != message:
+            self._stuck[key] = message
+            for record in there:
+                reporter = self._reporter(record)
+                commands.append(RecordEvent(ref_of(record.pod), "Warning", STUCK, "Releasing", message, reporter))
+
+    def _objection(self, there: list[PodRecord], budgets: Budgets, now: float) -> str | None:
+        """Why these pods must not be deleted; None if they may."""
+        args = self._args(there[0])
+        bare = [record.pod.key for record in there if record.pod.template.owner is None]
+        if bare and args is not None and not args.release_bare_pods:
+            return f"nobody would make pod {min(bare)} again, as it has no controller"
+        spent = self._debts.spent(self._state, budgets, now)
+        budget = budgets.refusing((record.pod for record in there), spent)
+        return None if budget is None else f"disruption budget {budget.key} does not allow that now"
+
+    def _args(self, record: PodRecord) -> Any:
+        """The arguments of GangScheduling in the profile of a pod."""
+        runner = self._board.runner_of(record.pod)
+        plugin: Any = None if runner is None else runner.plugin(GANG_SCHEDULING)
+        return None if plugin is None else plugin.args
+
+    def _reporter(self, record: PodRecord) -> str:
+        runner = self._board.runner_of(record.pod)
+        return record.pod.template.scheduler_name if runner is None else runner.profile.scheduler_name
+
     def _release(self, key: GangKey, there: list[PodRecord], commands: Commands) -> None:
         message = f"pod group {key.object_key} was started in part and could not be completed"
         for record in there:
-            runner = self._board.runner_of(record.pod)
-            reporter = record.pod.template.scheduler_name if runner is None else runner.profile.scheduler_name
-            self._board.evictor.release(record.pod, RELEASED, message, reporter, commands)
+            self._board.evictor.release(record.pod, RELEASED, message, self._reporter(record), commands)
         gang = self._board.queue.gang(key)
         for uid in () if gang is None else gang.members:
             self._board.end_promise(uid)

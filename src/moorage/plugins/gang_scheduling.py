@@ -34,6 +34,8 @@ class GangSchedulingArgs(PluginArgs):
     """A gang whose size nobody gives is complete when no member has come for so long."""
     recover_seconds: Annotated[float, Field(ge=0, le=25)] = 10.0
     """So long the engine tries to complete a gang that was started in part before it releases the members."""
+    release_bare_pods: bool = False
+    """Whether members without a controller are deleted too, though nobody makes them again."""
 
 
 class GangScheduling(Plugin):
@@ -44,7 +46,7 @@ class GangScheduling(Plugin):
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What(0)
     """The engine wakes waiting gangs by name, so that 10,000 of them do not have to be asked about every pod."""
-    kinds: ClassVar[frozenset[str]] = GANG_KINDS
+    kinds: ClassVar[frozenset[str]] = GANG_KINDS | {"PodDisruptionBudget"}
 
     def __init__(self, args: GangSchedulingArgs | None = None) -> None:
         self.args: GangSchedulingArgs = args or GangSchedulingArgs()

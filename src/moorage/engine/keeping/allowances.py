@@ -11,7 +11,7 @@ from __future__ import annotations
 from moorage.core.budgets import Budgets
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.ownercounts import owner_key
-from moorage.core.pods import RUNNING, Pod
+from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.engine.keeping.moves import Moves
 
@@ -53,8 +53,7 @@ class Allowances:
         """Whether the pod may be disturbed now; with `hurry` workloads without a budget are not paced."""
         covering = self._budgets.covering(pod)
         if covering:
-            # The API server does not ask budgets about pods that do not run.
-            return pod.phase != RUNNING or all(self._left[number] > 0 for number in self._charged(pod))
+            return all(self._left[number] > 0 for number in self._budgets.charged(pod))
         owner = owner_key(pod.template)
         return hurry or not owner or self._moves.of_owner(owner) < self._pace(pod)
 
@@ -63,13 +62,8 @@ class Allowances:
         self._subtract(pod)
 
     def _subtract(self, pod: Pod) -> None:
-        for number in self._charged(pod):
+        for number in self._budgets.charged(pod):
             self._left[number] -= 1
-
-    def _charged(self, pod: Pod) -> list[int]:
-        """The budgets that pay for a disruption of the pod."""
-        covering = self._budgets.covering(pod)
-        return [number for number in covering if pod.ready or not self._budgets.all[number].spares_unready]
 
     def _pace(self, pod: Pod) -> int:
         """How many pods of a workload may be on their way: a quarter of those it wants."""
