@@ -162,9 +162,10 @@ def refuse(plane: ControlPlane, subresource: str, body: Document) -> None:
     }
     path = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
     metadata = {"name": f"refuse-{subresource}"}
-    make(plane, f"{path}ies", {"metadata": metadata, "spec": spec})
-    binding = {"policyName": metadata["name"], "validationActions": ["Deny"]}
-    make(plane, f"{path}ybindings", {"metadata": metadata, "spec": binding})
+    if plane.request("GET", f"{path}ies/{metadata['name']}").status == 404:
+        make(plane, f"{path}ies", {"metadata": metadata, "spec": spec})
+        binding = {"policyName": metadata["name"], "validationActions": ["Deny"]}
+        make(plane, f"{path}ybindings", {"metadata": metadata, "spec": binding})
     make_pod(plane, "refused-probe", scheduler="nobody")
     asking = f"{PODS}/refused-probe/{subresource}?dryRun=All"
     body = {**body, "metadata": {"name": "refused-probe"}}
