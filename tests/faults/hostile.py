@@ -138,6 +138,8 @@ async def among_hostile(world: World) -> None:
     alone_s, alone_cpu_s = world.p99_s("alone"), scheduler.cpu_s
     await world.delete_pods(*(pod["metadata"]["name"] for pod in good))
     hostile = hostile_pods(world, evil, EVIL)
+    # Whatever becomes of them: much of it is beyond a limit, or fits nowhere.
+    world.allow(pending=frozenset(pod["metadata"]["name"] for pod in hostile))
     among = [world.pod(f"among-{number:04}", cpu="10m") for number in range(GOOD)]
     world.wanted |= {pod["metadata"]["name"] for pod in among}
     mixed = [*among, *hostile]
