@@ -164,7 +164,8 @@ class Flights:
 
     def room(self, namespace: str) -> int:
         """How many more binds a namespace may order, others' shares considered; a gang may take more."""
-        return PLACES - self.binding - self._binding.get(namespace, 0)
+        # Asked for every pod that is to be tried, so `binding` is written out.
+        return PLACES - len(self._flights) + len(self._held) + len(self._ready) - self._binding.get(namespace, 0)
 
     @property
     def waiting(self) -> bool:
