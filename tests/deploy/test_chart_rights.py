@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from moorage.adapters.dashboard.security import TOKEN_HEADER
 from moorage.app.plugins import find_plugins
 from moorage.app.scheduler import watched_kinds
 from moorage.bench.controlplane import ControlPlane, Options
@@ -233,19 +234,20 @@ def read(url: str, token: str = "") -> str:
     tls = ssl.create_default_context()
     tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
-    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})  # noqa: S310 - our own
+    headers = {"Authorization": f"Bearer {token}", TOKEN_HEADER: token}
+    request = urllib.request.Request(url, headers=headers)  # noqa: S310 - our own
     with opener.open(request, timeout=20) as answer:
         text: str = answer.read().decode()
     return text
 
 
-def ask(url: str, body: object, trust: ssl.SSLContext | None = None) -> Document:
+def ask(url: str, body: object, trust: ssl.SSLContext | None = None, token: str = "") -> Document:
     """POST JSON to a component of ours; without `trust` the certificate is not looked at."""
     tls = trust or ssl.create_default_context()
     if trust is None:
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", TOKEN_HEADER: token}
     request = urllib.request.Request(url, json.dumps(body).encode(), headers, method="POST")  # noqa: S310 - our own
     with opener.open(request, timeout=20) as answer:
         found: Document = json.loads(answer.read())
@@ -388,8 +390,9 @@ def test_the_dashboard_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path
         component_process(plane, tmp_path, "dashboard", f"--listen=127.0.0.1:{port}", says="dashboard at"),
     ):
         url = f"http://127.0.0.1:{port}/api"
-        assert "error" not in ask(f"{url}/whatif", {"drain": ["n1"]})
-        assert read(f"{url}/suggestions?key=default/huge")
+        token = (tmp_path / "dashboard.log").read_text().partition("#token=")[2].split()[0].strip('",}')
+        assert "error" not in ask(f"{url}/whatif", {"drain": ["n1"]}, token=token)
+        assert read(f"{url}/suggestions?key=default/huge", token)
         has_used(plane, "dashboard", ("", "nodes", "get"), ("", "pods", "get"), ("", "events", "watch"))
         has_used(plane, "dashboard", ("coordination.k8s.io", "leases", "watch"))
     check(plane, "dashboard")
