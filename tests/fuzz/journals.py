@@ -11,13 +11,18 @@ import zlib
 from functools import cache
 from pathlib import Path
 
-from moorage.adapters.journal.frames import MAGIC, Segment, path_of, record, segments
+import msgspec
+
+from moorage.adapters.journal.frames import MAGIC, Piece, Segment, path_of, record, segments
 from moorage.adapters.journal.reader import ReadError
 from moorage.adapters.journal.replaying import replay
 from moorage.adapters.journal.timeline import entries
 from moorage.adapters.kube.credentials import from_kubeconfig
 from moorage.app.dashboard_journal import JournalShow
-from moorage.framework.profiles import build_profiles
+from moorage.core.events import PodSeen
+from moorage.framework.profiles import Profile, build_profiles
+from moorage.sim.replay import rerun
+from moorage.testing.builders import make_pod
 from tests.adapters.journal.recording import REGISTRY, SPREADING, configuration_of
 from tests.adapters.journal.test_journal_files import fill, recorded
 from tests.fuzz.mutation import Mutator
@@ -31,30 +36,44 @@ def _folder() -> Path:
 
 
 @cache
-def _records() -> tuple[bytes, ...]:
+def _pieces() -> tuple[Piece, ...]:
     """The records of a segment that begins with an image."""
     folder = _folder() / "whole"
     engine = recorded(folder, 3)
+    engine.handle([PodSeen(make_pod("large", cpu="100")), PodSeen(make_pod("gated", gates=["g"]))], 15.0)
     engine.journal._next_segment(20.0)
     fill(engine, 2, 30)
     engine.journal.close()
-    return tuple(record(piece.kind, piece.data) for piece in Segment(segments(folder)[-1]).pieces())
+    return tuple(Segment(segments(folder)[-1]).pieces())
 
 
 def journal_input(mutator: Mutator) -> bytes:
-    """A segment: records changed below the checksum, or the file as a bad disk leaves it."""
-    records = _records()
-    head, rest = records[0], b"".join(records[1:])
-    below = mutator.rng.random() < 0.8
+    """A segment whose checksums fit: with other values or bytes in its records; or as a bad disk leaves it."""
+    pieces = list(_pieces())
+    how = mutator.rng.random()
+    if how < 0.6:
+        at = mutator.rng.randrange(1, len(pieces))
+        pieces[at] = Piece(pieces[at].kind, _with_other_values(mutator, pieces[at].data))
+    head, rest = (b"".join(record(*piece) for piece in part) for part in (pieces[:1], pieces[1:]))
     packer = zlib.compressobj(1)
-    stream = head + (mutator.data(rest) if below else rest)
+    stream = head + (mutator.data(rest) if 0.6 <= how < 0.85 else rest)
     data = packer.compress(stream) + packer.flush(zlib.Z_SYNC_FLUSH)
     whole = MAGIC + struct.pack("<II", len(data), zlib.crc32(data)) + data
-    return whole if below else mutator.data(whole)
+    return whole if how < 0.85 else mutator.data(whole)
 
 
-@cache
-def _show_parts() -> tuple[object, ...]:
+def _with_other_values(mutator: Mutator, data: bytes) -> bytes:
+    try:
+        value = msgspec.msgpack.decode(data)
+        if isinstance(value, msgspec.msgpack.Ext):
+            inner = msgspec.msgpack.encode(mutator.value(msgspec.msgpack.decode(value.data)))
+            return msgspec.msgpack.encode(msgspec.msgpack.Ext(value.code, inner))
+        return msgspec.msgpack.encode(mutator.value(value))
+    except (msgspec.MsgspecError, OverflowError, UnicodeEncodeError):
+        return mutator.data(data)
+
+
+def _profiles() -> tuple[Profile, ...]:
     return tuple(build_profiles(configuration_of(SPREADING), REGISTRY))
 
 
@@ -66,9 +85,11 @@ def read_journal(data: bytes) -> None:
     with contextlib.suppress(ReadError):
         replay(folder, REGISTRY)
     with contextlib.suppress(ReadError):
+        rerun(folder, REGISTRY, configuration_of(SPREADING), list(_profiles()))
+    with contextlib.suppress(ReadError):
         list(entries(folder))
     with contextlib.suppress(ReadError):
-        show = JournalShow(folder, _show_parts(), REGISTRY)  # type: ignore[arg-type]
+        show = JournalShow(folder, _profiles(), REGISTRY)
         show.at(show.span[1])
 
 

@@ -130,6 +130,17 @@ POD: dict[str, Any] = {
         "resourceClaimStatuses": [{"name": "x", "resourceClaimName": "made"}],
     },
 }
+_HOLDING = ("nodeName", "schedulingGates", "schedulingGroup", "volumes", "resourceClaims", "nodeSelector", "affinity")
+_APART = {
+    "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 7, "podAffinityTerm": _TERM}]}
+}
+LIGHT_POD: dict[str, Any] = {
+    **POD,
+    "metadata": {**METADATA, "labels": {"app": "web"}, "annotations": {}},
+    "spec": {name: value for name, value in SPEC.items() if name not in _HOLDING} | {"affinity": _APART},
+    "status": {},
+}
+"""One that finds a node."""
 NODE: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Node",

@@ -22,6 +22,8 @@ from moorage.core.membership import gang_key, gang_size
 from moorage.core.quantity import QuantityError, amount, parse_quantity, quantity_text
 from moorage.core.strategies import read_rules, read_strategy
 from moorage.engine.engine import Engine
+from moorage.engine.keeping.keeper import Keeper
+from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
@@ -92,7 +94,8 @@ def _kinds() -> list[Target]:
                 intake.remains(msgspec.Raw(data))
 
         heavy = 4.0 if kind.id in ("Pod", "Node") else 1.0
-        found.append(Target(f"object {kind.id}", _json(samples.object_of(kind.name)), run, (), heavy))
+        most = 1_500_000 if kind.served else 256_000  # what is not served comes from files and price sources
+        found.append(Target(f"object {kind.id}", _json(samples.object_of(kind.name)), run, (), heavy, most))
     return found
 
 
@@ -211,13 +214,13 @@ def _pristine() -> Any:
 
 
 def _some_objects(mutator: Mutator) -> list[tuple[str, bytes]]:
-    names = ["Pod", "Pod", mutator.rng.choice(list(BY_ID))]
-    return [(name, mutator.json(samples.object_of(BY_ID[name].name))) for name in names]
+    name = mutator.rng.choice(list(BY_ID))
+    pods = [("Pod", mutator.json(mutator.rng.choice((samples.POD, samples.LIGHT_POD)))) for _ in range(2)]
+    return [*pods, (name, mutator.json(samples.object_of(BY_ID[name].name)))]
 
 
-def _decide(told: list[tuple[str, bytes]]) -> None:
-    """Whatever can be read is told to an engine, which must decide on it and be asked again."""
-    engine = Engine(build_profiles(_pristine(), REGISTRY), answers_to_all=True)
+def _events(told: list[tuple[str, bytes]]) -> list[Any]:
+    """What can be read of it, after some nodes."""
     events: list[Any] = [NodeSeen(make_node(name, cpu="8", zone="a")) for name in samples.NODES]
     for number, (name, data) in enumerate(told):
         try:
@@ -229,10 +232,23 @@ def _decide(told: list[tuple[str, bytes]]) -> None:
             events.append(PodSeen(replace(value, **waiting)))
         else:
             events.append(NodeSeen(value) if name == "Node" else ObjectSeen(name, value.key, value))
-    engine.handle(events, 1e9)
+    return events
+
+
+def _decide(told: list[tuple[str, bytes]]) -> None:
+    """An engine must decide on it, and be asked again."""
+    engine = Engine(build_profiles(_pristine(), REGISTRY), answers_to_all=True)
+    engine.handle(_events(told), 1e9)
     engine.handle([], 1e9 + 400.0)
     faults = engine.faults.take()
     assert not faults, faults[0]
+
+
+def _keep(told: list[tuple[str, bytes]]) -> None:
+    """A keeper must look at it, and look again."""
+    keeper = Keeper(build_profiles(_pristine(), REGISTRY), KeeperConfiguration())
+    keeper.handle(_events(told), 1e9)
+    keeper.handle([], 1e9 + 400.0)
 
 
 TARGETS: tuple[Target, ...] = (
@@ -297,6 +313,7 @@ TARGETS: tuple[Target, ...] = (
     Target("validate", _file(samples.FILES), _validate, (), 1.0, most_bytes=16_000),
     Target("configuration", _file(samples.CONFIGURATIONS), _configure, (), 1.0, most_bytes=16_000),
     Target("engine", _some_objects, _decide, (), 0.3),
+    Target("keeper", _some_objects, _keep, (), 0.2),
     Target("journal", journal_input, read_journal, (), 0.3),
     Target("server: extender", _json(samples.QUESTION, samples.PREEMPTION, samples.BINDING), ask_extender, (), 0.5),
     Target("server: webhook", _json(samples.review(samples.POD)), ask_webhook, (), 0.5),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moorage.adapters.kube.credentials import from_kubeconfig
+from moorage.adapters.kube.errors import CredentialsError
+from moorage.core.events import NodeSeen, PodSeen
 from moorage.framework import plugin as framework
 from moorage.framework.plugin import METHODS, Plugin
+from moorage.framework.profiles import build_profiles
+from moorage.sim.replay import rerun
+from moorage.testing.builders import make_node, make_pod
+from tests.adapters.journal.recording import REGISTRY, SPREADING, RecordedEngine, configuration_of
 from tests.fuzz.servers import ask_dashboard, ask_metrics
 
 
@@ -44,3 +52,23 @@ def test_the_points_of_a_plugin_are_looked_up_once(monkeypatch: pytest.MonkeyPat
     for _ in range(10):
         Some.points()
     assert Counted.looks == 1
+
+
+def test_a_kubeconfig_is_not_read_to_its_depths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is nested like no kubeconfig is refused before a parser is asked for all of it."""
+    path = tmp_path / "config"
+    path.write_text('{"kind": ' + "[" * 16_000)
+    monkeypatch.setattr("moorage.adapters.kube.kubeconfig.yaml.load", None)
+    with pytest.raises(CredentialsError, match="nested too deeply"):
+        from_kubeconfig([path])
+
+
+def test_a_journal_that_jumps_in_time_is_not_retried_through(tmp_path: Path) -> None:
+    """Pods that wait are tried again by themselves; centuries between two records are left out, with a line."""
+    engine = RecordedEngine(tmp_path)
+    engine.handle([NodeSeen(make_node("n", cpu="1")), PodSeen(make_pod("large", cpu="100"))], 10.0, 32)
+    engine.handle([], 9e9, 32)
+    engine.journal.close()
+    configuration = configuration_of(SPREADING)
+    result = rerun(tmp_path, REGISTRY, configuration, build_profiles(configuration, REGISTRY))
+    assert any("retries in between are left out" in warning for warning in result.warnings)

@@ -43,6 +43,8 @@ from moorage.framework.registry import Registry
 
 _STEP = 32
 """Pods decided per call, as the scheduler does."""
+_MOST_FRUITLESS = 1_000
+"""Tries in a row, between two recorded turns, that lead to nothing: a scheduler's turns are never that far apart."""
 _OUTSIDE = (NodeSeen, NodeGone, ObjectSeen, ObjectGone)
 
 
@@ -150,12 +152,19 @@ class _Player:
 
     def _run_until(self, until_s: float, *, inclusive: bool = False) -> None:
         """Go on deciding while something is to be decided before the next recorded turn."""
+        fruitless = 0
         while self._deciding and (self._outcome.waiting or self._is_due(until_s, inclusive=inclusive)):
             before = (self._now_s, self._wakeup_s)
             if self._wakeup_s is not None and self._is_due(until_s, inclusive=inclusive):
                 self._now_s = max(self._now_s, self._wakeup_s)
             self._tell((), _STEP)
-            if not self._outcome.waiting and before == (self._now_s, self._wakeup_s):
+            if self._outcome.waiting:
+                fruitless = 0
+                continue
+            fruitless += 1
+            if fruitless > _MOST_FRUITLESS:
+                self._warn(f"nothing was recorded for long before {until_s:.3f}; retries in between are left out")
+            if fruitless > _MOST_FRUITLESS or before == (self._now_s, self._wakeup_s):
                 return
 
     def _is_due(self, until_s: float, *, inclusive: bool) -> bool:

@@ -20,6 +20,8 @@ import yaml
 from moorage.adapters.kube.errors import CredentialsError
 
 SECRETS = frozenset({"token", "password", "client-key-data"})
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_DEEPEST = 64
 EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 PLAIN_HTTP = "moorage.dev/plain-http"
 """Extension of a cluster: a token may go to it over plain HTTP."""
@@ -174,7 +176,8 @@ def _document(file: Path) -> Entry:
         reason = getattr(failure, "strerror", None) or "not UTF-8 text"
         raise CredentialsError(f"{file}: cannot be read: {reason}") from failure
     try:
-        loaded = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe
+        _refuse_depth(text)
+        loaded = yaml.load(text, Loader=_LOADER)  # noqa: S506 - it is safe
     except RecursionError as failure:
         raise CredentialsError(f"{file}: is nested too deeply; must be a kubeconfig in YAML") from failure
     except yaml.YAMLError as failure:
@@ -187,6 +190,15 @@ def _document(file: Path) -> Entry:
     if kind != "Config":
         raise CredentialsError(f"{file}: kind: {_shown(kind)}: must be Config; is this a kubeconfig?")
     return Entry(file, "", loaded)
+
+
+def _refuse_depth(text: str) -> None:
+    """Raise RecursionError for what no kubeconfig is, before a parser spends time on it that grows with its square."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_LOADER):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise RecursionError
 
 
 def _yaml_problem(failure: yaml.YAMLError) -> str:
