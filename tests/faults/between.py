@@ -39,8 +39,8 @@ async def pod_deleted(world: World) -> None:
 
 async def node_changes(world: World, *, change: Change) -> None:
     """A node is not to be used any more while binds to it wait in the queue."""
-    nodes = [world.node(f"n{number}", cpu="40") for number in range(4)]
-    await world.add_nodes(*nodes)
+    # Five of them have room for all, 110 pods each.
+    await world.add_nodes(*(world.node(f"n{number}", cpu="40") for number in range(6)))
     await world.scheduler(rules=[SLOW])
     want = world.rng.randrange(20, 120)
     pods = [world.pod(f"pod-{number:04}", cpu="100m") for number in range(400)]
