@@ -39,6 +39,7 @@ class Auditor:
         self._authority = authority
         self._session: ClientSession | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._lags: list[tuple[float, float]] = []
         self._uids: dict[str, dict[str, Revision]] = {kind: {} for kind in KINDS}
         self._there: dict[tuple[str, str], dict[str, Revision]] = defaultdict(dict)
         """The same by kind and namespace."""
@@ -56,6 +57,7 @@ class Auditor:
         # A kind that is not served has nothing to say.
         served = {kind: version for kind, version in versions.items() if version}
         self._tasks = [asyncio.ensure_future(self._follow(kind, version)) for kind, version in served.items()]
+        self._tasks.append(asyncio.ensure_future(self._feel()))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -82,6 +84,17 @@ class Auditor:
             if began_s > deadline_s:
                 return False
             await asyncio.sleep(max(_AGAIN_S / 2, 5 * (time.monotonic() - began_s)))
+
+    def lag_s(self, since_s: float) -> float:
+        """How late this very process was at worst: what it saw, and what its proxies passed on, was as late as that."""
+        return max((lag_s for at_s, lag_s in self._lags if at_s >= since_s), default=0.0)
+
+    async def _feel(self) -> None:
+        while True:
+            began_s = time.monotonic()
+            await asyncio.sleep(_AGAIN_S)
+            ended_s = time.monotonic()
+            self._lags.append((ended_s, ended_s - began_s - _AGAIN_S))
 
     def forget(self, namespaces: Iterable[str]) -> None:
         """Drop what was seen of namespaces whose runs are judged."""

@@ -48,6 +48,8 @@ class Terms:
     """A process that is killed takes what it wanted to say along."""
     kept_elsewhere: frozenset[str] = frozenset()
     """Resources that nodes do not offer, since an extender accounts for them."""
+    late_s: float = LATE_S
+    """`LATE_S`, and how late the auditor itself was."""
     gaps: bool = False
     """The API server itself was ended: its watch cache begins anew, and the auditor lists as everybody does."""
     blind: bool = False
@@ -162,7 +164,9 @@ def _excesses(history: History, terms: Terms) -> Iterator[tuple[str, bool]]:
         here = [other for other in there.values() if not is_finished(other.object) and other.uid != each.uid]
         line = _excess(load(each), [load(other) for other in here], node)
         if line:
-            seen = [other for other in here if _is_ours(other.object, terms) or each.seen_s - other.seen_s >= LATE_S]
+            seen = [
+                other for other in here if _is_ours(other.object, terms) or each.seen_s - other.seen_s >= terms.late_s
+            ]
             yield line, bool(_excess(load(each), [load(other) for other in seen], node))
 
 
@@ -191,7 +195,7 @@ def misplaced(history: History, terms: Terms) -> list[str]:
             seen.add(each.uid)
             changed_s, node = since.get(node_of(each.object), (0.0, None))
             why = "gone" if node is None else refuses(node, each.object)
-            if why and _is_ours(each.object, terms) and each.seen_s - changed_s > LATE_S:
+            if why and _is_ours(each.object, terms) and each.seen_s - changed_s > terms.late_s:
                 late_s = f"for {each.seen_s - changed_s:.1f} s" if changed_s else "and never was there"
                 found.append(f"{each.name} was bound to {node_of(each.object)}, which was {why} {late_s}")
     return found

@@ -59,6 +59,7 @@ class World:
     """Names of pods that are bound in the end."""
     namespaces: list[str] = field(default_factory=list)
     """More of them, of other tenants."""
+    began_s: float = field(default_factory=time.monotonic)
     rng: random.Random = field(init=False)
     launcher: Launcher = field(init=False)
 
@@ -305,6 +306,10 @@ class World:
     def judge(self, calm: End | None) -> End:
         """Take all breaches down, and return how it came out."""
         history = self.history()
+        lag_s = self.auditor.lag_s(self.began_s)
+        self.allow(late_s=checks.LATE_S + lag_s)
+        if lag_s > checks.LATE_S:
+            self.figures["laboratory late s"] = round(lag_s, 1)
         self.breaches += checks.audit(history, self.terms)
         for subject in self.launcher.all:
             self.breaches += subject.breaches
