@@ -299,6 +299,21 @@ def test_freed_room_is_kept_for_a_gang_that_has_waited_long() -> None:
     assert set(play.binds) == {"a", "b"}
 
 
+@pytest.mark.timeout(30)
+def test_a_standby_survives_a_gang_that_keeps_room_and_lacks_members() -> None:
+    """Only one that decides can give back what it was promised; until then no alarm may ring again and again."""
+    play = Play(GangScheduling())
+    play.see(make_node("n1", cpu="4"))
+    lame = replace(member("a", 2), nominated_node="n1")
+    for _ in range(2):
+        play.see(lame, budget=0)
+    for at_s in (1010.0, 1030.5, 1031.0, 1100.0):
+        play.see(lame, at=at_s, budget=0)
+        assert (play.engine.next_change_s(deciding=False) or at_s + 1) > at_s
+    play.handle()
+    assert ("a", "") in [(patch.pod.name, patch.nominated_node) for patch in play.patches]
+
+
 def test_a_gang_lands_in_one_domain() -> None:
     """The one that it fills best."""
     play = Play(GangScheduling())

@@ -95,9 +95,11 @@ class Board:
         heapq.heappush(self._alarms, (at_s, next(self._alarm_numbers), entry))
 
     def ring(self, now: float) -> None:
-        """Wake the entries whose time has come."""
+        """Wake the entries whose time has come; what they set while they wake rings at the next call."""
+        due = []
         while self._alarms and self._alarms[0][0] <= now:
-            _, _, entry = heapq.heappop(self._alarms)
+            due.append(heapq.heappop(self._alarms)[2])
+        for entry in due:
             if self.queue.holds(entry):
                 self.queue.wake(entry, now)
 

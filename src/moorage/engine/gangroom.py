@@ -131,7 +131,9 @@ class GangRoom:
         """A gang lacks members: what it was promised is of no use at present."""
         promises = self._state.nominations
         if promises.count and any(promises.node_of(uid) is not None for uid in gang.members):
-            self._board.set_alarm(self._idle.setdefault(gang.key, now + _IDLE_S), gang)
+            until_s = self._idle.setdefault(gang.key, now + _IDLE_S)
+            if now < until_s:  # else `review` is due, which may have to wait until we decide again
+                self._board.set_alarm(until_s, gang)
 
     def is_of_use(self, key: GangKey) -> None:
         """A gang has enough members."""
