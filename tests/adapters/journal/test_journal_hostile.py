@@ -141,6 +141,33 @@ def test_a_bomb_is_not_unpacked(tmp_path: Path) -> None:
             tracemalloc.stop()
 
 
+MANY = 3 << 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [
+        pytest.param("TURN", b"\x94\x01\x01\xdd" + struct.pack(">I", MANY) + b"\x90" * MANY + b"\xc0", id="events"),
+        pytest.param("EVENTS", b"\xdd" + struct.pack(">I", MANY) + b"\x80" * MANY, id="events before a turn"),
+        pytest.param("FACTS", encode([6, bytes(MANY)]), id="entries of the queue that are only announced"),
+    ],
+)
+def test_a_few_bytes_do_not_become_many_values(kind: str, data: bytes, tmp_path: Path) -> None:
+    """Three million empty lists are 3 KB in a segment, and would be 250 MB in memory."""
+    rows = record(frames_of("FACTS"), encode([0, list(range(63, -1, -1))]))
+    head = record(frames_of("START"), encode(START)) + rows
+    whole = head + record(frames_of(kind), data) + record(frames_of("IMAGE"), b"")
+    folder = segment(tmp_path, *(whole[start : start + (1 << 20)] for start in range(0, len(whole), 1 << 20)))
+    assert path_of(folder, 1).stat().st_size < 20_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ReadError):
+            replay(folder, REGISTRY)
+        assert tracemalloc.get_traced_memory()[1] < 40 << 20
+    finally:
+        tracemalloc.stop()
+
+
 def test_a_segment_that_grows_without_end_is_left(tmp_path: Path) -> None:
     """Also where every frame is small enough: all together unpack to a multiple of what is there."""
     head = record(frames_of("START"), encode(START))

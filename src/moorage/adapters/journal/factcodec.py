@@ -149,19 +149,21 @@ class FactReader:
             raise Unreadable("an entry of the queue is of an unknown kind")
         self._engine = engine
         self._restorer = restorer
-        self._entities: list[Any] = [object.__new__(ENTITIES[number]) for number in kinds]
+        self._kinds = kinds
+        self._entities: dict[int, Any] = {}
+        """Those that were told or named so far: more may be announced than there are."""
         self._filled = 0
 
     @property
     def complete(self) -> bool:
         """Whether all entities are known."""
-        return self._filled == len(self._entities)
+        return self._filled == len(self._kinds)
 
     def entity(self, told: Any) -> None:
         """The fields of the next entity."""
         if self.complete:
             raise Unreadable("there are more entries of the queue than were announced")
-        entity = self._entities[self._filled]
+        entity = self._entity(self._filled)
         self._filled += 1
         hints = hints_of(type(entity))
         fields = dict(zip(hints, told, strict=True))
@@ -233,11 +235,17 @@ class FactReader:
         return self._engine.state.evictions if told else None
 
     def _known(self, number: Any, kind: type) -> Any:
-        if not isinstance(number, int) or not 0 <= number < len(self._entities):
+        if not isinstance(number, int) or not 0 <= number < len(self._kinds):
             raise Unreadable("an entry of the queue is not there")
-        entity = self._entities[number]
+        entity = self._entity(number)
         if not isinstance(entity, kind):
             raise Unreadable(f"a {type(entity).__name__} stands for a {kind.__name__}")
+        return entity
+
+    def _entity(self, number: int) -> Any:
+        entity = self._entities.get(number)
+        if entity is None:
+            entity = self._entities[number] = object.__new__(ENTITIES[self._kinds[number]])
         return entity
 
     def _flight(self, fields: Mapping[str, Any]) -> dict[str, Any]:

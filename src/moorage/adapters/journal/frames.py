@@ -8,7 +8,8 @@ says are records, `length, kind, bytes`; a large one goes on in the next frame.
 Segments are numbered. Each can be read without the others.
 
 A segment may come from anybody: it is read piece by piece, and what is larger than anything that is written ends the
-reading before it is in memory.
+reading before it is in memory. That is so for bytes, and for the values that they would become: whatever msgpack makes
+an object of begins with a byte that is no ASCII, so such bytes are counted.
 """
 
 from __future__ import annotations
@@ -34,8 +35,14 @@ MOST_FRAME_BYTES = 4 << 20
 """What one frame may hold, packed or not."""
 MOST_RECORD_BYTES = 16 << 20
 MOST_GROWTH = 200
-_GROWTH_FREE_BYTES = 16 << 20
+_GROWTH_FREE_BYTES = 4 << 20
 """Unpacked, a segment may have this size and `MOST_GROWTH` times that of its frames; ours grow by 5 to 30."""
+MOST_RECORD_VALUES = 4 << 20
+"""About what a queue of 200,000 pods takes, in an image."""
+_MOST_VALUES_PER_BYTE = 64
+_FREE_VALUES = 1 << 17
+"""So many values a segment may have, and `_MOST_VALUES_PER_BYTE` for each byte of its frames; ours have 1 to 3."""
+_ASCII = bytes(range(128))
 
 
 class Piece(NamedTuple):
@@ -73,7 +80,18 @@ def record(kind: int, data: bytes) -> bytes:
     """A record as it stands in a segment; `ValueError` for one that nobody would read."""
     if len(data) > MOST_RECORD_BYTES:
         raise ValueError(f"a record has {len(data) >> 20} MiB, and {MOST_RECORD_BYTES >> 20} are the most")
+    if _has_too_many_values(data):
+        raise ValueError(f"a record has more than {MOST_RECORD_VALUES} values")
     return _RECORD.pack(len(data), kind) + data
+
+
+def _values_in(data: bytes) -> int:
+    """How many objects msgpack can make of these bytes, at most."""
+    return len(data.translate(None, _ASCII))
+
+
+def _has_too_many_values(data: bytes) -> bool:
+    return len(data) > MOST_RECORD_VALUES and _values_in(data) > MOST_RECORD_VALUES
 
 
 def segments(folder: Path) -> list[Path]:
@@ -131,6 +149,7 @@ class _Stream:
         self._stream = zlib.decompressobj()
         self._allowed = _GROWTH_FREE_BYTES
         """Bytes that the segment may still unpack to."""
+        self._allowed_values = _FREE_VALUES
         self._rest = bytearray()
         """The beginning of a record that goes on."""
 
@@ -142,6 +161,9 @@ class _Stream:
         if len(found) > limit:
             raise Unreadable(f"a frame of {len(data)} bytes unpacks to more than {limit}; no scheduler wrote that")
         self._allowed -= len(found)
+        self._allowed_values += _MOST_VALUES_PER_BYTE * len(data) - _values_in(found)
+        if self._allowed_values < 0:
+            raise Unreadable(f"a frame of {len(data)} bytes has too many values; no scheduler wrote that")
         self._rest += found
         return list(self._pieces())
 
@@ -154,7 +176,10 @@ class _Stream:
             end = start + _RECORD.size + length
             if end > len(rest):
                 break
-            yield Piece(kind, bytes(rest[start + _RECORD.size : end]))
+            data = bytes(rest[start + _RECORD.size : end])
+            if _has_too_many_values(data):
+                raise Unreadable(f"a record has more than {MOST_RECORD_VALUES} values; no scheduler wrote that")
+            yield Piece(kind, data)
             start = end
         del rest[:start]
 
