@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ from moorage.core import limits
 SIZE_BYTES = 1_500_000
 ANNOTATION_BYTES = 256 * 1024
 """The API server takes no more of these."""
+_BATCH = 1_000
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -22,17 +22,19 @@ Make = Callable[[int], Any]
 Wrap = Callable[[Any], dict[str, Any]]
 
 
-def _filled(make: Make, size: int) -> list[Any]:
-    """As many entries as fit."""
+def filled(make: Make, size: int, most: int | None = None) -> list[Any]:
+    """As many entries as fit, about, or at most so many."""
+    if most is not None:
+        return [make(number) for number in range(most)]
     found: list[Any] = []
     left = size - 2_000
-    for number in count():
-        entry = make(number)
-        left -= len(msgspec.json.encode(entry)) + 1
-        if left < 0:
-            return found
-        found.append(entry)
-    raise AssertionError
+    while True:
+        batch = [make(number) for number in range(len(found), len(found) + _BATCH)]
+        taken = len(msgspec.json.encode(batch))
+        if taken > left:
+            return found + batch[: int(_BATCH * left / taken * 0.99)]
+        found += batch
+        left -= taken
 
 
 def _wide(number: int) -> dict[str, Any]:
@@ -254,9 +256,9 @@ def _entries(shape: str, most: int | None) -> tuple[Any, Wrap]:
     size = ANNOTATION_BYTES if "annotations" in shape else SIZE_BYTES
     if shape in _POD_LISTS or shape in _NODE_LISTS:
         make, wrap = {**_POD_LISTS, **_NODE_LISTS}[shape]
-        return _filled(make, size)[:most], wrap
+        return filled(make, size, most), wrap
     make, wrap = {**_POD_MAPS, **_NODE_MAPS}[shape]
-    return dict(_filled(make, size - 1_000)[:most]), wrap
+    return dict(filled(make, size - 1_000, most)), wrap
 
 
 def pod_json(shape: str, *, node: str | None = None, name: str = "worst", most: int | None = None) -> bytes:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import gc
-import sys
 import tracemalloc
-from collections.abc import Callable, Iterator
-from types import FrameType
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,14 +15,10 @@ from moorage.core.invariants import check_invariants
 from moorage.core.limits import REASON
 from moorage.testing import make_pod
 from moorage.wire.pod import decode_pod
+from tests.bounds.calls import LEFT_BYTES, MOST_CALLS, MOST_CALLS_OF_OTHERS, calls
 from tests.bounds.shapes import AT_LIMIT, NODE_SHAPES, POD_SHAPES, node_json, pod_json
 from tests.bounds.world import World
 
-MOST_CALLS = 150_000
-"""Calls of functions that an object may cost, Python's and C's: less than 50 ms on any machine of today."""
-MOST_CALLS_OF_OTHERS = 15_000
-LEFT_BYTES = 200_000
-"""What caches of bounded size may keep of an object that is gone."""
 UNLIMITED = frozenset({"owner references", "conditions", "container statuses", "annotations", "resource limits"})
 """Shapes that cost too little to be cut off, or that are cut where nothing depends on it."""
 
@@ -34,22 +28,6 @@ def world() -> Iterator[World]:
     made = World(60, pods_per_node=3)
     yield made
     check_invariants(made.engine.state)
-
-
-def calls(work: Callable[[], Any]) -> int:
-    """How many calls of functions a piece of work takes."""
-    count = 0
-
-    def note(_frame: FrameType, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(note)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def cases() -> list[Any]:

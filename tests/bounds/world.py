@@ -6,13 +6,17 @@ import gc
 import time
 import tracemalloc
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from moorage.core.events import Event, NodeGone, NodeSeen, PodGone, PodSeen
+from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.engine.engine import Engine
 from moorage.testing import make_node, make_pod
+from moorage.wire.errors import WireError
+from moorage.wire.kinds import BY_ID
 from moorage.wire.node import decode_node
 from moorage.wire.pod import decode_pod
 from moorage.wire.templates import TemplateTable
+from tests.bounds.object_shapes import COMPANY, OBJECT_SHAPES, decoded, object_json
 from tests.bounds.shapes import NODE_SHAPES, node_json, pod_json
 from tests.framework.readers import default_profile
 
@@ -43,6 +47,7 @@ class World:
         self.engine = Engine([default_profile()])
         self.table = TemplateTable()
         self.now = 1000.0
+        self.object_key: str | None = None
         self._serial = 0
         events: list[Event] = []
         for number in range(nodes):
@@ -84,6 +89,85 @@ class World:
         before = time.thread_time()
         self.handle(NodeGone("worst-node") if is_node else PodGone(uid))
         return (time.thread_time() - before) * 1000
+
+    def keep_company(self) -> None:
+        """The objects that pods of `OBJECT_SHAPES` ask for beside the worst one."""
+        values = [(kind, decoded(kind, body)) for kind, body in COMPANY]
+        self.handle(*(ObjectSeen(kind, value.key, value) for kind, value in values))
+
+    def object_comes(self, name: str, data: bytes) -> float:
+        """The object of a shape comes, or is left out; returns the thread's CPU in ms."""
+        kind = BY_ID[OBJECT_SHAPES[name].kind]
+        before = time.thread_time()
+        try:
+            value = kind.decode(data)
+        except WireError:
+            self.object_key = None
+        else:
+            self.object_key = value.key
+            self.handle(ObjectSeen(kind.id, value.key, value))
+        return (time.thread_time() - before) * 1000
+
+    def asks(self, name: str) -> float:
+        """A pod that has to do with the object is decided on, and goes; returns the thread's CPU in ms."""
+        self._serial += 1
+        pod = OBJECT_SHAPES[name].asks(f"asks-{self._serial}")
+        before = time.thread_time()
+        self.handle(PodSeen(pod))
+        self.handle(PodGone(pod.uid))
+        return (time.thread_time() - before) * 1000
+
+    def object_goes(self, name: str) -> float:
+        """The object goes; what it stood for is as before."""
+        before = time.thread_time()
+        if self.object_key is not None:
+            self.handle(ObjectGone(OBJECT_SHAPES[name].kind, self.object_key))
+        took = time.thread_time() - before
+        self.keep_company()
+        return took * 1000
+
+
+class ObjectCost(NamedTuple):
+    """What an object of another kind cost, as `Cost`."""
+
+    size: int
+    left_out: bool
+    came_ms: float
+    first_ms: float
+    """A pod that asks for it, for the first time."""
+    next_ms: float
+    other_ms: float
+    left_ms: float
+    kept_bytes: int
+    left_bytes: int
+
+
+def object_cost(world: World, name: str, most: int | None = None) -> ObjectCost:
+    """Let an object come and go, with a pod that it concerns."""
+    data = object_json(name, most)
+    world.asks(name)
+    times = []
+    for _ in range(3):
+        came = world.object_comes(name, data)
+        first, following = world.asks(name), world.asks(name)
+        times.append((came, first, following, min(world.other() for _ in range(3)), world.object_goes(name)))
+    came_ms, first_ms, next_ms, other_ms, left_ms = (min(column) for column in zip(*times, strict=True))
+    world.other()
+    gc.collect()
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    world.object_comes(name, data)
+    world.asks(name)
+    gc.collect()
+    kept_bytes = tracemalloc.get_traced_memory()[0] - before
+    world.object_goes(name)
+    world.asks(name)
+    world.other()
+    gc.collect()
+    left_bytes = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    left_out = world.object_key is None
+    return ObjectCost(len(data), left_out, came_ms, first_ms, next_ms, other_ms, left_ms, kept_bytes, left_bytes)
 
 
 def cost(world: World, shape: str, node: str | None = None, most: int | None = None) -> Cost:

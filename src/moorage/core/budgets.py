@@ -6,6 +6,7 @@ nothing; nor does any budget cover a pod without labels, or one that it counts a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 
 import numpy as np
@@ -38,7 +39,7 @@ class Budgets:
         found = self._of_template.get(pod.template)
         if found is None:
             found = self._of_template.keep(pod.template, self._matching(pod.template))
-        return tuple(number for number in found if pod.name not in self.all[number].disrupted_pods)
+        return tuple(number for number in found if not _holds(self.all[number].disrupted_pods, pod.name))
 
     def charged(self, pod: Pod) -> tuple[int, ...]:
         """Numbers of the budgets that pay for an eviction of this pod, as the API server asks them.
@@ -71,6 +72,12 @@ class Budgets:
             return ()
         candidates = self._in_namespace.get(template.namespace, ())
         return tuple(number for number, budget in candidates if budget.selector.matches(template.labels))
+
+
+def _holds(names: tuple[str, ...], name: str) -> bool:
+    """Whether a name is among sorted ones, which may be many while nodes are drained."""
+    place = bisect_left(names, name)
+    return place < len(names) and names[place] == name
 
 
 def same_objects(kept: Mapping[str, PodDisruptionBudget], now: Mapping[str, PodDisruptionBudget]) -> bool:

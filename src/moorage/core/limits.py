@@ -61,6 +61,18 @@ NODE_CONDITIONS = 128
 """Conditions of a node."""
 FEATURES = 256
 """Declared features of a node."""
+OBJECT_SELECTOR_PARTS = 256
+"""Requirements and their values in the selector of any object beside pods and nodes (workload, service, budget, claim,
+capacity, policy). An object with more is not read: a log line names it, and `moorage_objects_skipped_total` counts it.
+The same holds for `RESOURCE_NAMES`, `NODE_SELECTOR` and `TOLERATIONS` in PodGroups and RuntimeClasses."""
+OBJECT_TERM_PARTS = 4096
+"""The same in the node terms of a volume, a storage class or the allocation of a ResourceClaim, which may list nodes;
+likewise. More than `NODE_TERMS` terms are not read either."""
+CSI_DRIVERS = 256
+"""Drivers of a CSINode; one with more is not read, likewise."""
+DEVICE_REQUESTS = 256
+"""Requests of a ResourceClaim, and what they name as alternatives, together; API servers allow 32 requests, and 8
+alternatives of each. A claim with more is not read, likewise."""
 TEMPLATE_BYTES = 64 << 10
 """Of the parts of a pod that make up its template. Larger ones are not remembered for pods that look alike."""
 

@@ -6,13 +6,16 @@ One struct reads all served versions: `resource.k8s.io/v1beta1` names a request'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 
 import msgspec
 
 from moorage.core.claims import ClaimConsumer, DeviceClass, ResourceClaim
+from moorage.core.limits import DEVICE_REQUESTS
 from moorage.wire.metadata import MetadataWire, controller_of, epoch_s, frozen_annotations
 from moorage.wire.selectors import NodeSelectorWire, node_terms
+from moorage.wire.whole import whole
 
 DEFAULT_NAMESPACE = "default"
 
@@ -97,7 +100,7 @@ def resource_claim(wire: ResourceClaimWire) -> ResourceClaim:
         uid=metadata.uid or "",
         annotations=frozen_annotations(metadata.annotations),
         owner=controller_of(metadata.owner_references),
-        device_classes=tuple(name for request in requests for name in _classes(request)),
+        device_classes=_device_classes(requests),
         allocated=status.allocation is not None,
         node_terms=node_terms(selector, "status.allocation.nodeSelector") if selector else None,
         reserved_for=tuple(
@@ -118,7 +121,12 @@ def device_class(wire: DeviceClassWire) -> DeviceClass:
     )
 
 
+def _device_classes(requests: Sequence[DeviceRequestWire]) -> tuple[str, ...]:
+    names = chain.from_iterable(map(_classes, whole(requests, DEVICE_REQUESTS, "spec.devices.requests")))
+    return whole(tuple(islice(names, DEVICE_REQUESTS + 1)), DEVICE_REQUESTS, "spec.devices.requests with alternatives")
+
+
 def _classes(request: DeviceRequestWire) -> Iterator[str]:
-    choices = [request.exactly, *(request.first_available or ())]
-    names = [request.device_class_name, *(choice.device_class_name for choice in choices if choice)]
-    return (name for name in names if name)
+    choices = chain((request.exactly,), request.first_available or ())
+    names = chain((request.device_class_name,), (choice.device_class_name for choice in choices if choice))
+    return filter(None, names)

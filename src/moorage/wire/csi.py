@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from moorage.core.limits import CSI_DRIVERS
 from moorage.core.volumes import CSIDriver, CSINode, CSIStorageCapacity, NodeDriver
 from moorage.wire.metadata import MetadataWire
 from moorage.wire.quantities import QuantityWire, optional_bytes
 from moorage.wire.selectors import LabelSelectorWire, label_selector
+from moorage.wire.whole import whole
 
 DEFAULT_NAMESPACE = "default"
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
@@ -69,9 +71,10 @@ class StorageCapacityWire(msgspec.Struct, gc=False, rename="camel"):
 def csi_node(wire: CSINodeWire) -> CSINode:
     """The core value of a CSINode."""
     migrated = (wire.metadata.annotations or {}).get(MIGRATED_PLUGINS, "")
+    drivers = wire.spec.drivers if wire.spec else None
     return CSINode(
         name=wire.metadata.name,
-        drivers=tuple(_node_driver(driver) for driver in (wire.spec and wire.spec.drivers) or ()),
+        drivers=tuple(_node_driver(driver) for driver in whole(drivers, CSI_DRIVERS, "spec.drivers") or ()),
         migrated_plugins=tuple(sorted({name.strip() for name in migrated.split(",")} - {""})),
     )
 

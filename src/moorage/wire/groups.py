@@ -6,10 +6,12 @@ from typing import Any
 
 import msgspec
 
+from moorage.core.limits import RESOURCE_NAMES
 from moorage.core.objects import COSCHEDULING_GROUPS, NATIVE_GROUPS, PodGroup
 from moorage.wire.errors import FieldError
 from moorage.wire.metadata import MetadataWire, epoch_s, frozen_annotations, frozen_map
 from moorage.wire.quantities import QuantityWire, frozen_amounts
+from moorage.wire.whole import whole
 from moorage.wire.workloads import ConditionWire
 
 DEFAULT_NAMESPACE = "default"
@@ -122,7 +124,9 @@ def coscheduling_group(wire: CoschedulingGroupWire) -> PodGroup:
         wire.metadata,
         api_group=COSCHEDULING_GROUPS,
         min_count=_minimum(spec.min_member, "spec.minMember"),
-        min_resources=frozen_amounts(spec.min_resources, "spec.minResources"),
+        min_resources=frozen_amounts(
+            whole(spec.min_resources, RESOURCE_NAMES, "spec.minResources"), "spec.minResources"
+        ),
         schedule_timeout_s=spec.schedule_timeout_seconds,
         scheduled=wire.status is not None and wire.status.phase in _PLACED_PHASES,
     )

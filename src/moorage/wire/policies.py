@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from moorage.core.limits import NODE_SELECTOR, OBJECT_SELECTOR_PARTS, RESOURCE_NAMES, STRATEGY_TEXT, TOLERATIONS
 from moorage.core.objects import (
     NAMESPACE_NAME_LABEL,
     Namespace,
@@ -21,6 +22,7 @@ from moorage.wire.metadata import MetadataWire, frozen_annotations, frozen_map
 from moorage.wire.podspec import TolerationWire
 from moorage.wire.quantities import QuantityWire, frozen_amounts
 from moorage.wire.selectors import LabelSelectorWire, label_selector
+from moorage.wire.whole import whole
 
 DEFAULT_NAMESPACE = "default"
 _ALWAYS_ALLOW = "AlwaysAllow"
@@ -119,7 +121,11 @@ class PlacementPolicyWire(msgspec.Struct, gc=False):
 def service(wire: ServiceWire) -> Service:
     """The core value of a Service."""
     metadata, spec = wire.metadata, wire.spec or ServiceSpecWire()
-    return Service(metadata.namespace or DEFAULT_NAMESPACE, metadata.name, frozen_map(spec.selector))
+    return Service(
+        metadata.namespace or DEFAULT_NAMESPACE,
+        metadata.name,
+        frozen_map(whole(spec.selector, OBJECT_SELECTOR_PARTS // 2, "spec.selector")),
+    )
 
 
 def namespace(wire: NamespaceWire) -> Namespace:
@@ -161,17 +167,20 @@ def runtime_class(wire: RuntimeClassWire) -> RuntimeClass:
     overhead, scheduling = wire.overhead or OverheadWire(), wire.scheduling or RuntimeSchedulingWire()
     return RuntimeClass(
         name=wire.metadata.name,
-        overhead=frozen_amounts(overhead.pod_fixed, "overhead.podFixed"),
-        node_selector=frozen_map(scheduling.node_selector),
+        overhead=frozen_amounts(whole(overhead.pod_fixed, RESOURCE_NAMES, "overhead.podFixed"), "overhead.podFixed"),
+        node_selector=frozen_map(whole(scheduling.node_selector, NODE_SELECTOR, "scheduling.nodeSelector")),
         tolerations=tuple(
             Toleration(each.key or "", each.operator or "Equal", each.value or "", each.effect or "")
-            for each in scheduling.tolerations or ()
+            for each in whole(scheduling.tolerations, TOLERATIONS, "scheduling.tolerations") or ()
         ),
     )
 
 
 def placement_policy(wire: PlacementPolicyWire) -> PlacementPolicy:
-    """The core value of a PlacementPolicy; rules that are not text are kept as JSON."""
+    """The core value of a PlacementPolicy; rules that are not text are kept as JSON.
+
+    A few rules are allowed: of far too many some are enough to refuse them.
+    """
     metadata, spec = wire.metadata, wire.spec or PlacementPolicySpecWire()
     return PlacementPolicy(
         namespace=metadata.namespace or DEFAULT_NAMESPACE,
@@ -180,7 +189,7 @@ def placement_policy(wire: PlacementPolicyWire) -> PlacementPolicy:
         selector=label_selector(spec.selector, "spec.selector"),
         rules=tuple(
             rule if isinstance(rule, str) else msgspec.json.encode(rule, order="sorted").decode()
-            for rule in spec.rules or ()
+            for rule in (spec.rules or ())[:STRATEGY_TEXT]
         ),
         generation=metadata.generation or 0,
         resource_version=metadata.resource_version or "",

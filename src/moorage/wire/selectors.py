@@ -11,9 +11,10 @@ from itertools import takewhile
 import msgspec
 
 from moorage.core.affinity import NodeTerm
-from moorage.core.limits import NODE_TERMS, Cutter
+from moorage.core.limits import NODE_TERMS, OBJECT_SELECTOR_PARTS, OBJECT_TERM_PARTS, Cutter
 from moorage.core.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector
 from moorage.wire.errors import FieldError
+from moorage.wire.whole import Whole
 
 _LABEL_OPERATORS = (Operator.IN, Operator.NOT_IN, Operator.EXISTS, Operator.DOES_NOT_EXIST)
 _NODE_OPERATORS = tuple(Operator)
@@ -51,12 +52,12 @@ class NodeSelectorWire(msgspec.Struct, gc=False, rename="camel"):
 def label_selector(
     wire: LabelSelectorWire | None, path: str = "labelSelector", cutter: Cutter | None = None
 ) -> Selector:
-    """The selector; a missing one selects nothing, an empty one everything. A `cutter` bounds what it may hold."""
+    """The selector; a missing one selects nothing, an empty one everything. Without a `cutter` it is read whole."""
     if wire is None:
         return NOTHING
+    cutter = cutter or Whole(OBJECT_SELECTOR_PARTS)
     expressions = _requirements(wire.match_expressions, _LABEL_OPERATORS, f"{path}.matchExpressions", cutter)
-    labels = (wire.match_labels or {}).items()
-    counted = labels if cutter is None else takewhile(lambda _: cutter.part(1, f"{path}.matchLabels"), labels)
+    counted = takewhile(lambda _: cutter.part(1, f"{path}.matchLabels"), (wire.match_labels or {}).items())
     equalities = [Requirement(key, Operator.IN, (value,)) for key, value in counted]
     requirements = canonical((*equalities, *expressions))
     return Selector(requirements) if requirements else EVERYTHING
@@ -71,15 +72,13 @@ def merge_label_keys(selector: Selector, keys: Sequence[str], labels: Mapping[st
 
 
 def node_terms(wire: NodeSelectorWire, path: str, cutter: Cutter | None = None) -> tuple[NodeTerm, ...]:
-    """The alternatives of a node selector."""
-    terms: Sequence[NodeTermWire] = wire.node_selector_terms or ()
-    path = f"{path}.nodeSelectorTerms"
-    if cutter is not None:
-        terms = cutter.cut(terms, NODE_TERMS, path)
+    """The alternatives of a node selector, which without a `cutter` is read whole."""
+    cutter, path = cutter or Whole(OBJECT_TERM_PARTS), f"{path}.nodeSelectorTerms"
+    terms = cutter.cut(wire.node_selector_terms, NODE_TERMS, path)
     return tuple(node_term(term, f"{path}[{index}]", cutter) for index, term in enumerate(terms))
 
 
-def node_term(wire: NodeTermWire, path: str, cutter: Cutter | None = None) -> NodeTerm:
+def node_term(wire: NodeTermWire, path: str, cutter: Cutter) -> NodeTerm:
     """One alternative of a node selector, or a preference."""
     return NodeTerm(
         canonical(_requirements(wire.match_expressions, _NODE_OPERATORS, f"{path}.matchExpressions", cutter)),
@@ -93,11 +92,9 @@ def canonical(requirements: Iterable[Requirement]) -> tuple[Requirement, ...]:
 
 
 def _requirements(
-    wires: Sequence[RequirementWire] | None, allowed: tuple[Operator, ...], path: str, cutter: Cutter | None
+    wires: Sequence[RequirementWire] | None, allowed: tuple[Operator, ...], path: str, cutter: Cutter
 ) -> list[Requirement]:
-    counted = wires or ()
-    if cutter is not None:
-        counted = list(takewhile(lambda wire: cutter.part(len(wire.values or ()), path), counted))
+    counted = takewhile(lambda wire: cutter.part(len(wire.values or ()), path), wires or ())
     return [_requirement(wire, allowed, f"{path}[{index}]") for index, wire in enumerate(counted)]
 
 

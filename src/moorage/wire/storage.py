@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
 from moorage.core.affinity import NodeTerm
+from moorage.core.limits import NODE_TERMS, OBJECT_TERM_PARTS
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.volumes import (
     FILESYSTEM,
@@ -21,6 +23,7 @@ from moorage.wire.errors import FieldError
 from moorage.wire.metadata import MetadataWire, controller_of, epoch_s, frozen_annotations, frozen_map
 from moorage.wire.quantities import QuantityWire, storage_bytes
 from moorage.wire.selectors import LabelSelectorWire, NodeSelectorWire, canonical, label_selector, node_terms
+from moorage.wire.whole import Whole
 
 DEFAULT_NAMESPACE = "default"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -194,7 +197,7 @@ def persistent_volume_claim(wire: ClaimWire) -> PersistentVolumeClaim:
         volume=spec.volume_name or None,
         bind_completed=BIND_COMPLETED in annotations,
         storage_class=annotations.get(CLASS_ANNOTATION, spec.storage_class_name),
-        access_modes=tuple(spec.access_modes or ()),
+        access_modes=_modes(spec.access_modes),
         volume_mode=spec.volume_mode or FILESYSTEM,
         request_bytes=storage_bytes((spec.resources or RequestWire()).requests, "spec.resources.requests"),
         selector=None if spec.selector is None else label_selector(spec.selector, "spec.selector"),
@@ -218,7 +221,7 @@ def persistent_volume(wire: PersistentVolumeWire) -> PersistentVolume:
         labels=frozen_map(metadata.labels),
         annotations=annotations,
         capacity_bytes=storage_bytes(spec.capacity, "spec.capacity"),
-        access_modes=tuple(spec.access_modes or ()),
+        access_modes=_modes(spec.access_modes),
         volume_mode=spec.volume_mode or FILESYSTEM,
         storage_class=annotations.get(CLASS_ANNOTATION, spec.storage_class_name or ""),
         attributes_class=spec.volume_attributes_class_name or None,
@@ -241,7 +244,7 @@ def storage_class(wire: StorageClassWire) -> StorageClass:
         name=wire.metadata.name,
         provisioner=wire.provisioner or "",
         wait_for_consumer=mode == WAIT_FOR_CONSUMER,
-        allowed_topologies=tuple(_topology_term(term) for term in wire.allowed_topologies or ()),
+        allowed_topologies=_topologies(wire.allowed_topologies),
         default=any(annotations.get(key) == "true" for key in DEFAULT_CLASS),
         created_s=epoch_s(wire.metadata.creation_timestamp) or 0.0,
     )
@@ -272,6 +275,17 @@ def _source(spec: PersistentVolumeSpecWire) -> VolumeSource | None:
     return None
 
 
-def _topology_term(wire: TopologyTermWire) -> NodeTerm:
+def _modes(modes: list[str] | None) -> tuple[str, ...]:
+    """There are four of them; the API server does not mind how often each is written."""
+    return tuple(dict.fromkeys(modes)) if modes else ()
+
+
+def _topologies(wires: list[TopologyTermWire] | None) -> tuple[NodeTerm, ...]:
+    cutter, path = Whole(OBJECT_TERM_PARTS), "allowedTopologies"
+    return tuple(_topology_term(wire, path, cutter) for wire in cutter.cut(wires, NODE_TERMS, path))
+
+
+def _topology_term(wire: TopologyTermWire, path: str, cutter: Whole) -> NodeTerm:
     expressions = wire.match_label_expressions or ()
-    return NodeTerm(canonical(Requirement(e.key, Operator.IN, tuple(sorted(set(e.values or ())))) for e in expressions))
+    counted = takewhile(lambda e: cutter.part(len(e.values or ()), path), expressions)
+    return NodeTerm(canonical(Requirement(e.key, Operator.IN, tuple(sorted(set(e.values or ())))) for e in counted))

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from moorage.core.limits import OBJECT_SELECTOR_PARTS
 from moorage.core.objects import (
     CRON_JOB,
     DAEMON_SET,
@@ -26,6 +27,7 @@ from moorage.wire.metadata import (
     frozen_map,
 )
 from moorage.wire.selectors import LabelSelectorWire, label_selector
+from moorage.wire.whole import whole
 
 DEFAULT_NAMESPACE = "default"
 
@@ -142,6 +144,7 @@ def replication_controller(wire: ReplicationControllerWire) -> Workload:
     """The core value of a ReplicationController; without a selector it selects the labels of its template."""
     spec = wire.spec or ReplicationControllerSpecWire()
     labels = spec.selector or _template_metadata(spec.template).labels
+    whole(labels, OBJECT_SELECTOR_PARTS // 2, "spec.selector")
     return _workload(
         REPLICATION_CONTROLLER,
         wire.metadata,

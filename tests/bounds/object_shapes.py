@@ -1,0 +1,393 @@
+"""The worst object of every kind beside pods and nodes: each list and map in it filled, and a pod that it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+
+from moorage.core import limits
+from moorage.core.affinity import PodAffinity, PodTerm
+from moorage.core.membership import GROUP_LABEL
+from moorage.core.pods import Owner, Pod, PodVolume
+from moorage.core.selectors import EVERYTHING, Operator, Requirement, Selector
+from moorage.testing import make_pod
+from moorage.wire.kinds import BY_ID
+from tests.bounds.shapes import ANNOTATION_BYTES, SIZE_BYTES, Make, filled
+
+Body = dict[str, Any]
+Asks = Callable[[str], Pod]
+"""Makes a pod of that name, which has to do with the worst object."""
+
+NAME = "worst"
+LABELS = {"app": "a1"} | {f"k{number}": f"v{number}" for number in range(900)}
+"""Of pods, so that many equalities of a selector hold before one fails."""
+
+
+class Shape(NamedTuple):
+    """One field of a kind, filled."""
+
+    kind: str
+    """Its id, as in `wire.kinds`."""
+    make: Make
+    wrap: Callable[[Any], Body]
+    asks: Asks
+    is_map: bool = False
+    size: int = SIZE_BYTES
+
+
+def _pod(name: str, **fields: Any) -> Pod:
+    return make_pod(name, namespace="tenant", **{"cpu": "100m", "labels": LABELS, "scheduler_name": "moorage"} | fields)
+
+
+def _owned(kind: str, api_version: str) -> Asks:
+    return lambda name: _pod(name, owner=Owner(kind, NAME, NAME, api_version))
+
+
+def _preempting(name: str) -> Pod:
+    """Fits nowhere unless somebody of the namespace `default` goes."""
+    return _pod(name, cpu="63800m", priority=1000)
+
+
+def _mounting(*volumes: PodVolume) -> Asks:
+    return lambda name: _pod(name, volumes=volumes)
+
+
+def _avoiding(name: str) -> Pod:
+    """Keeps away from pods of namespaces with certain labels."""
+    chosen = Selector((Requirement("k1", Operator.IN, ("v1",)),))
+    apart = PodAffinity((PodTerm(EVERYTHING, "kubernetes.io/hostname", (), chosen),))
+    return _pod(name, pod_anti_affinity=apart)
+
+
+_late = _mounting(PodVolume("c"))
+_bound = _mounting(PodVolume("b"), PodVolume(csi_driver="v0"))
+
+
+def _text(number: int) -> tuple[str, str]:
+    return f"k{number}", f"v{number}"
+
+
+def _name(number: int) -> str:
+    return f"v{number}"
+
+
+def _mode(number: int) -> str:
+    return ("ReadWriteOnce", "ReadWriteMany")[number % 2]
+
+
+def _amount(number: int) -> tuple[str, int]:
+    return f"example.com/r{number}", 1
+
+
+def _expression(number: int) -> Body:
+    return {"key": f"x{number}", "operator": "NotIn", "values": ["x"]}
+
+
+def _condition(number: int) -> Body:
+    return {"type": f"t{number}", "status": "True"}
+
+
+def _selecting(**selector: Any) -> Body:
+    return {"spec": {"selector": selector}}
+
+
+def _selector(prefix: str, kind: str, asks: Asks, where: Callable[..., Body] = _selecting) -> dict[str, Shape]:
+    def values(entries: Any) -> Body:
+        return where(matchExpressions=[{"key": "app", "operator": "NotIn", "values": entries}])
+
+    return {
+        f"{prefix} selector's expressions": Shape(kind, _expression, lambda e: where(matchExpressions=e), asks),
+        f"{prefix} selector's labels": Shape(kind, _text, lambda e: where(matchLabels=e), asks, is_map=True),
+        f"{prefix} selector's values": Shape(kind, _name, values, asks),
+    }
+
+
+def _terms(prefix: str, kind: str, asks: Asks, where: Callable[[Body], Body]) -> dict[str, Shape]:
+    def terms(*entries: Any) -> Body:
+        return where({"nodeSelectorTerms": entries})
+
+    return {
+        f"{prefix} terms": Shape(
+            kind, lambda n: {"matchExpressions": [{**_expression(n), "operator": "In"}]}, lambda e: terms(*e), asks
+        ),
+        f"{prefix} expressions": Shape(kind, _expression, lambda e: terms({"matchExpressions": e}), asks),
+        f"{prefix} values": Shape(
+            kind, _name, lambda e: terms({"matchExpressions": [{"key": "k", "operator": "NotIn", "values": e}]}), asks
+        ),
+        f"{prefix} names": Shape(
+            kind, _name, lambda e: terms({"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": e}]}),
+            asks,
+        ),
+    }  # fmt: skip
+
+
+def _metadata(prefix: str, kind: str, asks: Asks) -> dict[str, Shape]:
+    def put(field: str) -> Callable[[Any], Body]:
+        return lambda entries: {"metadata": {field: entries}}
+
+    return {
+        f"{prefix} labels": Shape(kind, _text, put("labels"), asks, is_map=True),
+        f"{prefix} annotations": Shape(kind, _text, put("annotations"), asks, is_map=True, size=ANNOTATION_BYTES),
+        f"{prefix} owners": Shape(kind, lambda n: {"kind": "A", "name": f"o{n}"}, put("ownerReferences"), asks),
+    }
+
+
+def _workload(prefix: str, kind: str, api_version: str) -> dict[str, Shape]:
+    """Their metadata is read in one place: that of Deployments stands for all."""
+    asks = _owned(kind, api_version)
+    made = {
+        f"{prefix} template's labels": Shape(
+            kind, _text, lambda e: {"spec": {"template": {"metadata": {"labels": e}}}}, asks, is_map=True
+        ),
+        **(_metadata(prefix, kind, asks) if kind == "Deployment" else {}),
+    }
+    if kind == "CronJob":
+        return made
+    if kind == "ReplicationController":
+        plain = Shape(kind, _text, lambda e: {"spec": {"selector": e}}, asks, is_map=True)
+        return made | {f"{prefix} selector": plain}
+    return made | _selector(prefix, kind, asks)
+
+
+_VOLUME = {"storageClassName": "wait", "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"]}
+_CLAIM = {"storageClassName": "wait", "resources": {"requests": {"storage": "1Gi"}}, "accessModes": ["ReadWriteOnce"]}
+_CLASS = {"provisioner": "disk.example", "volumeBindingMode": "WaitForFirstConsumer"}
+
+
+def _reached(selector: Body) -> Body:
+    return {"spec": {**_VOLUME, "nodeAffinity": {"required": selector}}}
+
+
+def _topology(entries: Any) -> Body:
+    return {**_CLASS, "metadata": {"name": "wait"}, "allowedTopologies": entries}
+
+
+def _claim_selector(**selector: Any) -> Body:
+    return {"metadata": {"name": "c"}, "spec": {**_CLAIM, "selector": selector}}
+
+
+def _capacity(**selector: Any) -> Body:
+    return {"storageClassName": "wait", "capacity": "5Gi", "nodeTopology": selector}
+
+
+def _gang(name: str) -> Pod:
+    return _pod(name, group=NAME)
+
+
+def _crd_gang(name: str) -> Pod:
+    return _pod(name, labels={GROUP_LABEL: NAME})
+
+
+_CRD = "PodGroup.scheduling.x-k8s.io"
+_claiming: Asks = lambda name: _pod(name, claims=(NAME,))  # noqa: E731
+
+OBJECT_SHAPES: dict[str, Shape] = {
+    "service's selector": Shape("Service", _text, lambda e: {"spec": {"selector": e}}, _pod, is_map=True),
+    **_metadata("namespace's", "Namespace", _avoiding),
+    **_workload("replication controller's", "ReplicationController", "v1"),
+    **_workload("deployment's", "Deployment", "apps/v1"),
+    **_workload("replica set's", "ReplicaSet", "apps/v1"),
+    **_workload("stateful set's", "StatefulSet", "apps/v1"),
+    **_workload("daemon set's", "DaemonSet", "apps/v1"),
+    **_workload("job's", "Job", "batch/v1"),
+    "job's conditions": Shape("Job", _condition, lambda e: {"status": {"conditions": e}}, _owned("Job", "batch/v1")),
+    **_workload("cron job's", "CronJob", "batch/v1"),
+    **_selector("claim's", "PersistentVolumeClaim", _late, _claim_selector),
+    **_metadata("claim's", "PersistentVolumeClaim", _mounting(PodVolume(NAME))),
+    "claim's access modes": Shape(
+        "PersistentVolumeClaim",
+        _mode,
+        lambda e: {"metadata": {"name": "c"}, "spec": {**_CLAIM, "accessModes": e}},
+        _late,
+    ),
+    "claim's requests": Shape(
+        "PersistentVolumeClaim",
+        _amount,
+        lambda e: {"metadata": {"name": "c"}, "spec": {**_CLAIM, "resources": {"requests": {"storage": "1Gi", **e}}}},
+        _late,
+        is_map=True,
+    ),
+    **_terms("volume's", "PersistentVolume", _late, _reached),
+    **_terms("bound volume's", "PersistentVolume", _bound, lambda e: {"metadata": {"name": "bound"}, **_reached(e)}),
+    "volume's labels": Shape(
+        "PersistentVolume", _text, lambda e: {"metadata": {"labels": e}, "spec": _VOLUME}, _late, is_map=True
+    ),
+    "volume's access modes": Shape("PersistentVolume", _mode, lambda e: {"spec": {**_VOLUME, "accessModes": e}}, _late),
+    "volume's source": Shape(
+        "PersistentVolume", _text, lambda e: {"spec": {**_VOLUME, "local": e}}, _late, is_map=True
+    ),
+    "class's topologies": Shape(
+        "StorageClass", lambda n: {"matchLabelExpressions": [{"key": f"k{n}", "values": ["v"]}]}, _topology, _late
+    ),
+    "class's expressions": Shape(
+        "StorageClass",
+        lambda n: {"key": f"k{n}", "values": ["v"]},
+        lambda e: _topology([{"matchLabelExpressions": e}]),
+        _late,
+    ),
+    "class's values": Shape(
+        "StorageClass", _name, lambda e: _topology([{"matchLabelExpressions": [{"key": "k", "values": e}]}]), _late
+    ),
+    "CSI node's drivers": Shape(
+        "CSINode",
+        lambda n: {"name": f"v{n}", "allocatable": {"count": 3}},
+        lambda e: {"metadata": {"name": "n1"}, "spec": {"drivers": e}},
+        _bound,
+    ),
+    "CSI node's topology keys": Shape(
+        "CSINode",
+        _name,
+        lambda e: {"metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "v0", "topologyKeys": e}]}},
+        _bound,
+    ),
+    "CSI node's migrated plugins": Shape(
+        "CSINode",
+        _name,
+        lambda e: {
+            "metadata": {"name": "n1", "annotations": {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(e)}}
+        },
+        _bound,
+        size=ANNOTATION_BYTES,
+    ),
+    **_selector("capacity's", "CSIStorageCapacity", _late, _capacity),
+    "attachment's source": Shape(
+        "VolumeAttachment",
+        _text,
+        lambda e: {"spec": {"attacher": "v0", "nodeName": "n1", "source": {"inlineVolumeSpec": {"local": e}}}},
+        _bound,
+        is_map=True,
+    ),
+    "device requests": Shape(
+        "ResourceClaim",
+        lambda n: {"exactly": {"deviceClassName": f"d{n}"}},
+        lambda e: {"spec": {"devices": {"requests": e}}},
+        _claiming,
+    ),
+    "device alternatives": Shape(
+        "ResourceClaim",
+        lambda n: {"deviceClassName": f"d{n}"},
+        lambda e: {"spec": {"devices": {"requests": [{"firstAvailable": e}]}}},
+        _claiming,
+    ),
+    "consumers of a claim": Shape(
+        "ResourceClaim",
+        lambda n: {"resource": "pods", "name": f"p{n}", "uid": f"u{n}"},
+        lambda e: {"status": {"allocation": {}, "reservedFor": e}},
+        _claiming,
+    ),
+    **_terms("allocation's", "ResourceClaim", _claiming, lambda e: {"status": {"allocation": {"nodeSelector": e}}}),
+    **_metadata("resource claim's", "ResourceClaim", _claiming),
+    **_selector(
+        "budget's",
+        "PodDisruptionBudget",
+        _preempting,
+        lambda **e: {"metadata": {"namespace": "default"}, **_selecting(**e)},
+    ),
+    "disrupted pods": Shape(
+        "PodDisruptionBudget",
+        lambda n: (f"q{n}", None),
+        lambda e: {
+            "metadata": {"namespace": "default"},
+            **_selecting(matchExpressions=[{"key": "app", "operator": "Exists"}]),
+            "status": {"disruptedPods": e},
+        },
+        _preempting,
+        is_map=True,
+    ),
+    "overhead of a runtime": Shape("RuntimeClass", _amount, lambda e: {"overhead": {"podFixed": e}}, _pod, is_map=True),
+    "node selector of a runtime": Shape(
+        "RuntimeClass", _text, lambda e: {"scheduling": {"nodeSelector": e}}, _pod, is_map=True
+    ),
+    "tolerations of a runtime": Shape(
+        "RuntimeClass", lambda n: {"key": f"k{n}"}, lambda e: {"scheduling": {"tolerations": e}}, _pod
+    ),
+    **_metadata("priority class's", "PriorityClass", _pod),
+    **_metadata("device class's", "DeviceClass", _pod),
+    **_metadata("CSI driver's", "CSIDriver", _bound),
+    **_metadata("group's", "PodGroup", _gang),
+    "group's topologies": Shape(
+        "PodGroup", lambda n: {"key": f"key-{n}"}, lambda e: {"spec": {"schedulingConstraints": {"topology": e}}}, _gang
+    ),
+    "group's conditions": Shape("PodGroup", _condition, lambda e: {"status": {"conditions": e}}, _gang),
+    **_metadata("coscheduling group's", _CRD, _crd_gang),
+    "coscheduling group's resources": Shape(
+        _CRD, _amount, lambda e: {"spec": {"minMember": 1, "minResources": e}}, _crd_gang, is_map=True
+    ),
+    **_selector("policy's", "PlacementPolicy", _pod),
+    "policy's rules": Shape("PlacementPolicy", _name, lambda e: {"spec": {"selector": {}, "rules": e}}, _pod),
+}
+
+COMPANY: tuple[tuple[str, Body], ...] = (
+    ("StorageClass", {"metadata": {"name": "wait"}, **_CLASS}),
+    ("CSIDriver", {"metadata": {"name": "disk.example"}, "spec": {"storageCapacity": True}}),
+    ("PersistentVolumeClaim", {"metadata": {"name": "c", "namespace": "tenant", "uid": "c"}, "spec": _CLAIM}),
+    (
+        "PersistentVolumeClaim",
+        {
+            "metadata": {"name": "b", "namespace": "tenant", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+            "spec": {**_CLAIM, "volumeName": "bound"},
+        },
+    ),
+    (
+        "PersistentVolume",
+        {"metadata": {"name": "bound"}, "spec": {**_VOLUME, "csi": {"driver": "v0", "volumeHandle": "h"}}},
+    ),
+    ("PersistentVolume", {"metadata": {"name": "open", "labels": LABELS}, "spec": _VOLUME}),
+)
+"""What pods ask for beside the worst object; it may be the worst one of its name."""
+
+
+LEFT_OUT: dict[str, int] = {
+    "service's selector": limits.OBJECT_SELECTOR_PARTS // 2,
+    "replication controller's template's labels": limits.OBJECT_SELECTOR_PARTS // 2,
+    "replication controller's selector": limits.OBJECT_SELECTOR_PARTS // 2,
+    "class's topologies": limits.NODE_TERMS,
+    "class's expressions": limits.OBJECT_TERM_PARTS // 2,
+    "class's values": limits.OBJECT_TERM_PARTS - 1,
+    "CSI node's drivers": limits.CSI_DRIVERS,
+    "device requests": limits.DEVICE_REQUESTS,
+    "device alternatives": limits.DEVICE_REQUESTS,
+    "overhead of a runtime": limits.RESOURCE_NAMES,
+    "node selector of a runtime": limits.NODE_SELECTOR,
+    "tolerations of a runtime": limits.TOLERATIONS,
+    "coscheduling group's resources": limits.RESOURCE_NAMES,
+    **{
+        f"{each} selector's {what}": limits.OBJECT_SELECTOR_PARTS // by - (by == 1)
+        for each in (
+            "deployment's", "replica set's", "stateful set's", "daemon set's", "job's", "claim's", "capacity's",
+            "budget's", "policy's",
+        )
+        for what, by in (("expressions", 2), ("labels", 2), ("values", 1))
+    },
+    **{
+        f"{each} {what}": most
+        for each in ("volume's", "bound volume's", "allocation's")
+        for what, most in (
+            ("terms", limits.NODE_TERMS),
+            ("expressions", limits.OBJECT_TERM_PARTS // 2),
+            ("values", limits.OBJECT_TERM_PARTS - 1),
+            ("names", limits.OBJECT_TERM_PARTS - 1),
+        )
+    },
+}  # fmt: skip
+"""Objects that are left out at their full size, and how many entries are just read."""
+
+
+def decoded(kind: str, body: Body) -> Any:
+    """The value of an object of plain types."""
+    return BY_ID[kind].from_builtin(body)
+
+
+@lru_cache(maxsize=4)
+def object_json(name: str, most: int | None = None) -> bytes:
+    """An object as large as may be in one way, or with at most so many entries."""
+    shape = OBJECT_SHAPES[name]
+    entries: Any = filled(shape.make, shape.size - 1_000 * shape.is_map, most)
+    body = shape.wrap(dict(entries) if shape.is_map else entries)
+    plain = {"name": NAME, "uid": NAME, "resourceVersion": "1"}
+    if BY_ID[shape.kind].namespaced:
+        plain["namespace"] = "tenant"
+    return msgspec.json.encode({**body, "metadata": {**plain, **body.get("metadata", {})}})
