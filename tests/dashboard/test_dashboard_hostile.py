@@ -74,6 +74,7 @@ def test_hostile_names_show_as_text(hostile: str, visit: Visit, kind: str) -> No
     assert_untouched(page)
     # By keyboard: names as long as these move the page about while it fills, and a click may miss.
     page.get_by_role("link", name=re.compile("^Queue")).press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Queue")
     expect(page.get_by_role("table")).to_contain_text(f"because {text}")
     page.get_by_role("link", name=f"{text}/{text}", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"{text}/{text}")
@@ -82,6 +83,7 @@ def test_hostile_names_show_as_text(hostile: str, visit: Visit, kind: str) -> No
     expect(page.get_by_role("table", name="Annotations")).to_contain_text(text)
     assert_untouched(page)
     page.get_by_role("link", name=re.compile("^Timeline")).press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Timeline")
     expect(page.get_by_role("table")).to_contain_text(text)
     assert_untouched(page)
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
