@@ -7,19 +7,21 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
 from moorage.core.commands import RecordEvent
-from moorage.core.events import PodSeen
+from moorage.core.events import NodeSeen, PodSeen
 from moorage.core.invariants import check_invariants
-from moorage.core.limits import REASON
+from moorage.core.limits import REASON, RESOURCE_NAMES
 from moorage.testing import make_pod
+from moorage.wire.node import decode_node
 from moorage.wire.pod import decode_pod
 from tests.bounds.calls import LEFT_BYTES, MOST_CALLS, MOST_CALLS_OF_OTHERS, calls
 from tests.bounds.shapes import AT_LIMIT, NODE_SHAPES, POD_SHAPES, node_json, pod_json
 from tests.bounds.world import World
 
-UNLIMITED = frozenset({"owner references", "conditions", "container statuses", "annotations", "resource limits"})
+UNLIMITED = frozenset({"owner references", "conditions", "annotations", "resource limits"})
 """Shapes that cost too little to be cut off, or that are cut where nothing depends on it."""
 
 
@@ -72,6 +74,28 @@ def test_what_is_cut_off_is_told(world: World, shape: str, node: str | None, how
     assert "at most" in told[0].note
     assert [type(command) for command in commands] == [RecordEvent]
     world.goes(is_node=False, uid=pod.uid)
+
+
+@pytest.mark.parametrize("shape", [shape for shape in NODE_SHAPES if shape != "node annotations"])
+def test_what_is_cut_off_a_node_is_told(world: World, shape: str) -> None:
+    """One event names the field, however often the field exists."""
+    node = decode_node(node_json(shape, most=9_000))
+    commands, _ = world.engine.handle([NodeSeen(node)], world.now)
+    told = [command for command in commands if isinstance(command, RecordEvent) and command.reason == REASON]
+    assert [(each.kind, each.pod.name, "at most" in each.note) for each in told] == [("Node", node.name, True)]
+    assert len(node.excess) == 1
+    world.goes(is_node=True)
+
+
+def test_what_a_kubelet_reports_about_requested_resources_counts() -> None:
+    """Other names that are reported before them do not push them out."""
+    junk = {f"example.com/s{number}": 1 for number in range(2 * RESOURCE_NAMES)}
+    pod = {
+        "metadata": {"name": "p", "uid": "p"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        "status": {"containerStatuses": [{"name": "c", "allocatedResources": {**junk, "cpu": "3"}}]},
+    }
+    assert dict(decode_pod(msgspec.json.encode(pod)).requests.amounts)["cpu"] == 3000
 
 
 @pytest.mark.parametrize("shape", AT_LIMIT)

@@ -40,9 +40,11 @@ NODE_SELECTOR = 256
 TOLERATIONS = 256
 """Entries of `tolerations`."""
 CONTAINERS = 256
-"""Entries of each of `containers` and `initContainers`, and of their statuses."""
+"""Entries of each of `containers` and `initContainers`, and of their statuses, of which kubelets write one for each."""
 RESOURCE_NAMES = 64
-"""Different resources that a pod names, or a node offers."""
+"""Different resources that a pod names, or a node offers. The status of a pod counts for all that its spec names. What
+only statuses name is no container's: those beyond the limit are left out without a word, as are names in a pod's
+`limits`, by which nothing is decided."""
 HOST_PORTS = 256
 """Different host ports of a pod."""
 VOLUMES = 256
@@ -56,7 +58,7 @@ TAINTS = 256
 NODE_IMAGES = 1024
 """Images of a node; kubelets report 50 unless they are told otherwise."""
 IMAGE_NAMES = 16
-"""Names of an image of a node."""
+"""Names of an image of a node; kubelets report 5."""
 NODE_CONDITIONS = 128
 """Conditions of a node."""
 FEATURES = 256
@@ -152,8 +154,13 @@ class Cutter:
             return ()
         if len(entries) <= limit:
             return entries
-        self.excess.append(Excess(field, len(entries), limit))
+        self._tell(field, len(entries), limit)
         return entries[:limit]
+
+    def _tell(self, field: str, found: int, limit: int) -> None:
+        """Fields of the same name are told of once."""
+        if all(each.field != field for each in self.excess):
+            self.excess.append(Excess(field, found, limit))
 
     def terms(self, entries: Sequence[T] | None, field: str) -> Sequence[T]:
         """The first entries of a list of terms about pods, as far as there is room beside those of other lists."""

@@ -97,7 +97,10 @@ def node_of(wire: NodeWire) -> Node:
         unschedulable=bool(spec.unschedulable),
         allocatable=_allocatable(status, cutter),
         images=tuple(
-            NodeImage(tuple(map(normalized_image, (image.names or ())[:IMAGE_NAMES])), image.size_bytes or 0)
+            NodeImage(
+                tuple(map(normalized_image, cutter.cut(image.names, IMAGE_NAMES, "status.images[].names"))),
+                image.size_bytes or 0,
+            )
             for image in cutter.cut(status.images, NODE_IMAGES, "status.images")
         ),
         features=tuple(sorted(set(cutter.cut(status.declared_features, FEATURES, "status.declaredFeatures")))),

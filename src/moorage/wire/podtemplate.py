@@ -172,6 +172,8 @@ def with_status(resources: PodResources, status: PodStatusWire, *, resize_infeas
     """The resources together with what the kubelet reports about them."""
     reported: dict[str, tuple[Amounts | None, Amounts | None]] = {}
     cutter = Cutter()
+    for container in (*resources.containers, *resources.init_containers):
+        cutter.resources(container.requests, container.name)  # whatever else is reported, these count
     for wires, path in (
         (status.init_container_statuses, "status.initContainerStatuses"),
         (status.container_statuses, "status.containerStatuses"),

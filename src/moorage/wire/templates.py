@@ -141,10 +141,12 @@ def _cut_containers(wire: PodWire, cutter: Cutter) -> None:
     if spec.init_containers is not None and len(spec.init_containers) > CONTAINERS:
         spec.init_containers = list(cutter.cut(spec.init_containers, CONTAINERS, "spec.initContainers"))
     if status is not None:
-        if status.container_statuses is not None:
-            del status.container_statuses[CONTAINERS:]
-        if status.init_container_statuses is not None:
-            del status.init_container_statuses[CONTAINERS:]
+        told, path = status.container_statuses, "status.containerStatuses"
+        if told is not None and len(told) > CONTAINERS:
+            status.container_statuses = list(cutter.cut(told, CONTAINERS, path))
+        told, path = status.init_container_statuses, "status.initContainerStatuses"
+        if told is not None and len(told) > CONTAINERS:
+            status.init_container_statuses = list(cutter.cut(told, CONTAINERS, path))
 
 
 def _pod_key(wire: PodWire, volumes: tuple[PodVolume, ...], images: tuple[str, ...]) -> tuple[Key, int]:
