@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sized
 from dataclasses import replace
 
 import pytest
@@ -174,3 +175,27 @@ def test_a_record_that_nobody_of_us_wrote_says_nothing(play: Play, text: str) ->
     assert set(play.binds) == {"b", "other"}
     play.wait(20)
     assert play.deletions == []
+
+
+@pytest.mark.parametrize("node", [None, "n1"], ids=["waiting", "standing"])
+def test_a_pod_that_changes_its_gang_leaves_nothing_of_the_old_ones(play: Play, node: str | None) -> None:
+    """Annotations can be changed at any time: what was known of a gang goes with its last member."""
+    for number in range(50):
+        annotations = {"pod-group": f"g{number}"} | ({MIN: "1"} if node else {})
+        pod = make_pod("a", cpu="64", annotations=annotations, owner="crew")
+        play.see(replace(pod, node=node, phase="Running", scheduled_s=600.0) if node else pod)
+        play.wait(2)
+    gangs, recovery = play.engine.gangs, play.engine.gangs.recovery
+    kept: list[Sized] = [gangs._controllers, gangs._controlled, recovery._running, recovery._carriers, recovery._told]
+    assert max(map(len, kept)) <= 1
+    play.pod_gone("a")
+    assert not any(kept)
+
+
+def test_a_member_of_another_scheduler_leaves_nothing_of_the_gang(play: Play) -> None:
+    """It is none of ours to place, but as long as it stands there is a gang."""
+    play.see(member("a"), replace(standing(member("b")), template=member("b", scheduler_name="other").template))
+    play.wait(2)
+    play.pod_gone("a")
+    play.pod_gone("b")
+    assert not play.engine.gangs._controllers

@@ -257,11 +257,14 @@ class Engine:
     def _pod_seen(self, event: PodSeen, now: float, commands: list[Command]) -> None:
         pod, board = event.pod, self._board
         record = self.state.record(pod.uid)
+        entry = self.queue.get(pod.uid)
         if board.priorities.asked:
-            is_new = record is None and self.queue.get(pod.uid) is None
-            pod = board.priorities.read(pod, commands, is_new=is_new)
+            pod = board.priorities.read(pod, commands, is_new=record is None and entry is None)
         if pod.template.excess:
             excess.tell_pod(board, pod, commands)
+        for known in (record, entry):
+            if known is not None and known.pod.template.gang not in (None, pod.template.gang):
+                self._concern(known.pod)  # it has left that gang
         unit = None if pod.template.gang is None else self.gangs.unit_of(pod)
         if unit is not None or self.planning is not None:
             self._note(pod, unit)
@@ -396,6 +399,8 @@ class Engine:
         uid = event.uid
         entry = self.queue.remove(uid)
         if entry is not None:
+            if entry.unit is not None:  # that of its flight, whatever it names since
+                self.gangs.concern(entry.unit)
             self._concern(entry.pod)
         self._board.evictor.gone(uid, now)
         self._board.end_promise(uid)
@@ -407,8 +412,11 @@ class Engine:
             self._board.changes.append(Change(What.POD_REMOVED, pod=record.pod))
 
     def _concern(self, pod: Pod) -> None:
-        """Something happened to a pod that may matter to its gang or to the plan."""
-        self._note(pod, None if pod.template.gang is None else self.gangs.unit_of(pod))
+        """Something happened to a pod that may matter to the plan, or to its gang, whoever places it."""
+        gang = pod.template.gang
+        if gang is not None:
+            self.gangs.concern(gang)
+        self._note(pod, None if gang is None else self.gangs.unit_of(pod))
 
     def _note(self, pod: Pod, unit: GangKey | None) -> None:
         if unit is not None:
