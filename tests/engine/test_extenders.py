@@ -211,6 +211,24 @@ def test_one_that_may_be_ignored_and_hangs_is_passed_over() -> None:
     assert news == Switched("http://i", open=True, error="no answer within 5 s")
 
 
+def test_an_extender_is_being_tried_until_it_answers() -> None:
+    """Also where another one answers meanwhile about a pod that both are interested in: no second question goes out."""
+    other = Extender("http://p", preempt_verb="preempt", managed_resources=(ManagedResource("example.com/x"),))
+    play = play_with(ONE, other, plugins=(DefaultPreemption(),))
+    play.see(make_node("n1", cpu="4", resources={GPU: 99, "example.com/x": 9}), make_pod("low", cpu="3", node="n1"))
+    for number in range(3):
+        play.see(make_pod(f"p{number}", requests={GPU: 1}))
+        fail(play, f"p{number}")
+    play.now += PAUSE_S
+    play.see(make_pod("trial", requests={GPU: 1}, priority=5))
+    assert [ask.pod.name for ask in play.of(AskExtenders)] == ["trial"]
+    play.see(make_pod("large", cpu="4", requests={GPU: 1, "example.com/x": 1}, priority=10))
+    (question,) = play.of(AskPreemption)
+    play.handle(PreemptionAnswered(question.pod.uid, token=question.token, heard=(1,)))
+    play.see(make_pod("next", requests={GPU: 1}, priority=5))
+    assert play.of(AskExtenders) == []
+
+
 def test_a_circuit_is_tried_with_one_question_and_closed_by_an_answer() -> None:
     """After the pause one pod is asked about; others are bound without it meanwhile; its answer closes the circuit."""
     play = begin(IGNORABLE, pods=())

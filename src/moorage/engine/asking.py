@@ -354,7 +354,7 @@ class Asking:
         if question is None or (question.failure is not None) != evictions:
             return None
         del self._open[event.token]
-        self._busy -= question.places
+        self._busy = {place for other in self._open.values() for place in other.places}
         self.breakers.heard(event.heard, event.faults, now)
         if self._is_current(question.entry):
             return question
