@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from moorage.adapters.process import tune_process
 from tests.bounds.object_shapes import OBJECT_SHAPES
 from tests.bounds.shapes import AT_LIMIT, NODE_SHAPES, POD_SHAPES
 from tests.bounds.world import World, cost, object_cost
@@ -12,6 +13,7 @@ from tests.bounds.world import World, cost, object_cost
 def main(arguments: list[str]) -> None:
     nodes = int(arguments[0]) if arguments else 500
     world = World(nodes)
+    tune_process()
     tell(f"{nodes} nodes; another pod comes and goes in {min(world.other() for _ in range(5)):.2f} ms")
     tell(f"{'shape':<34}{'':<18}{'KB':>6}{'ms':>8}{'others ms':>11}{'gone ms':>9}{'kept KB':>9}{'left KB':>9}")
     for shape in arguments[1:] or [*POD_SHAPES, *NODE_SHAPES]:

@@ -22,14 +22,14 @@ Make = Callable[[int], Any]
 Wrap = Callable[[Any], dict[str, Any]]
 
 
-def filled(make: Make, size: int, most: int | None = None) -> list[Any]:
-    """As many entries as fit, about, or at most so many."""
+def filled(make: Make, size: int, most: int | None = None, start: int = 0) -> list[Any]:
+    """As many entries as fit, about, or at most so many, with numbers from `start` on."""
     if most is not None:
-        return [make(number) for number in range(most)]
+        return [make(number) for number in range(start, start + most)]
     found: list[Any] = []
     left = size - 2_000
     while True:
-        batch = [make(number) for number in range(len(found), len(found) + _BATCH)]
+        batch = [make(number) for number in range(start + len(found), start + len(found) + _BATCH)]
         taken = len(msgspec.json.encode(batch))
         if taken > left:
             return found + batch[: int(_BATCH * left / taken * 0.99)]
@@ -252,27 +252,29 @@ def _merged(parts: Iterator[dict[str, Any]]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def _entries(shape: str, most: int | None) -> tuple[Any, Wrap]:
+def _entries(shape: str, most: int | None, start: int) -> tuple[Any, Wrap]:
     size = ANNOTATION_BYTES if "annotations" in shape else SIZE_BYTES
     if shape in _POD_LISTS or shape in _NODE_LISTS:
         make, wrap = {**_POD_LISTS, **_NODE_LISTS}[shape]
-        return filled(make, size, most), wrap
+        return filled(make, size, most, start), wrap
     make, wrap = {**_POD_MAPS, **_NODE_MAPS}[shape]
-    return dict(filled(make, size - 1_000, most)), wrap
+    return dict(filled(make, size - 1_000, most, start)), wrap
 
 
-def pod_json(shape: str, *, node: str | None = None, name: str = "worst", most: int | None = None) -> bytes:
+def pod_json(
+    shape: str, *, node: str | None = None, name: str = "worst", most: int | None = None, start: int = 0
+) -> bytes:
     """A pod as large as may be in one way, or with at most so many entries; pending unless it has a node."""
-    entries, wrap = _entries(shape, most)
+    entries, wrap = _entries(shape, most, start)
     plain = _metadata(name=name, namespace="tenant", uid=name, resourceVersion="1")
     plain |= _spec(schedulerName="moorage", nodeName=node, containers=[{"name": "c"}])
     plain |= _status(phase="Running" if node else "Pending")
     return msgspec.json.encode(_merged(iter([plain, wrap(entries)])))
 
 
-def node_json(shape: str, *, name: str = "worst-node", most: int | None = None) -> bytes:
+def node_json(shape: str, *, name: str = "worst-node", most: int | None = None, start: int = 0) -> bytes:
     """A node as large as may be in one way, or with at most so many entries."""
-    entries, wrap = _entries(shape, most)
+    entries, wrap = _entries(shape, most, start)
     plain = _metadata(name=name, uid=name, resourceVersion="1")
     plain |= _status(allocatable={"cpu": "4", "memory": "16Gi", "pods": "110"})
     return msgspec.json.encode(_merged(iter([plain, wrap(entries)])))

@@ -31,7 +31,7 @@ SPREAD_CONSTRAINTS = 50
 """Entries of `topologySpreadConstraints`."""
 NODE_TERMS = 64
 """Alternatives, and preferences, of a pod's `nodeAffinity`."""
-SELECTOR_PARTS = 8192
+SELECTOR_PARTS = 4096
 """Requirements, their values and namespaces in all selectors and terms of a pod together; later ones do not count."""
 POD_LABELS = 1024
 """Labels of a pod."""
