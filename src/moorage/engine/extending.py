@@ -98,7 +98,7 @@ class Extending:
         self._pending: dict[str, Pod] = {}
         """uid -> the pod, as the watch shows it without a node."""
         self._strangers: set[tuple[str, str]] = set()
-        """uids of owners that were waited for in vain; nobody waits for them twice."""
+        """Namespaces and uids of owners that were waited for in vain; nobody waits for them twice."""
 
     # --- events in ---
 

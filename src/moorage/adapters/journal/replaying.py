@@ -31,7 +31,6 @@ from moorage.engine.board import Stop
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
-from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
 from moorage.wire.configuration import Reading, read_configuration
 
@@ -237,8 +236,3 @@ def settings_of(configuration: Configuration, seed: int) -> EngineSettings:
     """The engine's settings, as the scheduler makes them."""
     backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
     return EngineSettings(backoff, seed, configuration.extenders)
-
-
-def scheduler_names(profiles: tuple[Profile, ...]) -> frozenset[str]:
-    """The names that profiles answer to."""
-    return frozenset(profile.scheduler_name for profile in profiles)
