@@ -154,3 +154,17 @@ def test_a_pod_that_is_being_bound_runs(play: Play) -> None:
     assert set(play.binds) == {"a"}
     play.see(make_pod("older", created_s=5.0))
     assert (play.deletions, play.place("older")) == ([], Place.GATED)
+
+
+@pytest.mark.parametrize("node", [None, "n1"], ids=["waiting", "standing"])
+def test_a_pod_that_joins_a_gang_is_no_unit_of_its_own_any_more(play: Play, node: str | None) -> None:
+    """Otherwise one that was annotated late would keep a node of the plan, also when it is long gone."""
+    play.see(make_node("n1"), make_node("n2", unschedulable=node is None))
+    alone = make_pod("a", priority=10, node=node)
+    play.see(alone, budget=0)
+    play.handle(budget=1 if node else 0)
+    play.see(replace(alone, template=member("a", size=2, priority=10).template))
+    play.pod_gone("a")
+    play.see(make_pod("b"))
+    assert play.engine.planning is not None
+    assert [unit.id for unit in play.engine.planning._plans[SCHEDULER]] == ["default/b"]

@@ -263,8 +263,8 @@ class Engine:
         if pod.template.excess:
             excess.tell_pod(board, pod, commands)
         for known in (record, entry):
-            if known is not None and known.pod.template.gang not in (None, pod.template.gang):
-                self._concern(known.pod)  # it has left that gang
+            if known is not None and known.pod.template.gang != pod.template.gang:
+                self._concern(known.pod)  # it has left that gang, or stands alone no more
         unit = None if pod.template.gang is None else self.gangs.unit_of(pod)
         if unit is not None or self.planning is not None:
             self._note(pod, unit)

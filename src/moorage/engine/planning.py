@@ -210,10 +210,18 @@ class Planning:
             waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
             return lasting(self._state, unit), waiting
         record, entry = self._state.record(uid), self._board.queue.get(uid)
+        if self._is_member(record or entry):
+            return [], []  # it has joined a gang since
         if record is not None:
             stays = record.pod.deleted_s is None and not self._state.evictions.evicting(uid)
             return ([record] if stays else []), []
         return [], [] if entry is None or entry.pod.gates else [entry.pod]
+
+    def _is_member(self, known: PodRecord | QueuedPod | None) -> bool:
+        if known is None or known.pod.template.gang is None:
+            return False
+        runner = self._board.runner_of(known.pod)
+        return runner is not None and runner.places_gangs
 
 
 def is_closed(state: ClusterState, row: int) -> bool:
