@@ -56,6 +56,8 @@ from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Status
 
 _UNLIMITED = 1 << 62
+_NO_NEWS = (PodMove.NOTHING, PodMove.CONFIRMED, PodMove.SAME)
+"""Moves that mean nothing to others; a tuple, since members of enumerations are quick to compare and slow to hash."""
 _RECONFIGURED = Failure("the scheduler's configuration was changed; the pod is tried again", frozenset(), Code.PENDING)
 
 
@@ -199,7 +201,7 @@ class Engine:
         return commands, now if not looks and self.gangs.busy else self._next_wakeup(now)
 
     def _decide(self, now: float, budget: int, commands: list[Command]) -> None:
-        self.queue.admit(now)
+        self.queue.admit(now, self.flights.untouched if self._paced else _UNLIMITED)
         decided = 0
         while decided < budget:
             entry = self.queue.pop(now) if self.asking is None else self.asking.pop(now)
@@ -212,7 +214,7 @@ class Engine:
                 self.planning.settle(now, commands)
             if self._board.changes:
                 self._tell_waiting(now, commands)
-            if self._board.stopped():
+            if self._board.stop is not None and self._board.stop():
                 return
 
     def _room(self, namespace: str) -> int:
@@ -269,7 +271,9 @@ class Engine:
         if unit is not None or self.planning is not None:
             self._note(pod, unit)
         before = None if record is None else record.pod
-        self._changed(self.state.observe_pod(pod), pod, before, commands)
+        move = self.state.observe_pod(pod)
+        if move not in _NO_NEWS:
+            self._changed(move, pod, before, commands)
         finished = pod.phase in FINISHED
         if finished or pod.deleted_s is not None:
             if finished or pod.node is None:
@@ -286,10 +290,8 @@ class Engine:
 
     def _changed(self, move: PodMove, pod: Pod, before: Pod | None, commands: list[Command]) -> None:
         """What a pod's move on the nodes means for others."""
-        what, changes = MOVES.get(move), self._board.changes
-        if what is None:
-            return
-        changes.append(Change(what, pod=pod, before=before))
+        changes = self._board.changes
+        changes.append(Change(MOVES[move], pod=pod, before=before))
         if move is PodMove.MOVED:
             changes.append(Change(What.POD_REMOVED, pod=before))
         elif move is PodMove.ADDED and before is None:
@@ -430,7 +432,9 @@ class Engine:
             return
         record = self.state.record(event.uid)
         seen_on = record.node if record is not None and not record.assumed else None
-        outcome = _outcome_for(flight.node, event)
+        outcome: BindOutcome | None = event.outcome
+        if event.node != flight.node or outcome is not BindOutcome.BOUND:
+            outcome = _outcome_for(flight.node, event)
         if outcome is None:
             return
         if outcome is BindOutcome.BOUND or seen_on == flight.node:

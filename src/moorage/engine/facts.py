@@ -181,7 +181,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     ),
     Board: frozenset(["state", "runners", "fallback", "faults", "priorities", "observer", "_alarm_numbers", "stop"]),
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals"]),
-    Pacing: frozenset({"room"}),
+    Pacing: frozenset({"room", "untouched"}),
     Flights: frozenset({"waited"}),
     Evictor: frozenset(["_state", "_queue"]),
     Warnings: frozenset(),

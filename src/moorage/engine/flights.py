@@ -162,6 +162,11 @@ class Flights:
         """How many more binds may be ordered."""
         return max(0, PLACES - self.binding)
 
+    @property
+    def untouched(self) -> int:
+        """How many more binds may be ordered before `room` could be 0 for a namespace, whoever they are for."""
+        return PLACES // 2 - self.binding
+
     def room(self, namespace: str) -> int:
         """How many more binds a namespace may order, others' shares considered; a gang may take more."""
         # Asked for every pod that is to be tried, so `binding` is written out.
@@ -198,17 +203,15 @@ class Flights:
             return None
         if flight.posted:
             flight.posted = False
-            self._count(flight.entry.pod.template.namespace, -1)
+            namespace = flight.entry.pod.template.namespace
+            left = self._binding[namespace] - 1
+            if left:
+                self._binding[namespace] = left
+            else:
+                del self._binding[namespace]
         if flight.waits_since_s is not None:
             self._end_wait(flight, Code.UNSCHEDULABLE)
         return flight
-
-    def _count(self, namespace: str, change: int) -> None:
-        number = self._binding.get(namespace, 0) + change
-        if number:
-            self._binding[namespace] = number
-        else:
-            del self._binding[namespace]
 
     def note(self, flight: Flight) -> None:
         """Remember whether the flight waits."""
@@ -221,7 +224,8 @@ class Flights:
             self._held.pop(uid, None)
         if flight.stage is Stage.BINDING and not flight.posted:
             flight.posted = True
-            self._count(flight.entry.pod.template.namespace, 1)
+            namespace = flight.entry.pod.template.namespace
+            self._binding[namespace] = self._binding.get(namespace, 0) + 1
         if flight.stage is Stage.READY:
             self._ready[uid] = flight
         elif self._ready:

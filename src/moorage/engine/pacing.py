@@ -25,10 +25,17 @@ class Pacing:
     """Entries of the queue that may be tried, but not yet; `room` says how many more binds a namespace may order."""
 
     room: Callable[[str], int]
+    untouched: int = 0
+    """So many pods may be tried in this call before anybody has to be asked whether a namespace holds back."""
     _slow_until_s: dict[str, float] = field(default_factory=dict)
     """By namespace."""
     _aside: dict[str, list[Item]] = field(default_factory=dict)
     """By namespace, each a heap. Entries may be stale, told by the ticket."""
+
+    def begin(self, now: float, untouched: int) -> None:
+        """A call begins; `untouched` pods may be tried before a namespace could be crowded."""
+        slow = self._slow_until_s and max(self._slow_until_s.values()) > now
+        self.untouched = 0 if slow else untouched
 
     def slow(self, namespace: str, took_s: float, now: float, longest_s: float) -> None:
         """A decision on a pod of the namespace took long; others go first for a while, `longest_s` at most."""

@@ -286,8 +286,12 @@ class SchedulingQueue:
         self.tick(now)
         return self._taken(self._pop_active(now) or (None if self.pacing.ready() else self._pop_backing_off()))
 
-    def admit(self, now: float) -> None:
-        """Let in active pods that were set aside and need not let others go first any more."""
+    def admit(self, now: float, untouched: int) -> None:
+        """Let in active pods that were set aside and need not let others go first any more.
+
+        `untouched` is how many may be tried before a namespace could have its share of the binds.
+        """
+        self.pacing.begin(now, untouched)
         for item in self.pacing.admitted(now):
             heapq.heappush(self._active, item)
 
@@ -519,6 +523,9 @@ class SchedulingQueue:
             entry = item[2]
             if entry.ticket != item[1]:
                 continue
+            if self.pacing.untouched > 0:
+                self.pacing.untouched -= 1
+                return entry
             namespace = entry.pod.template.namespace
             if not self.pacing.holds_back(namespace, now):
                 return entry
