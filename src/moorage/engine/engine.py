@@ -271,9 +271,7 @@ class Engine:
         if unit is not None or self.planning is not None:
             self._note(pod, unit)
         before = None if record is None else record.pod
-        move = self.state.observe_pod(pod)
-        if move not in _NO_NEWS:
-            self._changed(move, pod, before, commands)
+        self._changed(self.state.observe_pod(pod), pod, before, commands)
         finished = pod.phase in FINISHED
         if finished or pod.deleted_s is not None:
             if finished or pod.node is None:
@@ -290,6 +288,8 @@ class Engine:
 
     def _changed(self, move: PodMove, pod: Pod, before: Pod | None, commands: list[Command]) -> None:
         """What a pod's move on the nodes means for others."""
+        if move in _NO_NEWS:
+            return
         changes = self._board.changes
         changes.append(Change(MOVES[move], pod=pod, before=before))
         if move is PodMove.MOVED:
