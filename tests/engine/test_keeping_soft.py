@@ -17,7 +17,6 @@ KARPENTER = Taint("karpenter.sh/disrupted", "", "NoSchedule")
 SOFT = {
     "Karpenter": KARPENTER,
     "Karpenter before 1.0": Taint("karpenter.sh/disruption", "disrupting", "NoSchedule"),
-    "Cluster Autoscaler": Taint("ToBeDeletedByClusterAutoscaler", "1700000000", "NoSchedule"),
     "a rebalance recommendation": Taint("aws-node-termination-handler/rebalance-recommendation", "", "NoSchedule"),
 }
 QUIET = {"karpenter.sh/do-not-disrupt": "true"}, {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}

@@ -86,6 +86,17 @@ class BindDone:
     """Where the pod is bound; of a bind that failed, where it was to be bound."""
     message: str = ""
 
+    def outcome_for(self, node: str) -> BindOutcome | None:
+        """What this means for a bind to a node: it may be the late answer to an older bind elsewhere, and yet be true.
+
+        None if it says nothing: that the older one failed.
+        """
+        if self.node is None or self.outcome is BindOutcome.GONE:
+            return self.outcome
+        if self.outcome is BindOutcome.FAILED:
+            return self.outcome if self.node == node else None
+        return BindOutcome.BOUND if self.node == node else BindOutcome.ELSEWHERE
+
 
 @dataclass(frozen=True, slots=True)
 class DeleteDone:

@@ -434,7 +434,7 @@ class Engine:
         seen_on = record.node if record is not None and not record.assumed else None
         outcome: BindOutcome | None = event.outcome
         if event.node != flight.node or outcome is not BindOutcome.BOUND:
-            outcome = _outcome_for(flight.node, event)
+            outcome = event.outcome_for(flight.node)
         if outcome is None:
             return
         if outcome is BindOutcome.BOUND or seen_on == flight.node:
@@ -579,18 +579,6 @@ class Engine:
             return 1
         self._placing.place(entry, runner, cycle, row, now, commands)
         return 1
-
-
-def _outcome_for(node: str, event: BindDone) -> BindOutcome | None:
-    """What an answer means for a bind to this node: it may be the late one to an older bind elsewhere, and yet be true.
-
-    None if it says nothing: that the older one failed.
-    """
-    if event.node is None or event.outcome is BindOutcome.GONE:
-        return event.outcome
-    if event.outcome is BindOutcome.FAILED:
-        return event.outcome if event.node == node else None
-    return BindOutcome.BOUND if event.node == node else BindOutcome.ELSEWHERE
 
 
 def _on_node(pod: Pod, node: str) -> Pod:

@@ -91,7 +91,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_binding": dict[str, int],
     },
     Evictor: {"_notes": dict[str, RecordEvent]},
-    Warnings: {"_told": set[tuple[str, str, str]]},
+    Warnings: {"_told": set[tuple[str, str, str, str]]},
     Notices: {"_due": list[tuple[float, str]], "_listed": set[str]},
     Gangs: {
         "term": str,

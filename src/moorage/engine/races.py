@@ -38,7 +38,8 @@ def tell_race(state: ClusterState, pod: Pod, reporter: str, commands: list[Comma
         if before <= resources.allocatable[column, row]:
             has, used = format_amount(name, int(resources.allocatable[column, row])), format_amount(name, asked)
             note = (
-                f"Node {pod.node} has {has} of {name} and pods that request {used}: two schedulers bound to it at once"
+                f"Node {pod.node} has {has} of {name} and pods that request {used}: who bound the pod did not see, or "
+                "did not regard, the others on it"
             )
             commands.append(RecordEvent(ref_of(pod), "Warning", REASON, "Binding", note, reporter))
             return

@@ -13,14 +13,15 @@ class Warnings:
     """Remembers what was told; with too much to remember it starts over."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str, str]] = set()
+        self._told: set[tuple[str, str, str, str]] = set()
 
     def tell(self, cycle: Cycle, reporter: str, commands: list[Command]) -> None:
-        """Add events about the cycle's pod for warnings that the reporter, a scheduler name, has not told yet."""
+        """Add events about the cycle's pod for what the reporter, a scheduler name, has not told its namespace yet."""
         for reason, note in cycle.warnings:
-            if (reporter, reason, note) in self._told:
+            told = (reporter, cycle.template.namespace, reason, note)
+            if told in self._told:
                 continue
             if len(self._told) >= _REMEMBERED:
                 self._told.clear()
-            self._told.add((reporter, reason, note))
+            self._told.add(told)
             commands.append(RecordEvent(ref_of(cycle.pod), "Warning", reason, "Scheduling", note, reporter))

@@ -24,10 +24,11 @@ BUILT_IN: tuple[NodeSignal, ...] = (
     NodeSignal(_TAINT, f"{_AWS}/asg-lifecycle-termination"),
     NodeSignal(_TAINT, f"{_AWS}/rebalance-recommendation", soft=True),
     NodeSignal(_CORDON, f"{_AWS}/event-id"),
-    # Autoscalers drain before they remove, and wait for pods that ask them to; a real interruption has other words.
+    # Karpenter drains before it removes, and waits for pods that ask it to; a real interruption has other words.
     NodeSignal(_TAINT, "karpenter.sh/disrupted", soft=True),
     NodeSignal(_TAINT, "karpenter.sh/disruption", soft=True),
-    NodeSignal(_TAINT, "ToBeDeletedByClusterAutoscaler", soft=True),
+    # The Cluster Autoscaler removes a node with this taint after a while, whoever is still on it.
+    NodeSignal(_TAINT, "ToBeDeletedByClusterAutoscaler"),
     NodeSignal(_TAINT, "cloud.google.com/impending-node-termination", notice_s=_SHORT_S),
     NodeSignal(_TAINT, "remediator.kubernetes.azure.com/unschedulable", notice_s=_SHORT_S),
     NodeSignal(_TAINT, "remediator.aks.microsoft.com/unschedulable", notice_s=_SHORT_S),
