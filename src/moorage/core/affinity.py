@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from moorage.core.selectors import Requirement, Selector
+from moorage.core.selectors import EVERYTHING, Requirement, Selector, part_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,11 @@ class NodeTerm:
     expressions: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
     """Requirements on node fields; Kubernetes knows only `metadata.name`."""
+
+    @property
+    def parts(self) -> int:
+        """See `part_count`."""
+        return 1 + part_count(self.expressions) + part_count(self.fields)
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether the node with this name and these labels matches."""
@@ -40,6 +45,11 @@ class NodeAffinity:
     required: tuple[NodeTerm, ...] | None = None
     preferred: tuple[PreferredNodeTerm, ...] = ()
 
+    @property
+    def parts(self) -> int:
+        """See `part_count`."""
+        return sum(term.parts for term in self.required or ()) + sum(each.term.parts for each in self.preferred)
+
 
 @dataclass(frozen=True, slots=True)
 class PodTerm:
@@ -50,6 +60,12 @@ class PodTerm:
     namespaces: tuple[str, ...] = ()
     """Sorted; empty together with a missing `namespace_selector` means the pod's own namespace."""
     namespace_selector: Selector | None = None
+
+    @property
+    def parts(self) -> int:
+        """See `part_count`."""
+        others = self.namespace_selector or EVERYTHING
+        return 4 + part_count(self.selector.requirements) + len(self.namespaces) + part_count(others.requirements)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +83,11 @@ class PodAffinity:
     required: tuple[PodTerm, ...] = ()
     preferred: tuple[PreferredPodTerm, ...] = ()
 
+    @property
+    def parts(self) -> int:
+        """See `part_count`."""
+        return sum(term.parts for term in self.required) + sum(each.term.parts for each in self.preferred)
+
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
@@ -80,3 +101,8 @@ class SpreadConstraint:
     min_domains: int = 1
     honor_node_affinity: bool = True
     honor_node_taints: bool = False
+
+    @property
+    def parts(self) -> int:
+        """See `part_count`."""
+        return 4 + part_count(self.selector.requirements)

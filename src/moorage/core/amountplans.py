@@ -13,6 +13,8 @@ from moorage.core.resources import Requests
 from moorage.core.state import ClusterState
 
 _KEPT = 4096
+_KEPT_AMOUNTS = 1 << 15
+"""In all plans, some 200 bytes each."""
 
 T = TypeVar("T")
 
@@ -20,13 +22,14 @@ T = TypeVar("T")
 class RequestPlans(Generic[T]):
     """What each set of requests means on one state's columns; made anew when a resource gets or loses a column."""
 
-    __slots__ = ("_last", "_layout", "_make", "_plans", "_resources")
+    __slots__ = ("_amounts", "_last", "_layout", "_make", "_plans", "_resources")
 
     def __init__(self, make: Callable[[ResourceColumns, Requests], T]) -> None:
         self._make = make
         self._resources: ResourceColumns | None = None
         self._layout = -1
         self._plans: dict[Requests, T] = {}
+        self._amounts = 0
         self._last: tuple[Requests, T] | None = None
 
     def get(self, resources: ResourceColumns, requests: Requests) -> T:
@@ -37,11 +40,14 @@ class RequestPlans(Generic[T]):
                 return last[1]
         else:
             self._plans.clear()
+            self._amounts = 0
             self._resources, self._layout = resources, resources.layout
         plan = self._plans.get(requests)
         if plan is None:
-            if len(self._plans) >= _KEPT:
+            self._amounts += len(requests.amounts)
+            if len(self._plans) >= _KEPT or self._amounts > _KEPT_AMOUNTS:
                 self._plans.clear()
+                self._amounts = len(requests.amounts)
             plan = self._plans[requests] = self._make(resources, requests)
         self._last = (requests, plan)
         return plan

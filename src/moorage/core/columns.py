@@ -19,6 +19,8 @@ FIRST_COLUMNS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 CPU_COLUMN, MEMORY_COLUMN, EPHEMERAL_COLUMN, PODS_COLUMN = range(4)
 _FIRST = len(FIRST_COLUMNS)
 _KEPT_VECTORS = 20_000
+_KEPT_AMOUNTS = 1 << 17
+"""In all vectors, some 200 bytes each: few pods name more than five resources."""
 
 Matrix = npt.NDArray[np.int64]
 """int64[resources, capacity]"""
@@ -63,6 +65,7 @@ class ResourceColumns:
         self._expose()
         self.score_requested: Matrix = _zeros(2, capacity)
         self._vectors: dict[Requests, Vector] = {}
+        self._amounts = 0
 
     def _expose(self) -> None:
         count = len(self.names)
@@ -97,8 +100,10 @@ class ResourceColumns:
                         further = (*further, column)
             scored = requests.score_cpu_milli, requests.score_memory_bytes
             found = Vector(tuple(pairs), *scored, further, unknown)
-            if len(self._vectors) > _KEPT_VECTORS:
+            self._amounts += len(requests.amounts)
+            if len(self._vectors) > _KEPT_VECTORS or self._amounts > _KEPT_AMOUNTS:
                 self._vectors.clear()
+                self._amounts = len(requests.amounts)
             self._vectors[requests] = found
         return found
 
@@ -158,6 +163,7 @@ class ResourceColumns:
             self._index[name] = column
         self.layout += 1
         self._vectors.clear()
+        self._amounts = 0
 
     def uses(self) -> dict[str, int]:
         """How many rows offer, and how many pods on rows hold, resources that come and go."""

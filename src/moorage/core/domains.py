@@ -30,6 +30,8 @@ _ROW_BY_ROW = 32
 """Up to this many changed nodes are looked at one by one, more with one call on all rows."""
 _KEPT_MOVES = 256
 _KEPT_COLUMNS = 512
+_KEPT_PARTS = 1 << 17
+"""Of the scopes of all columns, some 128 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,12 @@ class Scope:
     """Alternatives of which a node must match one; None asks nothing."""
     tolerations: tuple[Toleration, ...] | None = None
     """If given, nodes with other NoSchedule or NoExecute taints do not count."""
+
+    @property
+    def parts(self) -> int:
+        """See `part_count`."""
+        terms = sum(term.parts for term in self.terms or ())
+        return len(self.keys) + len(self.node_selector) + terms + len(self.tolerations or ())
 
     def admits(self, node: Node) -> bool:
         """Whether one node counts."""
@@ -205,6 +213,7 @@ class Domains:
 
     def __init__(self) -> None:
         self._columns: OrderedDict[tuple[str, Scope], DomainColumn] = OrderedDict()
+        self._parts = 0
 
     def column(self, key: str, scope: Scope = EVERYWHERE) -> DomainColumn:
         """The column of a topology key under a scope, made on first use."""
@@ -213,8 +222,10 @@ class Domains:
         found = self._columns.get((key, scope))
         if found is None:
             found = self._columns[key, scope] = DomainColumn(key, scope)
-            if len(self._columns) > _KEPT_COLUMNS:
-                self._columns.popitem(last=False)
+            self._parts += scope.parts
+            while len(self._columns) > _KEPT_COLUMNS or self._parts > _KEPT_PARTS:
+                (_, oldest), _ = self._columns.popitem(last=False)
+                self._parts -= oldest.parts
         else:
             self._columns.move_to_end((key, scope))
         return found

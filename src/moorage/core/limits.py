@@ -114,8 +114,9 @@ POLICY_REQUIREMENTS = 64
 
 REMEMBERED_PODS = 16_384
 """How many looks of pods are remembered, so that an equal pod need not be decoded again; twice as many at most."""
-REMEMBERED_POD_BYTES = 32 << 20
-"""The bytes of what they look like, likewise. A pod that is not remembered is decoded at every event."""
+REMEMBERED_POD_BYTES = 48 << 20
+"""The bytes of what they look like, as JSON and as values, likewise. A pod that is not remembered is decoded at every
+event."""
 KEPT_TEMPLATE_BYTES = 16 << 20
 """The bytes of the pods' looks that each table of kept answers holds on to, about; then it starts over."""
 

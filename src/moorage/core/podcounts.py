@@ -18,7 +18,7 @@ from moorage.core.arrays import Mask, Rows
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod
 from moorage.core.selectorindex import SelectorIndex, demanded_pairs
-from moorage.core.selectors import Selector
+from moorage.core.selectors import Selector, part_count
 from moorage.core.sparsecounts import Counts, SparseCounts
 from moorage.core.tally import Tally
 
@@ -31,6 +31,10 @@ _IDLE_EVENTS = 1 << 12
 """A counter that nobody has asked during so many pod events is dropped: every event of its groups pays for it."""
 _MANY_GROUPS = 32
 """More groups than these are counted together, with one call on all of them."""
+_MANY_PARTS = 64
+"""A question with more is long."""
+_KEPT_PARTS = 1 << 15
+"""Of long questions together; above this they are dropped, least recently used first. Others are not touched."""
 _TRIM_EVERY = 256
 """Memory is measured each time so many counters have been made."""
 
@@ -43,6 +47,11 @@ class Question(NamedTuple):
     selector: Selector
     live_only: bool = False
     """Whether pods that are being deleted do not count."""
+
+    @property
+    def parts(self) -> int:
+        """How long it is: every new group of pods is compared with all of it."""
+        return part_count(self.selector.requirements) + len(self.namespaces or ())
 
 
 class LabelGroup:
@@ -61,10 +70,11 @@ class LabelGroup:
 class PodCounter:
     """The pods that a question is about, by row and by domain; `dropped` once it no longer follows events."""
 
-    __slots__ = ("dropped", "groups", "question", "tally", "used")
+    __slots__ = ("dropped", "groups", "parts", "question", "tally", "used")
 
     def __init__(self, question: Question) -> None:
         self.question = question
+        self.parts = question.parts
         self.tally = Tally()
         self.groups: dict[LabelGroup, None] = {}
         self.dropped = False
@@ -112,6 +122,8 @@ class PodCounts:
         self._counters: dict[Question, PodCounter] = {}
         self._selectors: SelectorIndex[PodCounter] = SelectorIndex()
         self._made = 0
+        self._long_parts = 0
+        """Of all questions that are long."""
         self._clock = 0
         self._swept = 0
         """Where the clock was at the last sweep."""
@@ -187,7 +199,10 @@ class PodCounts:
             self._made += 1
             if len(self._counters) >= KEPT_COUNTERS or self._made % _TRIM_EVERY == 0:
                 self._trim()
-            found = self._counters[question] = self._new_counter(PodCounter(question))
+            found = PodCounter(question)
+            if found.parts > _MANY_PARTS:
+                self._make_room(found.parts)
+            self._counters[question] = self._new_counter(found)
         return self.fresh(found)
 
     def fresh(self, counter: PodCounter) -> PodCounter:
@@ -252,8 +267,20 @@ class PodCounts:
             used -= counter.tally.bytes_used
             self._drop(counter)
 
+    def _make_room(self, parts: int) -> None:
+        """For one more long question."""
+        self._long_parts += parts
+        if self._long_parts <= _KEPT_PARTS:
+            return
+        long = [each for each in self._counters.values() if each.parts > _MANY_PARTS]
+        for counter in sorted(long, key=lambda each: each.used):
+            if self._long_parts <= _KEPT_PARTS * 7 // 8:
+                return
+            self._drop(counter)
+
     def _drop(self, counter: PodCounter) -> None:
         counter.dropped = True
+        self._long_parts -= counter.parts if counter.parts > _MANY_PARTS else 0
         del self._counters[counter.question]
         self._selectors.remove(counter)
         for group in counter.groups:

@@ -114,9 +114,7 @@ class PodTemplate:
             self.volumes, self.claims, self.group, self.host_network, self.features, self.limits, self.excess,
         )  # fmt: skip
         object.__setattr__(self, "_hash", hash(fields))
-        parts = (self.labels, self.annotations, self.node_selector, self.tolerations, self.volumes, self.images)
-        size = _PART_BYTES * sum(map(len, parts)) + sum(map(len, self.annotations.values()))
-        object.__setattr__(self, "size", _TEMPLATE_BYTES + size)
+        object.__setattr__(self, "size", _size_of(self))
         gang = gang_key(self.namespace, self.group, self.labels, self.annotations)
         object.__setattr__(self, "gang", gang)
         if gang is not None:
@@ -129,6 +127,19 @@ class PodTemplate:
     def has_pod_terms(self) -> bool:
         """Whether the pod says something about the pods around it."""
         return self.pod_affinity is not None or self.pod_anti_affinity is not None
+
+
+def _size_of(template: PodTemplate) -> int:
+    """About its bytes: everything that a tenant may write many of counts."""
+    lists = (
+        template.labels, template.annotations, template.node_selector, template.tolerations, template.host_ports,
+        template.images, template.volumes, template.claims, template.requests.amounts, template.limits,
+    )  # fmt: skip
+    parts = sum(map(len, lists)) + sum(each.parts for each in template.spread)
+    for affinity in (template.node_affinity, template.pod_affinity, template.pod_anti_affinity):
+        if affinity is not None:
+            parts += affinity.parts
+    return _TEMPLATE_BYTES + _PART_BYTES * parts + sum(map(len, template.annotations.values()))
 
 
 @dataclass(frozen=True, slots=True)

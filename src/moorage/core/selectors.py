@@ -6,7 +6,7 @@ One `Requirement` serves label selectors (In, NotIn, Exists, DoesNotExist) and n
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -77,6 +77,11 @@ class Selector:
 EVERYTHING = Selector()
 NOTHING: Selector = Selector((Requirement("", Operator.IN, ()),))
 """Selects nothing; what a null label selector means to Kubernetes."""
+
+
+def part_count(requirements: Iterable[Requirement]) -> int:
+    """How many requirements and values these are: what they take in memory goes by that."""
+    return sum(1 + len(each.values) for each in requirements)
 
 
 def selector_from_labels(labels: Mapping[str, str]) -> Selector:

@@ -90,6 +90,8 @@ class PodClass:
     """What PreFilter of the keepable plugins said."""
     plain: bool
     """Whether PreFilter of the keepable plugins neither narrowed the nodes nor refused the pod."""
+    size: int
+    """Bytes of the first template, which its signs are parts of."""
     templates: dict[PodTemplate, None] = field(default_factory=dict)
     """The templates that are known to belong here."""
     used: bool = False
@@ -159,8 +161,10 @@ class ClassTable:
         self._by_template: OrderedDict[PodTemplate, PodClass] = OrderedDict()
         self._kept_bytes = 0
         """Of the templates in there."""
+        self._sign_bytes = self._node_sign_bytes = 0
+        """Of the keys of the next two, at most."""
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
-        self._node_parts: OrderedDict[tuple[Hashable, ...], tuple[NodeView, PreFiltered]] = OrderedDict()
+        self._node_parts: OrderedDict[tuple[Hashable, ...], tuple[NodeView, PreFiltered, int]] = OrderedDict()
         self._dropped_attempts: dict[_Voices, int] = {}
         """Of classes that were dropped, by who had a say in them."""
         self._open_attempts: dict[int, int] = {}
@@ -178,9 +182,10 @@ class ClassTable:
         signs = (node_signs, *(plugin.sign(template) for plugin in self._pod_signers))
         found = self._by_signs.get(signs)
         if found is None:
-            if len(self._by_signs) >= _KEPT_CLASSES:
+            while len(self._by_signs) >= _KEPT_CLASSES or self._sign_bytes > KEPT_TEMPLATE_BYTES:
                 self._drop_one()
             found = self._by_signs[signs] = self._make(cycle, node_signs)
+            self._sign_bytes += found.size
         else:
             found.used = True
         self._by_template[template] = found
@@ -223,6 +228,7 @@ class ClassTable:
             old.used = False
             self._by_signs[signs] = old
             signs, old = self._by_signs.popitem(last=False)
+        self._sign_bytes -= old.size
         for template in old.templates:
             del self._by_template[template]
             self._kept_bytes -= template.size
@@ -270,7 +276,7 @@ class ClassTable:
             plugins = self._pod_plugins[said.skipped, scorers] = PodPlugins(filters, scorers)
         plain = not (said.only or said.refusal)
         spare, self._spare = self._spare, None
-        return PodClass(ClassView(nodes, plugins, spare), said, plain)
+        return PodClass(ClassView(nodes, plugins, spare), said, plain, cycle.template.size)
 
     def _node_part(self, cycle: Cycle, signs: tuple[Hashable, ...]) -> tuple[NodeView, PreFiltered]:
         found = self._node_parts.get(signs)
@@ -278,12 +284,13 @@ class ClassTable:
             said = pre_filter(self._by_node.pre_filters, cycle)
             filters = tuple(p for p in self._by_node.filters if p.name not in said.skipped)
             scorers = wanted_scorers(self._by_node.scorers, cycle, cycle.state.rows())
-            found = self._node_parts[signs] = (NodeView(filters, scorers), said)
-            if len(self._node_parts) > _KEPT_CLASSES:
-                self._node_parts.popitem(last=False)
+            found = self._node_parts[signs] = (NodeView(filters, scorers), said, cycle.template.size)
+            self._node_sign_bytes += found[2]
+            while len(self._node_parts) > _KEPT_CLASSES or self._node_sign_bytes > KEPT_TEMPLATE_BYTES:
+                self._node_sign_bytes -= self._node_parts.popitem(last=False)[1][2]
         else:
             self._node_parts.move_to_end(signs)
-        return found
+        return found[:2]
 
 
 def _no_common_node(only: Iterable[tuple[str, OnlyNodes]]) -> Status:

@@ -20,6 +20,8 @@ from moorage.framework.status import Reason, Rejections
 
 _MAX_SCORE = 100
 _KEPT_TABLES = 1024
+_KEPT_TOLERATIONS = 1 << 16
+"""In all tables, some 200 bytes each."""
 _UNTOLERATED = (Reason("node(s) had untolerated taint(s)", resolvable=False),)
 
 Tolerations = tuple[Toleration, ...]
@@ -54,6 +56,7 @@ class TaintToleration(Plugin):
         super().__init__(args)
         self._sets: list[tuple[Taint, ...]] | None = None
         self._tables: dict[Tolerations, _Table] = {}
+        self._tolerations = 0
 
     def sign(self, template: PodTemplate) -> Tolerations:
         """The tolerations, nothing else."""
@@ -86,10 +89,13 @@ class TaintToleration(Plugin):
         if self._sets is not state.taints.sets:
             self._sets = state.taints.sets
             self._tables.clear()
+            self._tolerations = 0
         table = self._tables.get(tolerations)
         if table is None:
-            if len(self._tables) >= _KEPT_TABLES:
+            self._tolerations += len(tolerations)
+            if len(self._tables) >= _KEPT_TABLES or self._tolerations > _KEPT_TOLERATIONS:
                 self._tables.clear()
+                self._tolerations = len(tolerations)
             table = self._tables[tolerations] = _Table()
         if len(table.barred) < len(state.taints.sets):
             table.extend(tolerations, state.taints.sets)

@@ -104,11 +104,11 @@ class TemplateTable:
         """The number of templates that are remembered."""
         return len(self._templates)
 
-    def intern(self, template: PodTemplate, size: int) -> PodTemplate:
-        """The one template of this value, which is so many bytes of JSON."""
+    def intern(self, template: PodTemplate) -> PodTemplate:
+        """The one template of this value."""
         known = self._templates.get(template)
         if known is None:
-            self._templates.put(template, template, size)
+            self._templates.put(template, template, template.size)
             return template
         return known
 
@@ -128,8 +128,8 @@ class TemplateTable:
             parsed = parse_pod(wire, volumes, images, cutter)
             if size > TEMPLATE_BYTES:
                 return PodEntry(parsed, parsed.template)
-            entry = PodEntry(parsed, self.intern(parsed.template, size))
-            self._entries.put(key, entry, size)
+            entry = PodEntry(parsed, self.intern(parsed.template))
+            self._entries.put(key, entry, size + parsed.template.size)
         return entry
 
 
