@@ -106,16 +106,35 @@ def test_pods_that_go_while_they_are_set_aside_are_forgotten() -> None:
 
 
 def test_slow_decisions_let_others_go_first() -> None:
-    """For a while; and when nobody else is there, they go on, one in a call so that nothing waits for it."""
+    """For a while; and when nobody else is there and no bind is under way, they go on, one in a call."""
     play = Play()
     play.see(make_node("n1", cpu="100"), *pods("slow", 3), *pods("b", 3), budget=0)
     play.handle(DecisionSlow("slow", "P", 5.0), budget=STEP)
-    assert [bind.pod.namespace for bind in play.of(Bind)] == ["b", "b", "b"]
-    assert play.wakeup == play.now
+    binds = play.of(Bind)
+    assert [bind.pod.namespace for bind in binds] == ["b", "b", "b"]
+    assert play.wakeup == play.now + 10.0
+    for bind in binds[:2]:
+        assert not _answered(play, bind)
     for _ in range(3):
-        play.handle(budget=STEP)
-        assert [bind.pod.namespace for bind in play.of(Bind)] == ["slow"]
-    assert play.handle(budget=STEP) == []
+        binds = _answered(play, binds[-1])
+        assert [bind.pod.namespace for bind in binds] == ["slow"]
+    assert not _answered(play, binds[-1])
+
+
+def test_slow_pods_wait_no_longer_than_their_time_for_the_binds_of_others() -> None:
+    """Others' binds may hang; then the slow ones are tried like everybody else."""
+    play = Play()
+    play.see(make_node("n1", cpu="100"), *pods("slow", 1), *pods("b", 1), budget=0)
+    play.handle(DecisionSlow("slow", "P", 1.0), budget=STEP)
+    assert play.wakeup == play.now + 4.0
+    play.handle(at=play.wakeup, budget=STEP)
+    assert [bind.pod.namespace for bind in play.of(Bind)] == ["slow"]
+
+
+def _answered(play: Play, bind: Bind) -> list[Bind]:
+    """What is ordered once a bind has succeeded."""
+    play.handle(BindDone(bind.pod.uid, BindOutcome.BOUND, bind.node), budget=STEP)
+    return play.of(Bind)
 
 
 def test_slow_namespaces_are_forgotten() -> None:

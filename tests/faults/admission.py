@@ -155,10 +155,10 @@ async def missed(world: World) -> None:
 
 async def certificates(world: World) -> None:
     """Its certificate is replaced under 100 questions a second, half of them over connections of their own."""
-    webhook = await _webhook(world, certificateLifetime="30s", certificateSpread="2s")
+    webhook = await _webhook(world, certificateLifetime="60s", certificateSpread="2s")
     bundle = partial(registered_bundle, world.plane, world.name)
     load = Load(int(webhook.urls["port"]), bundle)
-    figures = await load.run(32.0, 100)
+    figures = await load.run(65.0, 100)
     world.limit("failed reviews", len(figures.failures), 0)
     world.breaches += figures.failures[:3]
     world.figures["reviews"] = len(figures.kept_s) + len(figures.fresh_s)

@@ -194,7 +194,7 @@ async def plugin(world: World, *, odd: str) -> None:
         world.limit("others' p99 s", p99_s, P99_S)
         return
     # Nobody can go on while the plugin has the thread: others wait for one call of it, not for all.
-    world.limit("others' p99 s", p99_s, 3 * SLOW_S + P99_S)
+    world.limit("others' p99 s", p99_s, SLOW_S + P99_S)
     world.claim(await scheduler.says("a plugin is slow", 30), "nobody was told which plugin is slow")
     world.figures["all bound after s"] = round(
         await world.until(lambda: all(map(node_of, world.auditor.now("pods", evil))), 90, "the slow ones are bound"), 1

@@ -4,7 +4,7 @@ Decisions run only as far ahead of the posted binds as there are places (engine/
 that what happens meanwhile is heard. Nothing is decided before everything that is watched was listed once, nor while
 somebody else leads. A turn that takes longer than `_TURN_S` ends early: what it has decided is carried out, events that
 it has not taken over wait for the next one, and the plugins that took long are named. Requests share the thread with
-decisions, so after a slow one those that are under way get as much time, `_REST_S` at most, before the next is made.
+decisions, so pods that take long are tried when nobody else is there and no bind is under way (engine/pacing.py).
 
 Every step of the loop is a sign of life (`ticked_s`), which whoever renews a lease for it looks at. A loop that has
 nothing to do turns all the same, every `tick_s`.
@@ -33,7 +33,6 @@ from moorage.framework.profiles import Profile
 
 _STEP = 32
 _TURN_S = 0.25
-_REST_S = 1.0
 _LOOK_S = 0.02
 _BUSY, _GATHER_S = 128, 0.002
 """With so many binds under way there is enough to post for a while, and answers are cheaper to take by the handful."""
@@ -75,7 +74,6 @@ class DecisionLoop:
         self._decision_log = decision_log
         self._inbox: list[Event] = []
         self._wake = asyncio.Event()
-        self._rest_s = 0.0
 
     def put(self, event: Event) -> None:
         """Hand over an event; called from the event loop's thread."""
@@ -125,8 +123,6 @@ class DecisionLoop:
         """Run until cancelled."""
         while True:
             next_s = self._turn()
-            if self._rest_s and self.engine.flights.binding:
-                await asyncio.sleep(self._rest_s)
             if next_s is not None and next_s <= self._now_s() and self._budget():
                 await asyncio.sleep(0)
                 continue
@@ -176,7 +172,6 @@ class DecisionLoop:
     def _name_slow(self, slowness: Slowness) -> None:
         """Tell the engine whose pods took long, and people whose fault it is."""
         told, named = slowness.take()
-        self._rest_s = min(_REST_S, sum(each.took_s for each in told))
         if told:
             self.put_all(told)
         for slow in named:

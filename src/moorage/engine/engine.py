@@ -205,8 +205,8 @@ class Engine:
         decided = 0
         while decided < budget:
             entry = self.queue.pop(now) if self.asking is None else self.asking.pop(now)
-            if entry is None and not decided:
-                entry = self.queue.pop_slow()  # only at the beginning, so that what was decided need not wait for it
+            if entry is None and not decided and not self.flights.binding:
+                entry = self.queue.pop_slow()  # what was decided, and binds that are under way, need not wait for it
             if entry is None:
                 return
             decided += self._attempt(entry, now, commands)
@@ -536,9 +536,12 @@ class Engine:
         return PLANNED
 
     def _next_wakeup(self, now: float) -> float | None:
+        pacing = self.queue.pacing
         if self.queue.ready() or (self.asking is not None and self.asking.ready()):
             return now
-        times = [self.queue.next_wakeup(), self.flights.next_wakeup(), self._board.next_alarm()]
+        if pacing.ready() and not self.flights.binding:
+            return now
+        times = [pacing.next_s(now), self.queue.next_wakeup(), self.flights.next_wakeup(), self._board.next_alarm()]
         times += [self.gangs.next_review_s(), self._notices.next_s()]
         return min((time for time in times if time is not None), default=None)
 

@@ -2,7 +2,7 @@
 
 Pods of a namespace are set aside, in their order, while other pods may be tried and
 - the namespace is slow: deciding on a pod of it has just taken long. They come back after a few times as long, or at
-  once when nobody else is there to be tried;
+  once when nobody else is there to be tried, and no bind is under way whose answer would have to wait;
 - the namespace is crowded: it has its share of the binds under way. They come back as those are answered.
 """
 
@@ -78,6 +78,11 @@ class Pacing:
     def ready(self) -> bool:
         """Whether `next_slow` would find an entry."""
         return any(self.room(name) > 0 for name in self._aside)
+
+    def next_s(self, now: float) -> float | None:
+        """When a slow namespace need not let others go first any more, if pods of it were set aside."""
+        times = (self._slow_until_s[name] for name in self._aside if name in self._slow_until_s)
+        return min((until_s for until_s in times if until_s > now), default=None)
 
     def clear(self) -> None:
         """Forget the entries: their keys are of another order."""

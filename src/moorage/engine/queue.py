@@ -339,7 +339,7 @@ class SchedulingQueue:
             heapq.heappop(self._active)
         while self._backing_off and _stale(self._backing_off[0]):
             heapq.heappop(self._backing_off)
-        return bool(self._active or self._backing_off) or self.pacing.ready()
+        return bool(self._active or (self._backing_off and not self.pacing.ready()))
 
     def tidy(self) -> None:
         """Drop stale entries of the heaps; what comes out, and in which order, stays the same."""
