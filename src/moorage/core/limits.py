@@ -4,7 +4,8 @@ They are far above what people write and low enough that the largest object that
 the decision thread less than 50 ms. What is beyond a limit is cut off as the object is decoded, and told:
 - a pending pod over a limit is not scheduled (its rules would be kept in part only), its condition says why;
 - of a bound pod the first entries count, the rest does not exist for anybody;
-- both get an event `LimitExceeded` that names field, number and limit.
+- both get an event `LimitExceeded` that names field, number and limit, as do nodes, of which the first entries count;
+- an object of another kind is not read at all: the log names it, and `moorage_objects_skipped_total` counts it.
 """
 
 from __future__ import annotations
