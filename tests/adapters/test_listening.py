@@ -186,6 +186,46 @@ def test_who_is_being_answered_keeps_his_place() -> None:
     play(test, Bounds(connections=8, per_address=4, head_s=60.0))
 
 
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
+def test_more_callers_at_once_than_places_are_all_answered(secure: bool) -> None:
+    """As after a stall: whoever has just come keeps his place, and the others get theirs when it is left."""
+
+    async def test(server: Server) -> None:
+        async with asyncio.timeout(60):
+            assert await asyncio.gather(*(server.probe() for _ in range(16))) == ["ok"] * 16
+
+    play(test, Bounds(connections=16, per_address=8, grace_s=60.0), secure=secure)
+
+
+def test_a_question_that_has_come_is_not_dropped_for_a_new_caller() -> None:
+    """A kept connection that has begun to speak again keeps its place; one that stays silent gives way."""
+
+    async def test(server: Server) -> None:
+        kept = [await server.connect(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(2)]
+        for reader in kept:
+            await reader.readuntil(b"ok")
+        asking, silent = kept
+        server.writers[asking].write(HALF_A_HEAD)
+        assert await server.probe() == "ok"
+        await closed(silent)
+        server.writers[asking].write(b"x\r\n\r\n")
+        assert (await asking.readuntil(b"ok")).startswith(b"HTTP/1.1 200")
+
+    play(test, Bounds(connections=2, per_address=2, grace_s=0.0))
+
+
+def test_callers_pushed_out_while_they_come_in_leave_nobody_unheard() -> None:
+    """Everybody gets an answer or an end: no socket is closed whose number a transport in the making still holds."""
+
+    async def test(server: Server) -> None:
+        async with asyncio.timeout(30):
+            for _ in range(3):
+                await asyncio.gather(*(server.probe() for _ in range(100)), return_exceptions=True)
+            assert await server.probe() == "ok"
+
+    play(test, Bounds(connections=8, per_address=8, grace_s=0.0), secure=True)
+
+
 def test_a_connection_that_says_nothing_after_its_answer_ends() -> None:
     """Idle ones are closed, and so are those that begin another question and never end it."""
 

@@ -4,7 +4,10 @@ Invariants, whoever calls and whatever he sends:
 - No more than `Bounds.connections` are open, counted from the moment they are accepted, before TLS; no more than
   `per_address` of them from one address. Where there is no room, the one that has waited longest without a question of
   its address goes, that of the address that holds most, or one whose body is still on its way; one whose question is
-  being answered stays. So a probe gets in however many others hang.
+  being answered stays. So a probe gets in however many others hang. Whoever came or spoke within `grace_s` is left
+  alone, and the new caller waits that long for a place: after a stall of this process all who had to wait come at once,
+  and their questions may have arrived without having been looked at. Of those who wait for a place there are at most
+  half as many as places, and nothing is read from them; the others push as if there was no grace.
 - A handshake, the head of a request and its body arrive within their times, or the connection ends.
 - Bodies that are being read or answered hold at most `bodies_bytes` together; what exceeds that gets 503 with
   Retry-After.
@@ -18,8 +21,9 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 from aiohttp import web
@@ -31,6 +35,8 @@ _BACKLOG = 1024
 _SMALL_BYTES = 64 << 10
 """Bodies of this size are free: the number of connections bounds them."""
 _TELL_EVERY_S = 60.0
+_LOOK_S = 0.1
+"""Between two looks for a free place."""
 
 log = structlog.get_logger()
 
@@ -58,6 +64,8 @@ class Bounds:
     """A connection with TLS costs some 300 KB."""
     per_address: int = 192
     """Less than all, so that nobody alone can take every place. API servers and proxies are one address each."""
+    grace_s: float = 1.0
+    """How long a caller who came or spoke keeps his place although others want it."""
     handshake_s: float = 10.0
     head_s: float = 10.0
     """For the head of a request, from the connection or its first byte on."""
@@ -91,12 +99,17 @@ class _Connection:
     """Of the body of that question."""
     abort: Callable[[], object] = lambda: None
 
+    @property
+    def heard_s(self) -> float:
+        """When it came, was answered, or began to ask."""
+        return self.since_s if self.began_s is None else self.began_s
+
     def overdue(self, now_s: float, bounds: Bounds) -> bool:
         """Whether it has been waited for long enough."""
         if self.busy:
             return False
         if self.began_s is not None or not self.answered:
-            return now_s - (self.since_s if self.began_s is None else self.began_s) > bounds.head_s
+            return now_s - self.heard_s > bounds.head_s
         return now_s - self.since_s > bounds.idle_s
 
 
@@ -148,13 +161,19 @@ class _Door:
         self._held_bytes = 0
         self._told_s = -_TELL_EVERY_S
 
-    def enter(self, address: str) -> _Connection | None:
-        """A place for a caller, perhaps that of another who only waits; None if there is none."""
-        bounds = self.bounds
-        crowded = self._addresses[address] >= bounds.per_address
-        if crowded or len(self._inside) >= bounds.connections:
-            self._tell()
-            leaving = self._dispensable(address if crowded else None)
+    def _crowded(self, address: str) -> bool:
+        return self._addresses.get(address, 0) >= self.bounds.per_address
+
+    def room(self, address: str) -> bool:
+        """Whether a caller can come in without another's leaving."""
+        return len(self._inside) < self.bounds.connections and not self._crowded(address)
+
+    def enter(self, address: str, grace_s: float) -> _Connection | None:
+        """A place for a caller, perhaps that of another who has only waited for so long; None if there is none."""
+        if not self.room(address):
+            leaving = self._dispensable(address if self._crowded(address) else None, grace_s)
+            if not grace_s or leaving is not None:
+                self._tell()
             if leaving is None:
                 return None
             self.left(leaving)
@@ -164,10 +183,15 @@ class _Door:
         self._addresses[address] += 1
         return entered
 
-    def _dispensable(self, address: str | None) -> _Connection | None:
+    def _dispensable(self, address: str | None, grace_s: float) -> _Connection | None:
         """The one that is waited for longest, of this address or of the one that holds most; bodies come last."""
-        awaited = [each for each in self._inside if (each.reading or not each.busy) and address in (None, each.address)]
-        return min(awaited, key=lambda each: (each.busy, -self._addresses[each.address], each.since_s), default=None)
+        before_s = self.now_s() - grace_s
+        awaited = [
+            each
+            for each in self._inside
+            if (each.reading or not each.busy) and address in (None, each.address) and each.heard_s <= before_s
+        ]
+        return min(awaited, key=lambda each: (each.busy, -self._addresses[each.address], each.heard_s), default=None)
 
     def left(self, connection: _Connection) -> None:
         """The place is free; may be said twice."""
@@ -336,6 +360,8 @@ class _Acceptance:
     door: _Door
     tls: ssl.SSLContext | None
     greeting: set[asyncio.Task[None]] = field(default_factory=set)
+    waiting: int = 0
+    """Callers without a place yet."""
 
     async def accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -347,15 +373,37 @@ class _Acceptance:
                     self.door.sweep()
                     await asyncio.sleep(_EXHAUSTED_PAUSE_S)
                 continue
-            connection = self.door.enter(str(peer[0]))
-            if connection is None:
-                connected.close()
-                continue
             connected.setblocking(False)
-            task = loop.create_task(self._greet(connected, connection))
-            connection.abort = task.cancel
+            task = loop.create_task(self._welcome(connected, str(peer[0])))
             self.greeting.add(task)
             task.add_done_callback(self.greeting.discard)
+
+    async def _welcome(self, connected: socket.socket, address: str) -> None:
+        connection = None
+        try:
+            connection = await self._place(address)
+        finally:
+            if connection is None:
+                connected.close()
+        if connection is not None:
+            connection.abort = partial(_hang_up, connected)
+            await self._greet(connected, connection)
+
+    async def _place(self, address: str) -> _Connection | None:
+        """A place, at once or when one is left; at the end of the grace that of another; None if all are answered."""
+        door, bounds = self.door, self.door.bounds
+        if self.waiting >= bounds.connections // 2:
+            return door.enter(address, 0.0)
+        if (found := door.enter(address, bounds.grace_s)) is not None:
+            return found
+        until_s = door.now_s() + bounds.grace_s
+        self.waiting += 1
+        try:
+            while not door.room(address) and door.now_s() < until_s:  # noqa: ASYNC110 (an event would wake all of them)
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            self.waiting -= 1
+        return door.enter(address, 0.0)
 
     async def _greet(self, connected: socket.socket, connection: _Connection) -> None:
         server = self.runner.server
@@ -373,7 +421,7 @@ class _Acceptance:
             )
         except BaseException as error:
             self.door.left(connection)
-            connected.close()
+            _hang_up(connected)
             if not isinstance(error, OSError):
                 raise
 
@@ -401,6 +449,16 @@ async def _accepting(
         await asyncio.gather(*ending, return_exceptions=True)
         for listener in listeners:
             listener.close()
+
+
+def _hang_up(connected: socket.socket) -> None:
+    """End a connection whose transport may be in the making.
+
+    That closes the socket when it reads the end. Closed here, its number could be another caller's by the time that the
+    transport begins to read, and that caller would never be heard.
+    """
+    with suppress(OSError):
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 def _refusal(where: str, error: OSError) -> str:

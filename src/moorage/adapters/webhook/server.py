@@ -21,6 +21,7 @@ from moorage.wire.admission import ReviewError
 BOUNDS = Bounds(
     connections=512,  # an API server opens one for every question that is under way
     per_address=384,
+    grace_s=3.0,  # probes come to another port, so there is time for API servers that come all at once
     idle_s=300.0,
     body_bytes=16 << 20,  # a pod is at most 1.5 MB on the server; a question repeats it once, with escapes
     bodies_bytes=64 << 20,
