@@ -76,6 +76,19 @@ def test_higher_priority_first_then_who_came_first() -> None:
     assert drain(queue, 3.0) == ["c", "b", "a", "d", "e"]
 
 
+def test_pods_that_come_and_go_leave_nothing_behind() -> None:
+    """Also where nobody takes pods out, as in a standby; those that stay come out in their order."""
+    queue = make_queue()
+    for number in range(3):
+        queue.upsert(make_pod(f"stays-{number}", priority=number), 0.0)
+    for number in range(1000):
+        gone = make_pod(f"gone-{number}")
+        queue.upsert(gone, float(number))
+        queue.remove(gone.uid)
+        assert len(queue._active) <= 100
+    assert [popped(queue, 1000.0).pod.name for _ in range(3)] == ["stays-2", "stays-1", "stays-0"]
+
+
 @pytest.mark.parametrize(
     ("failures", "want_s"),
     [(0, 0.0), (1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 10.0), (6, 10.0), (1000, 10.0)],

@@ -46,21 +46,34 @@ def test_pods_that_look_equal_to_the_plugins_share_a_class(table: ClassTable, st
 
 def test_classes_and_templates_stay_bounded(table: ClassTable, state: ClusterState) -> None:
     """Every pod different: nothing grows, and a dropped class leaves no template behind."""
-    for number in range(100):
-        find(table, state, make_pod(f"p{number}", cpu=f"{number}m"))
+    pods = [make_pod(f"p{number}", cpu=f"{number}m") for number in range(100)]
+    for pod in pods:
+        find(table, state, pod)
         assert len(table._by_signs) <= 4
         kept = {id(found) for found in table._by_signs.values()}
-        assert all(id(found) in kept for found in table._by_template.values())
-        assert sum(len(found.templates) for found in table._by_signs.values()) == len(table._by_template)
+        known = [found for each in pods if (found := table._by_template.get(each.template)) is not None]
+        assert len(known) == len(table._by_template)
+        assert all(id(found) in kept for found in known)
 
 
 def test_templates_of_one_class_stay_bounded(table: ClassTable, state: ClusterState) -> None:
     """Pods of one class whose annotations all differ."""
-    found = find(table, state, make_pod("p", cpu="1"))
-    for number in range(50):
-        assert find(table, state, make_pod("p", cpu="1", annotations={"n": str(number)})) is found
+    pods = [make_pod("p", cpu="1", annotations={"n": str(number)}) for number in range(50)]
+    found = find(table, state, pods[0])
+    for pod in pods:
+        assert find(table, state, pod) is found
         assert len(table._by_template) <= 12
-        assert set(found.templates) == set(table._by_template)
+
+
+def test_templates_of_pods_that_are_gone_are_forgotten(table: ClassTable, state: ClusterState) -> None:
+    """The class stays, for the next pod that looks so."""
+    pods = [make_pod("p", cpu="1", annotations={"n": str(number)}) for number in range(10)]
+    found = {id(find(table, state, pod)) for pod in pods}
+    pods.clear()
+    assert len(table._by_template) == 0
+    (left,) = table._by_signs.values()
+    assert not left.templates
+    assert found == {id(find(table, state, make_pod("q", cpu="1")))}
 
 
 def test_a_class_in_use_outlives_many_others(table: ClassTable, state: ClusterState) -> None:

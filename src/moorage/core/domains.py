@@ -7,10 +7,10 @@ sums over domains (`tally`) are repaired and not made anew.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -29,9 +29,6 @@ NO_DOMAIN = -1
 _ROW_BY_ROW = 32
 """Up to this many changed nodes are looked at one by one, more with one call on all rows."""
 _KEPT_MOVES = 256
-_KEPT_COLUMNS = 512
-_KEPT_PARTS = 1 << 17
-"""Of the scopes of all columns, some 128 bytes each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,12 +42,6 @@ class Scope:
     """Alternatives of which a node must match one; None asks nothing."""
     tolerations: tuple[Toleration, ...] | None = None
     """If given, nodes with other NoSchedule or NoExecute taints do not count."""
-
-    @property
-    def parts(self) -> int:
-        """See `part_count`."""
-        terms = sum(term.parts for term in self.terms or ())
-        return len(self.keys) + len(self.node_selector) + terms + len(self.tolerations or ())
 
     def admits(self, node: Node) -> bool:
         """Whether one node counts."""
@@ -94,8 +85,8 @@ class DomainColumn:
     """The domains of one topology key under one scope; `refresh` before reading."""
 
     __slots__ = (
-        "_moves", "_present", "_present_at", "_present_count", "_read_to", "_values", "ids", "key", "labelled", "moved",
-        "scope", "size",
+        "__weakref__", "_moves", "_present", "_present_at", "_present_count", "_read_to", "_values", "ids", "key",
+        "labelled", "moved", "scope", "size",
     )  # fmt: skip
 
     def __init__(self, key: str, scope: Scope) -> None:
@@ -209,11 +200,10 @@ class DomainColumn:
 
 
 class Domains:
-    """The domain columns in use; the least recently used ones are dropped."""
+    """The domain columns in use, each for as long as somebody holds it."""
 
     def __init__(self) -> None:
-        self._columns: OrderedDict[tuple[str, Scope], DomainColumn] = OrderedDict()
-        self._parts = 0
+        self._columns: WeakValueDictionary[tuple[str, Scope], DomainColumn] = WeakValueDictionary()
 
     def column(self, key: str, scope: Scope = EVERYWHERE) -> DomainColumn:
         """The column of a topology key under a scope, made on first use."""
@@ -222,10 +212,4 @@ class Domains:
         found = self._columns.get((key, scope))
         if found is None:
             found = self._columns[key, scope] = DomainColumn(key, scope)
-            self._parts += scope.parts
-            while len(self._columns) > _KEPT_COLUMNS or self._parts > _KEPT_PARTS:
-                (_, oldest), _ = self._columns.popitem(last=False)
-                self._parts -= oldest.parts
-        else:
-            self._columns.move_to_end((key, scope))
         return found

@@ -113,13 +113,12 @@ POLICIES = 100
 POLICY_REQUIREMENTS = 64
 """Requirements in the selector of a PlacementPolicy, and values in each; one with more holds for nobody, likewise."""
 
-REMEMBERED_PODS = 16_384
-"""How many looks of pods are remembered, so that an equal pod need not be decoded again; twice as many at most."""
-REMEMBERED_POD_BYTES = 48 << 20
-"""The bytes of what they look like, as JSON and as values, likewise. A pod that is not remembered is decoded at every
-event."""
+REMEMBERED_PODS = 512
+"""How many looks of pods are remembered although no pod looks so any more, in case that one comes."""
+REMEMBERED_POD_BYTES = 4 << 20
+"""The bytes of those looks, about."""
 KEPT_TEMPLATE_BYTES = 16 << 20
-"""The bytes of the pods' looks that each table of kept answers holds on to, about; then it starts over."""
+"""The bytes of the pods' looks that each table of kept answers knows something about; then it starts over."""
 
 LEDGER = 50_000
 """Pods that the webhook has admitted and not seen yet; those beyond are placed without being counted."""

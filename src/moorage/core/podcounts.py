@@ -28,7 +28,11 @@ KEPT_COUNTERS = 8192
 KEPT_BYTES = 64 << 20
 """Above this, counters are dropped, least recently used first."""
 _IDLE_EVENTS = 1 << 12
-"""A counter that nobody has asked during so many pod events is dropped: every event of its groups pays for it."""
+_FEWEST_IDLE_EVENTS = 1 << 8
+"""A counter that nobody has asked during so many pod events is dropped: every event of its groups pays for it.
+
+The fewer groups there are, the fewer events: a counter is then soon made again.
+"""
 _MANY_GROUPS = 32
 """More groups than these are counted together, with one call on all of them."""
 _MANY_PARTS = 64
@@ -129,6 +133,8 @@ class PodCounts:
         """Where the clock was at the last sweep."""
         self._events = 0
         """Pods that came since then."""
+        self._idle_events = _FEWEST_IDLE_EVENTS
+        """So many of them lead to the next."""
         self._version = 0
         """Rises with every pod event."""
         self._flat: _Flat | None = None
@@ -151,7 +157,7 @@ class PodCounts:
             counter.tally.add(row, 1)
         self._version += 1
         self._events += 1
-        if self._events >= _IDLE_EVENTS:
+        if self._events >= self._idle_events:
             self._sweep()
         return group
 
@@ -257,6 +263,7 @@ class PodCounts:
         for counter in [each for each in self._counters.values() if each.used <= self._swept]:
             self._drop(counter)
         self._swept, self._events, self._flat = self._clock, 0, None
+        self._idle_events = min(max(2 * len(self._groups), _FEWEST_IDLE_EVENTS), _IDLE_EVENTS)
 
     def _trim(self) -> None:
         """Drop the counters that were asked longest ago until they fit."""

@@ -63,7 +63,7 @@ class PodVolume:
 _TEMPLATE_BYTES, _PART_BYTES = 1024, 128
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class PodTemplate:
     """Everything of a pod that a placement rule may read. Equal pods share one template (see `intern`)."""
 
@@ -103,7 +103,7 @@ class PodTemplate:
     gang_size: int | None = field(default=None, init=False, compare=False, repr=False)
     """How many members of it must stand together, as far as an annotation says so."""
     size: int = field(default=0, init=False, compare=False, repr=False)
-    """About the bytes that it takes, for those who keep it after its pods are gone."""
+    """About the bytes that it takes, for those who keep it."""
     _hash: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:

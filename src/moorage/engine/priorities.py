@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import ref
 
 from moorage.core.commands import Command, RecordEvent
 from moorage.core.pods import Pod, PodTemplate
@@ -21,6 +22,15 @@ INVALID = "InvalidPriority"
 _KEPT = 50_000
 
 
+class _Reading(NamedTuple):
+    """What the plugin said of a template."""
+
+    priority: int
+    warning: str | None
+    template: ref[PodTemplate] | None = None
+    """The same with that priority, where it differs."""
+
+
 class Priorities:
     """Asks the plugins that have a say in the priority of pods."""
 
@@ -29,17 +39,16 @@ class Priorities:
         """Whether any profile has such a plugin."""
         self._runner_of = runner_of
         self._faults = faults
-        self._known: TemplateCache[tuple[PodTemplate, str | None]] = TemplateCache(_KEPT)
+        self._known: TemplateCache[_Reading] = TemplateCache(_KEPT)
+        self._read_from: TemplateCache[PodTemplate] = TemplateCache(_KEPT)
+        """Templates that were put in the place of others, and those: the pods that come later have them again."""
 
     def read(self, pod: Pod, commands: list[Command], *, is_new: bool) -> Pod:
         """The pod with the priority that counts; a pod that is new is told of an annotation that cannot be read."""
         plugin = self._plugin(pod)
         if plugin is None:
             return pod
-        found = self._known.get(pod.template)
-        if found is None:
-            found = self._known.keep(pod.template, self._template(pod.template, plugin))
-        template, warning = found
+        template, warning = self._template(pod.template, plugin)
         if warning is not None and is_new:
             reporter = pod.template.scheduler_name
             commands.append(RecordEvent(ref_of(pod), "Warning", INVALID, "Scheduling", warning, reporter))
@@ -58,8 +67,17 @@ class Priorities:
         return None if runner is None else runner.priorities
 
     def _template(self, template: PodTemplate, plugin: Any) -> tuple[PodTemplate, str | None]:
-        priority, warning = self._ask(plugin, template)
-        return (template if priority == template.priority else replace(template, priority=priority)), warning
+        known = self._known.get(template)
+        if known is None:
+            known = self._known.keep(template, _Reading(*self._ask(plugin, template)))
+        if known.priority == template.priority:
+            return template, known.warning
+        found = None if known.template is None else known.template()
+        if found is None:
+            found = replace(template, priority=known.priority)
+            self._known.keep(template, known._replace(template=ref(found)))
+            self._read_from.keep(found, template)
+        return found, known.warning
 
     def _ask(self, plugin: Any, template: PodTemplate) -> tuple[int, str | None]:
         answer: tuple[int, str | None] | Status = self._faults.ask(plugin, plugin.priority_of, template)

@@ -130,6 +130,8 @@ Gate = Callable[[QueuedPod, float], str | None]
 """PreEnqueue: the name of the plugin that keeps the entry out, None if it may enter."""
 Helps = Callable[[str, QueuedPod, Change], bool]
 """(plugin, entry, change): whether the change may help a pod that the plugin rejected."""
+_FEW_STALE = 64
+"""Stale entries of the active heap are left there up to this many more than there are pods."""
 Timed = tuple[float, tuple[Any, ...], int, QueuedPod]
 """(time, queue key, ticket, entry)"""
 
@@ -483,6 +485,8 @@ class SchedulingQueue:
         if entry.unit is not None:
             self._move(entry, Place.ACTIVE)
         heapq.heappush(self._active, (self.key(entry), self._ticket(entry), entry))
+        if len(self._active) > 2 * len(self._pods) + _FEW_STALE:
+            self.tidy()  # whoever never pops, as a standby, would keep every pod that has come and gone
 
     def _back_off(self, entry: QueuedPod) -> None:
         self._move(entry, Place.BACKOFF)

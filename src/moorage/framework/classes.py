@@ -10,6 +10,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+from weakref import WeakSet
 
 from moorage.core.arrays import Ints, Rows
 from moorage.core.limits import KEPT_TEMPLATE_BYTES
@@ -92,7 +93,7 @@ class PodClass:
     """Whether PreFilter of the keepable plugins neither narrowed the nodes nor refused the pod."""
     size: int
     """Bytes of the first template, which its signs are parts of."""
-    templates: dict[PodTemplate, None] = field(default_factory=dict)
+    templates: WeakSet[PodTemplate] = field(default_factory=WeakSet)
     """The templates that are known to belong here."""
     used: bool = False
     """Whether the class was found again since it was last about to be dropped."""
@@ -158,9 +159,7 @@ class ClassTable:
         self._spare: Ints | None = None
         self._asked: TemplateCache[tuple[int, int, OpenPoints]] = TemplateCache(_KEPT_TEMPLATES)
         self._pod_plugins: dict[tuple[frozenset[str], tuple[Scorer, ...]], PodPlugins] = {}
-        self._by_template: OrderedDict[PodTemplate, PodClass] = OrderedDict()
-        self._kept_bytes = 0
-        """Of the templates in there."""
+        self._by_template: TemplateCache[PodClass] = TemplateCache(_KEPT_TEMPLATES)
         self._sign_bytes = self._node_sign_bytes = 0
         """Of the keys of the next two, at most."""
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
@@ -175,7 +174,6 @@ class ClassTable:
         template = cycle.template
         found = self._by_template.get(template)
         if found is not None:
-            self._by_template.move_to_end(template)
             found.used = True
             return found
         node_signs = tuple(plugin.sign(template) for plugin in self._node_signers)
@@ -188,14 +186,8 @@ class ClassTable:
             self._sign_bytes += found.size
         else:
             found.used = True
-        self._by_template[template] = found
-        self._kept_bytes += template.size
-        found.templates[template] = None
-        while len(self._by_template) > _KEPT_TEMPLATES or self._kept_bytes > KEPT_TEMPLATE_BYTES:
-            oldest, its_class = self._by_template.popitem(last=False)
-            self._kept_bytes -= oldest.size
-            del its_class.templates[oldest]
-        return found
+        found.templates.add(template)
+        return self._by_template.keep(template, found)
 
     def asked(self, cycle: Cycle) -> OpenPoints:
         """Who must be asked about the pod being decided."""
@@ -230,8 +222,7 @@ class ClassTable:
             signs, old = self._by_signs.popitem(last=False)
         self._sign_bytes -= old.size
         for template in old.templates:
-            del self._by_template[template]
-            self._kept_bytes -= template.size
+            self._by_template.drop(template)
         voices = (old.kept.skipped, old.view.scorer_names)
         self._dropped_attempts[voices] = self._dropped_attempts.get(voices, 0) + old.attempts
         self._spare = old.view.rank

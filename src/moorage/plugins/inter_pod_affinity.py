@@ -244,7 +244,7 @@ class InterPodAffinity(Plugin):
         elif plan.terms != terms:
             rejecting, attracting = self._held_about(state, template)
             self._parts -= plan.parts
-            plan = self._plans[template] = plan._replace(terms=terms, rejecting=rejecting, attracting=attracting)
+            plan = self._plans.keep(template, plan._replace(terms=terms, rejecting=rejecting, attracting=attracting))
             self._parts += plan.parts
         return plan
 

@@ -44,8 +44,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
     metadata, spec, status = wire.metadata, wire.spec, wire.status or _NO_STATUS
     if not metadata.name:
         raise FieldError("metadata.name", MISSING, "is missing", "give the pod a name")
-    entry = (table if table is not None else TemplateTable()).entry(wire)
-    template = entry.template
+    template, entry = (table if table is not None else TemplateTable()).entry(wire)
     requests, scheduled, scheduled_at, record = template.requests, None, None, None
     infeasible = preempted = ready = False
     for condition in status.conditions or ():
@@ -62,7 +61,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         elif condition.type == GANG_RECORD:
             record = _condition(condition)
     if spec.node_name and wire.status is not None:
-        requests = entry.requests(status, resize_infeasible=infeasible)
+        requests = entry.requests(template, status, resize_infeasible=infeasible)
     created, started, deleted = metadata.creation_timestamp, status.start_time, metadata.deletion_timestamp
     return Pod(
         metadata.uid or f"{template.namespace}/{metadata.name}",

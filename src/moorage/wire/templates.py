@@ -2,25 +2,26 @@
 
 `TemplateTable` remembers, by the bytes of a pod's parts, what was made of them. A pod that looks like one seen before
 costs one dictionary lookup; a new one is parsed part by part, and if its template equals a known one, written
-differently, the known one is used. The table is bounded: entries not used for a long time are forgotten, which costs a
-repeated parse and nothing else, since templates compare by value.
+differently, the known one is used. A template is remembered for as long as somebody has it, and the latest ones a while
+longer; to forget one costs a repeated parse and nothing else, since templates compare by value.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from functools import partial
 from itertools import chain
-from typing import Generic, TypeAlias, TypeVar
+from typing import TypeAlias
+from weakref import ref
 
 from moorage.core.limits import CONTAINERS, REMEMBERED_POD_BYTES, REMEMBERED_PODS, TEMPLATE_BYTES, Cutter
 from moorage.core.pods import PodTemplate, PodVolume
-from moorage.core.requests import effective_requests
+from moorage.core.requests import PodResources, effective_requests
 from moorage.core.resources import Requests
 from moorage.wire.podspec import PodStatusWire, PodWire
-from moorage.wire.podtemplate import ParsedPod, parse_pod, with_status
+from moorage.wire.podtemplate import parse_pod, with_status
 from moorage.wire.volumes import parse_volumes
 
-K = TypeVar("K")
-V = TypeVar("V")
 Key: TypeAlias = tuple[object, ...]
 
 _NO_STATUS = PodStatusWire()
@@ -32,58 +33,25 @@ _MOST_RESIZES = 64
 """Distinct resize states remembered per template; more come only from endless resizing."""
 
 
-class _Recent(Generic[K, V]):
-    """A mapping of bounded size: forgets what has not been asked for during the last `limit` insertions, or during the
-    last insertions that weigh `most_bytes` together.
-    """
-
-    __slots__ = ("_left_bytes", "_limit", "_most_bytes", "_old", "_young")
-
-    def __init__(self, limit: int, most_bytes: int) -> None:
-        self._limit = limit
-        self._most_bytes = self._left_bytes = most_bytes
-        self._young: dict[K, tuple[V, int]] = {}
-        self._old: dict[K, tuple[V, int]] = {}
-
-    def __len__(self) -> int:
-        return len(self._young.keys() | self._old.keys())
-
-    def get(self, key: K) -> V | None:
-        found = self._young.get(key)
-        if found is None:
-            found = self._old.get(key)
-            if found is None:
-                return None
-            self.put(key, *found)
-        return found[0]
-
-    def put(self, key: K, value: V, size: int) -> None:
-        if len(self._young) >= self._limit or size > self._left_bytes:
-            self._old, self._young = self._young, {}
-            self._left_bytes = self._most_bytes
-        self._left_bytes -= size
-        self._young[key] = value, size
-
-
 class PodEntry:
-    """What was made of the parts of a pod."""
+    """What was made of the parts of a pod; for as long as the template lives."""
 
-    __slots__ = ("_by_status", "_parsed", "template")
+    __slots__ = ("_by_status", "_resources", "template")
 
-    def __init__(self, parsed: ParsedPod, template: PodTemplate) -> None:
+    def __init__(self, template: ref[PodTemplate], resources: PodResources) -> None:
         self.template = template
-        self._parsed = parsed
+        self._resources = resources
         self._by_status: dict[Key, Requests] = {}
 
-    def requests(self, status: PodStatusWire, *, resize_infeasible: bool) -> Requests:
+    def requests(self, template: PodTemplate, status: PodStatusWire, *, resize_infeasible: bool) -> Requests:
         """What a bound pod in this state takes from its node; the template's very object where nothing differs."""
         key = _status_key(status, resize_infeasible)
         found = self._by_status.get(key)
         if found is None:
-            informed = with_status(self._parsed.resources, status, resize_infeasible=resize_infeasible)
+            informed = with_status(self._resources, status, resize_infeasible=resize_infeasible)
             found = effective_requests(informed)
-            if found == self.template.requests:
-                found = self.template.requests
+            if found == template.requests:
+                found = template.requests
             if len(self._by_status) >= _MOST_RESIZES:
                 self._by_status.clear()
             if len(key[0]) <= TEMPLATE_BYTES:
@@ -92,27 +60,26 @@ class PodEntry:
 
 
 class TemplateTable:
-    """Interns templates. Owned by whoever decodes pods; not to be shared between threads."""
+    """Interns templates. Owned by whoever decodes pods; not to be shared between threads that decode.
 
-    __slots__ = ("_entries", "_templates")
+    `limit` and `most_bytes` bound how many templates are remembered although no pod has them.
+    """
+
+    __slots__ = ("_entries", "_latest", "_latest_bytes", "_limit", "_most_bytes", "_templates")
 
     def __init__(self, limit: int = REMEMBERED_PODS, most_bytes: int = REMEMBERED_POD_BYTES) -> None:
-        self._entries: _Recent[Key, PodEntry] = _Recent(limit, most_bytes)
-        self._templates: _Recent[PodTemplate, PodTemplate] = _Recent(limit, most_bytes)
+        self._limit, self._most_bytes = limit, most_bytes
+        self._entries: dict[Key, PodEntry] = {}
+        self._templates: dict[ref[PodTemplate], ref[PodTemplate]] = {}
+        """Found by the value of what they refer to."""
+        self._latest: deque[PodTemplate] = deque()
+        self._latest_bytes = 0
 
     def __len__(self) -> int:
         """The number of templates that are remembered."""
         return len(self._templates)
 
-    def intern(self, template: PodTemplate) -> PodTemplate:
-        """The one template of this value."""
-        known = self._templates.get(template)
-        if known is None:
-            self._templates.put(template, template, template.size)
-            return template
-        return known
-
-    def entry(self, wire: PodWire) -> PodEntry:
+    def entry(self, wire: PodWire) -> tuple[PodTemplate, PodEntry]:
         """What the parts of this pod mean; raises `FieldError` where they cannot be understood."""
         volumes: tuple[PodVolume, ...] = ()
         images: tuple[str, ...] = ()
@@ -123,14 +90,37 @@ class TemplateTable:
         key, size = _pod_key(wire, volumes, images)
         if cutter.excess:
             key = (*key, *cutter.excess)
-        entry = self._entries.get(key) if size <= TEMPLATE_BYTES else None
-        if entry is None:
-            parsed = parse_pod(wire, volumes, images, cutter)
-            if size > TEMPLATE_BYTES:
-                return PodEntry(parsed, parsed.template)
-            entry = PodEntry(parsed, self.intern(parsed.template))
-            self._entries.put(key, entry, size + parsed.template.size)
-        return entry
+        found = self._entries.get(key)
+        template = None if found is None else found.template()
+        if found is not None and template is not None:
+            return template, found
+        parsed = parse_pod(wire, volumes, images, cutter)
+        if size > TEMPLATE_BYTES:
+            return parsed.template, PodEntry(ref(parsed.template), parsed.resources)
+        template = self._interned(parsed.template)
+        found = self._entries[key] = PodEntry(ref(template, partial(_discard, self._entries, key)), parsed.resources)
+        return template, found
+
+    def _interned(self, template: PodTemplate) -> PodTemplate:
+        """The one template of this value."""
+        known = self._templates.get(ref(template))
+        alive = None if known is None else known()
+        if alive is not None:
+            return alive
+        told = ref(template, self._templates.pop)
+        self._templates[told] = told
+        self._latest.append(template)
+        self._latest_bytes += template.size
+        while len(self._latest) > self._limit or self._latest_bytes > self._most_bytes:
+            self._latest_bytes -= self._latest.popleft().size
+        return template
+
+
+def _discard(entries: dict[Key, PodEntry], key: Key, gone: ref[PodTemplate]) -> None:
+    """A template is gone, and with it what was made of pods that look so, unless one has come since."""
+    found = entries.get(key)
+    if found is not None and found.template is gone:
+        del entries[key]
 
 
 def _cut_containers(wire: PodWire, cutter: Cutter) -> None:
