@@ -154,6 +154,40 @@ def test_binds_under_way_get_their_time_between_slow_decisions() -> None:
     assert answered_after[0] <= 2
 
 
+def test_what_came_during_a_slow_decision_is_heard_before_the_next() -> None:
+    """From the socket to the loop it takes some steps; a pod that has arrived waits for one slow decision, not two."""
+    decided: list[str] = []
+
+    async def story() -> None:
+        async def arrive() -> None:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            loop.put(PodSeen(make_pod("quick")))
+
+        def carry_out(command: Command) -> None:
+            if isinstance(command, Bind):
+                if not decided:
+                    arrivals.append(asyncio.ensure_future(arrive()))
+                decided.append(command.pod.name)
+                loop.put(BindDone(command.pod.uid, BindOutcome.BOUND, command.node))
+
+        arrivals: list[asyncio.Future[None]] = []
+        engine = Engine([small_profile(Dozer())])
+        Dozer.loop = None
+        loop = DecisionLoop(engine, carry_out, now_s=Timer.read, timer_s=Timer.read)
+        loop.put_all([NodeSeen(make_node("n1", cpu="100")), *(PodSeen(slow(f"s{n}")) for n in range(3))])
+        loop.start_deciding()
+        running = asyncio.ensure_future(loop.run())
+        async with asyncio.timeout(60):
+            while len(decided) < 4:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)
+        running.cancel()
+        await asyncio.gather(running, *arrivals, return_exceptions=True)
+
+    asyncio.run(story())
+    assert decided == ["s0", "quick", "s1", "s2"]
+
+
 @pytest.mark.parametrize("at", ["filter", "pre_enqueue"])
 def test_a_turn_ends_early_and_carries_out_what_it_has_decided(at: str) -> None:
     """One slow step a turn: no bind waits for more than two, and nobody takes the loop for dead."""
@@ -182,6 +216,18 @@ def test_pods_of_others_go_first() -> None:
     assert turns[0] == ["s0"]
     assert turns[1] == [f"o{number}" for number in range(6)]
     assert turns[2:] == [[f"s{number}"] for number in range(1, 6)]
+
+
+def test_the_first_slow_pod_is_enough_also_in_a_turn_that_nobody_measured() -> None:
+    """Only some turns are sampled; others go first all the same, and the plugin is found out in the turns after it."""
+    watched = Watched([small_profile(Dozer())])
+    watched.see(make_pod("quick"))
+    watched.run()
+    watched.see(*(slow(f"s{number}") for number in range(6)), *(make_pod(f"o{number}", cpu="1") for number in range(3)))
+    with capture_logs() as lines:
+        turns = watched.run()
+    assert turns[1:3] == [["s0"], ["o0", "o1", "o2"]]
+    assert [line["plugin"] for line in lines if "slow" in line["event"]] == ["Dozer"]
 
 
 def test_slow_pods_get_a_share_of_the_time_while_others_keep_coming() -> None:

@@ -4,7 +4,8 @@ Decisions run only as far ahead of the posted binds as there are places (engine/
 that what happens meanwhile is heard. Nothing is decided before everything that is watched was listed once, nor while
 somebody else leads. A turn that takes longer than `_TURN_S` ends early: what it has decided is carried out, events that
 it has not taken over wait for the next one, and the plugins that took long are named. Requests share the thread with
-decisions, so pods that take long are tried when nobody else is there and no bind is under way (engine/pacing.py).
+decisions, so pods that take long are tried when nobody else is there and no bind is under way (engine/pacing.py), and
+after a slow turn the loop listens for `_LISTEN_S`: what came meanwhile is heard before another slow one begins.
 
 Every step of the loop is a sign of life (`ticked_s`), which whoever renews a lease for it looks at. A loop that has
 nothing to do turns all the same, every `tick_s`.
@@ -23,17 +24,19 @@ import structlog
 from moorage.adapters import clock
 from moorage.adapters.journal.writer import Journal
 from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
-from moorage.adapters.metrics.slowness import Slowness
+from moorage.adapters.metrics.slowness import SLOW_S
 from moorage.app.decisions import DecisionLog, tell_of_circuits
 from moorage.app.watch import TurnWatch
 from moorage.core.commands import Command
-from moorage.core.events import Event
+from moorage.core.events import DecisionSlow, Event
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.framework.profiles import Profile
 
 _STEP = 32
 _TURN_S = 0.25
 _LOOK_S = 0.02
+_LISTEN_S = 0.02
+"""What has arrived takes some steps of the event loop, not one, from the socket to the inbox."""
 _BUSY, _GATHER_S = 128, 0.002
 """With so many binds under way there is enough to post for a while, and answers are cheaper to take by the handful."""
 
@@ -74,6 +77,8 @@ class DecisionLoop:
         self._decision_log = decision_log
         self._inbox: list[Event] = []
         self._wake = asyncio.Event()
+        self._was_slow = False
+        """Whether the last turn took long."""
 
     def put(self, event: Event) -> None:
         """Hand over an event; called from the event loop's thread."""
@@ -124,7 +129,7 @@ class DecisionLoop:
         while True:
             next_s = self._turn()
             if next_s is not None and next_s <= self._now_s() and self._budget():
-                await asyncio.sleep(0)
+                await asyncio.sleep(_LISTEN_S if self._was_slow else 0)
                 continue
             if not self._budget():
                 next_s = self.engine.next_change_s(deciding=False)  # no decisions now, but deadlines count
@@ -146,6 +151,7 @@ class DecisionLoop:
             commands, next_s = self.engine.handle(watch.events(self._inbox), now_s, budget, watch.stop)
         finally:
             ended_s = self._timer_s()
+            self._was_slow = ended_s - began_s >= SLOW_S
             events, self._inbox = self._inbox[: watch.taken], self._inbox[watch.taken :]
             if self._metrics is not None and sampled:
                 self._metrics.sampling.end(ended_s)
@@ -155,7 +161,7 @@ class DecisionLoop:
             self._wake.set()
         if self._metrics is not None:
             self._metrics.observe(Turn(events, commands, now_s, began_s, ended_s))
-            self._name_slow(self._metrics.sampling.slowness)
+        self._name_slow(watch.step_s, ended_s)
         for fault in self.engine.faults.take():
             log.error("a plugin failed", fault=fault)
         if self.engine.asking is not None:
@@ -169,9 +175,17 @@ class DecisionLoop:
     def _tick(self, at_s: float) -> None:
         self.ticked_s = at_s
 
-    def _name_slow(self, slowness: Slowness) -> None:
-        """Tell the engine whose pods took long, and people whose fault it is."""
-        told, named = slowness.take()
+    def _name_slow(self, last_s: float, ended_s: float) -> None:
+        """Tell the engine whose pods took long, and people whose fault it is.
+
+        Of a turn that was not sampled it is not known who was slow, only which pod it ended early after; `last_s` is
+        what that one took.
+        """
+        told, named = ([], []) if self._metrics is None else self._metrics.sampling.slowness.take()
+        if not told and last_s >= SLOW_S and self.engine.stopped_after:
+            told = [DecisionSlow(self.engine.stopped_after, "", last_s)]
+            if self._metrics is not None:
+                self._metrics.sampling.alert(ended_s)
         if told:
             self.put_all(told)
         for slow in named:

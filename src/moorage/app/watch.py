@@ -18,11 +18,14 @@ class TurnWatch:
         """How many events were taken over."""
         self.stopped_at = 0
         """At which question the turn was told to stop; 0: it was not."""
+        self.step_s = 0.0
+        """How long the step took after which it was told so, since the look at the clock before."""
         self._asked = 0
         self._limit_s = limit_s
         self._timer_s = timer_s
         self._beat = beat
-        self._until_s = timer_s() + limit_s
+        self._looked_s = timer_s()
+        self._until_s = self._looked_s + limit_s
 
     def events(self, waiting: Sequence[Event]) -> Iterator[Event]:
         """The events that wait, as long as there is time."""
@@ -31,17 +34,20 @@ class TurnWatch:
             yield event
             if self._is_over():
                 break
-        self._until_s = self._timer_s() + self._limit_s
+        self._looked_s = self._timer_s()
+        self._until_s = self._looked_s + self._limit_s
 
     def stop(self) -> bool:
         """Whether the turn had better end; asked by the engine between its steps."""
         self._asked += 1
+        before_s = self._looked_s
         if not self._is_over():
             return False
-        self.stopped_at = self.stopped_at or self._asked
+        if not self.stopped_at:
+            self.stopped_at, self.step_s = self._asked, self._looked_s - before_s
         return True
 
     def _is_over(self) -> bool:
-        now_s = self._timer_s()
+        now_s = self._looked_s = self._timer_s()
         self._beat(now_s)
         return now_s >= self._until_s

@@ -167,6 +167,7 @@ class DecisionSlow:
 
     namespace: str
     plugin: str
+    """Empty where it is not known which one it was."""
     took_s: float
 
 

@@ -87,6 +87,8 @@ class Engine:
         self.state = ClusterState(settings.seed)
         self._paced = False
         """Whether namespaces have to share the places of binds."""
+        self.stopped_after = ""
+        """The namespace of the pod after which the latest call was told to stop; empty if it was not."""
         self._sort: Any = profiles[0].queue_sort
         self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff, Pacing(self._room))
         self._board = board = Board(profiles, self.state, self.queue)
@@ -186,7 +188,7 @@ class Engine:
         fair shares of the binds that may be under way.
         """
         commands: list[Command] = []
-        self._board.stop = stop
+        self._board.stop, self.stopped_after = stop, ""
         self._paced = budget < _UNLIMITED
         for event in events:
             self.handlers[type(event)](event, now, commands)
@@ -215,6 +217,7 @@ class Engine:
             if self._board.changes:
                 self._tell_waiting(now, commands)
             if self._board.stop is not None and self._board.stop():
+                self.stopped_after = entry.pod.template.namespace
                 return
 
     def _room(self, namespace: str) -> int:

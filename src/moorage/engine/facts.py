@@ -177,6 +177,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_wakers",
             "_woken_by",
             "_paced",
+            "stopped_after",
         ]
     ),
     Board: frozenset(["state", "runners", "fallback", "faults", "priorities", "observer", "_alarm_numbers", "stop"]),

@@ -3,8 +3,9 @@
 The engine is pure and has no clock, and a clock around every call would cost more than some of the calls. So in a turn
 that is sampled, the plugins' methods and the engine's event handlers are replaced by ones that look at the clock, and
 put back at its end; all other turns run as if there were no metrics. Turns are sampled at most every `EVERY_S`: every
-one of a quiet cluster, one in dozens of a busy one; and those that follow a slow one, so that it is known who is slow
-(`slowness`). Counts of these histograms are therefore no counts of attempts.
+one of a quiet cluster, one in dozens of a busy one; and those that follow a slow one, all of them for `ALERT_S` where a
+single pod took long, so that it is known who is slow (`slowness`). Counts of these histograms are therefore no counts
+of attempts.
 
 Differences from kube-scheduler that follow from arrays: one call of Filter or Score judges many nodes, and where kept
 answers decide, there is no call to measure.
@@ -28,6 +29,8 @@ from moorage.framework.changes import Change
 from moorage.framework.status import Code, Hold, Nomination, Rejections, Status
 
 EVERY_S = 0.1
+ALERT_S = 10.0
+"""The next pod of a slow namespace may have to let others go first for as long (engine/pacing.py)."""
 POINT_BOUNDS_S = exponential_bounds(0.0001, 2, 12)
 PLUGIN_BOUNDS_S = exponential_bounds(0.00001, 1.5, 20)
 HINT_BOUNDS_S = PLUGIN_BOUNDS_S
@@ -98,6 +101,7 @@ class Sampling:
         self._spent_s: dict[str, float] = {}
         """Plugin -> what it took for the pod that is being looked at, by itself."""
         self._slow_turn = False
+        self._alert_until_s = 0.0
 
     def reequip(self) -> None:
         """The engine has other plugins; called between two turns."""
@@ -107,7 +111,7 @@ class Sampling:
 
     def begin(self, now_s: float) -> bool:
         """Whether this turn is sampled; then `end` must follow. `now_s` is monotonic."""
-        if now_s < self._due_s and not self._slow_turn:
+        if now_s < self._due_s and not self._slow_turn and now_s >= self._alert_until_s:
             return False
         for plugin, method, timed in self._patches:
             setattr(plugin, method, timed)
@@ -117,6 +121,10 @@ class Sampling:
     def timed(self, took_s: float) -> None:
         """How long a turn took, sampled or not."""
         self._slow_turn = took_s >= SLOW_S
+
+    def alert(self, now_s: float) -> None:
+        """A pod took long in a turn that was not sampled."""
+        self._alert_until_s = now_s + ALERT_S
 
     def end(self, now_s: float) -> None:
         """Put everything back; a turn in which nothing was measured does not count."""
