@@ -2,7 +2,8 @@
 
 Every input follows from the seed, the target and its number alone, so that anything found can be tried again:
 `--only NAME --at NUMBER`. A finding is an exception that the target does not document, or one input that takes more
-than 50 ms of the thread's CPU three times in a row. The exit code is 1 if there is any.
+than 50 ms of the thread's CPU three times in a row, with the garbage collector set as in our processes. The exit code
+is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from random import Random
 
+from moorage.adapters.process import tune_process
 from tests.fuzz.mutation import Mutator
 from tests.fuzz.targets import TARGETS, Target
 
@@ -116,7 +118,7 @@ def fuzz(inputs: int, seed: int, targets: Sequence[Target], jobs: int = 1) -> li
             results[job[0]].add(_work(job))
         return list(results.values())
     context = multiprocessing.get_context("spawn")
-    with context.Pool(jobs) as pool:
+    with context.Pool(jobs, initializer=tune_process) as pool:
         for done, result in enumerate(pool.imap_unordered(_work, work), 1):
             results[result.name].add(result)
             if sys.stderr.isatty():
@@ -147,6 +149,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="targets whose name holds this")
     parser.add_argument("--at", type=int, help="one input, with everything that it raises")
     options = parser.parse_args()
+    tune_process()
     targets = [target for target in TARGETS if options.only in target.name]
     if options.at is not None:
         for target in targets:
