@@ -18,6 +18,9 @@ Counts: TypeAlias = npt.NDArray[np.int32]
 FEW = 128
 """Up to this many counts above zero stand in a dictionary."""
 
+_ONE_BY_ONE = 8
+"""Up to this many counts are written into an array one by one, more with one call."""
+
 _ENTRY_BYTES = 100
 """What an entry of a dictionary costs, with its key, roughly."""
 
@@ -87,6 +90,12 @@ class SparseCounts:
         """The highest count."""
         return max(self._few.values(), default=0) if self._many is None else int(self._many.max())
 
+    def least(self) -> int:
+        """The lowest count above zero; there must be one."""
+        if self._many is None:
+            return min(self._few.values())
+        return int(self._many[self._many > 0].min())
+
     def above_zero(self) -> tuple[Rows, Counts]:
         """The indices with counts above zero, ascending if many, and the counts."""
         if self._many is not None:
@@ -102,7 +111,11 @@ class SparseCounts:
         found: Counts = np.zeros(size, dtype=np.int32)
         if self._many is not None:
             found[: len(self._many)] = self._many
-        elif self._few:
+        elif len(self._few) <= _ONE_BY_ONE:
+            for index, count in self._few.items():
+                if index < size:
+                    found[index] = count
+        else:
             indices, counts = self.above_zero()
             if max(self._few) >= size:
                 indices, counts = indices[indices < size], counts[indices < size]

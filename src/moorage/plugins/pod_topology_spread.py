@@ -41,7 +41,6 @@ _REASONS = (Reason(_UNEVEN), Reason(f"{_UNEVEN} (missing required label)", resol
 _UNEVEN_BIT, _UNLABELLED_BIT = 1, 2
 _KEPT_PARTS = 1 << 15
 """Plans and what they consist of; with more, all are made anew."""
-_MANY = np.iinfo(np.int32).max
 _POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
 
 
@@ -185,6 +184,8 @@ class PodTopologySpread(Plugin):
         self._plans: TemplateCache[_Plan] = TemplateCache(_KEPT_PARTS)
         self._parts = 0
         """Of all plans together: themselves and their rules."""
+        self._latest: tuple[PodTemplate, _Plan] | None = None
+        """The last plan that was asked for: it is asked for several times for each pod."""
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Whether the pod has constraints, its own or by default."""
@@ -281,6 +282,10 @@ class PodTopologySpread(Plugin):
             self._counts = state.pod_counts
             self._plans.clear()
             self._parts = 0
+            self._latest = None
+        latest = self._latest
+        if latest is not None and latest[0] is template and template.spread:
+            return latest[1]
         sources = None
         if not template.spread:
             if not self._defaults:
@@ -295,6 +300,7 @@ class PodTopologySpread(Plugin):
                 self._parts = 0
             plan = self._plans.keep(template, self._make_plan(state, template, sources))
             self._parts += 1 + len(plan.hard) + len(plan.soft)
+        self._latest = (template, plan)
         return plan
 
     def _make_plan(self, state: ClusterState, template: PodTemplate, sources: Sources | None) -> _Plan:
@@ -345,9 +351,9 @@ def _make_rule(
 def _least(rule: _Rule, counts: SparseCounts) -> int:
     """The count of the least full domain; 0 while there are fewer domains than wanted."""
     domains = rule.counted.domain_count()
-    if domains < rule.min_domains or counts.places < domains:
+    if not domains or domains < rule.min_domains or counts.places < domains:
         return 0
-    return int(counts.dense(rule.counted.size).min(where=rule.counted.present(), initial=_MANY))
+    return counts.least()  # no domain is left out: those that count pods have a node that counts
 
 
 def _fullness(state: ClusterState, rule: _Rule, rows: Rows, ignored: Mask | None) -> Floats:
