@@ -18,12 +18,15 @@ from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Request
 FIRST_COLUMNS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 CPU_COLUMN, MEMORY_COLUMN, EPHEMERAL_COLUMN, PODS_COLUMN = range(4)
 _FIRST = len(FIRST_COLUMNS)
+_SCORED = 2
 _KEPT_VECTORS = 20_000
 _KEPT_AMOUNTS = 1 << 17
 """In all vectors, some 200 bytes each: few pods name more than five resources."""
 
 Matrix = npt.NDArray[np.int64]
 """int64[resources, capacity]"""
+Matrices = npt.NDArray[np.int64]
+"""int64[2, resources, capacity]"""
 
 
 class Vector(NamedTuple):
@@ -58,25 +61,24 @@ class ResourceColumns:
         """The resource of each column; the empty text where a column is free."""
         self.layout = 0
         """Rises whenever a name gets or loses its column."""
-        self._room: tuple[Matrix, Matrix] = (_zeros(2 * _FIRST, capacity), _zeros(2 * _FIRST, capacity))
-        """Where `allocatable` and `requested` lie, with columns to spare."""
+        self._room: Matrices = np.zeros((2, _SCORED + 2 * _FIRST, capacity), dtype=np.int64)
+        """Where `allocatable` and `requested` lie, with columns to spare: together, so that `amounts` takes one copy.
+        Before `requested` lies `score_requested`, and nothing before `allocatable`."""
         self._uses: list[int] = [1] * _FIRST
         """Of each column how many rows offer what it is for, plus how many pods on rows hold some."""
         self._expose()
-        self.score_requested: Matrix = _zeros(2, capacity)
         self._vectors: dict[Requests, Vector] = {}
         self._amounts = 0
 
     def _expose(self) -> None:
-        count = len(self.names)
-        self.allocatable: Matrix = self._room[0][:count]
-        self.requested: Matrix = self._room[1][:count]
+        self._used: Matrices = self._room[:, : _SCORED + len(self.names)]
+        self.allocatable: Matrix = self._used[0, _SCORED:]
+        self.requested: Matrix = self._used[1, _SCORED:]
+        self.score_requested: Matrix = self._used[1, :_SCORED]
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
-        extra = capacity - self.score_requested.shape[1]
-        self._room = (_padded(self._room[0], 0, extra), _padded(self._room[1], 0, extra))
-        self.score_requested = _padded(self.score_requested, 0, extra)
+        self._room = np.pad(self._room, ((0, 0), (0, 0), (0, capacity - self._room.shape[2])))
         self._expose()
 
     def known(self, name: str) -> int | None:
@@ -136,8 +138,8 @@ class ResourceColumns:
         if column == len(self.names):
             self.names.append("")
             self._uses.append(0)
-            if column == len(self._room[0]):
-                self._room = (_padded(self._room[0], column, 0), _padded(self._room[1], column, 0))
+            if _SCORED + column == self._room.shape[1]:
+                self._room = np.pad(self._room, ((0, 0), (0, column), (0, 0)))
             self._expose()
         self._rename(column, name)
         return column
@@ -152,9 +154,8 @@ class ResourceColumns:
             self.names.pop()
             self._uses.pop()
         self._expose()
-        if len(self._room[0]) > max(4 * len(self.names), 4 * _FIRST):
-            kept = 2 * len(self.names)
-            self._room = (self._room[0][:kept].copy(), self._room[1][:kept].copy())
+        if self._room.shape[1] > _SCORED + max(4 * len(self.names), 4 * _FIRST):
+            self._room = self._room[:, : _SCORED + 2 * len(self.names)].copy()
             self._expose()
 
     def _rename(self, column: int, name: str) -> None:
@@ -171,11 +172,7 @@ class ResourceColumns:
 
     def amounts(self, row: int) -> bytes:
         """Everything that these columns hold about a row, as a key: equal keys, equal amounts while `layout` stays."""
-        return (
-            self.allocatable[:, row].tobytes()
-            + self.requested[:, row].tobytes()
-            + self.score_requested[:, row].tobytes()
-        )
+        return self._used[:, :, row].tobytes()
 
     def add(self, row: int, vector: Vector, sign: int) -> None:
         """Add (sign 1) or take away (sign -1) a pod's requests on a row."""
@@ -191,11 +188,3 @@ class ResourceColumns:
 def most_of(name: str) -> int:
     """What a node may offer of a resource: less than the largest request, so that nobody gets that."""
     return NODE_PODS if name == PODS else AMOUNT - 1
-
-
-def _zeros(columns: int, capacity: int) -> Matrix:
-    return np.zeros((columns, capacity), dtype=np.int64)
-
-
-def _padded(matrix: Matrix, columns: int, rows: int) -> Matrix:
-    return np.pad(matrix, ((0, columns), (0, rows)))
