@@ -152,14 +152,18 @@ class ClassTable:
             tuple(s for s in kept if s.plugin.reads in _POD_READERS),
         )
         everyone = {p.name: p for p in (*pre_filters, *filters, *(s.plugin for s in scorers))}.values()
-        self._node_signers = tuple(p for p in everyone if p.reads is Reads.NODE)
-        self._pod_signers = tuple(p for p in everyone if p.reads in _POD_READERS)
+        self._node_signs = tuple(p.sign for p in everyone if p.reads is Reads.NODE)
+        self._pod_signs = tuple(p.sign for p in everyone if p.reads in _POD_READERS)
         self._openers = tuple(p for p in everyone if p.reads is Reads.CLUSTER)
         self._open_points: dict[tuple[bool, ...], OpenPoints] = {}
         self._spare: Ints | None = None
         self._asked: TemplateCache[tuple[int, int, OpenPoints]] = TemplateCache(_KEPT_TEMPLATES)
         self._pod_plugins: dict[tuple[frozenset[str], tuple[Scorer, ...]], PodPlugins] = {}
         self._by_template: TemplateCache[PodClass] = TemplateCache(_KEPT_TEMPLATES)
+        self._latest: tuple[PodTemplate, PodClass] | None = None
+        """The template that was looked for last, and its class: bursts are of one template."""
+        self._latest_asked: tuple[PodTemplate, int, int, OpenPoints] | None = None
+        """The same for who must be asked."""
         self._sign_bytes = self._node_sign_bytes = 0
         """Of the keys of the next two, at most."""
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
@@ -172,12 +176,22 @@ class ClassTable:
     def find(self, cycle: Cycle) -> PodClass:
         """The class of the pod being decided."""
         template = cycle.template
+        latest = self._latest
+        if latest is not None and latest[0] is template:
+            found = latest[1]
+            found.used = True
+            return found
+        found = self._find(cycle, template)
+        self._latest = (template, found)
+        return found
+
+    def _find(self, cycle: Cycle, template: PodTemplate) -> PodClass:
         found = self._by_template.get(template)
         if found is not None:
             found.used = True
             return found
-        node_signs = tuple(plugin.sign(template) for plugin in self._node_signers)
-        signs = (node_signs, *(plugin.sign(template) for plugin in self._pod_signers))
+        node_signs = tuple([sign(template) for sign in self._node_signs])
+        signs = (node_signs, *[sign(template) for sign in self._pod_signs])
         found = self._by_signs.get(signs)
         if found is None:
             while len(self._by_signs) >= _KEPT_CLASSES or self._sign_bytes > KEPT_TEMPLATE_BYTES:
@@ -193,6 +207,14 @@ class ClassTable:
         """Who must be asked about the pod being decided."""
         template, state = cycle.template, cycle.state
         objects, terms = state.objects_version, state.pod_terms.version
+        latest = self._latest_asked
+        if latest is None or latest[0] is not template or latest[1] != objects or latest[2] != terms:
+            latest = (template, objects, terms, self._points(cycle, objects, terms))
+            self._latest_asked = latest
+        return latest[3]
+
+    def _points(self, cycle: Cycle, objects: int, terms: int) -> OpenPoints:
+        template, state = cycle.template, cycle.state
         known = self._asked.get(template)
         if known is not None and known[0] == objects and known[1] == terms:
             return known[2]
@@ -221,6 +243,7 @@ class ClassTable:
             self._by_signs[signs] = old
             signs, old = self._by_signs.popitem(last=False)
         self._sign_bytes -= old.size
+        self._latest = None
         for template in old.templates:
             self._by_template.drop(template)
         voices = (old.kept.skipped, old.view.scorer_names)
