@@ -153,10 +153,10 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
         return _by_object(state, group)
     if key.by is not Declared.ANNOTATION:
         return None
-    templates = {pod.template for pod in waiting}
-    templates.update([record.pod.template for record in state.gangs.standing(key).values()])
+    templates = [pod.template for pod in waiting]
+    templates += [record.pod.template for record in state.gangs.standing(key).values()]
     said = [template.gang_size for template in templates if template.gang_size is not None]
-    return GangTerms(max(said)) if said else GangTerms(_desired(state, key, templates), estimated=True)
+    return GangTerms(max(said)) if said else GangTerms(_desired(state, key, set(templates)), estimated=True)
 
 
 def own_priority(state: ClusterState, key: GangKey) -> int | None:

@@ -37,9 +37,8 @@ def starting(party: Party, term: str) -> Condition:
     return Condition(GANG_RECORD, "False", "Binding", text)
 
 
-def started() -> Condition:
-    """The record of a start that has succeeded."""
-    return Condition(GANG_RECORD, "True", "Started", "")
+STARTED = Condition(GANG_RECORD, "True", "Started", "")
+"""The record of a start that has succeeded."""
 
 
 def read_record(pod: Pod) -> GangRecord | None:

@@ -43,6 +43,9 @@ class Made:
     """Where the nodes are that were promised."""
 
 
+NOTHING_MADE = Made()
+
+
 class GangRoom:
     """Makes and keeps room; `priority` is a gang's."""
 

@@ -31,7 +31,7 @@ from moorage.engine.failures import NO_DOMAIN, Failure, failure_of, failure_of_j
 from moorage.engine.faults import describe
 from moorage.engine.flights import Flight, Party, Stage
 from moorage.engine.gangrecords import starting
-from moorage.engine.gangroom import GangRoom, Made
+from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
 from moorage.engine.gangtrial import Trial
 from moorage.engine.gangturns import Patience
 from moorage.engine.notices import Notices
@@ -175,7 +175,7 @@ class Gangs:
         own = own_priority(self._state, gang.key)
         if own is not None:
             return own
-        return min(entry.pod.template.priority for entry in gang.members.values())
+        return min([entry.pod.template.priority for entry in gang.members.values()])
 
     def queue_key(self, gang: QueuedGang, sort: Any) -> tuple[Any, ...]:
         """QueueSort of a gang: its own priority and age; lost members and kept room come before new work."""
@@ -268,11 +268,10 @@ class Gangs:
         ready.sort(key=_by_importance)
         # 2. Where: together, in one domain if the group asks for that.
         domains = needs.domains(self._state)
-        trial = Trial(failure=self._lacks(needs))
-        if trial.failure is None:
-            trial = self._try_domains(ready, needs.members, domains, now)
+        short = self._lacks(needs)
+        trial = self._try_domains(ready, needs.members, domains, now) if short is None else Trial(failure=short)
         # 3. Not enough: perhaps make room. Where nobody has to go for it, it is there already, found in another order.
-        made = Made()
+        made = NOTHING_MADE
         if len(trial.flights) < needs.members:
             made = self._make_room(gang, found, trial, domains, now, commands)
             if made.promised and not made.evicts:
@@ -299,7 +298,7 @@ class Gangs:
         What they were promised was proven to hold all of them then. Since then it may have become too little, and what
         one of them is promised would be in the way of another.
         """
-        trial = Trial()
+        trial: Trial | None = None
         for domain in domains:
             trial = self._try(ready, needed, domain, now, trial)
             if len(trial.flights) >= needed:
@@ -315,7 +314,7 @@ class Gangs:
                 return trial
         for pod, node in aside:
             promises.set(pod, node)
-        return trial
+        return trial or Trial()
 
     def _lacks(self, needs: GangNeeds) -> Failure | None:
         """What the cluster as a whole lacks of the group's minResources."""
@@ -329,13 +328,14 @@ class Gangs:
 
         Where it is known to be too little, one of every kind of member is tried all the same: what keeps it out counts.
         """
-        trial = Trial(rejected_by=set() if last is None else last.rejected_by)
+        trial = Trial() if last is None else Trial(rejected_by=last.rejected_by)
         with self._state.statement() as what_if:
             try:
                 in_vain = False
                 for number, entry in enumerate(ready):
-                    if in_vain and (kind_of(entry.pod) in trial.tried or trial.too_many):
+                    if in_vain and (kind_of(entry.pod) in trial.kinds() or trial.too_many):
                         continue
+                    trial.tried.append(entry.pod)
                     self._try_one(trial, entry, domain, now)
                     self._board.stopped()
                     in_vain = in_vain or len(trial.flights) + len(ready) - number - 1 < needed
@@ -357,7 +357,6 @@ class Gangs:
             cycle.memo[GANG_SCHEDULING] = domain
         if self._board.observer is not None:
             self._board.observer(runner, cycle)
-        trial.tried.add(kind_of(entry.pod))
         row = choose(self._state, runner, cycle)
         if row == NOWHERE:
             if trial.wants_to_know(entry.pod):
@@ -462,7 +461,7 @@ class Gangs:
         commands: Commands,
     ) -> Made:
         if not self._state.node_count or (trial.failure is not None and trial.failure.code is Code.ERROR):
-            return Made()
+            return NOTHING_MADE
         return self._room.make(gang, muster.ready, muster.needs, domains, now, commands)
 
     def _fail(self, gang: QueuedGang, muster: Muster, trial: Trial, made: Made, now: float, commands: Commands) -> None:

@@ -29,10 +29,17 @@ class Trial:
     """Why the first one that found none did not."""
     rejected_by: set[str] = field(default_factory=set)
     """Plugins that kept members from nodes, in earlier trials of the same attempt too."""
-    tried: set[object] = field(default_factory=set)
-    """Kinds of members that were tried."""
+    tried: list[Pod] = field(default_factory=list)
+    """Members that were tried and are not in `_kinds` yet: nobody asks about a gang that fits."""
+    _kinds: set[object] = field(default_factory=set)
     _failed: set[object] = field(default_factory=set)
     """Those of which one found no node."""
+
+    def kinds(self) -> set[object]:
+        """Kinds of members that were tried."""
+        while self.tried:
+            self._kinds.add(kind_of(self.tried.pop()))
+        return self._kinds
 
     def wants_to_know(self, pod: Pod) -> bool:
         """Whether it is worth asking why a member found no node."""
@@ -53,4 +60,4 @@ class Trial:
     @property
     def too_many(self) -> bool:
         """Whether there may be more kinds of members than are asked about."""
-        return len(self.tried) >= _MOST_KINDS
+        return len(self.kinds()) >= _MOST_KINDS

@@ -25,7 +25,7 @@ from moorage.core.state import PodRecord
 from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of
 from moorage.engine.flights import Party
-from moorage.engine.gangrecords import recorded_size, records_of, started
+from moorage.engine.gangrecords import STARTED, recorded_size, records_of
 from moorage.engine.planning import Planning
 from moorage.engine.queue import Place, QueuedGang
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -90,7 +90,8 @@ class Recovery:
 
     def gathers(self, key: GangKey) -> bool:
         """Whether members of a gang have a node but are not being bound yet: whoever comes later waits for them."""
-        return any(party.flights and not party.begun for party in self._parties.get(key, ()))
+        parties = self._parties.get(key)
+        return parties is not None and any(party.flights and not party.begun for party in parties)
 
     def recorded_on(self, key: GangKey, uid: str) -> None:
         """The record of a start is being written on this member, whenever the watch shows it."""
@@ -100,8 +101,8 @@ class Recovery:
         """Whether the start has to be recorded: it takes several binds, and no record tells of it yet."""
         if len(party.flights) < 2 or party.key in self._running:
             return False
-        pods = [*(flight.entry.pod for flight in party.flights), *(r.pod for r in lasting(self._state, party.key))]
-        pods = [pod for pod in pods if pod.gang_record is not None]
+        pods = [flight.entry.pod for flight in party.flights if flight.entry.pod.gang_record is not None]
+        pods += [record.pod for record in lasting(self._state, party.key) if record.pod.gang_record is not None]
         if not pods:
             return True
         names = {flight.entry.pod.name for flight in party.flights}
@@ -199,7 +200,7 @@ class Recovery:
         told = [record for record in there if record.pod.gang_record is not None]
         self._carriers[key] = (told or there)[0].pod.uid
         if not told:
-            commands.append(PatchPodStatus(ref_of(there[0].pod), started()))
+            commands.append(PatchPodStatus(ref_of(there[0].pod), STARTED))
 
     def _forget(self, key: GangKey, gang: QueuedGang | None) -> None:
         """Nothing of the gang stands any more."""
@@ -217,10 +218,12 @@ class Recovery:
     def _under_way(self, key: GangKey) -> bool:
         flying = self._board.flights.get
         while parties := self._parties.get(key):
-            if any(flying(flight.entry.pod.uid) is flight for flight in parties[0].flights):
-                return True
+            for flight in parties[0].flights:
+                if flying(flight.entry.pod.uid) is flight:
+                    return True
             del parties[0]
-        self._parties.pop(key, None)
+        if parties is not None:
+            del self._parties[key]
         return False
 
     def _completed(
@@ -240,7 +243,7 @@ class Recovery:
                 continue
             self._carriers[key] = uid
             if said is None or said.status != "True":
-                commands.append(PatchPodStatus(ref_of(record.pod), started()))
+                commands.append(PatchPodStatus(ref_of(record.pod), STARTED))
         if terms.group is not None and not terms.group.scheduled:
             self._write(terms, ref_of(there[0].pod), ("True", "Scheduled", ""), now, commands)
 
@@ -250,7 +253,7 @@ class Recovery:
         record = None if carrier is None else self._state.record(carrier)
         if carrier is not None and (record is None or record.pod.deleted_s is not None):
             self._carriers[key] = there[0].pod.uid
-            commands.append(PatchPodStatus(ref_of(there[0].pod), started()))
+            commands.append(PatchPodStatus(ref_of(there[0].pod), STARTED))
 
     def _half_started(
         self, key: GangKey, terms: GangTerms, there: list[PodRecord], now: float, commands: Commands
