@@ -317,7 +317,8 @@ class ClusterState:
             return PodMove.ADDED
         known, was_assumed = record.pod, record.assumed
         same = known.template is pod.template or known.template == pod.template
-        if same and record.node == pod.node and known.requests == pod.requests:
+        same = same and (known.requests is pod.requests or known.requests == pod.requests)
+        if same and record.node == pod.node:
             self._refresh(record, pod)
             if known.deleted_s != pod.deleted_s:
                 if record.row != NOWHERE:

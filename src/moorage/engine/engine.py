@@ -31,8 +31,8 @@ from moorage.core.events import (
 )
 from moorage.core.gangs import GANG_KINDS
 from moorage.core.membership import GangKey
-from moorage.core.pods import FINISHED, Pod
-from moorage.core.state import NOWHERE, ClusterState, PodMove
+from moorage.core.pods import FINISHED, Pod, PodTemplate
+from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
 from moorage.engine.board import Board, Observer, Stop
@@ -267,14 +267,18 @@ class Engine:
             pod = board.priorities.read(pod, commands, is_new=record is None and entry is None)
         if pod.template.excess:
             excess.tell_pod(board, pod, commands)
-        for known in (record, entry):
-            if known is not None and known.pod.template.gang != pod.template.gang:
-                self._concern(known.pod)  # it has left that gang, or stands alone no more
-        unit = None if pod.template.gang is None else self.gangs.unit_of(pod)
+        template = pod.template
+        if (record is not None and record.pod.template is not template) or (
+            entry is not None and entry.pod.template is not template
+        ):
+            self._tell_gangs_left(record, entry, template)
+        unit = None if template.gang is None else self.gangs.unit_of(pod)
         if unit is not None or self.planning is not None:
             self._note(pod, unit)
         before = None if record is None else record.pod
-        self._changed(self.state.observe_pod(pod), pod, before, commands)
+        move = self.state.observe_pod(pod)
+        if move not in _NO_NEWS:
+            self._changed(move, pod, before, commands)
         finished = pod.phase in FINISHED
         if finished or pod.deleted_s is not None:
             if finished or pod.node is None:
@@ -289,10 +293,14 @@ class Engine:
         else:
             self._waits_for_others(pod)
 
+    def _tell_gangs_left(self, record: PodRecord | None, entry: QueuedPod | None, template: PodTemplate) -> None:
+        """A pod looks different now: it may have left a gang, or stand alone no more."""
+        for known in (record, entry):
+            if known is not None and known.pod.template.gang != template.gang:
+                self._concern(known.pod)
+
     def _changed(self, move: PodMove, pod: Pod, before: Pod | None, commands: list[Command]) -> None:
         """What a pod's move on the nodes means for others."""
-        if move in _NO_NEWS:
-            return
         changes = self._board.changes
         changes.append(Change(MOVES[move], pod=pod, before=before))
         if move is PodMove.MOVED:

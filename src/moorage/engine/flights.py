@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -25,6 +25,10 @@ _KEPT_WAITS = 4096
 PLACES = 512
 """How many binds may be under way. A namespace may take another place while it has fewer than are left: half of all
 where it is alone, a third where there are two, and there is always one left for whoever comes."""
+
+
+_WENT_ON: tuple[Sequence[Command], Status | None] = ((), None)
+"""Nobody had to be asked."""
 
 
 class Stage(StrEnum):
@@ -64,7 +68,7 @@ class Flight:
     deadline_s: float | None = None
     _asked: int = 0
     """Plugins of the stage that have said yes."""
-    sent: set[Command] = field(default_factory=set)
+    sent: frozenset[Command] = frozenset()
     """Commands of a Hold that were handed out already."""
     told: bool = False
     """Whether waiting pods were told that this one stands on its node."""
@@ -80,18 +84,18 @@ class Flight:
     posted: bool = False
     """Whether its bind was ordered and is not answered yet."""
 
-    def advance(self, now: float) -> tuple[list[Command], Status | None]:
+    def advance(self, now: float) -> tuple[Sequence[Command], Status | None]:
         """Ask Permit and PreBind on; returns their new commands, and a status if one of them refuses.
 
         Afterwards `stage` is BINDING, or READY where others have to be waited for, or `held_by` waits until
         `deadline_s`.
         """
-        commands: list[Command] = []
-        party = self.party
+        party, late = self.party, self.late
         last = Stage.BINDING if party is None or party.begun else Stage.READY
-        if self.stage is Stage.READY or not (self.late.permit or self.late.pre_bind):
+        if self.stage is Stage.READY or not (late.permit or late.pre_bind):
             self.stage = last
-            return commands, None
+            return _WENT_ON
+        commands: list[Command] = []
         self.cycle.now = now
         while self.stage not in (Stage.BINDING, Stage.READY):
             permitting = self.stage is Stage.PERMIT
@@ -121,7 +125,7 @@ class Flight:
 
     def _hold(
         self, plugin: Plugin, hold: Hold, now: float, commands: list[Command]
-    ) -> tuple[list[Command], Status | None]:
+    ) -> tuple[Sequence[Command], Status | None]:
         if hold.deadline_s <= now:
             reason = hold.reason or f"timed out in {self.stage.value}"
             return commands, Status(Code.UNSCHEDULABLE, (reason,), plugin.name)
@@ -129,7 +133,7 @@ class Flight:
         if self.waits_since_s is None and self.stage is Stage.PERMIT:
             self.waits_since_s = now
         commands.extend(command for command in hold.commands if command not in self.sent)
-        self.sent.update(hold.commands)
+        self.sent |= frozenset(hold.commands)
         return commands, None
 
 
@@ -216,20 +220,21 @@ class Flights:
     def note(self, flight: Flight) -> None:
         """Remember whether the flight waits."""
         uid = flight.entry.pod.uid
-        if flight.waits_since_s is not None and flight.stage is not Stage.PERMIT:
+        stage = flight.stage
+        if flight.waits_since_s is not None and stage is not Stage.PERMIT:
             self._end_wait(flight, Code.SUCCESS)
         if flight.held_by is not None:
             self._held[uid] = flight
         elif self._held:
             self._held.pop(uid, None)
-        if flight.stage is Stage.BINDING and not flight.posted:
-            flight.posted = True
-            namespace = flight.entry.pod.template.namespace
-            self._binding[namespace] = self._binding.get(namespace, 0) + 1
-        if flight.stage is Stage.READY:
+        if stage is Stage.READY:
             self._ready[uid] = flight
         elif self._ready:
             self._ready.pop(uid, None)
+        if stage is Stage.BINDING and not flight.posted:
+            flight.posted = True
+            namespace = flight.entry.pod.template.namespace
+            self._binding[namespace] = self._binding.get(namespace, 0) + 1
 
     def _end_wait(self, flight: Flight, result: Code) -> None:
         if flight.waits_since_s is not None:

@@ -51,11 +51,10 @@ class Placing:
     def assume(self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int) -> Flight:
         """Count the pod on its row."""
         state = self._state
-        name = state.assume(entry.pod, row).node
+        node = state.node(row)
+        state.assume(entry.pod, row)
         late = runner.late(cycle)
-        return Flight(
-            entry, cycle, runner, row, name, late, nodes_at=state.node_log.position, node_uid=state.node(row).uid
-        )
+        return Flight(entry, cycle, runner, row, node.name, late, nodes_at=state.node_log.position, node_uid=node.uid)
 
     def embark(self, flight: Flight) -> None:
         """The decision stands: the pod is on its way, and what it was promised elsewhere is free."""
@@ -91,7 +90,8 @@ class Placing:
         if flight.cycle.warnings:
             self._board.warnings.tell(flight.cycle, flight.runner.profile.scheduler_name, commands)
         new, refusal = flight.advance(now)
-        commands.extend(new)
+        if new:
+            commands.extend(new)
         if refusal is not None:
             self.bring_back(flight, failure_of(refusal), now, commands)
             return
