@@ -45,15 +45,15 @@ def test_pods_that_look_equal_to_the_plugins_share_a_class(table: ClassTable, st
 
 
 def test_classes_and_templates_stay_bounded(table: ClassTable, state: ClusterState) -> None:
-    """Every pod different: nothing grows, and a dropped class leaves no template behind."""
+    """Every pod different: nothing grows, and a dropped class is known by no template any more."""
     pods = [make_pod(f"p{number}", cpu=f"{number}m") for number in range(100)]
     for pod in pods:
         find(table, state, pod)
         assert len(table._by_signs) <= 4
         kept = {id(found) for found in table._by_signs.values()}
         known = [found for each in pods if (found := table._by_template.get(each.template)) is not None]
-        assert len(known) == len(table._by_template)
-        assert all(id(found) in kept for found in known)
+        assert len(known) == len(table._by_template) <= 12
+        assert all(found() is None or id(found()) in kept for found in known)
 
 
 def test_templates_of_one_class_stay_bounded(table: ClassTable, state: ClusterState) -> None:
@@ -71,8 +71,7 @@ def test_templates_of_pods_that_are_gone_are_forgotten(table: ClassTable, state:
     found = {id(find(table, state, pod)) for pod in pods}
     pods.clear()
     assert len(table._by_template) == 0
-    (left,) = table._by_signs.values()
-    assert not left.templates
+    assert len(table._by_signs) == 1
     assert found == {id(find(table, state, make_pod("q", cpu="1")))}
 
 

@@ -207,7 +207,7 @@ class Domains:
 
     def column(self, key: str, scope: Scope = EVERYWHERE) -> DomainColumn:
         """The column of a topology key under a scope, made on first use."""
-        if scope == EVERYWHERE:
+        if scope is not EVERYWHERE and scope == EVERYWHERE:
             scope = EVERYWHERE
         found = self._columns.get((key, scope))
         if found is None:

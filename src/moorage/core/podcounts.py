@@ -267,7 +267,9 @@ class PodCounts:
 
     def _trim(self) -> None:
         """Drop the counters that were asked longest ago until they fit."""
-        used = sum(counter.tally.bytes_used for counter in self._counters.values())
+        used = sum([counter.tally.bytes_used for counter in self._counters.values()])
+        if used <= KEPT_BYTES and len(self._counters) < KEPT_COUNTERS * 7 // 8:
+            return
         for counter in sorted(self._counters.values(), key=lambda each: each.used):
             if used <= KEPT_BYTES and len(self._counters) < KEPT_COUNTERS * 7 // 8:
                 return

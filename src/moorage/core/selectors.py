@@ -81,7 +81,7 @@ NOTHING: Selector = Selector((Requirement("", Operator.IN, ()),))
 
 def part_count(requirements: Iterable[Requirement]) -> int:
     """How many requirements and values these are: what they take in memory goes by that."""
-    return sum(1 + len(each.values) for each in requirements)
+    return sum([1 + len(each.values) for each in requirements])
 
 
 def selector_from_labels(labels: Mapping[str, str]) -> Selector:

@@ -52,7 +52,10 @@ class Tally:
     @property
     def bytes_used(self) -> int:
         """Roughly how much memory the counts take."""
-        return self.rows.bytes_used + sum(topology.counts.bytes_used for topology in self._topologies.values())
+        used = self.rows.bytes_used
+        for topology in self._topologies.values():
+            used += topology.counts.bytes_used
+        return used
 
 
 class _Topology:
@@ -90,6 +93,8 @@ class _Topology:
 
 def _sums(column: DomainColumn, rows: SparseCounts) -> SparseCounts:
     found = SparseCounts()
+    if not rows.places:
+        return found
     indices, counts = rows.above_zero()
     if len(indices) <= FEW:
         for row, count in zip(indices.tolist(), counts.tolist(), strict=True):

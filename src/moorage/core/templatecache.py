@@ -8,7 +8,7 @@ its own template, which would then never go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 from weakref import ref
 
 from moorage.core.limits import KEPT_TEMPLATE_BYTES
@@ -17,18 +17,14 @@ from moorage.core.pods import PodTemplate
 V = TypeVar("V")
 
 
-class _Ref(ref[PodTemplate]):
-    """Knows what to tell of its template when that is gone."""
+class _Kept(ref[PodTemplate], Generic[V]):
+    """A value, and the template that it is about, with what must be known of that when it is gone."""
 
-    __slots__ = ("key", "size")
+    __slots__ = ("key", "size", "value")
 
     key: int
     size: int
-
-
-class _Kept(NamedTuple, Generic[V]):
     value: V
-    template: _Ref
 
 
 class TemplateCache(Generic[V]):
@@ -42,7 +38,7 @@ class TemplateCache(Generic[V]):
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept: dict[int, _Kept[V]] = {}
-        self._gone: Callable[[_Ref], None] = self._forget
+        self._gone: Callable[[_Kept[V]], None] = self._forget
         self.kept_bytes = 0
 
     def __len__(self) -> int:
@@ -56,28 +52,22 @@ class TemplateCache(Generic[V]):
     def keep(self, template: PodTemplate, value: V) -> V:
         """Add or replace a value; returns it."""
         key = id(template)
-        known = self._kept.get(key)
-        if known is None:
-            if len(self._kept) >= self._most or self.kept_bytes + template.size > KEPT_TEMPLATE_BYTES:
+        found = self._kept.get(key)
+        if found is None:
+            size = template.size
+            if len(self._kept) >= self._most or self.kept_bytes + size > KEPT_TEMPLATE_BYTES:
                 self.clear()
-            self.kept_bytes += template.size
-            told = _Ref(template, self._gone)
-            told.key, told.size = key, template.size
-        else:
-            told = known.template
-        self._kept[key] = _Kept(value, told)
+            self.kept_bytes += size
+            found = self._kept[key] = _Kept(template, self._gone)
+            found.key, found.size = key, size
+        found.value = value
         return value
-
-    def drop(self, template: PodTemplate) -> None:
-        """Forget one, if it is known."""
-        found = self._kept.pop(id(template), None)
-        self.kept_bytes -= found.template.size if found is not None else 0
 
     def clear(self) -> None:
         """Start over."""
         self._kept.clear()
         self.kept_bytes = 0
 
-    def _forget(self, gone: _Ref) -> None:
+    def _forget(self, gone: _Kept[V]) -> None:
         del self._kept[gone.key]
         self.kept_bytes -= gone.size

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
-from weakref import WeakSet
+from weakref import ref
 
 from moorage.core.arrays import Ints, Rows
 from moorage.core.limits import KEPT_TEMPLATE_BYTES
@@ -82,9 +82,9 @@ def wanted_scorers(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> tuple
     return tuple(wanted)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class PodClass:
-    """One class of equal pods."""
+    """One class of equal pods; lives while the table knows its signs."""
 
     view: ClassView
     kept: PreFiltered
@@ -93,8 +93,6 @@ class PodClass:
     """Whether PreFilter of the keepable plugins neither narrowed the nodes nor refused the pod."""
     size: int
     """Bytes of the first template, which its signs are parts of."""
-    templates: WeakSet[PodTemplate] = field(default_factory=WeakSet)
-    """The templates that are known to belong here."""
     used: bool = False
     """Whether the class was found again since it was last about to be dropped."""
     attempts: int = 0
@@ -159,10 +157,10 @@ class ClassTable:
         self._spare: Ints | None = None
         self._asked: TemplateCache[tuple[int, int, OpenPoints]] = TemplateCache(_KEPT_TEMPLATES)
         self._pod_plugins: dict[tuple[frozenset[str], tuple[Scorer, ...]], PodPlugins] = {}
-        self._by_template: TemplateCache[PodClass] = TemplateCache(_KEPT_TEMPLATES)
-        self._latest: tuple[PodTemplate, PodClass] | None = None
+        self._by_template: TemplateCache[ref[PodClass]] = TemplateCache(_KEPT_TEMPLATES)
+        self._latest: tuple[ref[PodTemplate], PodClass] | None = None
         """The template that was looked for last, and its class: bursts are of one template."""
-        self._latest_asked: tuple[PodTemplate, int, int, OpenPoints] | None = None
+        self._latest_asked: tuple[ref[PodTemplate], int, int, OpenPoints] | None = None
         """The same for who must be asked."""
         self._sign_bytes = self._node_sign_bytes = 0
         """Of the keys of the next two, at most."""
@@ -177,16 +175,17 @@ class ClassTable:
         """The class of the pod being decided."""
         template = cycle.template
         latest = self._latest
-        if latest is not None and latest[0] is template:
+        if latest is not None and latest[0]() is template:
             found = latest[1]
             found.used = True
             return found
         found = self._find(cycle, template)
-        self._latest = (template, found)
+        self._latest = (ref(template), found)
         return found
 
     def _find(self, cycle: Cycle, template: PodTemplate) -> PodClass:
-        found = self._by_template.get(template)
+        known = self._by_template.get(template)
+        found = None if known is None else known()
         if found is not None:
             found.used = True
             return found
@@ -200,16 +199,16 @@ class ClassTable:
             self._sign_bytes += found.size
         else:
             found.used = True
-        found.templates.add(template)
-        return self._by_template.keep(template, found)
+        self._by_template.keep(template, ref(found))
+        return found
 
     def asked(self, cycle: Cycle) -> OpenPoints:
         """Who must be asked about the pod being decided."""
         template, state = cycle.template, cycle.state
         objects, terms = state.objects_version, state.pod_terms.version
         latest = self._latest_asked
-        if latest is None or latest[0] is not template or latest[1] != objects or latest[2] != terms:
-            latest = (template, objects, terms, self._points(cycle, objects, terms))
+        if latest is None or latest[0]() is not template or latest[1] != objects or latest[2] != terms:
+            latest = (ref(template), objects, terms, self._points(cycle, objects, terms))
             self._latest_asked = latest
         return latest[3]
 
@@ -244,8 +243,6 @@ class ClassTable:
             signs, old = self._by_signs.popitem(last=False)
         self._sign_bytes -= old.size
         self._latest = None
-        for template in old.templates:
-            self._by_template.drop(template)
         voices = (old.kept.skipped, old.view.scorer_names)
         self._dropped_attempts[voices] = self._dropped_attempts.get(voices, 0) + old.attempts
         self._spare = old.view.rank

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from weakref import ref
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -18,7 +19,7 @@ from pydantic import Field, field_validator, model_validator
 from moorage.core.affinity import SpreadConstraint
 from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.defaultselector import SOURCE_KINDS, Sources, default_selector, selector_sources
-from moorage.core.domains import DomainColumn, Scope
+from moorage.core.domains import EVERYWHERE, DomainColumn, Scope
 from moorage.core.frozen import EMPTY
 from moorage.core.labelnames import is_qualified_name
 from moorage.core.podcounts import PodCounter, PodCounts, Question
@@ -184,7 +185,7 @@ class PodTopologySpread(Plugin):
         self._plans: TemplateCache[_Plan] = TemplateCache(_KEPT_PARTS)
         self._parts = 0
         """Of all plans together: themselves and their rules."""
-        self._latest: tuple[PodTemplate, _Plan] | None = None
+        self._latest: tuple[ref[PodTemplate], _Plan] | None = None
         """The last plan that was asked for: it is asked for several times for each pod."""
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
@@ -284,7 +285,7 @@ class PodTopologySpread(Plugin):
             self._parts = 0
             self._latest = None
         latest = self._latest
-        if latest is not None and latest[0] is template and template.spread:
+        if latest is not None and latest[0]() is template and template.spread:
             return latest[1]
         sources = None
         if not template.spread:
@@ -300,7 +301,7 @@ class PodTopologySpread(Plugin):
                 self._parts = 0
             plan = self._plans.keep(template, self._make_plan(state, template, sources))
             self._parts += 1 + len(plan.hard) + len(plan.soft)
-        self._latest = (template, plan)
+        self._latest = (ref(template), plan)
         return plan
 
     def _make_plan(self, state: ClusterState, template: PodTemplate, sources: Sources | None) -> _Plan:
@@ -313,16 +314,17 @@ class PodTopologySpread(Plugin):
         strict = sources is None or not self._by_system
         hard = [constraint for constraint in constraints if constraint.hard]
         soft = [constraint for constraint in constraints if not constraint.hard]
+        hard_keys, soft_keys = _keys(hard), _keys(soft) if strict else ()
         return _Plan(
             sources,
-            tuple(_make_rule(state, template, each, _keys(hard)) for each in hard),
-            tuple(_make_rule(state, template, each, _keys(soft) if strict else ()) for each in soft),
+            tuple([_make_rule(state, template, each, hard_keys) for each in hard]),
+            tuple([_make_rule(state, template, each, soft_keys) for each in soft]),
             strict,
         )
 
 
 def _keys(constraints: list[SpreadConstraint]) -> tuple[str, ...]:
-    return tuple(sorted({constraint.topology_key for constraint in constraints}))
+    return tuple(sorted({constraint.topology_key for constraint in constraints})) if constraints else ()
 
 
 def _make_rule(
@@ -330,21 +332,22 @@ def _make_rule(
 ) -> _Rule:
     affinity = template.node_affinity
     scope = Scope(
-        tuple(key for key in keys if key != constraint.topology_key),
+        tuple([key for key in keys if key != constraint.topology_key]),
         template.node_selector if constraint.honor_node_affinity else EMPTY,
         affinity.required if constraint.honor_node_affinity and affinity is not None else None,
         template.tolerations if constraint.honor_node_taints else None,
     )
     # A selector without requirements counts no pod here, as in kube-scheduler, though it matches the pod itself.
     selector = constraint.selector if constraint.selector.requirements else NOTHING
+    labels = state.domains.column(constraint.topology_key)
     return _Rule(
         constraint.max_skew,
         constraint.min_domains,
         constraint.topology_key == _HOSTNAME,
         int(constraint.selector.matches(template.labels)),
         state.pod_counts.counter(Question(frozenset({template.namespace}), selector, live_only=True)),
-        state.domains.column(constraint.topology_key),
-        state.domains.column(constraint.topology_key, scope),
+        labels,
+        labels if scope == EVERYWHERE else state.domains.column(constraint.topology_key, scope),
     )
 
 
