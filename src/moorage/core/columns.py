@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from moorage.core.arrays import Ints
 from moorage.core.limits import AMOUNT, NODE_PODS
 from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Requests
 
@@ -19,6 +20,7 @@ FIRST_COLUMNS = (CPU, MEMORY, EPHEMERAL_STORAGE, PODS)
 CPU_COLUMN, MEMORY_COLUMN, EPHEMERAL_COLUMN, PODS_COLUMN = range(4)
 _FIRST = len(FIRST_COLUMNS)
 _SCORED = 2
+_NO_AMOUNTS: Ints = np.zeros(_SCORED + _FIRST, dtype=np.int64)
 _KEPT_VECTORS = 20_000
 _KEPT_AMOUNTS = 1 << 17
 """In all vectors, some 200 bytes each: few pods name more than five resources."""
@@ -39,6 +41,8 @@ class Vector(NamedTuple):
     """Those columns of `pairs` that are not there for ever."""
     unknown: tuple[str, ...] = ()
     """Resources that the pod asks for and no node offers."""
+    always: Ints = _NO_AMOUNTS
+    """int64[6]: what it takes of the two columns of scores, and of those that are there for ever."""
 
 
 NOTHING = Vector((), 0, 0)
@@ -68,6 +72,8 @@ class ResourceColumns:
         """Of each column how many rows offer what it is for, plus how many pods on rows hold some."""
         self._expose()
         self._vectors: dict[Requests, Vector] = {}
+        self._latest: tuple[Requests, Vector] | None = None
+        """What was asked for last: bursts are of equal pods."""
         self._amounts = 0
 
     def _expose(self) -> None:
@@ -75,6 +81,7 @@ class ResourceColumns:
         self.allocatable: Matrix = self._used[0, _SCORED:]
         self.requested: Matrix = self._used[1, _SCORED:]
         self.score_requested: Matrix = self._used[1, :_SCORED]
+        self._always: Matrix = self._used[1, : _SCORED + _FIRST]
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
@@ -87,6 +94,9 @@ class ResourceColumns:
 
     def vector(self, requests: Requests) -> Vector:
         """The requests by column; kept for requests that come again. Good for as long as `layout` stays."""
+        latest = self._latest
+        if latest is not None and latest[0] is requests:
+            return latest[1]
         found = self._vectors.get(requests)
         if found is None:
             pairs = [(PODS_COLUMN, 1)]
@@ -101,12 +111,17 @@ class ResourceColumns:
                     if column >= _FIRST:
                         further = (*further, column)
             scored = requests.score_cpu_milli, requests.score_memory_bytes
-            found = Vector(tuple(pairs), *scored, further, unknown)
+            always = [*scored, 0, 0, 0, 0]
+            for column, amount in pairs:
+                if column < _FIRST:
+                    always[_SCORED + column] = amount
+            found = Vector(tuple(pairs), *scored, further, unknown, np.array(always, dtype=np.int64))
             self._amounts += len(requests.amounts)
             if len(self._vectors) > _KEPT_VECTORS or self._amounts > _KEPT_AMOUNTS:
                 self._vectors.clear()
                 self._amounts = len(requests.amounts)
             self._vectors[requests] = found
+        self._latest = (requests, found)
         return found
 
     def set_allocatable(self, row: int, amounts: Mapping[str, int]) -> bool:
@@ -164,6 +179,7 @@ class ResourceColumns:
             self._index[name] = column
         self.layout += 1
         self._vectors.clear()
+        self._latest = None
         self._amounts = 0
 
     def uses(self) -> dict[str, int]:
@@ -176,13 +192,13 @@ class ResourceColumns:
 
     def add(self, row: int, vector: Vector, sign: int) -> None:
         """Add (sign 1) or take away (sign -1) a pod's requests on a row."""
-        requested = self.requested
-        for column, amount in vector.pairs:
-            requested[column, row] += sign * amount
-        self.score_requested[0, row] += sign * vector.score_cpu_milli
-        self.score_requested[1, row] += sign * vector.score_memory_bytes
-        for column in vector.further:
-            self._uses[column] += sign
+        cells = self._always[:, row]
+        (np.add if sign > 0 else np.subtract)(cells, vector.always, out=cells)
+        if vector.further:
+            for column, amount in vector.pairs:
+                if column >= _FIRST:
+                    self.requested[column, row] += sign * amount
+                    self._uses[column] += sign
 
 
 def most_of(name: str) -> int:

@@ -105,10 +105,10 @@ class GangSearch:
     def _size(self, cycle: Cycle) -> float:
         """The largest share that a pod takes of what the largest node has."""
         allocatable = self._state.resources.allocatable
-        pairs, *_, unknown = self._state.resources.vector(cycle.pod.requests)
-        if unknown:
+        vector = self._state.resources.vector(cycle.pod.requests)
+        if vector.unknown:
             return inf
-        return max((amount / max(int(allocatable[column].max()), 1) for column, amount in pairs), default=0.0)
+        return max((amount / max(int(allocatable[column].max()), 1) for column, amount in vector.pairs), default=0.0)
 
     def _attempt(self, members: Sequence[Cycle], aim: int) -> GangFound:
         """Room for so many of the members; those that find none are left out as long as enough others are left."""

@@ -14,7 +14,7 @@ def fingerprint(state: ClusterState) -> dict[str, Any]:
     columns = {key: state.labels.known(key) for key in label_keys}
     return {
         "nodes": {name: state.node(row) for name in state.node_names() if (row := state.row_of(name)) is not None},
-        "pods": {record.pod.uid: (record.node, record.assumed, record.vector) for record in state.records()},
+        "pods": {record.pod.uid: (record.node, record.assumed, record.vector[:-1]) for record in state.records()},
         "resource names": tuple(resources.names),
         "allocatable": resources.allocatable.tolist(),
         "requested": resources.requested.tolist(),
