@@ -66,6 +66,7 @@ class GangTerms(NamedTuple):
     """Whether a member that is yet to come may change the number: it may have a controller of its own."""
 
 
+_BY_ANNOTATION = Declared.ANNOTATION
 Place = tuple[str, str]
 """Kind and `namespace/name` of a controller."""
 _NO_RECORDS: Mapping[str, PodRecord] = {}
@@ -151,7 +152,7 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
     group = group_object(state, key)
     if group is not None:
         return _by_object(state, group)
-    if key.by is not Declared.ANNOTATION:
+    if key.by is not _BY_ANNOTATION:
         return None
     templates = [pod.template for pod in waiting]
     templates += [record.pod.template for record in state.gangs.standing(key).values()]

@@ -196,3 +196,11 @@ class Pod:
     def finished(self) -> bool:
         """Whether the pod has run to its end and holds nothing on its node any more."""
         return self.phase in FINISHED
+
+
+def on_node(pod: Pod, node: str) -> Pod:
+    """The pod as far as it is known once somebody has bound it."""
+    return Pod(
+        uid=pod.uid, name=pod.name, template=pod.template, node=node, phase=pod.phase, requests=pod.requests,
+        created_s=pod.created_s, started_s=pod.started_s, generation=pod.generation,
+    )  # fmt: skip

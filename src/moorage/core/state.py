@@ -82,6 +82,10 @@ class PodMove(StrEnum):
     """It finished, or is not bound after all."""
 
 
+_CONFIRMED, _STANDS_NOWHERE = PodMove.CONFIRMED, PodMove.NOTHING
+"""What becomes of nearly every pod; looking a member up in its enumeration takes time."""
+
+
 class ClusterState:
     """Nodes as rows, pods on them, and what follows from both. Changed only through its methods."""
 
@@ -324,7 +328,7 @@ class ClusterState:
                 if record.row != NOWHERE:
                     self.pod_log.append(record.row)
                 return PodMove.UPDATED
-            return PodMove.CONFIRMED if was_assumed else PodMove.SAME
+            return _CONFIRMED if was_assumed else PodMove.SAME
         self._drop(record)
         self._add(PodRecord(pod, pod.node, assumed=False))
         if record.node != pod.node:
@@ -337,7 +341,8 @@ class ClusterState:
         record.pod, record.assumed = pod, False
         if known.started_s != pod.started_s and record.row != NOWHERE:
             self.start_log.append(record.row)
-        self._regroup(record, known)
+        if known.deleted_s != pod.deleted_s:
+            self._regroup(record, known)
         if self._undo is not None:
 
             def undo() -> None:
@@ -357,7 +362,7 @@ class ClusterState:
 
     def _observe_unbound(self, pod: Pod, record: PodRecord | None) -> PodMove:
         if record is None or record.assumed:
-            return PodMove.NOTHING
+            return _STANDS_NOWHERE
         self.remove_pod(pod.uid)
         return PodMove.REMOVED
 

@@ -31,7 +31,7 @@ from moorage.core.events import (
 )
 from moorage.core.gangs import GANG_KINDS
 from moorage.core.membership import GangKey
-from moorage.core.pods import FINISHED, Pod, PodTemplate
+from moorage.core.pods import FINISHED, Pod, PodTemplate, on_node
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
@@ -40,7 +40,7 @@ from moorage.engine.changes import MOVES, STAND_INS, node_change, wakers_of
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import describe
-from moorage.engine.flights import Stage
+from moorage.engine.flights import BINDING
 from moorage.engine.gangs import Gangs, one_of_each, size_of
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
@@ -56,6 +56,7 @@ from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Status
 
 _UNLIMITED = 1 << 62
+_BOUND = BindOutcome.BOUND
 _NO_NEWS = (PodMove.NOTHING, PodMove.CONFIRMED, PodMove.SAME)
 """Moves that mean nothing to others; a tuple, since members of enumerations are quick to compare and slow to hash."""
 _RECONFIGURED = Failure("the scheduler's configuration was changed; the pod is tried again", frozenset(), Code.PENDING)
@@ -289,7 +290,7 @@ class Engine:
         elif pod.node is not None:
             self._settled(pod, now, commands)
         elif board.runner_of(pod) is not None:
-            self._waits(pod, unit, now)
+            self._waits(pod, entry, unit, now)
         else:
             self._waits_for_others(pod)
 
@@ -308,9 +309,8 @@ class Engine:
         elif move is PodMove.ADDED and before is None:
             tell_race(self.state, pod, next(iter(self.runners)), commands)
 
-    def _waits(self, pod: Pod, unit: GangKey | None, now: float) -> None:
-        """A pod that needs a node from us; `unit` is the gang that it is placed with."""
-        known = self.queue.get(pod.uid)
+    def _waits(self, pod: Pod, known: QueuedPod | None, unit: GangKey | None, now: float) -> None:
+        """A pod that needs a node from us; `known` is its entry so far, `unit` the gang that it is placed with."""
         if known is None and self.state.record(pod.uid) is not None:
             return  # its bind succeeded, and this is an older version of it
         before = None if known is None else known.pod.nominated_node
@@ -338,7 +338,7 @@ class Engine:
         if not known:
             return
         self.state.evictions.forget(pod.uid)
-        if flight is not None and (pod.node is None or flight.stage is not Stage.BINDING):
+        if flight is not None and (pod.node is None or flight.stage is not BINDING):
             self._placing.abandon(pod.uid, now, commands)
 
     def _node_seen(self, event: NodeSeen, _now: float, commands: list[Command]) -> None:
@@ -439,23 +439,23 @@ class Engine:
 
     def _bind_done(self, event: BindDone, now: float, commands: list[Command]) -> None:
         flight = self.flights.get(event.uid)
-        if flight is None or flight.stage is not Stage.BINDING:
+        if flight is None or flight.stage is not BINDING:
             return
         record = self.state.record(event.uid)
         seen_on = record.node if record is not None and not record.assumed else None
         outcome: BindOutcome | None = event.outcome
-        if event.node != flight.node or outcome is not BindOutcome.BOUND:
+        if event.node != flight.node or outcome is not _BOUND:
             outcome = event.outcome_for(flight.node)
         if outcome is None:
             return
-        if outcome is BindOutcome.BOUND or seen_on == flight.node:
+        if outcome is _BOUND or seen_on == flight.node:
             self._placing.arrived(flight, commands)
         elif outcome is BindOutcome.FAILED and seen_on is None:
             failure = Failure(f"binding rejected: {event.message}", frozenset(), Code.ERROR)
             self._placing.bring_back(flight, failure, now, commands)
             pod = flight.entry.pod
             if self.queue.get(pod.uid) is None and self.runner_of(pod) is not None:
-                self._waits(pod, self.gangs.unit_of(pod), now)  # its profile was gone for a while, and is back
+                self._waits(pod, None, self.gangs.unit_of(pod), now)  # its profile was gone for a while, and is back
         else:
             self.queue.remove(event.uid)
             self._placing.abandon(event.uid, now, commands)
@@ -465,7 +465,7 @@ class Engine:
 
     def _take_over(self, pod: Pod, node: str) -> None:
         """Somebody else bound the pod; it counts there from now on, and stays until the watch has caught up."""
-        self.state.observe_pod(_on_node(pod, node))
+        self.state.observe_pod(on_node(pod, node))
         record = self.state.record(pod.uid)
         if record is not None:
             record.assumed = True
@@ -593,10 +593,3 @@ class Engine:
             return 1
         self._placing.place(entry, runner, cycle, row, now, commands)
         return 1
-
-
-def _on_node(pod: Pod, node: str) -> Pod:
-    return Pod(
-        uid=pod.uid, name=pod.name, template=pod.template, node=node, phase=pod.phase, requests=pod.requests,
-        created_s=pod.created_s, started_s=pod.started_s, generation=pod.generation,
-    )  # fmt: skip

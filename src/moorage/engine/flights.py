@@ -41,6 +41,10 @@ class Stage(StrEnum):
     BINDING = "binding"
 
 
+PERMIT, PRE_BIND, READY, BINDING = Stage
+"""Looking a member up in its enumeration takes longer than comparing it, and every pod is compared several times."""
+
+
 @dataclass(slots=True, eq=False)
 class Party:
     """The members of a gang that are on their way together: bound when all are ready and the start is on record."""
@@ -91,14 +95,14 @@ class Flight:
         `deadline_s`.
         """
         party, late = self.party, self.late
-        last = Stage.BINDING if party is None or party.begun else Stage.READY
-        if self.stage is Stage.READY or not (late.permit or late.pre_bind):
+        last = BINDING if party is None or party.begun else READY
+        if self.stage is READY or not (late.permit or late.pre_bind):
             self.stage = last
             return _WENT_ON
         commands: list[Command] = []
         self.cycle.now = now
-        while self.stage not in (Stage.BINDING, Stage.READY):
-            permitting = self.stage is Stage.PERMIT
+        while self.stage not in (BINDING, READY):
+            permitting = self.stage is PERMIT
             plugins = self.late.permit if permitting else self.late.pre_bind
             while self._asked < len(plugins):
                 plugin = plugins[self._asked]
@@ -109,7 +113,7 @@ class Flight:
                     return commands, Status(answer.code, answer.reasons, plugin.name)
                 self._asked += 1
                 self.held_by = self.deadline_s = None
-            self.stage = Stage.PRE_BIND if permitting else last
+            self.stage = PRE_BIND if permitting else last
             self._asked = 0
         return commands, None
 
@@ -130,7 +134,7 @@ class Flight:
             reason = hold.reason or f"timed out in {self.stage.value}"
             return commands, Status(Code.UNSCHEDULABLE, (reason,), plugin.name)
         self.held_by, self.deadline_s = plugin, hold.deadline_s
-        if self.waits_since_s is None and self.stage is Stage.PERMIT:
+        if self.waits_since_s is None and self.stage is PERMIT:
             self.waits_since_s = now
         commands.extend(command for command in hold.commands if command not in self.sent)
         self.sent |= frozenset(hold.commands)
@@ -221,17 +225,17 @@ class Flights:
         """Remember whether the flight waits."""
         uid = flight.entry.pod.uid
         stage = flight.stage
-        if flight.waits_since_s is not None and stage is not Stage.PERMIT:
+        if flight.waits_since_s is not None and stage is not PERMIT:
             self._end_wait(flight, Code.SUCCESS)
         if flight.held_by is not None:
             self._held[uid] = flight
         elif self._held:
             self._held.pop(uid, None)
-        if stage is Stage.READY:
+        if stage is READY:
             self._ready[uid] = flight
         elif self._ready:
             self._ready.pop(uid, None)
-        if stage is Stage.BINDING and not flight.posted:
+        if stage is BINDING and not flight.posted:
             flight.posted = True
             namespace = flight.entry.pod.template.namespace
             self._binding[namespace] = self._binding.get(namespace, 0) + 1

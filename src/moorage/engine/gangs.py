@@ -29,7 +29,7 @@ from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.failures import NO_DOMAIN, Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import describe
-from moorage.engine.flights import Flight, Party, Stage
+from moorage.engine.flights import READY, Flight, Party
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
 from moorage.engine.gangtrial import Trial
@@ -397,7 +397,7 @@ class Gangs:
         party = flight.party
         if party is None or party.recorder is not None:
             return
-        if party.flights[-1].stage is not Stage.READY or any(f.stage is not Stage.READY for f in party.flights):
+        if party.flights[-1].stage is not READY or any(f.stage is not READY for f in party.flights):
             return  # they get ready in this order mostly, and so the first look tells
         if not self.recovery.wants_record(party):
             self._begin(party, now, commands)

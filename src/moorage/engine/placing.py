@@ -11,7 +11,7 @@ from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
-from moorage.engine.flights import Flight, Stage
+from moorage.engine.flights import BINDING, READY, Flight
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
@@ -96,9 +96,9 @@ class Placing:
             self.bring_back(flight, failure_of(refusal), now, commands)
             return
         self._board.flights.note(flight)
-        if flight.stage is Stage.BINDING:
+        if flight.stage is BINDING:
             self._bind(flight, now, commands)
-        elif flight.stage is Stage.READY:
+        elif flight.stage is READY:
             if self.gangs is not None:
                 self.gangs.ready(flight, now, commands)
         elif flight.entry.pod.nominated_node != flight.node and not flight.announced:

@@ -43,7 +43,9 @@ class Place(StrEnum):
     IN_FLIGHT = "inflight"
 
 
-_LISTED = (Place.UNSCHEDULABLE, Place.GATED)
+_ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED, _IN_FLIGHT = Place
+"""Looking a member up in its enumeration takes longer than comparing it, and every pod is compared several times."""
+_LISTED = (_UNSCHEDULABLE, _GATED)
 
 
 @dataclass(slots=True, eq=False)
@@ -213,7 +215,7 @@ class SchedulingQueue:
     def upsert(self, pod: Pod, now: float, unit: GangKey | None = None) -> QueuedPod:
         """Add a pod, or take over its new version; a change of the pod itself may wake it. `unit` is its gang."""
         entry = self._pods.get(pod.uid)
-        if entry is not None and entry.unit != unit and entry.place is not Place.IN_FLIGHT:
+        if entry is not None and entry.unit != unit and entry.place is not _IN_FLIGHT:
             self.remove(pod.uid)
             entry = None
         if entry is None:
@@ -226,13 +228,13 @@ class SchedulingQueue:
         before, entry.pod = entry.pod, pod
         if entry.unit is not None:
             self._member_changed(entry, before, now)
-        elif entry.place is Place.GATED:
+        elif entry.place is _GATED:
             self._wake(entry, now, UNGATED if before.gates and not pod.gates else What.SELF.label)
-        elif entry.place is Place.UNSCHEDULABLE and _differs(before, pod):
+        elif entry.place is _UNSCHEDULABLE and _differs(before, pod):
             change = Change(What.SELF, pod=pod)
             if any(self.helps(name, entry, change) for name in sorted(entry.rejected_by)):
                 self._wake(entry, now, change.label)
-        elif entry.place is Place.ACTIVE and before.template is not pod.template:
+        elif entry.place is _ACTIVE and before.template is not pod.template:
             self._push_active(entry)
         return entry
 
@@ -274,7 +276,7 @@ class SchedulingQueue:
     def detach(self, entry: QueuedPod) -> None:
         """A member of a gang that is in flight is on its way to a node; `requeue` brings it back."""
         self._leave(entry)
-        entry.place = Place.IN_FLIGHT
+        entry.place = _IN_FLIGHT
 
     def hold(self, entry: QueuedPod, gate: str) -> None:
         """Give back an entry that may not be tried after all."""
@@ -285,8 +287,12 @@ class SchedulingQueue:
 
     def pop(self, now: float) -> QueuedPod | None:
         """The next pod to try, now in flight; None when nothing may be tried yet."""
-        self.tick(now)
-        return self._taken(self._pop_active(now) or (None if self.pacing.ready() else self._pop_backing_off()))
+        if self._backing_off or self._after_error or self._flush_s is not None:
+            self.tick(now)
+        entry = self._pop_active(now)
+        if entry is None and not self.pacing.ready():
+            entry = self._pop_backing_off()
+        return None if entry is None else self._taken(entry)
 
     def admit(self, now: float, untouched: int) -> None:
         """Let in active pods that were set aside and need not let others go first any more.
@@ -300,16 +306,15 @@ class SchedulingQueue:
     def pop_slow(self) -> QueuedPod | None:
         """The next pod to try of a slow namespace, now in flight; for when `pop` finds nothing else."""
         item = self.pacing.next_slow()
-        return self._taken(None if item is None else item[2])
+        return None if item is None else self._taken(item[2])
 
-    def _taken(self, entry: QueuedPod | None) -> QueuedPod | None:
-        if entry is not None:
-            entry.place = Place.IN_FLIGHT
-            entry.attempts += 1
-            if isinstance(entry, QueuedGang):
-                for member in entry.members.values():
-                    member.place = Place.IN_FLIGHT
-                    member.attempts += 1
+    def _taken(self, entry: QueuedPod) -> QueuedPod:
+        entry.place = _IN_FLIGHT
+        entry.attempts += 1
+        if isinstance(entry, QueuedGang):
+            for member in entry.members.values():
+                member.place = _IN_FLIGHT
+                member.attempts += 1
         return entry
 
     def tick(self, now: float) -> None:
@@ -382,7 +387,7 @@ class SchedulingQueue:
             heap.clear()  # keys of two orders cannot be compared
         self.pacing.clear()
         for entry in [*(entry for entry in self._pods.values() if entry.unit is None), *self._gangs.values()]:
-            if entry.place is not Place.IN_FLIGHT:
+            if entry.place is not _IN_FLIGHT:
                 self._wake(entry, now, FORCED)
 
     # --- gangs ---
@@ -401,13 +406,13 @@ class SchedulingQueue:
         gang.members[entry.pod.uid] = entry
         gang.arrived_s = now
         entry.place = gang.place
-        if gang.place is Place.ACTIVE:
+        if gang.place is _ACTIVE:
             entry.ready_s = now if entry.ready_s is None else entry.ready_s
             self._push_active(gang)
             _count(self.arrivals.active, entry, why)
-        elif gang.place is Place.UNSCHEDULABLE:
+        elif gang.place is _UNSCHEDULABLE:
             self._wake(gang, now, why)
-        elif gang.place is Place.GATED:
+        elif gang.place is _GATED:
             _count(self.arrivals.unschedulable, entry, why)
         return gang
 
@@ -436,9 +441,9 @@ class SchedulingQueue:
         if gang.pod.uid == entry.pod.uid:
             gang.pod = entry.pod
         differs = _differs(before, entry.pod)
-        if gang.place is Place.GATED or (gang.place is Place.UNSCHEDULABLE and differs):
+        if gang.place is _GATED or (gang.place is _UNSCHEDULABLE and differs):
             self._wake(gang, now, What.SELF.label)
-        elif gang.place is Place.ACTIVE and differs:
+        elif gang.place is _ACTIVE and differs:
             self._push_active(gang)
 
     # --- inside ---
@@ -453,7 +458,7 @@ class SchedulingQueue:
         """To where a pod belongs that may be tried."""
         gate = self.gate(entry, now)
         if gate is not None:
-            if entry.place is not Place.GATED:
+            if entry.place is not _GATED:
                 _count(self.arrivals.unschedulable, entry, why)
             self._hold(entry, gate)
             return
@@ -469,7 +474,7 @@ class SchedulingQueue:
             self._push_active(entry)
 
     def _hold(self, entry: QueuedPod, gate: str) -> None:
-        self._move(entry, Place.GATED)
+        self._move(entry, _GATED)
         entry.ticket = 0
         entry.rejected_by = frozenset({gate})
         self._gated[entry.uid] = entry
@@ -481,15 +486,15 @@ class SchedulingQueue:
         return entry.ticket
 
     def _push_active(self, entry: QueuedPod) -> None:
-        entry.place = Place.ACTIVE
+        entry.place = _ACTIVE
         if entry.unit is not None:
-            self._move(entry, Place.ACTIVE)
+            self._move(entry, _ACTIVE)
         heapq.heappush(self._active, (self.key(entry), self._ticket(entry), entry))
         if len(self._active) > 2 * len(self._pods) + _FEW_STALE:
             self.tidy()  # whoever never pops, as a standby, would keep every pod that has come and gone
 
     def _back_off(self, entry: QueuedPod) -> None:
-        self._move(entry, Place.BACKOFF)
+        self._move(entry, _BACKOFF)
         key = self.key(entry)
         patient = entry.failed_by_error or entry.hasty >= _HASTY_ATTEMPTS
         heap = self._after_error if patient else self._backing_off
@@ -497,7 +502,7 @@ class SchedulingQueue:
 
     def _park(self, entry: QueuedPod, now: float) -> None:
         _count(self.arrivals.unschedulable, entry, FAILED)
-        self._move(entry, Place.UNSCHEDULABLE)
+        self._move(entry, _UNSCHEDULABLE)
         entry.ticket = 0
         self._unschedulable[entry.uid] = entry
         for name in entry.rejected_by:
@@ -546,7 +551,7 @@ class SchedulingQueue:
             namespace = entry.pod.template.namespace
             if self.pacing.room(namespace) > 0:
                 return entry
-            self._move(entry, Place.ACTIVE)
+            self._move(entry, _ACTIVE)
             self.pacing.set_aside(namespace, (key, ticket, entry))
         return None
 

@@ -166,10 +166,11 @@ class ClassView:
         self.nodes = nodes
         self._plugins = plugins
         self.rank: Ints = _NO_RANK if spare is None else spare
+        self.ranks: Ints = _NO_RANK
+        """`rank` without the rows above the highest living one."""
         self.feasible = 0
         """Number of rows that all kept filters pass."""
         self.ties = Ties()
-        self._height = 0
         self._known: dict[bytes, int] = {}
         """Ranks by amounts, for rows that come to amounts that another row had before."""
         self._node_position = -1
@@ -196,15 +197,10 @@ class ClassView:
             self.rank[rows] = INFEASIBLE
             self._judge(cycle, rows[self.nodes.mask[rows]])
             self.feasible = int(np.count_nonzero(self.rank >= 0))
-        if self._node_position != node_end:
-            self._node_position, self._height = node_end, state.height
+        if changed is None or self._node_position != node_end:
+            self._node_position, self.ranks = node_end, self.rank[: state.height]
             self.ties.forget()  # another node may have come to a row and rank as well as the one before
         self._pod_position = pod_end
-
-    @property
-    def ranks(self) -> Ints:
-        """`rank` without the rows above the highest living one."""
-        return self.rank[: self._height]
 
     @property
     def scorer_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -217,10 +213,11 @@ class ClassView:
 
     def _changed_rows(self, state: ClusterState, node_end: int) -> list[int] | None:
         """Rows to judge again, perhaps repeated; None if all are."""
-        epochs = [plugin.epoch(state) for plugin in self._plugins.keyed]
-        if epochs != self._epochs:
-            self._epochs, self._version = epochs, -1
-            self._known.clear()
+        if self._plugins.keyed:
+            epochs = [plugin.epoch(state) for plugin in self._plugins.keyed]
+            if epochs != self._epochs:
+                self._epochs, self._version = epochs, -1
+                self._known.clear()
         if self._layout != state.resources.layout:
             self._layout = state.resources.layout
             self._known.clear()
