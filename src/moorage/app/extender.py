@@ -27,7 +27,7 @@ from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.adapters.metrics.registry import MetricsPage
-from moorage.adapters.process import tune_process
+from moorage.adapters.process import tune_service
 from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh
 from moorage.app.caches import CacheError, Caches
 from moorage.app.connection import connected, leadership_of, reached
@@ -225,7 +225,7 @@ class ExtenderProcess:
         self._parts.add([*self._caches.start(), *self._prices.start()])
         await self._caches.settle(served)
         await self._prices.settle()
-        tune_process()
+        tune_service(asyncio.get_running_loop())
         leadership = self._leadership
         if leadership is not None:
             self._unready = "another replica is active"

@@ -25,7 +25,7 @@ from moorage.adapters.listening import ListenError
 from moorage.adapters.metrics.leadership import LeadershipMetrics
 from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.adapters.metrics.registry import MetricsPage
-from moorage.adapters.process import tune_process
+from moorage.adapters.process import tune_service
 from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.app.caches import CacheError, Caches
 from moorage.app.connection import connected, leadership_of, reached
@@ -160,7 +160,7 @@ class KeeperProcess:
         await self._caches.settle(served)
         await self._prices.settle()
         self._unready = ""
-        tune_process()
+        tune_service(asyncio.get_running_loop())
         leadership = self._leadership
         if leadership is not None:
             leadership.start(lambda: self._ticked_s)

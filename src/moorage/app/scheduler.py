@@ -34,7 +34,7 @@ from moorage.adapters.metrics.prices import PriceAge, PriceMetrics
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.metrics.reloads import ReloadMetrics
 from moorage.adapters.metrics.scheduler import SchedulerMetrics
-from moorage.adapters.process import tune_process
+from moorage.adapters.process import tune_service
 from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.configz import configz
 from moorage.adapters.serving.endpoints import Render, Sources
@@ -136,7 +136,7 @@ async def _run(configuration: Configuration, profiles: Sequence[Profile], option
         scheduler = Scheduler(configuration, profiles, options, client, events_client, leadership)
         served = _served(scheduler, configuration, options)
         async with contextlib.aclosing(scheduler), served, scheduler.running():
-            tune_process()
+            tune_service(asyncio.get_running_loop())
             await scheduler.failure()
 
 

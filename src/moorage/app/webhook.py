@@ -27,7 +27,7 @@ from moorage.adapters.kube.registration import Registration
 from moorage.adapters.listening import ListenError, listening
 from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.adapters.metrics.registry import MetricsPage
-from moorage.adapters.process import tune_process
+from moorage.adapters.process import tune_service
 from moorage.adapters.serving.certificate import Freshness, keep_fresh
 from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.adapters.webhook.certificates import merged_bundle
@@ -234,7 +234,7 @@ class WebhookProcess:
         if self._settings.webhook_name:
             self._unready = f"MutatingWebhookConfiguration {self._settings.webhook_name} is being written"
             await self._register()
-        tune_process()
+        tune_service(asyncio.get_running_loop())
         self._unready = ""
         self._ready.set()
         log.info("ready for placement", nodes=self.admission.state.node_count, pods=self.admission.roster.pod_count)
