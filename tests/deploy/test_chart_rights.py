@@ -393,7 +393,7 @@ def test_the_dashboard_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path
         token = (tmp_path / "dashboard.log").read_text().partition("#token=")[2].split()[0].strip('",}')
         assert "error" not in ask(f"{url}/whatif", {"drain": ["n1"]}, token=token)
         assert read(f"{url}/suggestions?key=default/huge", token)
-        has_used(plane, "dashboard", ("", "nodes", "get"), ("", "pods", "get"), ("", "events", "watch"))
+        has_used(plane, "dashboard", ("", "nodes", "watch"), ("", "pods", "watch"), ("", "events", "watch"))
         has_used(plane, "dashboard", ("coordination.k8s.io", "leases", "watch"))
     check(plane, "dashboard")
 

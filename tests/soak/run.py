@@ -33,7 +33,8 @@ ALLOWED_GROWTH = 0.05
 ALIVE = 3
 BEATS = 3
 BOUND_PER_WAVE = 22
-_SETTLE_S = 45.0
+_SETTLE_S = 90.0
+"""Longer than processes take to give memory back."""
 _DONE_S = 120.0
 _MIB = 1 << 20
 CONFIG = """
