@@ -327,6 +327,28 @@ def test_status_patches_never_take_every_place(scripted_server: ServerFactory, c
     asyncio.run(scenario())
 
 
+def test_few_status_patches_are_under_way_at_a_time(scripted_server: ServerFactory, clock: Clock) -> None:
+    """Whatever waits in line, at the rate limit or in the server, is ahead of the next bind."""
+    running, most = 0, 0
+
+    async def handler(_: web.Request) -> web.StreamResponse:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0.01)
+        running -= 1
+        return web.json_response({})
+
+    async def scenario() -> None:
+        async with binding(scripted_server, handler, clock, in_flight=64) as (_, binder, _):
+            for index in range(100):
+                binder.submit(PatchPodStatus(PodRef("ns", f"p{index}", f"u{index}"), nominated_node="n"))
+            assert await binder.drained(60)
+            assert most == 4
+
+    asyncio.run(scenario())
+
+
 def test_status_patches_give_up_quietly(scripted_server: ServerFactory, clock: Clock) -> None:
     """A failing server is tried a few times, a refusal once; neither stops the binder."""
 

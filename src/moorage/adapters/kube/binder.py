@@ -11,8 +11,8 @@ Invariants:
 - Commands on the same pod are carried out one after another, in order; a status patch must never overtake a bind.
 - Everything names the pod by uid too, so that a new pod of the same name is never touched.
 - Binds and evictions go before status patches when there is a queue; for a namespace that is alone at most `in_flight`
-  requests run at once, and a quarter of them at most are status patches that nobody waits for: a thousand pods that fit
-  nowhere hold up no bind. Namespaces share fairly (`lanes`): slow binds of one hold up no other.
+  requests run at once, and one in `CALM` of them at most are status patches that nobody waits for: a thousand pods that
+  fit nowhere hold up no bind. Namespaces share fairly (`lanes`): slow binds of one hold up no other.
 - What has changed since the decision is looked at when the first byte of a bind is about to go out (`obstacle`).
 """
 
@@ -41,6 +41,9 @@ from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, St
 FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 5.0
 STATUS_ATTEMPTS = 4
+CALM = 16
+"""Few status patches are under way at a time: each is a place ahead of the next bind wherever requests wait in line,
+at the client's rate limit and in a busy API server, and one of a large pod costs the latter more than a bind."""
 _BOUND = BindOutcome.BOUND
 
 PodCommand: TypeAlias = Bind | DeletePod | PatchPodStatus | PatchObject
@@ -84,7 +87,7 @@ class Binder:
         self._patches = StatusPatches(now_s)
         self._obstacle = obstacle
         # Twice what a namespace may have alone.
-        self._lanes: Lanes[PodCommand] = Lanes(2 * in_flight, 2 * max(1, in_flight // 4))
+        self._lanes: Lanes[PodCommand] = Lanes(2 * in_flight, 2 * max(1, in_flight // CALM))
         self._behind: dict[str, deque[PodCommand]] = {}
         """Per uid with a command queued or running: the commands that wait for it."""
 
