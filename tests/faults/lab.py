@@ -18,6 +18,7 @@ from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.bench.controlplane import ADMIN, ControlPlane, Options
 from moorage.bench.kubelet import VirtualKubelet
+from tests.faults import stopwatch
 from tests.faults.auditor import Auditor
 from tests.faults.checks import End
 from tests.faults.workloads import HIGH
@@ -27,7 +28,7 @@ from tests.gangs.cluster import Cluster, RefusedError
 Place = Literal["shared", "controllers", "fresh"]
 """On an API server with others; on one where controllers run, one at a time; on one of its own, alone."""
 Story = Callable[[World], Awaitable[None]]
-PLANE = Options()
+PLANE = Options(audit_policy=stopwatch.POLICY)
 CONTROLLERS = ",".join(
     f"{name}-controller" for name in ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector")
 )

@@ -156,12 +156,17 @@ class Launcher:
         token_file: Path | None = None,
         urls: Mapping[str, str] | None = None,
         wrapper: Sequence[str] = (),
+        direct: bool = False,
     ) -> Subject:
-        """Start `moorage COMPONENT` with its kubeconfig pointing at a new proxy."""
+        """Start `moorage COMPONENT` with its kubeconfig pointing at a new proxy, or directly at the API server."""
         name = f"{component}-{len(self.all) + 1}"
         proxy = Proxy(self.plane, rules, token=None if token_file is None else self.plane.token_of(ADMIN.name))
         await proxy.__aenter__()
-        kubeconfig = proxy.kubeconfig(ADMIN.name, self.folder / f"{name}.kubeconfig", token_file=token_file)
+        kubeconfig = (
+            self.plane.admin_kubeconfig
+            if direct
+            else proxy.kubeconfig(ADMIN.name, self.folder / f"{name}.kubeconfig", token_file=token_file)
+        )
         command = [*wrapper, sys.executable, "-m", "moorage", component, *arguments, f"--kubeconfig={kubeconfig}"]
         log = self.folder / f"{name}.log"
         child = Child.start(name, command, log=log, env=None if env is None else {**os.environ, **env})

@@ -23,12 +23,13 @@ import yaml
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
-from tests.faults import checks
+from tests.faults import checks, stopwatch
 from tests.faults.auditor import Auditor
 from tests.faults.checks import End, Terms
 from tests.faults.history import History, is_leaving, node_of
 from tests.faults.processes import Launcher, Subject
 from tests.faults.rules import Rule
+from tests.faults.stopwatch import Waits
 from tests.gangs.cluster import Cluster, each
 
 RUN = "faults.moorage.dev/run"
@@ -129,6 +130,16 @@ class World:
             self.wanted |= {pod["metadata"]["name"] for pod in pods}
         paths = [f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods" for pod in pods]
         await self.each(self.cluster.create(path, pod) for path, pod in zip(paths, pods, strict=True))
+
+    async def add_pods_steadily(self, *pods: Object, per_s: float) -> None:
+        """Create pods at this pace, or as fast as the API server can; none of them has to be bound."""
+        began_s = time.monotonic()
+
+        async def add(number: int, pod: Object) -> None:
+            await asyncio.sleep(max(0.0, began_s + number / per_s - time.monotonic()))
+            await self.add_pods(pod, wanted=False)
+
+        await self.each(add(number, pod) for number, pod in enumerate(pods))
 
     async def each(self, works: Iterable[Any]) -> None:
         """Await all of them, some at a time."""
@@ -302,6 +313,10 @@ class World:
                     took.setdefault(seen.uid, seen.seen_s - made[seen.uid])
         ordered = sorted(took.values())
         return ordered[int(len(ordered) * 0.99)] if ordered else float("inf")
+
+    def waits(self, prefix: str) -> Waits:
+        """How long these pods waited for their nodes, by the API server's clock."""
+        return stopwatch.waits(self.plane.audit_log, self.name, prefix)
 
     def judge(self, calm: End | None) -> End:
         """Take all breaches down, and return how it came out."""
