@@ -378,3 +378,23 @@ def test_what_is_repeated_while_the_creation_is_under_way_is_written_after_it(
             assert server.seen[-1].json()["series"]["count"] == 3
 
     asyncio.run(scenario())
+
+
+def test_events_that_cannot_repeat_are_soon_forgotten(scripted_server: ServerFactory, clock: Clock) -> None:
+    """A pod is bound once; what else happens to it may go on for minutes."""
+
+    async def scenario() -> None:
+        async with recording(scripted_server, fine, clock) as (_, recorder):
+            recorder.record(SCHEDULED)
+            recorder.record(FAILED)
+            recorder._forget(clock.now_s + 361)
+            assert list(recorder._entries) == [SCHEDULED, FAILED], "they wait to be written"
+            await drained(recorder)
+            recorder._forget(clock.now_s + 29)
+            assert list(recorder._entries) == [SCHEDULED, FAILED]
+            recorder._forget(clock.now_s + 31)
+            assert list(recorder._entries) == [FAILED]
+            recorder._forget(clock.now_s + 361)
+            assert not recorder._entries
+
+    asyncio.run(scenario())

@@ -171,11 +171,16 @@ class EventRecorder:
             await self._sleep(self._series_s)
             now_s = self._now_s()
             self._enqueue_unwritten(now_s - self._series_s)
-            while self._entries:
-                command, oldest = next(iter(self._entries.items()))
-                if oldest.queued or now_s - oldest.last_s <= SERIES_END_S:
-                    break
-                del self._entries[command]
+            self._forget(now_s)
+
+    def _forget(self, now_s: float) -> None:
+        for command in [entry.command for entry in self._entries.values() if self._is_over(entry, now_s)]:
+            del self._entries[command]
+
+    def _is_over(self, entry: _Entry, now_s: float) -> bool:
+        """Whether no repetition is expected any more; a pod is bound once, so that what tells of it is soon over."""
+        lasts_s = SERIES_END_S if _urgency(entry) else self._series_s
+        return not entry.queued and now_s - entry.last_s > lasts_s
 
     def _enqueue_unwritten(self, written_before_s: float) -> None:
         for entry in self._entries.values():
