@@ -1,4 +1,4 @@
-"""Freed memory goes back to the system although the allocator is told to keep it."""
+"""Freed memory goes back to the system, and cycles are collected, although the process is told to do both rarely."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import sys
 import pytest
 
 SCRIPT = """
-import asyncio, os
+import asyncio, os, weakref
 from moorage.adapters import process
 from moorage.bench.processcost import memory_bytes
 
 process.GIVE_BACK_S = 0.05
+
+class Cycle:
+    pass
 
 async def main():
     process.tune_service(asyncio.get_running_loop())
@@ -25,6 +28,12 @@ async def main():
         while memory_bytes(os.getpid()) > full - (70 << 20):
             await asyncio.sleep(0.01)
     assert len(kept) == 100
+    cycle = Cycle()
+    cycle.itself, gone = cycle, weakref.ref(cycle)
+    del cycle
+    async with asyncio.timeout(20):
+        while gone() is not None:
+            await asyncio.sleep(0.01)
 
 asyncio.run(main())
 """

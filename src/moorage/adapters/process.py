@@ -35,18 +35,20 @@ def tune_process() -> None:
 def tune_service(loop: asyncio.AbstractEventLoop) -> None:
     """Tune a process that runs for long, and return its freed memory from time to time.
 
-    Freed memory that is kept lies between what is in use, so that large buffers do not find it: without this a process
+    Freed memory that is kept lies between what is in use, so that large buffers do not find it; and connections and
+    failed requests leave cycles behind, of which the collector would let 200,000 objects gather. Without this a process
     grew by a MiB a minute under churn although what it used did not.
     """
     tune_process()
     trim = _libc("malloc_trim")
 
     def later() -> None:
-        trim(0)
+        gc.collect(1)  # what came since the last time, not everything that there is
+        if trim is not None:
+            trim(0)
         loop.call_later(GIVE_BACK_S, later)
 
-    if trim is not None:
-        loop.call_later(GIVE_BACK_S, later)
+    loop.call_later(GIVE_BACK_S, later)
 
 
 @cache
