@@ -67,7 +67,9 @@ async def replaced_node(world: World) -> None:
     await asyncio.sleep(1.0 if world.faulty else 0.0)
     scheduler.proxy.thaw()
     await world.same_cache(scheduler, 10.0)
-    await world.add_pods(world.pod("large", cpu="800m"), world.pod("little", cpu="400m"))
+    await world.add_pods(world.pod("large", cpu="800m"))
+    await world.settled()  # else the little one may take the only node that has room for it
+    await world.add_pods(world.pod("little", cpu="400m"))
     await world.settled()
 
 
