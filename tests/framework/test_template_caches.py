@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 from moorage.core import limits
@@ -73,6 +74,17 @@ def test_what_is_known_of_a_template_goes_with_it() -> None:
     assert cache.kept_bytes == stays.size
     assert cache.get(stays) == "stays"
     assert cache.get(PodTemplate(namespace="a")) is None
+
+
+def test_a_cache_that_nobody_has_any_more_is_gone_at_once() -> None:
+    """Also when it is full, and without the garbage collector, which runs rarely."""
+    cache: TemplateCache[int] = TemplateCache(10)
+    template = PodTemplate()
+    cache.keep(template, 1)
+    gone = weakref.ref(cache)
+    del cache
+    assert gone() is None
+    del template
 
 
 def test_budgets_forget_pods() -> None:

@@ -7,12 +7,15 @@ import ctypes
 import gc
 import sys
 from functools import cache
+from itertools import cycle
 from typing import Any
 
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_THRESHOLD = -1, -2, -3
 """Parameters of glibc's mallopt."""
 GIVE_BACK_S = 60.0
 """How often freed memory goes back to the system."""
+_GENERATIONS = (1,) * 9 + (2,)
+"""What is looked at for cycles: what came since the last time, and each tenth time everything since the start."""
 
 
 def tune_process() -> None:
@@ -41,9 +44,10 @@ def tune_service(loop: asyncio.AbstractEventLoop) -> None:
     """
     tune_process()
     trim = _libc("malloc_trim")
+    generations = cycle(_GENERATIONS)
 
     def later() -> None:
-        gc.collect(1)  # what came since the last time, not everything that there is
+        gc.collect(next(generations))
         if trim is not None:
             trim(0)
         loop.call_later(GIVE_BACK_S, later)

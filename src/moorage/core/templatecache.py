@@ -33,12 +33,12 @@ class TemplateCache(Generic[V]):
     It starts over when it has become too large; whatever is in it can be worked out again.
     """
 
-    __slots__ = ("_gone", "_kept", "_most", "kept_bytes")
+    __slots__ = ("__weakref__", "_gone", "_kept", "_most", "kept_bytes")
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._kept: dict[int, _Kept[V]] = {}
-        self._gone: Callable[[_Kept[V]], None] = self._forget
+        self._gone = _forgetter(ref(self))
         self.kept_bytes = 0
 
     def __len__(self) -> int:
@@ -68,6 +68,18 @@ class TemplateCache(Generic[V]):
         self._kept.clear()
         self.kept_bytes = 0
 
-    def _forget(self, gone: _Kept[V]) -> None:
+    def forget(self, gone: _Kept[V]) -> None:
+        """A template is gone."""
         del self._kept[gone.key]
         self.kept_bytes -= gone.size
+
+
+def _forgetter(cache: ref[TemplateCache[V]]) -> Callable[[_Kept[V]], None]:
+    """Tells a cache, if it is still there, that a template is gone; does not keep it alive."""
+
+    def forget(gone: _Kept[V]) -> None:
+        alive = cache()
+        if alive is not None:
+            alive.forget(gone)
+
+    return forget
