@@ -261,8 +261,9 @@ class World:
 
     def _is_told(self) -> bool:
         events = self.auditor.now("events", self.name)
-        told = {event["regarding"]["name"] for event in events if event.get("reason") == "Scheduled"}
-        return self.wanted <= told
+        told = {event["regarding"].get("uid") for event in events if event.get("reason") == "Scheduled"}
+        # By uid: a pod may have had a namesake.
+        return all(pod["metadata"]["uid"] in told for name, pod in self.pods().items() if name in self.wanted)
 
     def allow(self, **fields: Any) -> None:
         """Say what this scenario allows."""
