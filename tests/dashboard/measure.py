@@ -14,8 +14,8 @@ from playwright.sync_api import Page
 
 from moorage.adapters.dashboard.desk import Desk
 from moorage.core.events import NodeSeen, PodSeen
-from moorage.engine.display.world import Told
 from moorage.testing.builders import make_node, make_pod
+from moorage.views.world import Told
 from tests.dashboard.browsers import running_browser
 from tests.dashboard.serving import served_world
 

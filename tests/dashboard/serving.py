@@ -16,7 +16,6 @@ from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.listening import listening
 from moorage.app.dashboard import DashboardOptions, serve
 from moorage.app.plugins import find_plugins
-from moorage.engine.display.world import Settled, Told, World
 from moorage.framework.profiles import Profile
 from moorage.sim.demo.broadcast import Broadcast
 from moorage.sim.demo.loop import Pace, play
@@ -25,6 +24,7 @@ from moorage.sim.demo.scenarios import SCENARIOS
 from moorage.sim.demo.stage import Stage
 from moorage.sim.rules import rules_of
 from moorage.sim.whatif_requests import answer
+from moorage.views.world import Settled, Told, World
 from moorage.wire.configuration import Reading, default_reading, read_configuration
 
 TOKEN = "a-token-for-tests-only"

@@ -14,9 +14,9 @@ from playwright.sync_api import Browser, Page, expect
 from moorage.adapters.dashboard.desk import Desk
 from moorage.core.events import NodeSeen, PodSeen
 from moorage.core.pods import Condition, Pod
-from moorage.engine.display.timeline import Happening
-from moorage.engine.display.world import Told
 from moorage.testing.builders import make_node, make_pod
+from moorage.views.timeline import Happening
+from moorage.views.world import Told
 from tests.dashboard.conftest import PATIENCE_MS, Visit
 from tests.dashboard.serving import served_world
 

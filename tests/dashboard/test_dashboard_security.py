@@ -21,10 +21,10 @@ from moorage.adapters.dashboard.security import Guard, host_name, is_loopback
 from moorage.app.dashboard import DashboardOptions, _guard
 from moorage.core.events import NodeSeen, ObjectSeen
 from moorage.core.objects import Workload
-from moorage.engine.display.world import Settled, World
 from moorage.sim.rules import rules_of
 from moorage.sim.whatif_requests import answer
 from moorage.testing.builders import make_node
+from moorage.views.world import Settled, World
 from tests.dashboard.serving import TOKEN, reading_of, served_world
 
 APPLY = "/api/apply/strategy"

@@ -6,8 +6,6 @@ import pytest
 
 from moorage.core.events import Event, NodeSeen, PodSeen
 from moorage.core.pods import Pod
-from moorage.engine.display.podpage import pod_page
-from moorage.engine.display.world import World
 from moorage.engine.engine import EngineSettings
 from moorage.engine.opinion import Opinion, form_opinion
 from moorage.framework.profiles import Profile
@@ -17,6 +15,8 @@ from moorage.plugins.node_unschedulable import NodeUnschedulable
 from moorage.plugins.one_pod_per_node import OnePodPerNode
 from moorage.plugins.plan_sort import PlanSort
 from moorage.testing.builders import make_node, make_pod
+from moorage.views.podpage import pod_page
+from moorage.views.world import World
 from tests.engine.play import SCHEDULER, small_profile
 from tests.framework.readers import make_profile
 

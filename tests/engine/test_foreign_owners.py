@@ -20,13 +20,13 @@ from moorage.core.state import ClusterState
 from moorage.core.strategies import rule_counts
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, parse_strategy
 from moorage.engine.admission import Asked, Wait
-from moorage.engine.display.world import World
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.roster import Roster, group_of
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.testing import make_pod
+from moorage.views.world import World
 from tests.engine.keeping import SCHEDULER, member
 from tests.engine.test_admission import OWNER as ADMITTED
 from tests.engine.test_admission import admission, born, decide, template

@@ -32,12 +32,12 @@ from moorage.adapters.webhook.server import application as webhook_application
 from moorage.core.commands import Bind
 from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
 from moorage.engine.admission import Admission
-from moorage.engine.display.world import Settled, World
 from moorage.engine.extending import Extending
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing.builders import make_node, make_pod
+from moorage.views.world import Settled, World
 from moorage.wire.configuration import default_reading
 
 _NODES = ("n1", "n2", "n3")

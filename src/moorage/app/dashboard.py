@@ -28,11 +28,11 @@ from moorage.app.dashboard_live import followers, reader, shown_kinds, writer
 from moorage.app.lifetime import Parts, first, stop_signal
 from moorage.app.prices import Prices
 from moorage.app.snapshot import SnapshotError, list_objects
-from moorage.engine.display.world import Settled, World
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
+from moorage.views.world import Settled, World
 
 TOKEN_BYTES = 24
 

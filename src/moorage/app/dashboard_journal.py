@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from moorage.adapters.journal.timeline import Entry, entries, events, span
-from moorage.engine.display import timeline
-from moorage.engine.display.world import World
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
+from moorage.views import timeline
+from moorage.views.world import World
 
 _KINDS = {
     "bind": timeline.PLACED,

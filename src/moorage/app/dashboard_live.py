@@ -23,11 +23,11 @@ from moorage.adapters.kube.resources import LEASES, Resource
 from moorage.adapters.kube.watchstream import ObjectMeta, decode_page
 from moorage.app.scheduler import watched_kinds
 from moorage.core.strategies import STRATEGY_KINDS
-from moorage.engine.display.previews import rules_of
-from moorage.engine.display.timeline import EVICTED, KEEPER, LEADER, Happening
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
+from moorage.views.previews import rules_of
+from moorage.views.timeline import EVICTED, KEEPER, LEADER, Happening
 from moorage.wire.kinds import BY_ID, Kind
 from moorage.wire.nesting import decode_whole
 

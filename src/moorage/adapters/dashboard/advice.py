@@ -7,7 +7,7 @@ from typing import Any
 
 from moorage.adapters.dashboard.desk import Refused
 from moorage.engine.counterfactual import suggest
-from moorage.engine.display.world import World
+from moorage.views.world import World
 from moorage.wire.rewriting import Rewriter
 
 Raw = Callable[[str, str, str], Mapping[str, Any] | None]

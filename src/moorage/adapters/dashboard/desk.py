@@ -17,13 +17,13 @@ from typing import Any, TypeVar
 import msgspec
 
 from moorage.adapters.dashboard.hub import Hub
-from moorage.engine.display.pages import node_page, search, summary
-from moorage.engine.display.placements import Spot, strategies_page, takes_strategy
-from moorage.engine.display.podpage import pod_page
-from moorage.engine.display.previews import check_strategy, preview
-from moorage.engine.display.queues import queue_page
-from moorage.engine.display.spotpage import spot_page
-from moorage.engine.display.world import Told, World
+from moorage.views.pages import node_page, search, summary
+from moorage.views.placements import Spot, strategies_page, takes_strategy
+from moorage.views.podpage import pod_page
+from moorage.views.previews import check_strategy, preview
+from moorage.views.queues import queue_page
+from moorage.views.spotpage import spot_page
+from moorage.views.world import Told, World
 
 T = TypeVar("T")
 NEWS_PAUSE_S = 0.25

@@ -29,9 +29,6 @@ from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.adapters.memory.errors import ApiError
 from moorage.core.events import ObjectSeen
 from moorage.core.prices import PRICE_LIST
-from moorage.engine.display import timeline
-from moorage.engine.display.previews import rules_of
-from moorage.engine.display.world import QueueEntry, QueueTold, Settled, Told, World
 from moorage.sim.costs import input_prices
 from moorage.sim.demo.happenings import Happening, What
 from moorage.sim.demo.loop import View
@@ -41,6 +38,9 @@ from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
 from moorage.sim.simulation import Rules
 from moorage.sim.whatif_requests import RequestError, answer
+from moorage.views import timeline
+from moorage.views.previews import rules_of
+from moorage.views.world import QueueEntry, QueueTold, Settled, Told, World
 
 T = TypeVar("T")
 _START_S = 60.0

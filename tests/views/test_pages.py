@@ -29,16 +29,16 @@ from moorage.core.objects import PlacementPolicy, Workload
 from moorage.core.pods import Condition, Owner, Pod
 from moorage.core.prices import PRICE_LIST, PriceList, PriceRule
 from moorage.core.selectors import Selector
-from moorage.engine.display.nodemap import NodeState
-from moorage.engine.display.pages import node_page, search, summary
-from moorage.engine.display.placements import strategies_page
-from moorage.engine.display.podpage import pod_page
-from moorage.engine.display.previews import check_strategy, preview, rules_of
-from moorage.engine.display.queues import queue_page
-from moorage.engine.display.spotpage import spot_page
-from moorage.engine.display.world import QueueEntry, QueueTold, Settled, World
 from moorage.engine.queue import Place
 from moorage.testing.builders import make_node, make_pod
+from moorage.views.nodemap import NodeState
+from moorage.views.pages import node_page, search, summary
+from moorage.views.placements import strategies_page
+from moorage.views.podpage import pod_page
+from moorage.views.previews import check_strategy, preview, rules_of
+from moorage.views.queues import queue_page
+from moorage.views.spotpage import spot_page
+from moorage.views.world import QueueEntry, QueueTold, Settled, World
 from tests.dashboard.serving import reading_of
 
 CAPACITY = "node.kubernetes.io/capacity"

@@ -13,9 +13,9 @@ from moorage.core.capacity import CAPACITY_LABELS, Capacity
 from moorage.core.nodes import Node
 from moorage.core.objects import DAEMON_SET
 from moorage.core.prices import PRICE_LIST, PriceList, PriceTable
-from moorage.engine.display.nodemap import zone_of
-from moorage.engine.display.world import World
 from moorage.engine.keeping import marks
+from moorage.views.nodemap import zone_of
+from moorage.views.world import World
 
 _OF_THEIR_NODE = (DAEMON_SET, "Node")
 _WORDS = {Capacity.UNKNOWN: "unknown", Capacity.SPOT: "spot", Capacity.ON_DEMAND: "on-demand"}

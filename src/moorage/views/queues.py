@@ -9,9 +9,9 @@ from typing import Any
 from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
-from moorage.engine.display.timeline import UNSCHEDULABLE
-from moorage.engine.display.world import World
 from moorage.engine.queue import Place
+from moorage.views.timeline import UNSCHEDULABLE
+from moorage.views.world import World
 
 _GATED = "SchedulingGated"
 _MOST_MEMBERS = 200

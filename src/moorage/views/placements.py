@@ -12,8 +12,8 @@ from moorage.core.ownercounts import owner_key
 from moorage.core.pods import PodTemplate
 from moorage.core.strategies import read_rules, read_strategy
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, StrategyError
-from moorage.engine.display.world import World
 from moorage.engine.keeping.splits import Split
+from moorage.views.world import World
 
 
 class Spot(NamedTuple):

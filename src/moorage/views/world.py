@@ -16,8 +16,6 @@ from moorage.core.membership import GangKey
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.strategies import STRATEGY_KINDS
-from moorage.engine.display.nodemap import NodeMap
-from moorage.engine.display.timeline import Happening, Notes, Timeline
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.members import Members
@@ -26,6 +24,8 @@ from moorage.engine.keeping.splits import Splits
 from moorage.engine.queue import Place
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
+from moorage.views.nodemap import NodeMap
+from moorage.views.timeline import Happening, Notes, Timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.state import NOWHERE
 from moorage.engine.counterfactual import runner_up
-from moorage.engine.display.queues import place_of
-from moorage.engine.display.world import World
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.faults import describe
 from moorage.engine.opinion import Opinion, as_pending
 from moorage.framework.cycle import Cycle
+from moorage.views.queues import place_of
+from moorage.views.world import World
 
 SHOWN_NODES = 25
 SHOWN_NAMES = 12

@@ -17,11 +17,11 @@ from moorage.core.objects import PlacementPolicy, Workload, object_key
 from moorage.core.pods import PENDING, Pod
 from moorage.core.state import NOWHERE
 from moorage.core.strategy import Strategy, StrategyError, matching_rule, parse_strategy, targets
-from moorage.engine.display.placements import Spot, find_split, place_of_strategy
-from moorage.engine.display.world import World
 from moorage.engine.faults import describe
 from moorage.engine.keeping.splits import Split
 from moorage.framework.cycle import Cycle
+from moorage.views.placements import Spot, find_split, place_of_strategy
+from moorage.views.world import World
 
 _MOST_MOVES = 500
 

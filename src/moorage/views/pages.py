@@ -9,9 +9,9 @@ from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.resources import PODS
-from moorage.engine.display.nodemap import MIB, zone_of
-from moorage.engine.display.queues import place_of, queue_counts
-from moorage.engine.display.world import World
+from moorage.views.nodemap import MIB, zone_of
+from moorage.views.queues import place_of, queue_counts
+from moorage.views.world import World
 
 _MOST_FOUND = 100
 
