@@ -41,6 +41,8 @@ def _check_flights(engine: Engine) -> None:
         assert not (held or ready) or engine.state.row_of(flight.node) == flight.row, (
             f"{uid}: waits for a node that is gone"
         )
+    due_s = {uid: flight.deadline_s for uid, flight in engine.flights._held.items()}
+    assert engine.flights._deadlines._at_s == due_s, "deadlines of pods that wait are noted wrongly"
     binding = Counter(flight.entry.pod.namespace for flight in flights.values() if flight.stage is Stage.BINDING)
     assert engine.flights._binding == binding, "binds under way are counted wrongly"
     for entry in engine.queue.entries():

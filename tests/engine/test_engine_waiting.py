@@ -123,6 +123,37 @@ def test_only_events_that_the_plugin_wakes_on_make_it_asked_again() -> None:
     assert asked == ["p", "p"]
 
 
+class Watched(Permitter):
+    """Counts how often somebody looks at what it wakes on."""
+
+    looks = 0
+
+    @property
+    def wakes(self) -> What:
+        type(self).looks += 1
+        return What.OBJECT
+
+    @wakes.setter
+    def wakes(self, _: What) -> None: ...
+
+
+def test_pods_that_wait_cost_nothing_while_nothing_concerns_them() -> None:
+    """A turn looks at none of them; one whose time has come is found without the others."""
+    looks = []
+    for number in (5, 50):
+        play = Play(Watched(lambda cycle: Hold(1000.0 + int(cycle.pod.name), reason="too late")))
+        play.see(make_node("n1"), *(make_pod(str(10 + each)) for each in range(number)))
+        before = Watched.looks
+        play.see(make_node("n2"))
+        play.handle(at=1010.0)
+        assert play.note("10") == "too late"
+        looks.append(Watched.looks - before)
+        play.handle(at=1012.0)
+        assert [play.note("11"), play.note("12")] == ["too late"] * 2
+        assert play.wakeup == 1013.0
+    assert looks[0] == looks[1]
+
+
 def test_a_held_pod_hears_of_pods_that_are_assumed_later() -> None:
     """A gang's first member waits for the second, with nobody else in the queue."""
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from moorage.core.commands import Command, PodRef
 from moorage.core.membership import GangKey
+from moorage.engine.deadlines import Deadlines
 from moorage.engine.faults import describe
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
@@ -147,6 +148,10 @@ class Flights:
     def __init__(self) -> None:
         self._flights: dict[str, Flight] = {}
         self._held: dict[str, Flight] = {}
+        self._deadlines = Deadlines()
+        """Those of the pods that are held, by uid."""
+        self._wakes = What(0)
+        """Changes that concern nobody who is held are not among these; some that concern nobody any more may be."""
         self._ready: dict[str, Flight] = {}
         self._binding: dict[str, int] = {}
         """Namespace -> how many of its pods are being bound."""
@@ -204,7 +209,7 @@ class Flights:
     def remove(self, uid: str) -> Flight | None:
         """A pod arrived, or came back."""
         if self._held or self._ready:
-            self._held.pop(uid, None)
+            self._release(uid)
             self._ready.pop(uid, None)
         flight = self._flights.pop(uid, None)
         if flight is None:
@@ -228,9 +233,9 @@ class Flights:
         if flight.waits_since_s is not None and stage is not PERMIT:
             self._end_wait(flight, Code.SUCCESS)
         if flight.held_by is not None:
-            self._held[uid] = flight
+            self._hold(uid, flight, flight.held_by)
         elif self._held:
-            self._held.pop(uid, None)
+            self._release(uid)
         if stage is READY:
             self._ready[uid] = flight
         elif self._ready:
@@ -245,21 +250,39 @@ class Flights:
             self.waited.append((result, flight.waits_since_s))
             flight.waits_since_s = None
 
+    def _hold(self, uid: str, flight: Flight, plugin: Plugin) -> None:
+        self._held[uid] = flight
+        self._wakes |= plugin.wakes
+        if flight.deadline_s is not None:
+            self._deadlines.set(uid, flight.deadline_s)
+
+    def _release(self, uid: str) -> None:
+        if self._held.pop(uid, None) is not None:
+            self._deadlines.drop(uid)
+            if not self._held:
+                self._wakes = What(0)
+
+    def tidy(self) -> None:
+        """Find deadlines and interests of the pods that are held anew."""
+        self._deadlines, self._wakes = Deadlines(), What(0)
+        for uid, flight in self._held.items():
+            if flight.held_by is not None:
+                self._hold(uid, flight, flight.held_by)
+
     def concerned(self, changes: Iterable[Change], now: float) -> list[Flight]:
-        """Waiting flights whose plugin a change may concern, or whose deadline has come."""
+        """Waiting flights whose deadline has come, earliest first, then those whose plugin a change may concern."""
         if not self._held:
             return []
+        found = {uid: self._held[uid] for uid in self._deadlines.take_due(now)}
         what = What(0)
         for change in changes:
             what |= change.what
-        return [
-            flight
-            for flight in self._held.values()
-            if (flight.held_by is not None and flight.held_by.wakes & what)
-            or (flight.deadline_s is not None and flight.deadline_s <= now)
-        ]
+        if what & self._wakes:
+            for uid, flight in self._held.items():
+                if flight.held_by is not None and flight.held_by.wakes & what:
+                    found.setdefault(uid, flight)
+        return list(found.values())
 
     def next_wakeup(self) -> float | None:
         """The first deadline of a waiting flight."""
-        times = [flight.deadline_s for flight in self._held.values() if flight.deadline_s is not None]
-        return min(times) if times else None
+        return self._deadlines.first_s()
