@@ -25,6 +25,7 @@ from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.core.arrays import Ints, Rows
 from moorage.core.commands import Bind
+from moorage.core.echo import answer_to
 from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
@@ -102,7 +103,7 @@ async def served(
         found.binds.append(command)
         if command.node == "n3":
             return BindDone(command.pod.uid, BindOutcome.FAILED, message="node is full")
-        return BindDone(command.pod.uid, BindOutcome.BOUND, command.node)
+        return answer_to(command)
 
     metrics = ExtenderMetrics(extending, lambda: not found.reason)
     desk = Desk(extending, bind, metrics)

@@ -19,7 +19,8 @@ from moorage.app.loop import DecisionLoop
 from moorage.bench.controlplane import ControlPlane
 from moorage.core.arrays import Rows
 from moorage.core.commands import Bind, Command
-from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
+from moorage.core.echo import answer_to
+from moorage.core.events import NodeSeen, PodSeen
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.framework.cycle import Cycle
@@ -96,7 +97,7 @@ class Watched:
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, Bind):
             self.turns[-1].append(command.pod.name)
-            self.loop.put(BindDone(command.pod.uid, BindOutcome.BOUND, command.node))
+            self.loop.put(answer_to(command))
 
     def see(self, *pods: Pod) -> None:
         self.loop.put_all([NodeSeen(make_node("n1", cpu="100", pods=1000)), *map(PodSeen, pods)])
@@ -128,7 +129,7 @@ def test_binds_under_way_get_their_time_between_slow_decisions() -> None:
                 await asyncio.sleep(0.001)
             if bind.pod.name == "quick":
                 answered_after.append(len(decided))
-            loop.put(BindDone(bind.pod.uid, BindOutcome.BOUND, bind.node))
+            loop.put(answer_to(bind))
 
         def carry_out(command: Command) -> None:
             if isinstance(command, Bind):
@@ -169,7 +170,7 @@ def test_what_came_during_a_slow_decision_is_heard_before_the_next() -> None:
                 if not decided:
                     arrivals.append(asyncio.ensure_future(arrive()))
                 decided.append(command.pod.name)
-                loop.put(BindDone(command.pod.uid, BindOutcome.BOUND, command.node))
+                loop.put(answer_to(command))
 
         arrivals: list[asyncio.Future[None]] = []
         engine = Engine([small_profile(Dozer())])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,11 +11,11 @@ from playwright.sync_api import expect
 
 from moorage.app.dashboard_journal import JournalShow
 from moorage.app.plugins import find_plugins
-from moorage.core.commands import Bind, PatchPodStatus
-from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.echo import Echo
+from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import Workload
-from moorage.core.pods import Owner, Pod
+from moorage.core.pods import Owner
 from moorage.testing.builders import make_node, make_pod
 from tests.adapters.journal.recording import RecordedEngine
 from tests.dashboard.conftest import PATIENCE_MS, Visit
@@ -42,22 +41,15 @@ def record(folder: Path) -> list[float]:
             Workload("ReplicaSet", "default", "web", "uid-web", annotations=strategy, replicas=3),
         ),
     ]
-    pods: dict[str, Pod] = {}
+    echo = Echo()
     times_s: list[float] = []
     for number in range(4):
         time.sleep(0.2)  # a journal has the times of its clock, and the moments must be told apart
         times_s.append(time.time())
         pod = make_pod(f"web-{number}", cpu="1" if number < 3 else "64", owner=owner, created_s=times_s[-1])
-        pods[pod.uid] = pod
+        echo.pods[pod.uid] = pod
         commands, _ = engine.handle([*events, PodSeen(pod)], times_s[-1])
-        events = []
-        for command in commands:
-            known = pods[command.pod.uid]
-            if isinstance(command, Bind):
-                events += [BindDone(known.uid, BindOutcome.BOUND, command.node)]
-                events += [PodSeen(replace(known, node=command.node))]
-            elif isinstance(command, PatchPodStatus) and command.condition is not None:
-                events += [PodSeen(replace(known, scheduled_condition=command.condition))]
+        events = echo.events(commands)
     engine.handle(events, time.time())
     engine.journal.close()
     return times_s

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 from moorage.core.commands import Bind, Command, DeletePod, PatchObject, PatchPodStatus
+from moorage.core.echo import with_status
 from moorage.core.events import (
     BindDone,
     BindOutcome,
@@ -31,7 +32,7 @@ from moorage.core.events import (
 )
 from moorage.core.nodes import Node
 from moorage.core.objects import PodGroup
-from moorage.core.pods import GANG_RECORD, Pod
+from moorage.core.pods import Pod
 from moorage.engine.engine import Engine
 from tests.engine.invariants import check_engine
 
@@ -359,12 +360,7 @@ class World:
         pod, uid = self.pods.get(order.pod.uid), order.pod.uid
         ok = pod is not None and not self._fails("status", uid, self.habits.status_fails if order.token else 0.0)
         if pod is not None and ok:
-            if order.nominated_node is not None:
-                pod = replace(pod, nominated_node=order.nominated_node or None)
-            if order.condition is not None:
-                name = "gang_record" if order.condition.type == GANG_RECORD else "scheduled_condition"
-                pod = replace(pod, **{name: order.condition})  # type: ignore[arg-type]
-            self.put_pod(pod)
+            self.put_pod(with_status(pod, order))
         if order.token:
             self._answers.append(StatusDone(uid, ok, "" if ok else "try again", order.token))
 

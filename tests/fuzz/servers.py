@@ -30,7 +30,8 @@ from moorage.adapters.webhook.desk import Desk as WebhookDesk
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.server import application as webhook_application
 from moorage.core.commands import Bind
-from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
+from moorage.core.echo import answer_to
+from moorage.core.events import BindDone, NodeSeen, PodSeen
 from moorage.engine.admission import Admission
 from moorage.engine.extending import Extending
 from moorage.framework.profiles import build_profiles
@@ -108,7 +109,7 @@ def _extender() -> web.Application:
     extending = Extending(_profile()[0], longest_wait_s=0.0)
 
     async def bind(command: Bind) -> BindDone:
-        return BindDone(command.pod.uid, BindOutcome.BOUND, command.node)
+        return answer_to(command)
 
     metrics = ExtenderMetrics(extending, lambda: True)
     desk = ExtenderDesk(extending, bind, metrics)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from moorage.core.commands import Bind, Command, DeletePod
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, NodeSeen, PodGone, PodSeen
-from moorage.core.pods import RUNNING, SUCCEEDED, Pod
+from moorage.core.commands import Bind, DeletePod
+from moorage.core.echo import Echo
+from moorage.core.events import Event, NodeSeen, PodSeen
+from moorage.core.pods import SUCCEEDED, Pod
 from moorage.framework.profiles import build_profiles
 from moorage.sim.replay import Rerun, rerun
 from moorage.testing.builders import make_node, make_pod
@@ -21,7 +22,8 @@ class Stage:
         self.engine = RecordedEngine(folder)
         self.folder = folder
         self.now = 10.0
-        self.pods: dict[str, Pod] = {}
+        self._echo = Echo()
+        self.pods = self._echo.pods
 
     def tell(self, *events: Event) -> None:
         for event in events:
@@ -31,14 +33,7 @@ class Stage:
         while told:
             self.now += 1.0
             commands, _ = self.engine.handle(told, self.now, 32)
-            told = [event for command in commands for event in self._answer(command)]
-
-    def _answer(self, command: Command) -> list[Event]:
-        uid = command.pod.uid
-        if isinstance(command, Bind):
-            self.pods[uid] = replace(self.pods[uid], node=command.node, phase=RUNNING)
-            return [BindDone(uid, BindOutcome.BOUND, command.node), PodSeen(self.pods[uid])]
-        return [DeleteDone(uid, ok=True), PodGone(uid)] if isinstance(command, DeletePod) else []
+            told = self._echo.events(command for command in commands if isinstance(command, Bind | DeletePod))
 
     def come(self, *pods: Pod) -> None:
         self.tell(*(PodSeen(pod) for pod in pods))

@@ -50,17 +50,8 @@ from moorage.app.lifetime import Parts, cancel, first, stop_signal
 from moorage.app.loop import DecisionLoop
 from moorage.app.prices import Prices
 from moorage.app.reload import Reloader
-from moorage.core.commands import (
-    AskExtenders,
-    AskPreemption,
-    Bind,
-    Command,
-    DeletePod,
-    PatchObject,
-    PatchPodStatus,
-    RecordEvent,
-)
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, PatchDone, StatusDone
+from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, RecordEvent
+from moorage.core.echo import answer_to
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.obstacles import obstacle
 from moorage.engine.queue import Backoff
@@ -477,18 +468,10 @@ class Scheduler:
         The watch alone says what is gone: a pod that would be evicted stays until it is deleted by somebody, and its
         room stays promised to the pod that would get it.
         """
-        if isinstance(command, Bind):
-            answer: Event = BindDone(command.pod.uid, BindOutcome.BOUND, command.node)
-            self._loop.put(answer)
-        elif isinstance(command, DeletePod):
-            self._loop.put(DeleteDone(command.pod.uid, ok=True))
-        elif isinstance(command, PatchObject):
-            self._loop.put(PatchDone(command, ok=True))
-        elif isinstance(command, PatchPodStatus):
-            if command.token:
-                self._loop.put(StatusDone(command.pod.uid, ok=True, token=command.token))
-        elif isinstance(command, AskExtenders | AskPreemption):
+        if isinstance(command, AskExtenders | AskPreemption):
             self._ask(command)  # questions change nothing
+        elif (answer := answer_to(command)) is not None:
+            self._loop.put(answer)
 
     async def _drain(self, binding: asyncio.Task[None]) -> None:
         """Finish what was begun. A standby waits for the lease, so it is given back before events are written."""

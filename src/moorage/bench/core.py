@@ -8,13 +8,14 @@ the events is not counted: that is the adapters' work.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from moorage.adapters.process import tune_process
 from moorage.bench import workloads
-from moorage.core.commands import Bind, Command, PatchPodStatus
-from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodSeen, StatusDone
+from moorage.core.commands import Bind
+from moorage.core.echo import Echo
+from moorage.core.events import Event, NodeSeen, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod, PodTemplate
@@ -126,7 +127,7 @@ def measure(
     room = nodes if chosen.hosts_each else nodes * _PODS_PER_NODE - pods_present
     decisions = max(min(decisions or chosen.decisions, room) // chosen.together, 1) * chosen.together
     pods = list(chosen.pods(decisions))
-    by_uid = {pod.uid: pod for pod in pods}
+    echo = Echo(pods)
     answers: list[Event] = []
     bound, elapsed_s, start = 0, 0.0, 0
     while answers or start < len(pods):
@@ -135,22 +136,8 @@ def measure(
         commands, _ = engine.handle(events, now=float(start))
         elapsed_s += clock() - began
         bound += sum(isinstance(command, Bind) for command in commands)
-        answers = list(answers_to(commands, by_uid))
+        answers = echo.events(commands)
         start += _BATCH
     if bound != decisions:
         raise RuntimeError(f"workload {workload}: {decisions - bound} of {decisions} pods found no node")
     return BenchRow(workload, nodes, pods_present, decisions, decisions / elapsed_s)
-
-
-def answers_to(commands: Iterable[Command], by_uid: dict[str, Pod]) -> Iterator[Event]:
-    """What the API server says to the commands, and what the watch shows of them."""
-    for command in commands:
-        if isinstance(command, Bind):
-            pod = by_uid[command.pod.uid] = replace(by_uid[command.pod.uid], node=command.node)
-            yield BindDone(pod.uid, BindOutcome.BOUND, command.node)
-            yield PodSeen(pod)
-        elif isinstance(command, PatchPodStatus):
-            pod = by_uid[command.pod.uid] = replace(by_uid[command.pod.uid], gang_record=command.condition)
-            if command.token:
-                yield StatusDone(pod.uid, ok=True, token=command.token)
-            yield PodSeen(pod)

@@ -29,7 +29,8 @@ from moorage.adapters.listening import listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
 from moorage.core.commands import Bind
-from moorage.core.events import BindDone, BindOutcome, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.echo import answer_to
+from moorage.core.events import BindDone, NodeSeen, ObjectSeen, PodSeen
 from moorage.core.objects import Workload
 from moorage.engine.extending import Extending
 from moorage.framework.configuration import Entry, PluginSet, ProfileConfiguration
@@ -83,7 +84,7 @@ async def _serve(count: int, answer: Connection) -> None:
     tune_process()
 
     async def bind(command: Bind) -> BindDone:
-        return BindDone(command.pod.uid, BindOutcome.BOUND, command.node)
+        return answer_to(command)
 
     metrics = ExtenderMetrics(extending, lambda: True)
     desk = Desk(extending, bind, metrics)

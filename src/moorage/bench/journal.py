@@ -15,8 +15,9 @@ from pathlib import Path
 
 from moorage.adapters.journal.writer import Journal
 from moorage.adapters.process import tune_process
-from moorage.bench.core import WORKLOADS, answers_to, make_engine
+from moorage.bench.core import WORKLOADS, make_engine
 from moorage.core.commands import Bind
+from moorage.core.echo import Echo
 from moorage.core.events import Event, PodSeen
 
 _BATCH = 64
@@ -44,7 +45,7 @@ def measure(workload: str, folder: Path, nodes: int = _NODES) -> JournalRow:
     engine = make_engine(nodes, 0)
     chosen = WORKLOADS[workload]
     pods = list(chosen.pods(chosen.decisions if not chosen.hosts_each else min(chosen.decisions, nodes)))
-    by_uid = {pod.uid: pod for pod in pods}
+    echo = Echo(pods)
     began_s = time.process_time()
     journal = Journal(folder, engine, "", seed=0, version="")
     answers: list[Event] = []
@@ -59,7 +60,7 @@ def measure(workload: str, folder: Path, nodes: int = _NODES) -> JournalRow:
         third_s = time.thread_time()
         deciding_s, recording_s = deciding_s + second_s - first_s, recording_s + third_s - second_s
         bound += sum(isinstance(command, Bind) for command in commands)
-        answers = list(answers_to(commands, by_uid))
+        answers = echo.events(commands)
         others_s += time.thread_time() - third_s
         start += _BATCH
     own_s = time.thread_time()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from moorage.adapters.process import tune_process
 from moorage.bench.core import BenchRow
-from moorage.core.commands import Bind, Command, DeletePod
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, NodeSeen, PodGone, PodSeen
+from moorage.core.commands import Bind, DeletePod
+from moorage.core.echo import Echo
+from moorage.core.events import Event, NodeSeen, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.pods import RUNNING, Pod, PodTemplate
@@ -56,28 +56,19 @@ def measure_preemption(
 
 def _play(engine: Engine, pods: Sequence[Pod], now: float) -> tuple[float, int]:
     """Decide on a batch to its end; seconds within the engine and number of binds."""
-    by_uid = {pod.uid: pod for pod in pods}
+    echo = Echo(pods)
     events: list[Event] = [PodSeen(pod) for pod in pods]
     elapsed_s, bound = 0.0, 0
     for _ in range(_ROUNDS):
         began = time.perf_counter()
         commands, _ = engine.handle(events, now)
         elapsed_s += time.perf_counter() - began
-        events = list(_answers(commands, by_uid))
+        # That a preemptor was nominated is not shown, so that figures can be compared with earlier ones.
+        events = echo.events(command for command in commands if isinstance(command, DeletePod | Bind))
         bound += sum(isinstance(command, Bind) for command in commands)
         if not events:
             break
     return elapsed_s, bound
-
-
-def _answers(commands: Sequence[Command], by_uid: dict[str, Pod]) -> Iterator[Event]:
-    for command in commands:
-        if isinstance(command, DeletePod):
-            yield DeleteDone(command.pod.uid, ok=True)
-            yield PodGone(command.pod.uid)
-        elif isinstance(command, Bind):
-            yield BindDone(command.pod.uid, BindOutcome.BOUND, command.node)
-            yield PodSeen(replace(by_uid[command.pod.uid], node=command.node))
 
 
 def _preemptors(count: int, different: bool) -> Iterator[Pod]:

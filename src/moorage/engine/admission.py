@@ -19,7 +19,8 @@ from enum import Enum, StrEnum, auto
 
 from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.controllers import owner_object
-from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.events import Event, PodGone, PodSeen
+from moorage.core.follow import follow
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.limits import LEDGER_FAILURES
 from moorage.core.ownercounts import owner_key
@@ -149,14 +150,8 @@ class Admission:
                     self._tell(pod)
             case PodGone(uid):
                 self.roster.gone(uid)
-            case NodeSeen(node):
-                self.state.upsert_node(node)
-            case NodeGone(name):
-                self.state.remove_node(name)
-            case ObjectSeen(kind, key, value):
-                self.state.put_object(kind, key, value)
-            case ObjectGone(kind, key):
-                self.state.remove_object(kind, key)
+            case _:
+                follow(self.state, event)
 
     def expire(self, now_s: float) -> None:
         """Forget pods that were admitted long ago and never seen."""

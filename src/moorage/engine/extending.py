@@ -17,7 +17,8 @@ import numpy as np
 from moorage.core.arrays import Ints, Rows
 from moorage.core.commands import Command, PodRef
 from moorage.core.controllers import API_GROUPS
-from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.events import Event, PodGone, PodSeen
+from moorage.core.follow import follow
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import object_key
 from moorage.core.pods import Owner, Pod, PodTemplate
@@ -104,6 +105,7 @@ class Extending:
 
     def handle(self, event: Event) -> None:
         """Take over what the API server says; events that are about decisions of our own mean nothing here."""
+        follow(self.state, event)
         match event:
             case PodSeen(pod):
                 self._pod_seen(pod)
@@ -111,18 +113,8 @@ class Extending:
                 self._pending.pop(uid, None)
                 self.underway.arrived(uid)
                 self.state.nominations.clear(uid)
-                self.state.remove_pod(uid)
-            case NodeSeen(node):
-                self.state.upsert_node(node)
-            case NodeGone(name):
-                self.state.remove_node(name)
-            case ObjectSeen(kind, key, value):
-                self.state.put_object(kind, key, value)
-            case ObjectGone(kind, key):
-                self.state.remove_object(kind, key)
 
     def _pod_seen(self, pod: Pod) -> None:
-        self.state.observe_pod(pod)
         if pod.node is not None or pod.finished or pod.deleted_s is not None:
             self._pending.pop(pod.uid, None)
             (self.underway.arrived if pod.node is None else self.underway.bound)(pod.uid)

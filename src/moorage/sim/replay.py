@@ -19,22 +19,11 @@ from moorage.adapters.journal.reader import JournalReader
 from moorage.adapters.journal.records import Image, Reconfigured, Record, Start, Term, Turn, commands_of
 from moorage.adapters.journal.replaying import engine_of
 from moorage.adapters.journal.timeline import known_to
-from moorage.core.commands import Bind, Command, DeletePod, PatchObject, PatchPodStatus
-from moorage.core.events import (
-    BindDone,
-    BindOutcome,
-    DeleteDone,
-    Event,
-    NodeGone,
-    NodeSeen,
-    ObjectGone,
-    ObjectSeen,
-    PatchDone,
-    PodGone,
-    PodSeen,
-    StatusDone,
-)
-from moorage.core.pods import GANG_RECORD, PENDING, Pod
+from moorage.core.commands import Bind, Command, DeletePod
+from moorage.core.echo import Echo
+from moorage.core.events import BindDone, BindOutcome, Event, PodGone, PodSeen
+from moorage.core.follow import OBJECTS_SEEN
+from moorage.core.pods import PENDING, Pod
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
@@ -45,7 +34,6 @@ _STEP = 32
 """Pods decided per call, as the scheduler does."""
 _MOST_FRUITLESS = 1_000
 """Tries in a row, between two recorded turns, that lead to nothing: a scheduler's turns are never that far apart."""
-_OUTSIDE = (NodeSeen, NodeGone, ObjectSeen, ObjectGone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +182,8 @@ class Outcome:
     """What followed from the recorded decisions, and what follows from the new ones."""
 
     def __init__(self) -> None:
-        self.arrived: dict[str, Pod] = {}
+        self._echo = Echo()
+        self.arrived = self._echo.pods
         """Pods that needed a node when they were first seen, as they are with the new decisions; also those gone."""
         self.nodes: dict[str, str] = {}
         self.recorded_nodes: dict[str, str] = {}
@@ -224,38 +213,14 @@ class Outcome:
             elif isinstance(command, DeletePod):
                 self.recorded_evictions[uid] = f"{command.pod.namespace}/{command.pod.name}"
 
-    def decided(self, commands: Iterable[Command]) -> None:
+    def decided(self, commands: Sequence[Command]) -> None:
         """What is decided now; its consequences are the next answers."""
         for command in commands:
-            uid = command.pod.uid
             if isinstance(command, Bind):
-                self.nodes[uid] = command.node
-                self._answers.append(BindDone(uid, BindOutcome.BOUND, command.node))
-                self._show(uid, node=command.node, nominated_node=None)
+                self.nodes[command.pod.uid] = command.node
             elif isinstance(command, DeletePod):
-                self.evictions[uid] = f"{command.pod.namespace}/{command.pod.name}"
-                self._answers += [DeleteDone(uid, ok=True), PodGone(uid)]
-            elif isinstance(command, PatchPodStatus):
-                self._write(command)
-            elif isinstance(command, PatchObject):
-                self._answers.append(PatchDone(command, ok=True))
-
-    def _write(self, command: PatchPodStatus) -> None:
-        uid, condition, nominated = command.pod.uid, command.condition, command.nominated_node
-        if command.token:
-            self._answers.append(StatusDone(uid, ok=True, token=command.token))
-        if condition is not None and condition.type == GANG_RECORD:
-            self._show(uid, gang_record=condition)
-        elif condition is not None:
-            self._show(uid, scheduled_condition=condition)
-        if nominated is not None:
-            self._show(uid, nominated_node=nominated or None)
-
-    def _show(self, uid: str, **changes: object) -> None:
-        pod = self.arrived.get(uid)
-        if pod is not None:
-            self.arrived[uid] = shown = replace(pod, **changes)  # type: ignore[arg-type]
-            self._answers.append(PodSeen(shown))
+                self.evictions[command.pod.uid] = f"{command.pod.namespace}/{command.pod.name}"
+        self._answers += self._echo.events(commands)
 
     # --- from what was told then to what is told now ---
 
@@ -271,7 +236,7 @@ class Outcome:
                     found.append(event)
             elif isinstance(event, BindDone):
                 self._corrected(event)
-            elif isinstance(event, _OUTSIDE):
+            elif isinstance(event, OBJECTS_SEEN):
                 found.append(event)
         return found
 

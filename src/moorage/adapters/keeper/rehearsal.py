@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from moorage.adapters.keeper.journal import sentence
-from moorage.core.commands import DeletePod, EvictPod, KeeperCommand, PatchNode
-from moorage.core.events import DeleteDone, EvictDone, EvictOutcome, KeeperEvent, NodePatched
+from moorage.core.commands import KeeperCommand
+from moorage.core.echo import answer_to
+from moorage.core.events import KeeperEvent
 
 _REMEMBERED = 10_000
 
@@ -29,9 +30,6 @@ class Rehearsal:
             self._said[key] = None
             if len(self._said) > _REMEMBERED:
                 del self._said[next(iter(self._said))]
-        if isinstance(command, EvictPod):
-            self._put(EvictDone(command.pod.uid, EvictOutcome.EVICTED))
-        elif isinstance(command, DeletePod):
-            self._put(DeleteDone(command.pod.uid, ok=True))
-        elif isinstance(command, PatchNode):
-            self._put(NodePatched(command.node, ok=True))
+        answer = answer_to(command)
+        if answer is not None:
+            self._put(answer)
