@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
 from moorage.core.frozen import EMPTY, FrozenDict
@@ -204,3 +204,19 @@ def on_node(pod: Pod, node: str) -> Pod:
         uid=pod.uid, name=pod.name, template=pod.template, node=node, phase=pod.phase, requests=pod.requests,
         created_s=pod.created_s, started_s=pod.started_s, generation=pod.generation,
     )  # fmt: skip
+
+
+def as_pending(pod: Pod) -> Pod:
+    """The pod as if it had no node and had never had one; its gates stay, as only a pod without a node has any."""
+    return replace(
+        pod,
+        node=None,
+        nominated_node=None,
+        phase=PENDING,
+        requests=pod.template.requests,
+        started_s=None,
+        deleted_s=None,
+        scheduled_condition=None,
+        scheduled_s=None,
+        preempted=False,
+    )

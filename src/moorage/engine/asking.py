@@ -26,7 +26,6 @@ import numpy as np
 from moorage.core.arrays import Ints, Rows
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, Victims
 from moorage.core.events import ExtendersAnswered, PreemptionAnswered
-from moorage.core.hashing import pod_hash
 from moorage.core.pods import PodTemplate
 from moorage.core.resources import Requests
 from moorage.core.state import ClusterState
@@ -41,7 +40,6 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.preemption import ALL_CANDIDATES, Candidate, best_of, nomination_of
 from moorage.framework.runner import Judgement, Runner, Verdict
 from moorage.framework.status import Code, Nomination, Reason, Rejections
-from moorage.framework.ties import Ties
 
 _NO_CANDIDATE = "preemption: no candidate node for preemption"
 _KEPT_INTERESTS = 4096
@@ -336,14 +334,8 @@ class Asking:
 
     def _best(self, runner: Runner, cycle: Cycle, rows: Rows, scores: Mapping[str, int]) -> int:
         """The row with the best total of plugins and extenders, as `Runner.decide` breaks ties."""
-        cycle.feasible = len(rows)
-        if len(rows) == 1:
-            return int(rows[0])
-        totals: Ints = np.array([scores.get(name, 0) for name in self._names(rows)], dtype=np.int64)
-        for table in runner.score_table(cycle, rows).values():
-            totals = totals + table
-        hashes = self._state.node_hashes[rows]
-        return int(rows[Ties().pick(pod_hash(self._state.seed, cycle.pod.key), totals, hashes)])
+        more: Ints = np.array([scores.get(name, 0) for name in self._names(rows)], dtype=np.int64)
+        return runner.best_of(cycle, rows, more)
 
     def _names(self, rows: Rows) -> list[str]:
         return [self._state.node(int(row)).name for row in rows]

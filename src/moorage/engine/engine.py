@@ -42,6 +42,7 @@ from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import describe
 from moorage.engine.flights import BINDING
 from moorage.engine.gangs import Gangs, one_of_each, size_of
+from moorage.engine.gate import refused
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.placing import Placing, choose
@@ -527,17 +528,11 @@ class Engine:
         runner = self._board.runner_of(pod)
         if runner is None:
             return ""
-        if pod.template.excess:
-            message = f"the pod is beyond what is scheduled: {limits.describe(pod.template.excess)}"
-            self._notices.later(entry, message, now)
-            return limits.REASON
-        for plugin in runner.pre_enqueue_plugins:
-            try:
-                answer = plugin.pre_enqueue(pod)
-            except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-                answer = self.faults.note(plugin, "pre_enqueue", error)
-            if answer is not None and answer.code is not Code.SUCCESS:
-                return str(plugin.name)
+        refusal = refused(runner, pod, self.faults)
+        if refusal is not None:
+            if refusal.plugin == limits.REASON:
+                self._notices.later(entry, refusal.message, now)
+            return refusal.plugin
         return None if self.planning is None else self._plan_gate(entry, now)
 
     def _plan_gate(self, entry: QueuedPod, now: float) -> str | None:

@@ -34,6 +34,7 @@ from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
 from moorage.engine.gangtrial import Trial
 from moorage.engine.gangturns import Patience
+from moorage.engine.gate import refused
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing, choose
 from moorage.engine.queue import QueuedGang, QueuedPod
@@ -244,16 +245,7 @@ class Gangs:
 
     def _may_enter(self, pod: Pod) -> bool:
         runner = self._board.runner_of(pod)
-        if runner is None or pod.template.excess:
-            return False
-        for plugin in runner.pre_enqueue_plugins:
-            try:
-                answer = plugin.pre_enqueue(pod)
-            except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-                answer = self._board.faults.note(plugin, "pre_enqueue", error)
-            if answer is not None and answer.code is not Code.SUCCESS:
-                return False
-        return True
+        return runner is not None and refused(runner, pod, self._board.faults) is None
 
     # --- one attempt ---
 

@@ -8,18 +8,18 @@ about all of them. Nothing of it reaches a cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moorage.core.commands import DeletePod, PatchPodStatus
 from moorage.core.events import Event, PodSeen
-from moorage.core.pods import PENDING, Pod
+from moorage.core.pods import Pod, as_pending
 from moorage.engine.counterfactual.search import suggest, waiting_ahead
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.explain import NodeExplanation, explain
+from moorage.engine.gate import refused
 from moorage.engine.queue import Place
 from moorage.framework.cycle import Cycle
-from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
 
@@ -104,21 +104,6 @@ def form_opinion(
     )
 
 
-def as_pending(pod: Pod) -> Pod:
-    """The pod as if it had just been made: what is judged of a pod that is bound."""
-    return replace(
-        pod,
-        node=None,
-        nominated_node=None,
-        phase=PENDING,
-        requests=pod.template.requests,
-        started_s=None,
-        deleted_s=None,
-        scheduled_condition=None,
-        preempted=False,
-    )
-
-
 def waiting_message(engine: Engine, pod: Pod) -> str:
     """Why a pod has no node yet."""
     runner = engine.runner_of(pod)
@@ -133,5 +118,5 @@ def waiting_message(engine: Engine, pod: Pod) -> str:
     entry = engine.queue.get(pod.uid)
     if entry is None or entry.message or entry.place is not Place.GATED:
         return "" if entry is None else entry.message
-    answers = (plugin.pre_enqueue(pod) for plugin in runner.profile.at(Point.PRE_ENQUEUE))
-    return ", ".join(answer.message for answer in answers if answer is not None and answer.reasons)
+    refusal = refused(runner, pod, engine.faults)
+    return "" if refusal is None else refusal.message

@@ -149,9 +149,11 @@ class Runner:
             totals = totals + raw.scorer.weight * raw.scorer.plugin.normalize(cycle, raw.values[rows])
         for scores in self._scores(cycle, asked.scorers, rows).values():
             totals = totals + scores
+        return self._highest(cycle, rows, totals)
+
+    def _highest(self, cycle: Cycle, rows: Rows, totals: Ints) -> int:
         hashes = self._state.pick(self._state.node_hashes, rows)
-        index = Ties().pick(pod_hash(self._state.seed, cycle.pod.key), totals, hashes)
-        return int(rows[index])
+        return int(rows[Ties().pick(pod_hash(self._state.seed, cycle.pod.key), totals, hashes)])
 
     def fits(self, cycle: Cycle, row: int) -> bool:
         """Whether one row passes every filter, with the pods promised to it counted and without them."""
@@ -265,6 +267,19 @@ class Runner:
     def score_table(self, cycle: Cycle, rows: Rows) -> dict[str, Ints]:
         """Every plugin's normalised score times its weight for these (feasible) rows, in profile order."""
         return self._scores(cycle, self._scorers, rows)
+
+    def best_of(self, cycle: Cycle, rows: Rows, more: Ints | None = None) -> int:
+        """The row that the profile would choose of these, which passed; sets `cycle.feasible`.
+
+        `more` are points beside those of the plugins, int64[len(rows)].
+        """
+        cycle.feasible = len(rows)
+        if len(rows) == 1:
+            return int(rows[0])
+        totals: Ints = np.zeros(len(rows), dtype=np.int64) if more is None else more
+        for scores in self.score_table(cycle, rows).values():
+            totals = totals + scores
+        return self._highest(cycle, rows, totals)
 
     def _scores(self, cycle: Cycle, scorers: Iterable[Scorer], rows: Rows) -> dict[str, Ints]:
         table: dict[str, Ints] = {}

@@ -23,7 +23,7 @@ from moorage.core.commands import Bind, Command, DeletePod
 from moorage.core.echo import Echo
 from moorage.core.events import BindDone, BindOutcome, Event, PodGone, PodSeen
 from moorage.core.follow import OBJECTS_SEEN
-from moorage.core.pods import PENDING, Pod
+from moorage.core.pods import Pod, as_pending
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
@@ -259,17 +259,11 @@ class Outcome:
         if node is None and pod.finished:
             return None  # it has run only where it was placed then
         shown = replace(
-            pod,
-            node=node,
+            as_pending(pod) if node is None else replace(pod, node=node, preempted=False),
             deleted_s=deleted_s,
-            phase=PENDING if node is None else pod.phase,
-            started_s=None if node is None else pod.started_s,
-            scheduled_s=None if node is None else pod.scheduled_s,
-            requests=pod.requests if node is not None else pod.template.requests,
             nominated_node=None if known is None else known.nominated_node,
             scheduled_condition=None if known is None else known.scheduled_condition,
             gang_record=None if known is None else known.gang_record,
-            preempted=False,
         )
         self.arrived[uid] = shown
         return shown

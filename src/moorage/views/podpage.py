@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any
 
-from moorage.core.pods import Pod
+from moorage.core.pods import Pod, as_pending
 from moorage.core.quantity import format_amount
 from moorage.core.state import NOWHERE
 from moorage.engine.counterfactual import runner_up
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.faults import describe
-from moorage.engine.opinion import Opinion, as_pending
+from moorage.engine.opinion import Opinion
 from moorage.framework.cycle import Cycle
 from moorage.views.queues import place_of
 from moorage.views.world import World

@@ -14,7 +14,7 @@ from typing import Any
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import PlacementPolicy, Workload, object_key
-from moorage.core.pods import PENDING, Pod
+from moorage.core.pods import Pod, as_pending
 from moorage.core.state import NOWHERE
 from moorage.core.strategy import Strategy, StrategyError, matching_rule, parse_strategy, targets
 from moorage.engine.faults import describe
@@ -129,7 +129,7 @@ def _moves(world: World, leaving: list[Pod], now: float) -> tuple[list[tuple[Pod
             state.remove_pod(pod.uid)
         for pod in leaving:
             runner = world.engine.runner_of(pod)
-            ghost = _pending(pod)
+            ghost = as_pending(pod)
             try:
                 row = NOWHERE if runner is None else runner.decide(Cycle(ghost, state, now))
             except Exception as error:  # noqa: BLE001 - a plugin's fault is told, and ends the preview only
@@ -141,16 +141,3 @@ def _moves(world: World, leaving: list[Pod], now: float) -> tuple[list[tuple[Pod
             if node != pod.node:
                 moves.append((pod, pod.node or "", node))
     return moves, stuck, ""
-
-
-def _pending(pod: Pod) -> Pod:
-    return replace(
-        pod,
-        node=None,
-        nominated_node=None,
-        phase=PENDING,
-        gates=(),
-        requests=pod.template.requests,
-        started_s=None,
-        scheduled_condition=None,
-    )

@@ -7,14 +7,13 @@ every other moved pod in its new place.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from moorage.core.affinity import PodTerm
 from moorage.core.edits import Edits, MovePod
 from moorage.core.objects import DAEMON_SET
-from moorage.core.pods import PENDING, Pod, PodTemplate
+from moorage.core.pods import Pod, PodTemplate, as_pending
 from moorage.core.state import NOWHERE, PodRecord
 from moorage.engine.counterfactual.objections import FIT, Objections, shortage
 from moorage.engine.counterfactual.scene import Scene
@@ -122,7 +121,7 @@ class _Moves:
             self._state.assume(self._pod, row)
             for pod in (record.pod for record in gone):
                 runner = self._scene.engine.runner_of(pod)
-                ghost = _again(pod)
+                ghost = as_pending(pod)
                 target = NOWHERE if runner is None else runner.decide(self._scene.cycle(ghost))
                 if target == NOWHERE:
                     self._stuck.add(pod.template)
@@ -184,9 +183,3 @@ def _importance(record: PodRecord) -> tuple[int, int, str]:
 
 def _size(record: PodRecord) -> int:
     return record.vector.score_cpu_milli
-
-
-def _again(pod: Pod) -> Pod:
-    return replace(
-        pod, node=None, nominated_node=None, phase=PENDING, gates=(), requests=pod.template.requests, started_s=None
-    )

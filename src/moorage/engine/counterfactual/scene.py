@@ -18,22 +18,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from moorage.core.affinity import NodeAffinity, NodeTerm
-from moorage.core.arrays import Rows
 from moorage.core.edits import AddNode, Changed, Edits, LowerRequest
 from moorage.core.gangneeds import needs_of
-from moorage.core.hashing import pod_hash
 from moorage.core.membership import GangKey
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.engine.engine import Engine
+from moorage.engine.gate import refused
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Point
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, OnlyNodes
-from moorage.framework.ties import Ties
 
 PATIENCE_S = 3600.0
 """Whoever asks what would help has waited: rules that grow lenient with time have done so."""
@@ -173,6 +171,10 @@ class Scene:
         cycle.misfit_s = self.now_s - PATIENCE_S
         return cycle
 
+    def may_enter(self, runner: Runner | None, pod: Pod) -> bool:
+        """Whether a profile decides on the pod and nothing keeps it from being tried."""
+        return runner is not None and refused(runner, pod, self.engine.faults) is None
+
     @property
     def runner(self) -> Runner | None:
         """Who decides on the pod."""
@@ -236,7 +238,7 @@ class Scene:
     def _seat(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
             runner = self.engine.runner_of(pod)
-            if runner is None or not may_enter(runner, pod) or (self.unit and pod.template.gang == self.unit):
+            if runner is None or not self.may_enter(runner, pod) or (self.unit and pod.template.gang == self.unit):
                 continue
             cycle = self.cycle(pod)
             row = runner.decide(cycle)
@@ -270,14 +272,14 @@ class Scene:
     def _place(self, pod: Pod, swapped: dict[str, Pod], *, proof: bool) -> tuple[int, tuple[str, ...]]:
         """The row of the pod and who would go for it; NOWHERE if it does not fit."""
         runner = self.engine.runner_of(pod)
-        if runner is None or not may_enter(runner, pod):
+        if runner is None or not self.may_enter(runner, pod):
             return NOWHERE, ()
         if self.unit is not None:
             return self._place_gang(swapped), ()
         cycle = self.cycle(pod)
         judgement = runner.judge(cycle, self.state.rows())
         if len(judgement.passed):
-            return best_row(runner, cycle, judgement.passed) if proof else int(judgement.passed[0]), ()
+            return runner.best_of(cycle, judgement.passed) if proof else int(judgement.passed[0]), ()
         if not self.evicts or not self.outranks(pod):
             return NOWHERE, ()
         row, victims = self._nominated(runner, cycle, judgement)
@@ -293,7 +295,7 @@ class Scene:
     def _place_gang(self, swapped: dict[str, Pod]) -> int:
         """The row of the pod if enough members of its gang find one together."""
         members = [swapped.get(pod.uid, pod) for pod in self._members]
-        ready = [pod for pod in members if self._may_enter(pod)]
+        ready = [pod for pod in members if self.may_enter(self.engine.runner_of(pod), pod)]
         if self.unit is None:
             return NOWHERE
         needs = needs_of(self.state, self.unit, members, self.engine.gangs.recovery.runs)
@@ -304,10 +306,6 @@ class Scene:
             if row != NOWHERE:
                 return row
         return NOWHERE
-
-    def _may_enter(self, pod: Pod) -> bool:
-        runner = self.engine.runner_of(pod)
-        return runner is not None and may_enter(runner, pod)
 
     def _place_members(self, members: Iterable[Pod], needed: int, domain: frozenset[str] | None) -> int:
         count, own = 0, NOWHERE
@@ -344,12 +342,6 @@ def lowering_cost(before: int, after: int) -> float:
     return 1.0 + 4.0 * (before - after) / before + (0.0 if after else 3.0)
 
 
-def may_enter(runner: Runner, pod: Pod) -> bool:
-    """Whether nothing keeps the pod from being tried."""
-    answers = (plugin.pre_enqueue(pod) for plugin in runner.pre_enqueue_plugins)
-    return all(answer is None or answer.code is Code.SUCCESS for answer in answers)
-
-
 def _is_daemon(pod: Pod) -> bool:
     return pod.template.owner is not None and pod.template.owner.kind == DAEMON_SET
 
@@ -366,15 +358,6 @@ def _daemon_for(pod: Pod, edit: AddNode) -> Pod:
     fields = (Requirement("metadata.name", Operator.IN, (edit.name,)),)
     affinity = NodeAffinity((NodeTerm(fields=fields),))
     return replace(pod, uid=f"{pod.uid}/{edit.name}", template=replace(pod.template, node_affinity=affinity))
-
-
-def best_row(runner: Runner, cycle: Cycle, rows: Rows) -> int:
-    """The row that the profile would choose of those that passed."""
-    totals = np.zeros(len(rows), dtype=np.int64)
-    for scores in runner.score_table(cycle, rows).values():
-        totals += scores
-    hashes = cycle.state.pick(cycle.state.node_hashes, rows)
-    return int(rows[Ties().pick(pod_hash(cycle.state.seed, cycle.pod.key), totals, hashes)])
 
 
 def _call(function: Callable[..., object], *arguments: object) -> Callable[[], object]:

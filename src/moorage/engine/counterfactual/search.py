@@ -39,7 +39,7 @@ from moorage.engine.counterfactual.gangs import gang_candidates
 from moorage.engine.counterfactual.growth import fewest, growth_cost, kinds_of_nodes, more_nodes
 from moorage.engine.counterfactual.moves import moves
 from moorage.engine.counterfactual.objections import FIT, TAINTS, Objections, find_objections, shortage
-from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered, may_enter
+from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered
 from moorage.engine.counterfactual.wording import sentence
 from moorage.engine.engine import Engine
 from moorage.framework.runner import Runner
@@ -157,7 +157,7 @@ class _Search:
         if runner is None:
             runner = next(iter(scene.engine.runners.values()))
             self._base = (UseScheduler(runner.profile.scheduler_name),)
-        if scene.pod.gates and not may_enter(runner, scene.pod):
+        if scene.pod.gates and not scene.may_enter(runner, scene.pod):
             self._base = (*self._base, OpenGates())
         if self._base:
             changed = scene.changed(self._base)

@@ -10,19 +10,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-import numpy as np
-
-from moorage.core.arrays import Mask, Rows
+from moorage.core.arrays import Mask
 from moorage.core.capacity import Capacity, CapacityTypes
-from moorage.core.hashing import pod_hash
-from moorage.core.pods import PENDING, Pod, PodTemplate
+from moorage.core.pods import Pod, PodTemplate, as_pending
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.engine import Engine
 from moorage.engine.faults import describe
 from moorage.engine.keeping.moves import Move
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
-from moorage.framework.ties import Ties
 
 _FALLBACK_ORDER = (Capacity.ON_DEMAND, Capacity.UNKNOWN, Capacity.SPOT)
 _PLUGIN = "SpotPlacement"
@@ -74,7 +70,7 @@ class Proofs:
             return  # it stands, or what is promised to it is counted already
         row = self.state.row_of(move.place)
         if row is not None:
-            self.state.assume(_pending(move.pod, f"{move.pod.uid}/successor"), row)
+            self.state.assume(replace(as_pending(move.pod), uid=f"{move.pod.uid}/successor"), row)
 
     def fallback(self, pod: Pod, now: float, leaving: Mask) -> str | None:
         """The best node outside `leaving` (bool[capacity]) on which the pod passes every filter, on-demand first."""
@@ -99,7 +95,7 @@ class Proofs:
         runner = self._world.runner_of(pod)
         if runner is None:
             return None
-        ghost = _pending(pod if template is None else replace(pod, template=template), pod.uid)
+        ghost = as_pending(pod if template is None else replace(pod, template=template))
         with self.state.statement() as attempt:
             self.state.remove_pod(pod.uid)
             try:
@@ -120,35 +116,11 @@ class Proofs:
         for kind in _FALLBACK_ORDER:
             of_kind = rows[kinds == kind]
             if len(of_kind):
-                return self._highest(runner, cycle, of_kind)
+                return runner.best_of(cycle, of_kind)
         return NOWHERE
-
-    def _highest(self, runner: Runner, cycle: Cycle, rows: Rows) -> int:
-        totals = np.zeros(len(rows), dtype=np.int64)
-        for scores in runner.score_table(cycle, rows).values():
-            totals += scores
-        hashes = self.state.pick(self.state.node_hashes, rows)
-        return int(rows[Ties().pick(pod_hash(self.state.seed, cycle.pod.key), totals, hashes)])
 
     def _types_of(self, runner: Runner | None) -> CapacityTypes:
         """The labels that the profile's own rule about spot capacity reads, so that both mean the same."""
         plugin = None if runner is None else runner.plugin(_PLUGIN)
         found = getattr(plugin, "types", None)
         return found if isinstance(found, CapacityTypes) else self._plain
-
-
-def _pending(pod: Pod, uid: str) -> Pod:
-    """The pod as its controller would make it again."""
-    return replace(
-        pod,
-        uid=uid,
-        node=None,
-        nominated_node=None,
-        phase=PENDING,
-        gates=(),
-        requests=pod.template.requests,
-        started_s=None,
-        deleted_s=None,
-        scheduled_condition=None,
-        preempted=False,
-    )

@@ -1,0 +1,24 @@
+"""Whether a pod may be tried at all: what the queue, gangs and everybody who asks "what if" go by."""
+
+from __future__ import annotations
+
+from moorage.core import limits
+from moorage.core.pods import Pod
+from moorage.engine.faults import Faults
+from moorage.framework.runner import Runner
+from moorage.framework.status import Code, Status
+
+
+def refused(runner: Runner, pod: Pod, faults: Faults) -> Status | None:
+    """What keeps a pod out of the queue: a limit that it exceeds, else the first PreEnqueue plugin that says no."""
+    if pod.template.excess:
+        message = f"the pod is beyond what is scheduled: {limits.describe(pod.template.excess)}"
+        return Status(Code.UNRESOLVABLE, (message,), limits.REASON)
+    for plugin in runner.pre_enqueue_plugins:
+        try:
+            answer = plugin.pre_enqueue(pod)
+        except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+            answer = faults.note(plugin, "pre_enqueue", error)
+        if answer is not None and answer.code is not Code.SUCCESS:
+            return Status(answer.code, answer.reasons, plugin.name)
+    return None
