@@ -21,6 +21,7 @@ from moorage.core.events import (
 from moorage.core.nodes import Node
 from moorage.core.pods import GANG_RECORD, Pod
 from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.invariants import check_engine
 from moorage.engine.queue import Backoff, Place
 from moorage.framework.plugin import Plugin
 from moorage.framework.profiles import Profile
@@ -29,7 +30,6 @@ from moorage.plugins.node_resources_fit import NodeResourcesFit
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.plugins.taint_toleration import TaintToleration
-from tests.engine.invariants import check_engine
 from tests.framework.readers import make_profile
 
 SCHEDULER = "default-scheduler"

@@ -9,11 +9,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from moorage.engine.invariants import check_queue
 from moorage.engine.queue import Backoff, Place, QueuedPod, SchedulingQueue
 from moorage.framework.changes import Change, What
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.testing import make_node, make_pod
-from tests.engine.invariants import check_queue
 
 HELPS = "Helps"
 """A plugin that any change helps."""

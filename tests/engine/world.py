@@ -34,7 +34,7 @@ from moorage.core.nodes import Node
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine
-from tests.engine.invariants import check_engine
+from moorage.engine.invariants import check_engine
 
 _MOST_TURNS = 3000
 

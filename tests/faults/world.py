@@ -215,7 +215,7 @@ class World:
         arguments = [f"--config={path}", f"--secure-port={port}", "--bind-address=127.0.0.1", open_paths]
         subject = await self.launcher.start(
             "scheduler",
-            [*arguments, "--log-format=json", "--v=3", *more],
+            [*arguments, "--check-invariants", "--log-format=json", "--v=3", *more],
             rules=rules if self.faulty else (),
             urls={"health": url, "metrics": url},
             **options,

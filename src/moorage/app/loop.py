@@ -26,6 +26,7 @@ from moorage.adapters.journal.writer import Journal
 from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
 from moorage.adapters.metrics.slowness import SLOW_S
 from moorage.app.decisions import DecisionLog, tell_of_circuits
+from moorage.app.selfcheck import SelfCheck
 from moorage.app.watch import TurnWatch
 from moorage.core.commands import Command
 from moorage.core.events import DecisionSlow, Event
@@ -58,6 +59,7 @@ class DecisionLoop:
         leading: Callable[[], bool] = lambda: True,
         tick_s: float = math.inf,
         journal: Journal | None = None,
+        selfcheck: SelfCheck | None = None,
     ) -> None:
         self.engine = engine
         self.journal = journal
@@ -75,6 +77,7 @@ class DecisionLoop:
         self._now_s = now_s
         self._timer_s = timer_s
         self._decision_log = decision_log
+        self._selfcheck = selfcheck
         self._inbox: list[Event] = []
         self._wake = asyncio.Event()
         self._was_slow = False
@@ -157,6 +160,8 @@ class DecisionLoop:
                 self._metrics.sampling.end(ended_s)
             if self.journal is not None:
                 self.journal.turn(events, now_s, budget, commands, watch.stopped_at)
+        if self._selfcheck is not None:
+            self._selfcheck.look()
         if self._inbox:
             self._wake.set()
         if self._metrics is not None:

@@ -50,6 +50,7 @@ from moorage.app.lifetime import Parts, cancel, first, stop_signal
 from moorage.app.loop import DecisionLoop
 from moorage.app.prices import Prices
 from moorage.app.reload import Reloader
+from moorage.app.selfcheck import SelfCheck
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, RecordEvent
 from moorage.core.echo import answer_to
 from moorage.engine.engine import Engine, EngineSettings
@@ -104,6 +105,8 @@ class SchedulerOptions:
     """The file of the configuration, followed for changes; None: nothing is."""
     journal: JournalOptions | None = None
     """Where everything is written down; None: nowhere."""
+    check_invariants: bool = False
+    """Whether what the engine knows is recounted between turns."""
 
 
 def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
@@ -208,6 +211,7 @@ class Scheduler:
             leading=self._leading,
             tick_s=math.inf if leadership is None else leadership.election.renew_deadline_s / 2,
             journal=self._journal,
+            selfcheck=SelfCheck(self.engine) if options.check_invariants else None,
         )
         jitter = random.Random().random
         self._recorder = EventRecorder(events_client, jitter=jitter)

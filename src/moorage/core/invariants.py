@@ -1,4 +1,7 @@
-"""Recounts the state from its nodes and pods and compares. Tests run it at the teardown of every state test."""
+"""Recounts the state from its nodes and pods and compares.
+
+Tests run it at the teardown of every state test, and a scheduler that checks itself between turns.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,21 @@ from moorage.core.strategy import RULE_STAMP
 from moorage.core.tally import Tally
 
 
+class InvariantError(AssertionError):
+    """What must hold does not: a mistake of ours. The text says what differs."""
+
+
+def check(truth: bool, message: str) -> None:
+    """Raise `InvariantError` with the message unless it is true."""
+    if not truth:
+        raise InvariantError(message)
+
+
 def check_invariants(state: ClusterState) -> None:
-    """Raise AssertionError with what differs; a plain return means that every promise of the state holds."""
+    """Raise `InvariantError` with what differs; a plain return means that every promise of the state holds."""
     living = {name: state.row_of(name) for name in state.node_names()}
-    _check(len(set(living.values())) == len(living), "two nodes share a row")
-    _check(
-        sorted(int(row) for row in state.rows()) == sorted(r for r in living.values() if r is not None), "alive mask"
-    )
+    check(len(set(living.values())) == len(living), "two nodes share a row")
+    check(sorted(int(row) for row in state.rows()) == sorted(r for r in living.values() if r is not None), "alive mask")
     _check_nodes(state)
     _check_pods(state)
     _check_pod_counts(state)
@@ -37,14 +48,14 @@ def _check_nodes(state: ClusterState) -> None:
         node = state.node(row)
         offered = {name: int(state.resources.allocatable[i, row]) for i, name in enumerate(state.resources.names)}
         want = {name: min(node.allocatable.get(name, 0), most_of(name)) for name in offered}
-        _check(offered == want, f"{node.name}: allocatable {offered}, want {want}")
-        _check(state.taints.sets[state.taints.ids[row]] == node.taints, f"{node.name}: taints")
-        _check(bool(state.unschedulable[row]) == node.unschedulable, f"{node.name}: unschedulable")
+        check(offered == want, f"{node.name}: allocatable {offered}, want {want}")
+        check(state.taints.sets[state.taints.ids[row]] == node.taints, f"{node.name}: taints")
+        check(bool(state.unschedulable[row]) == node.unschedulable, f"{node.name}: unschedulable")
         for key, value in node.labels.items():
             column = state.labels.known(key)
-            _check(column is not None and column.values[column.ids[row]] == value, f"{node.name}: label {key}")
+            check(column is not None and column.values[column.ids[row]] == value, f"{node.name}: label {key}")
         images.set_row(row, node.images)
-    _check(images.snapshot() == state.images.snapshot(), "images")
+    check(images.snapshot() == state.images.snapshot(), "images")
 
 
 def _check_pods(state: ClusterState) -> None:
@@ -54,10 +65,10 @@ def _check_pods(state: ClusterState) -> None:
     ports = PortIndex()
     for record in state.records():
         row = state.row_of(record.node)
-        _check(record.row == (NOWHERE if row is None else row), f"{record.pod.key}: row {record.row}, want {row}")
+        check(record.row == (NOWHERE if row is None else row), f"{record.pod.key}: row {record.row}, want {row}")
         if row is None:
             continue
-        _check(any(record is other for other in state.records_on(row)), f"{record.pod.key}: missing on its row")
+        check(any(record is other for other in state.records_on(row)), f"{record.pod.key}: missing on its row")
         for name, amount in record.pod.requests.amounts:
             column = state.resources.known(name)
             if column is not None:
@@ -67,15 +78,15 @@ def _check_pods(state: ClusterState) -> None:
         scored[0, row] += record.pod.requests.score_cpu_milli
         scored[1, row] += record.pod.requests.score_memory_bytes
         ports.add(row, record.pod.template.host_ports)
-    _check(np.array_equal(requested, state.resources.requested), "requested columns differ from a recount")
+    check(np.array_equal(requested, state.resources.requested), "requested columns differ from a recount")
     used = {name: number for name, number in uses.items() if name not in FIRST_COLUMNS}
     found = {name: number for name, number in state.resources.uses().items() if number}
-    _check(found == used, f"resources in use are {found}, want {used}")
-    _check(np.array_equal(scored, state.resources.score_requested), "score columns differ from a recount")
-    _check(ports.snapshot() == state.ports.snapshot(), "host ports differ from a recount")
+    check(found == used, f"resources in use are {found}, want {used}")
+    check(np.array_equal(scored, state.resources.score_requested), "score columns differ from a recount")
+    check(ports.snapshot() == state.ports.snapshot(), "host ports differ from a recount")
     on_rows = sum(len(state.records_on(row)) for row in range(state.capacity))
     placed = sum(record.row != NOWHERE for record in state.records())
-    _check(on_rows == placed, f"{on_rows} pods on rows, {placed} placed records")
+    check(on_rows == placed, f"{on_rows} pods on rows, {placed} placed records")
 
 
 def _check_pod_counts(state: ClusterState) -> None:
@@ -87,11 +98,11 @@ def _check_pod_counts(state: ClusterState) -> None:
             want.setdefault((template.namespace, template.labels, deleting), Counter())[record.row] += 1
     groups = list(state.pod_counts.groups())
     found = {(group.namespace, group.labels, group.deleting): _counter(group.rows) for group in groups}
-    _check(found == want, "groups of pods differ from a recount")
+    check(found == want, "groups of pods differ from a recount")
     for counter in state.pod_counts.counters():
         matching = [group for group in groups if counter.matches(group)]
-        _check(set(counter.groups) == set(matching), f"{counter.question}: groups")
-        _check(all(counter in group.counters for group in matching), f"{counter.question}: links")
+        check(set(counter.groups) == set(matching), f"{counter.question}: groups")
+        check(all(counter in group.counters for group in matching), f"{counter.question}: links")
         _check_tally(state, counter.tally, sum((_counter(g.rows) for g in matching), Counter()), str(counter.question))
 
 
@@ -102,7 +113,7 @@ def _check_pod_terms(state: ClusterState) -> None:
             for term in held_terms(record.pod.template):
                 want.setdefault(term, Counter())[record.row] += 1
     found = {holders.term: holders.tally for holders in state.pod_terms.all()}
-    _check(found.keys() == want.keys(), "terms of pods differ from a recount")
+    check(found.keys() == want.keys(), "terms of pods differ from a recount")
     for term, tally in found.items():
         _check_tally(state, tally, want[term], str(term))
 
@@ -115,7 +126,7 @@ def _check_owners(state: ClusterState) -> None:
         if record.row != NOWHERE and record.pod.deleted_s is None and record.pod.template.owner is not None:
             want.setdefault(owner_key(record.pod.template), Counter())[record.row] += 1
     found = {key: _counter(counts) for key, counts in state.owners.all()}
-    _check(found == want, "live pods by owner differ from a recount")
+    check(found == want, "live pods by owner differ from a recount")
     marked: dict[tuple[str, Stamp], Counter[int]] = {}
     for record in state.records():
         template = record.pod.template
@@ -124,12 +135,12 @@ def _check_owners(state: ClusterState) -> None:
             marks = Stamp(stamp, template.node_selector)
             marked.setdefault((owner_key(template), marks), Counter())[record.row] += 1
     stamped = {(key, stamp): _counter(counts) for key, stamp, counts in state.owners.all_stamped()}
-    _check(stamped == marked, "live pods by stamp differ from a recount")
+    check(stamped == marked, "live pods by stamp differ from a recount")
 
 
 def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: str) -> None:
-    _check(_counter(tally.rows) == want, f"{what}: rows differ from a recount")
-    _check(tally.rows.total == want.total() and tally.rows.places == len(want), f"{what}: total")
+    check(_counter(tally.rows) == want, f"{what}: rows differ from a recount")
+    check(tally.rows.total == want.total() and tally.rows.places == len(want), f"{what}: total")
     for column in tally.columns():
         column.refresh(state)
         by_value: Counter[str] = Counter()
@@ -140,15 +151,10 @@ def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: st
         labels = state.labels.known(column.key)
         domains = tally.by_domain(column)
         found = {labels.values[domain] if labels else "": count for domain, count in _counter(domains).items()}
-        _check(found == by_value, f"{what}: domains of {column.key} are {found}, want {dict(by_value)}")
-        _check(domains.total == by_value.total() and domains.places == len(by_value), f"{what}: total of {column.key}")
+        check(found == by_value, f"{what}: domains of {column.key} are {found}, want {dict(by_value)}")
+        check(domains.total == by_value.total() and domains.places == len(by_value), f"{what}: total of {column.key}")
 
 
 def _counter(counts: SparseCounts) -> Counter[int]:
     indices, numbers = counts.above_zero()
     return Counter(dict(zip(indices.tolist(), numbers.tolist(), strict=True)))
-
-
-def _check(truth: bool, message: str) -> None:
-    if not truth:
-        raise AssertionError(message)
