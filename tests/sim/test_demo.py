@@ -10,13 +10,13 @@ import pytest
 from moorage.adapters.memory.objects import is_live, is_ready, status_of
 from moorage.app.plugins import find_plugins
 from moorage.core.invariants import check_invariants
-from moorage.sim.demo.happenings import Happening, What
 from moorage.sim.demo.loop import LONGEST_STEP_S, TICK_S, Pace, play
 from moorage.sim.demo.picture import NodeState, Picture, take_picture
 from moorage.sim.demo.scenario import NAMESPACE
 from moorage.sim.demo.scenarios import SCENARIOS
 from moorage.sim.demo.stage import Stage
 from moorage.sim.rules import rules_of
+from moorage.views.words import Happening, What
 from moorage.wire.configuration import default_reading, read_configuration
 
 ALL = sorted(SCENARIOS)
@@ -42,7 +42,7 @@ def cycle_start(name: str, number: int) -> float:
 
 
 def of(happenings: Sequence[Happening], what: What, subject: str = "") -> list[Happening]:
-    return [each for each in happenings if each.what is what and each.subject.startswith(subject)]
+    return [each for each in happenings if each.what is what and each.name.startswith(subject)]
 
 
 def node_of(happening: Happening) -> str:
@@ -171,7 +171,7 @@ def test_pods_of_a_lost_node_are_replaced_elsewhere(stage: Stage) -> None:
 def test_jobs_run_to_their_end(stage: Stage) -> None:
     """All three Jobs are complete within a cycle."""
     seen = stage.advance(cycle_start("default", 2))
-    assert {each.subject for each in of(seen, What.COMPLETE)} == {"Job report-1", "Job train-1", "Job batch-1"}
+    assert {each.name for each in of(seen, What.COMPLETE)} == {"Job report-1", "Job train-1", "Job batch-1"}
     assert len(of(seen, What.FINISHED, "batch-1")) == 24
 
 
@@ -180,8 +180,8 @@ def test_the_important_go_first(stage: Stage) -> None:
     seen = stage.advance(cycle_start("default", 2))
     arrived_s = next(each.at_s for each in of(seen, What.STORY) if "checkout arrives" in each.note)
     placed = [each for each in of(seen, What.PLACED) if each.at_s >= arrived_s]
-    high = [each for each in placed if each.subject.startswith("checkout")]
-    low = [each for each in placed if each.subject.startswith("batch")]
+    high = [each for each in placed if each.name.startswith("checkout")]
+    low = [each for each in placed if each.name.startswith("batch")]
     assert len(high) == 5
     assert placed.index(low[-1]) > placed.index(high[-1])
     for earlier in low:
@@ -195,7 +195,7 @@ def test_preemption_is_told(stage: Stage) -> None:
     preemptions = of(seen, What.PREEMPTS, "checkout")
     victims = {each.facts["victim"] for each in preemptions}
     assert victims
-    assert victims == {e.subject for e in of(seen, What.EVICTED) if e.facts["reason"] == "PreemptionByScheduler"}
+    assert victims == {e.name for e in of(seen, What.EVICTED) if e.facts["reason"] == "PreemptionByScheduler"}
     places = {node_of(each) for each in of(seen, What.PLACED, "checkout")}
     assert {node_of(each) for each in preemptions} <= places
 

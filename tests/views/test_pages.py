@@ -275,7 +275,7 @@ def test_what_happened_is_found_out() -> None:
     assert found == [
         ("waits", "no room"),
         ("placed", "-> od"),
-        ("evicted", "from od, for a more important pod"),
+        ("evicted", "from od (PreemptionByScheduler)"),
         ("node", "is cordoned"),
         ("node", "leaves the cluster"),
     ]

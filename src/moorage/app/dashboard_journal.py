@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from moorage.adapters.journal.timeline import Entry, entries, events, span
+from moorage.adapters.journal.timeline import entries, events, span
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
-from moorage.views import timeline
+from moorage.views.words import What
 from moorage.views.world import World
 
-_KINDS = {
-    "bind": timeline.PLACED,
-    "evict": timeline.EVICTED,
-    "nominate": timeline.WAITS,
-    "unschedulable": timeline.WAITS,
-    "leader": timeline.LEADER,
-    "configuration": timeline.STORY,
-    "start": timeline.STORY,
-    "gap": timeline.STORY,
-    "end": timeline.STORY,
-}
-_ANEW = ("start", "gap")
+_ANEW = (What.STARTED, What.GAP)
 
 
 class JournalShow:
@@ -44,7 +33,7 @@ class JournalShow:
     def at(self, until_s: float) -> World:
         """The world as it was then; takes as long as it takes to read the journal."""
         told = [*entries(self._folder, until_s=until_s)]
-        begins = [each.time_s for each in told if each.kind in _ANEW]
+        begins = [each.at_s for each in told if each.what in _ANEW]
         world = self._world()
         for time_s, seen in events(self._folder, self._registry, until_s=until_s):
             if begins and begins[0] <= time_s:
@@ -53,19 +42,8 @@ class JournalShow:
                     begins.pop(0)
                 world = self._world()
             world.tell(seen, time_s)
-        world.tell(_happenings(told), until_s)
+        world.tell(told, until_s)
         return world
 
     def _world(self) -> World:
         return World(copy.deepcopy(self._profiles), answers_to_all=True, derives=False)
-
-
-def _happenings(told: Sequence[Entry]) -> Iterator[timeline.Happening]:
-    for each in told:
-        kind = _KINDS.get(each.kind, timeline.STORY)
-        text = each.text
-        if each.kind == "bind":
-            text = f"-> {each.node} ({each.text})"
-        elif each.kind == "nominate":
-            text = f"is promised node {each.node}"
-        yield timeline.Happening(each.time_s, kind, each.pod, text, is_pod=bool(each.pod))

@@ -27,7 +27,7 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
 from moorage.views.previews import rules_of
-from moorage.views.timeline import EVICTED, KEEPER, LEADER, Happening
+from moorage.views.words import POD, Happening, What
 from moorage.wire.kinds import BY_ID, Kind
 from moorage.wire.nesting import decode_whole
 
@@ -35,12 +35,12 @@ _READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", "PodGroup.s
 """What the pages read beside what the profiles do."""
 _CORE_EVENTS = Resource("", "v1", "events", kind="Event")
 _REASONS = {
-    "Preempted": EVICTED,
-    "TaintManagerEviction": EVICTED,
-    "SpotFallback": KEEPER,
-    "SpotReturn": KEEPER,
-    "PlacementRepair": KEEPER,
-    "RepairMissed": KEEPER,
+    "Preempted": What.ANNOUNCED,
+    "TaintManagerEviction": What.ANNOUNCED,
+    "SpotFallback": What.KEPT,
+    "SpotReturn": What.KEPT,
+    "PlacementRepair": What.KEPT,
+    "RepairMissed": What.KEPT,
 }
 """Reasons of events that are worth a line of the timeline; what pods and nodes tell themselves is not among them."""
 _RAW_S = 5.0
@@ -107,8 +107,8 @@ class _Occurrences:
             at_s = datetime.fromisoformat(_time_text(event)).timestamp()
         except ValueError:
             at_s = self._now_s()
-        subject = f"{about.namespace}/{about.name}"
-        self._put(Happening(at_s, _REASONS.get(event.reason, EVICTED), subject, event.message, is_pod=True))
+        what = _REASONS.get(event.reason, What.ANNOUNCED)
+        self._put(Happening(at_s, what, POD, f"{about.namespace}/{about.name}", {"message": event.message}))
 
 
 def _time_text(event: _EventWire) -> str:
@@ -132,8 +132,7 @@ class _Holders:
         holder = (obj.spec or _LeaseSpec()).holder_identity or ""
         if self._known.get(name) != holder:
             self._known[name] = holder
-            text = f"is held by {holder}" if holder else "is free: nobody leads"
-            self._put(Happening(self._now_s(), LEADER, f"Lease {name}", text))
+            self._put(Happening(self._now_s(), What.LEASE, "Lease", name, {"holder": holder}))
 
     def deleted(self, meta: ObjectMeta) -> None:
         self._known.pop(meta.key, None)

@@ -13,7 +13,6 @@ import structlog
 from prometheus_client.registry import Collector
 
 from moorage.adapters import clock
-from moorage.adapters.keeper.journal import sentence
 from moorage.adapters.keeper.metrics import KeeperMetrics
 from moorage.adapters.keeper.rehearsal import Rehearsal
 from moorage.adapters.kube.binder import Binder
@@ -40,6 +39,7 @@ from moorage.engine.keeping.keeper import Keeper
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
+from moorage.views.story import ordered
 from moorage.wire.kinds import BY_ID, Kind
 
 _LONGEST_PAUSE_S = 1.0
@@ -205,7 +205,7 @@ class KeeperProcess:
         if self._rehearsal is not None:
             self._rehearsal.submit(command)
             return
-        words = sentence(command)
+        words = ordered(command)
         if words:
             log.info(words)
         if isinstance(command, RecordEvent):

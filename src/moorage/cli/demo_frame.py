@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from moorage.sim.demo.happenings import Happening, What, clock_text, main_reason
 from moorage.sim.demo.picture import NodePicture, NodeState, Picture, Waiting
+from moorage.views.words import WORDS, Happening, What, main_reason
 
 _STYLES = {
-    What.PLACED: "green",
-    What.WAITS: "magenta",
-    What.PREEMPTS: "magenta",
-    What.EVICTED: "red",
-    What.KEEPS: "yellow",
-    What.COMPLETE: "cyan",
-    What.FINISHED: "cyan",
+    "placed": "green",
+    "waits": "magenta",
+    "preempts": "magenta",
+    "evicted": "red",
+    "keeps": "yellow",
+    "complete": "cyan",
+    "finished": "cyan",
 }
 _FULL, _CROWDED = 0.9, 0.7
 _LONGEST_NODE_NAME = 20
@@ -80,7 +80,7 @@ def _title_line(picture: Picture, title: Title, width: int) -> Text:
     line = Text(" Moorage ", style="bold")
     line.append(title.version)
     line.append(f"  demo {title.scenario}: {title.about}", style="not bold")
-    clock = f"{clock_text(picture.elapsed_s)} "
+    clock = f"{_clock(picture.elapsed_s)} "
     line.truncate(max(0, width - len(clock) - 1), overflow="ellipsis", pad=True)
     return line.append(" " + clock, style="bold")
 
@@ -260,20 +260,27 @@ def _likeness(happening: Happening) -> tuple[object, ...] | None:
     if happening.what in (What.STORY, What.PLACED, What.PREEMPTS):
         return None
     reason = main_reason(happening.note) if happening.what is What.WAITS else ""
-    return happening.what, happening.at_s, happening.subject.rpartition("-")[0], reason
+    return WORDS[happening.what].word, happening.at_s, happening.name.rpartition("-")[0], reason
 
 
 def _together(members: Sequence[Happening]) -> str:
     first = members[-1]
     if len(members) == 1:
         return first.text
-    text = f"{first.subject} and {len(members) - 1} more"
+    text = f"{first.name} and {len(members) - 1} more"
     return f"{text}: {main_reason(first.note)}" if first.what is What.WAITS else text
 
 
 def _recent_line(happening: Happening, text: str) -> Text:
-    line = Text(f"   {clock_text(happening.at_s):>5}  ", style="dim")
+    line = Text(f"   {_clock(happening.at_s):>5}  ", style="dim")
     if happening.what is What.STORY:
         return line.append(text, style="not dim bold cyan")
-    line.append(f"{happening.what.value:<9}", style=f"not dim {_STYLES.get(happening.what, 'default')}")
+    word = WORDS[happening.what].word
+    line.append(f"{word:<9}", style=f"not dim {_STYLES.get(word, 'default')}")
     return line.append(text, style="not dim default")
+
+
+def _clock(time_s: float) -> str:
+    """Minutes and seconds."""
+    minutes, seconds = divmod(int(time_s), 60)
+    return f"{minutes}:{seconds:02}"

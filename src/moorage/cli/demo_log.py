@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from moorage.sim.demo.happenings import Happening, What
 from moorage.sim.demo.stage import Stage
+from moorage.views.words import WORDS, Happening, What
 
 RUNNING_VERBOSITY = 2
 """From here on also told: which pods have begun to run."""
@@ -37,9 +37,11 @@ class LogView:
 
 def _text_line(happening: Happening) -> str:
     minutes, seconds = divmod(happening.at_s, 60)
-    word = "" if happening.what is What.STORY else happening.what.value
+    word = "" if happening.what is What.STORY else WORDS[happening.what].word
     return f"{int(minutes)}:{seconds:04.1f}  {word:<9} {happening.text}"
 
 
 def _json_line(happening: Happening) -> str:
-    return json.dumps(happening.document())
+    document = {"at_s": round(happening.at_s, 3), "what": WORDS[happening.what].word}
+    subject = {"subject": happening.name} if happening.name else {}
+    return json.dumps({**document, **subject, **happening.facts})

@@ -10,9 +10,9 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from moorage.cli.demo_frame import ASCII, UNICODE, Title, draw
-from moorage.sim.demo.happenings import Happening
 from moorage.sim.demo.picture import take_picture
 from moorage.sim.demo.stage import Stage
+from moorage.views.words import Happening
 
 _REDRAW_S = 0.25
 """How old a frame may become when nothing happens; the size of the terminal is looked at again, too."""

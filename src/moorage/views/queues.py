@@ -10,7 +10,7 @@ from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.engine.queue import Place
-from moorage.views.timeline import UNSCHEDULABLE
+from moorage.views.story import UNSCHEDULABLE
 from moorage.views.world import World
 
 _GATED = "SchedulingGated"

@@ -25,7 +25,9 @@ from moorage.engine.queue import Place
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
 from moorage.views.nodemap import NodeMap
-from moorage.views.timeline import Happening, Notes, Timeline
+from moorage.views.story import Sightings
+from moorage.views.timeline import Timeline
+from moorage.views.words import Happening
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +107,7 @@ class World:
         self.nodes = NodeMap(self.state, self.types, self.notices.__contains__)
         self._known: dict[str, Node] = {}
         self._signals = Signals(settings.signals, settings.notice_s)
-        self._notes = Notes()
+        self._sightings = Sightings()
         self._derives = derives
         self._hearers: dict[type, Callable[[Any, float], None]] = {
             PodSeen: self._pod_seen,
@@ -142,7 +144,7 @@ class World:
     # --- what was told ---
 
     def _settled(self, _: Settled, __: float) -> None:
-        self._notes.settled = self._derives
+        self._sightings.settled = self._derives
 
     def _queue_told(self, told: QueueTold, _: float) -> None:
         self.queue = {entry.uid: entry for entry in told.entries}
@@ -151,8 +153,7 @@ class World:
     def _pod_seen(self, event: PodSeen, now: float) -> None:
         pod = event.pod
         before = self.pods.get(pod.uid)
-        for happening in self._notes.pod(before, pod, now):
-            self.timeline.add(happening)
+        self.timeline.add(*self._sightings.pod(before, pod, now))
         if pod.finished:
             self._forget(pod.uid)
             return
@@ -182,8 +183,7 @@ class World:
     def _pod_gone(self, event: PodGone, now: float) -> None:
         before = self.pods.get(event.uid)
         if before is not None:
-            for happening in self._notes.pod_gone(before, now):
-                self.timeline.add(happening)
+            self.timeline.add(*self._sightings.pod_gone(before, now))
         self._forget(event.uid)
 
     def _forget(self, uid: str) -> None:
@@ -213,8 +213,7 @@ class World:
         node = event.node
         before = self._known.get(node.name)
         self._known[node.name] = node
-        for happening in self._notes.node(before, node, now):
-            self.timeline.add(happening)
+        self.timeline.add(*self._sightings.node(before, node, now))
         heard = self._signals.heard(node)
         if heard != self.notices.get(node.name, []):
             self.versions.spot += 1
@@ -227,8 +226,7 @@ class World:
             self.versions.spot += 1
 
     def _node_gone(self, event: NodeGone, now: float) -> None:
-        for happening in self._notes.node_gone(event.name, now):
-            self.timeline.add(happening)
+        self.timeline.add(*self._sightings.node_gone(event.name, now))
         self._known.pop(event.name, None)
         self.notices.pop(event.name, None)
         self.members.touch_all()

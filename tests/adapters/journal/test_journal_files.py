@@ -19,6 +19,7 @@ from moorage.adapters.journal.writer import Journal, JournalError
 from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodGone, PodSeen
 from moorage.engine.engine import Engine
 from moorage.testing.builders import make_node, make_pod
+from moorage.views.words import What
 from tests.adapters.journal.recording import REGISTRY, RecordedEngine
 from tests.framework.readers import default_profile
 
@@ -123,11 +124,8 @@ def test_a_full_disk_breaks_the_journal_off_and_never_the_scheduler(
     result = replay(tmp_path, REGISTRY)
     assert result.differing == 0
     assert any("something is missing" in warning for warning in result.warnings)
-    assert [entry.kind for entry in entries(tmp_path) if entry.kind in ("start", "gap", "end")] == [
-        "start",
-        "gap",
-        "end",
-    ]
+    ends = (What.STARTED, What.GAP, What.ENDED)
+    assert [each.what for each in entries(tmp_path) if each.what in ends] == [*ends]
 
 
 def test_an_engine_that_cannot_be_written_breaks_the_journal_off(
@@ -160,11 +158,13 @@ def test_the_story_of_a_journal(tmp_path: Path) -> None:
     fill(engine, 2, 4)
     engine.journal.close()
     story = list(entries(tmp_path))
-    assert [entry.kind for entry in story] == ["start", "bind", "bind", "bind", "leader", "bind", "bind", "end"]
-    assert story[1].pod == "default/pod-0"
-    assert story[1].node in {"n0", "n1", "n2"}
-    assert [entry.pod for entry in entries(tmp_path, since_s=14.0, until_s=15.0)] == ["default/pod-4", "default/pod-5"][
-        :2
+    binds = [What.ATTEMPTED] * 5
+    assert [each.what for each in story] == [What.STARTED, *binds[:3], What.LEADS, *binds[3:], What.ENDED]
+    assert story[1].subject == "default/pod-0"
+    assert story[1].facts["node"] in {"n0", "n1", "n2"}
+    assert [each.subject for each in entries(tmp_path, since_s=14.0, until_s=15.0)] == [
+        "default/pod-4",
+        "default/pod-5",
     ]
     assert span(tmp_path)[1] >= 15.5
     segments(tmp_path)[0].unlink()

@@ -1,44 +1,27 @@
-"""A journal as a story: who was placed, evicted, promised a node or left waiting, who led, with which configuration.
+"""A journal as a story: which pods were placed, evicted, promised a node or left waiting; leaders and configurations.
 
-Plain values, for people and pages to look at. `events` gives what the engine was told, for whoever wants the state of
-the cluster at some time.
+`events` gives what the engine was told, from which the state of the cluster at some time follows.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from moorage.adapters.journal.reader import JournalReader
 from moorage.adapters.journal.records import End, Image, Reconfigured, Record, Start, Term, Turn, commands_of
 from moorage.adapters.journal.replaying import engine_of
-from moorage.core.commands import Bind, Command, DeletePod, PatchPodStatus
+from moorage.core.commands import RecordEvent
 from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
 from moorage.engine.engine import Engine
 from moorage.framework.registry import Registry
-
-BIND, EVICT, NOMINATE, UNSCHEDULABLE = "bind", "evict", "nominate", "unschedulable"
-LEADER, CONFIGURATION, START, GAP, END = "leader", "configuration", "start", "gap", "end"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """Something that happened."""
-
-    time_s: float
-    kind: str
-    """One of `bind`, `evict`, `nominate`, `unschedulable`, `leader`, `configuration`, `start`, `gap`, `end`."""
-    pod: str = ""
-    """`namespace/name`; empty where no pod is meant."""
-    node: str = ""
-    text: str = ""
-    uid: str = ""
-    """Of the pod."""
+from moorage.views.story import decided
+from moorage.views.words import WORDS, Happening, What
 
 
-def entries(folder: Path, *, since_s: float = -math.inf, until_s: float = math.inf) -> Iterator[Entry]:
+def entries(folder: Path, *, since_s: float = -math.inf, until_s: float = math.inf) -> Iterator[Happening]:
     """What happened in a span of time, in order; `ReadError` where the journal cannot be read."""
     run = ""
     for record in JournalReader(folder).records():
@@ -47,7 +30,7 @@ def entries(folder: Path, *, since_s: float = -math.inf, until_s: float = math.i
             run = record.run
         else:
             found = list(_told(record))
-        yield from (entry for entry in found if since_s <= entry.time_s <= until_s)
+        yield from (each for each in found if since_s <= each.at_s <= until_s)
 
 
 def span(folder: Path) -> tuple[float, float]:
@@ -60,7 +43,7 @@ def events(folder: Path, registry: Registry, until_s: float = math.inf) -> Itera
     """What the engine was told, turn by turn. A journal whose beginning was dropped begins with all that was known.
 
     The same is told again where something is missing and where another process took over; objects that went away
-    meanwhile are not told of, so whoever keeps a state begins anew at an entry `start` or `gap`.
+    meanwhile are not told of, so a reader that keeps a state begins anew where a run began or has a gap.
     """
     start: Start | None = None
     known = False
@@ -93,35 +76,21 @@ def _time_of(record: Record) -> float | None:
     return None if isinstance(record, Image) else record.now_s
 
 
-def _started(start: Start, *, follows: bool) -> Entry:
+def _started(start: Start, *, follows: bool) -> Happening:
     if follows:
-        return Entry(start.time_s, GAP, text="something before this was not written")
-    return Entry(start.time_s, START, text=f"Moorage {start.version} started")
+        return Happening(start.time_s, What.GAP)
+    return Happening(start.time_s, What.STARTED, facts={"version": start.version})
 
 
-def _told(record: Record) -> Iterator[Entry]:
+def _told(record: Record) -> Iterator[Happening]:
     if isinstance(record, Turn):
         for command in commands_of(record.commands):
-            yield from _decided(record.now_s, command)
+            # Events only announce what other commands do.
+            if not isinstance(command, RecordEvent):
+                yield from (each for each in decided(command, record.now_s) if WORDS[each.what].chip)
     elif isinstance(record, Term):
-        yield Entry(record.now_s, LEADER, text=f"this scheduler leads, term {record.term}")
+        yield Happening(record.now_s, What.LEADS, facts={"term": record.term})
     elif isinstance(record, Reconfigured):
-        yield Entry(record.now_s, CONFIGURATION, text="another configuration was put in force")
+        yield Happening(record.now_s, What.RECONFIGURED)
     elif isinstance(record, End):
-        yield Entry(record.now_s, END, text=record.reason or "the scheduler stopped")
-
-
-def _decided(now_s: float, command: Command) -> Iterator[Entry]:
-    pod, uid = f"{command.pod.namespace}/{command.pod.name}", command.pod.uid
-    if isinstance(command, Bind):
-        yield Entry(now_s, BIND, pod, command.node, f"{command.feasible} of {command.evaluated} nodes fitted", uid)
-    elif isinstance(command, DeletePod):
-        preemptor = command.preemptor
-        text = command.message if preemptor is None else f"for {preemptor.namespace}/{preemptor.name}"
-        yield Entry(now_s, EVICT, pod, text=text, uid=uid)
-    elif isinstance(command, PatchPodStatus):
-        if command.nominated_node:
-            yield Entry(now_s, NOMINATE, pod, command.nominated_node, uid=uid)
-        condition = command.condition
-        if condition is not None and condition.type == "PodScheduled" and condition.status == "False":
-            yield Entry(now_s, UNSCHEDULABLE, pod, text=condition.message, uid=uid)
+        yield Happening(record.now_s, What.ENDED, facts={"reason": record.reason or "the scheduler stopped"})

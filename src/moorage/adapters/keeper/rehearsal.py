@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from moorage.adapters.keeper.journal import sentence
 from moorage.core.commands import KeeperCommand
 from moorage.core.echo import answer_to
 from moorage.core.events import KeeperEvent
+from moorage.views.story import ordered
 
 _REMEMBERED = 10_000
 
@@ -22,8 +22,8 @@ class Rehearsal:
 
     def submit(self, command: KeeperCommand) -> None:
         """Tell and pretend."""
-        line = sentence(command)
-        # Places and times differ from one look to the next; who and what does not.
+        line = ordered(command)
+        # Places and times differ from one look to the next; pods and deeds do not.
         key = line.partition(";")[0].partition(",")[0]
         if line and key not in self._said:
             self._say(f"would {line}")

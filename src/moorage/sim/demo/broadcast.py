@@ -30,32 +30,19 @@ from moorage.adapters.memory.errors import ApiError
 from moorage.core.events import ObjectSeen
 from moorage.core.prices import PRICE_LIST
 from moorage.sim.costs import input_prices
-from moorage.sim.demo.happenings import Happening, What
 from moorage.sim.demo.loop import View
-from moorage.sim.demo.scenario import NAMESPACE, Scenario
+from moorage.sim.demo.scenario import Scenario
 from moorage.sim.demo.stage import Stage
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
 from moorage.sim.simulation import Rules
 from moorage.sim.whatif_requests import RequestError, answer
-from moorage.views import timeline
 from moorage.views.previews import rules_of
+from moorage.views.words import Happening
 from moorage.views.world import QueueEntry, QueueTold, Settled, Told, World
 
 T = TypeVar("T")
 _START_S = 60.0
-_KINDS = {
-    What.STORY: timeline.STORY,
-    What.PLACED: timeline.PLACED,
-    What.WAITS: timeline.WAITS,
-    What.PREEMPTS: timeline.EVICTED,
-    What.EVICTED: timeline.EVICTED,
-    What.FINISHED: timeline.REMOVED,
-    What.REMOVED: timeline.REMOVED,
-    What.COMPLETE: timeline.STORY,
-    What.KEEPS: timeline.KEEPER,
-}
-_OF_PODS = frozenset({What.PLACED, What.WAITS, What.PREEMPTS, What.EVICTED, What.FINISHED, What.REMOVED})
 _UNREAD_KINDS = frozenset({"Event"})
 
 
@@ -120,23 +107,13 @@ class Broadcast:
             except ApiError as error:
                 promise.set_exception(Refused(error.message))
         if self._desk is not None:
-            told: list[Told] = [*self._feed.pull(), *self._happened(happenings), *self._queued()]
+            began_s = stage.cluster.now_s - stage.elapsed_s
+            happened = (replace(each, at_s=began_s + each.at_s) for each in happenings)
+            told: list[Told] = [*self._feed.pull(), *happened, *self._queued()]
             if told:
                 self._desk.put_from_elsewhere(told)
         if self.view is not None:
             self.view.show(stage, happenings)
-
-    def _happened(self, happenings: Sequence[Happening]) -> list[Told]:
-        began_s = self.stage.cluster.now_s - self.stage.elapsed_s
-        found: list[Told] = []
-        for each in happenings:
-            kind = _KINDS.get(each.what)
-            if kind is not None:
-                is_pod = each.what in _OF_PODS or "cause" in each.facts
-                subject = f"{NAMESPACE}/{each.subject}" if is_pod else each.subject
-                text = f"finished {each.note}" if each.what is What.FINISHED else each.note
-                found.append(timeline.Happening(began_s + each.at_s, kind, subject, text, is_pod))
-        return found
 
     def _queued(self) -> list[Told]:
         """The queue of the engine that decides, if it has changed."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from moorage.sim.demo.happenings import Happening
 from moorage.sim.demo.stage import Stage
+from moorage.views.words import Happening
 
 TICK_S = 0.1
 LONGEST_STEP_S = 1.0

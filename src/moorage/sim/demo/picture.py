@@ -19,8 +19,8 @@ from moorage.adapters.memory.objects import (
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
-from moorage.sim.demo.happenings import Happening, What, main_reason
 from moorage.sim.demo.stage import Stage
+from moorage.views.words import Happening, What, main_reason
 
 ZONE = "topology.kubernetes.io/zone"
 

@@ -15,18 +15,18 @@ from typing import TypeVar
 
 from moorage.adapters.memory.cluster import LIFELIKE, EmbeddedCluster
 from moorage.adapters.memory.runner import CommandRunner
-from moorage.core.commands import Bind, Command, EvictPod, PatchNode, RecordEvent
-from moorage.core.events import BindDone, BindOutcome, Event, KeeperEvent
+from moorage.core.commands import Bind, Command
+from moorage.core.events import BindDone, Event, KeeperEvent
 from moorage.engine.engine import Engine
 from moorage.engine.explain import explain
 from moorage.engine.keeping.keeper import Keeper
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 from moorage.sim.demo.chronicle import Chronicle
-from moorage.sim.demo.happenings import Happening
 from moorage.sim.demo.scenario import Scenario
 from moorage.sim.feed import Feed
 from moorage.sim.simulation import Rules
+from moorage.views.words import Happening
 
 T = TypeVar("T")
 RATE_WINDOW_S = 5.0
@@ -144,8 +144,7 @@ class Stage:
         commands, self._keeper_wake_s = self.keeper.handle(events, self.cluster.now_s)
         answers = []
         for command in commands:
-            if isinstance(command, PatchNode | EvictPod):
-                self.chronicle.keeps(command)
+            self.chronicle.decided(command)
             answer = self._runner.keep(command)
             answers += [] if answer is None else [answer]
         return answers
@@ -162,14 +161,9 @@ class Stage:
 
     def _carry_out(self, command: Command) -> Event | None:
         answer = self._runner.run(command)
+        self.chronicle.decided(command)
         if isinstance(command, Bind) and isinstance(answer, BindDone):
-            if answer.outcome is BindOutcome.BOUND:
-                scores = self._scores.get(command.pod.uid, {})
-                self.chronicle.placed(command, scores, self.engine.state.node_count)
-        elif isinstance(command, RecordEvent) and command.reason == "FailedScheduling":
-            self.chronicle.waits(command)
-        elif isinstance(command, RecordEvent) and command.reason == "Preempted":
-            self.chronicle.preempts(command)
+            self.chronicle.bound(command, answer, self._scores.get(command.pod.uid, {}))
         return answer
 
     def _observe(self, runner: Runner, cycle: Cycle) -> None:

@@ -5,8 +5,8 @@ import { chip, choice, empty, h, name, panel, podLink, Table } from "./dom.js";
 import { whenNew } from "./store.js";
 import { clock, moment, plural } from "./words.js";
 
-const KINDS = { placed: ["Placed", "good"], waits: ["Waits", "warn"], evicted: ["Evicted", "bad"], removed: ["Removed", ""], node: ["Node", ""], keeper: ["Keeper", "warn"], leader: ["Leader", "bad"], story: ["Story", ""] };
-const FILTERS = [["", "All"], ["placed waits", "Decisions"], ["evicted removed", "Evictions and removals"], ["keeper", "Keeper"], ["node", "Nodes"], ["leader story", "Leader and story"]];
+const KINDS = { placed: ["Placed", "good"], waits: ["Waits", "warn"], evicted: ["Evicted", "bad"], removed: ["Removed", ""], finished: ["Finished", ""], node: ["Node", ""], keeper: ["Keeper", "warn"], leader: ["Leader", "bad"], story: ["Story", ""] };
+const FILTERS = [["", "All"], ["placed waits", "Decisions"], ["evicted removed finished", "Evictions and removals"], ["keeper", "Keeper"], ["node", "Nodes"], ["leader story", "Leader and story"]];
 const MOST = 400;
 const remembered = { filter: "" };
 

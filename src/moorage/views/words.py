@@ -1,0 +1,246 @@
+"""What can happen, and the words for it: one table, read by the log, the timeline, the demo and the keeper.
+
+A row says for each of these readers how it is told; a reader whose column is empty is not told of it. Notes and orders
+are templates over the facts of a happening, or functions of them where a part may be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeAlias
+
+POD, NODE = "Pod", "Node"
+Facts: TypeAlias = Mapping[str, Any]
+
+
+class What(StrEnum):
+    """The kinds of things that happen."""
+
+    ATTEMPTED = "attempted"
+    """The scheduler has chosen a node, and the bind is on its way."""
+    PLACED = "placed"
+    UNBOUND = "unbound"
+    """A bind ended otherwise."""
+    FAILED = "failed"
+    """An attempt found no node."""
+    WAITS = "waits"
+    """A pod has no node, for a reason that it did not give before."""
+    NOMINATED = "nominated"
+    EVICTS = "evicts"
+    """A pod is told to go."""
+    PREEMPTS = "preempts"
+    """A more important pod is given the place of another one, which will be evicted."""
+    EVICTED = "evicted"
+    """A pod had to go: its node was lost, or a more important pod took its place."""
+    REMOVED = "removed"
+    """A pod was deleted by its owner or by a user."""
+    RUNNING = "running"
+    FINISHED = "finished"
+    """A pod ran to its end."""
+    COMPLETE = "complete"
+    """A Job has all its completions."""
+    ANNOUNCED = "announced"
+    """An event of Kubernetes says that a pod had to go."""
+
+    JOINED = "joined"
+    LEFT = "left"
+    CORDONED = "cordoned"
+    UNCORDONED = "uncordoned"
+    READY = "ready"
+    NOT_READY = "not ready"
+
+    MOVES = "moves"
+    """The keeper evicts a pod so that it starts elsewhere."""
+    CORDONS = "cordons"
+    FREES = "frees"
+    MARKS = "marks"
+    UNMARKS = "unmarks"
+    COSTS = "costs"
+    """The keeper says in which order a controller should delete its pods."""
+    REMEMBERS = "remembers"
+    """The keeper writes on a pod that it fell back from spot capacity."""
+    REPORTS = "reports"
+    """The keeper writes the status of an object."""
+    CLEARS = "clears"
+    """The keeper deletes the pods of a node that is gone."""
+    KEPT = "kept"
+    """An event of Kubernetes says what the keeper did."""
+
+    STORY = "story"
+    """An act of the demo."""
+    LEASE = "lease"
+    LEADS = "leads"
+    STARTED = "started"
+    ENDED = "ended"
+    GAP = "gap"
+    """Something was not written."""
+    RECONFIGURED = "reconfigured"
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """One thing that happened; `facts` say it to programs, `note` to people."""
+
+    at_s: float
+    what: What
+    kind: str = ""
+    """Of the object that it is about; empty where it is about none."""
+    key: str = ""
+    """`namespace/name` of that object, or `name` for kinds without namespaces."""
+    facts: Facts = field(default_factory=dict)
+
+    @property
+    def subject(self) -> str:
+        """What it is about; the kind is said where it is not obvious."""
+        return self._with_kind(self.key)
+
+    @property
+    def name(self) -> str:
+        """The subject without its namespace."""
+        return self._with_kind(self.key.rpartition("/")[2])
+
+    def _with_kind(self, name: str) -> str:
+        return name if self.kind in (POD, NODE) else f"{self.kind} {name}".strip()
+
+    @property
+    def note(self) -> str:
+        """What happened to the subject."""
+        return _filled(WORDS[self.what].note, self.facts)
+
+    @property
+    def text(self) -> str:
+        """One line about it, without namespaces."""
+        return f"{self.name} {self.note}".strip()
+
+    @property
+    def order(self) -> str:
+        """The same as an order, for the keeper's log; empty for what needs no words."""
+        return _filled(WORDS[self.what].order, {"kind": self.kind, "subject": self.key, **self.facts})
+
+
+class Line(NamedTuple):
+    """A line of the log: from which verbosity on it is written, its message, and its fields by the names of facts."""
+
+    verbosity: int
+    message: str
+    fields: Mapping[str, str]
+
+
+class Words(NamedTuple):
+    """One row of the table."""
+
+    note: str | Callable[[Facts], str] = ""
+    chip: str = ""
+    """What the timeline of the dashboard calls it."""
+    word: str = ""
+    """What the demo calls it."""
+    order: str | Callable[[Facts], str] = ""
+    """What the keeper's log and its dry run say; `kind` and `subject` are among the facts."""
+    line: Line | None = None
+    """What the scheduler's log says, in kube-scheduler's words at kube-scheduler's levels."""
+
+
+def _filled(words: str | Callable[[Facts], str], facts: Facts) -> str:
+    return words.format_map(facts) if isinstance(words, str) else words(facts)
+
+
+def _chosen(facts: Facts) -> str:
+    reasons = []
+    if facts.get("nodes"):
+        reasons.append(f"{facts['feasible']} of {facts['nodes']} nodes fit")
+    if "score" in facts:
+        reasons.append(f"score {facts['score']}")
+    if "waited_s" in facts:
+        reasons.append(f"waited {facts['waited_s']:.1f} s")
+    return f"-> {facts['node']}" + (f" ({', '.join(reasons)})" if reasons else "")
+
+
+def _preempts(facts: Facts) -> str:
+    place = f" on {facts['node']}" if facts.get("node") else ""
+    return f"takes the place of {facts['victim']}{place}"
+
+
+def _ended(facts: Facts) -> str:
+    place = f"from {facts['node']}" if facts.get("node") else "before it had a node"
+    return f"{place} ({facts['reason']})" if facts.get("reason") else place
+
+
+def _completed(facts: Facts) -> str:
+    number = facts["succeeded"]
+    return f"is complete, {number} pod{'' if number == 1 else 's'}"
+
+
+def _moves(facts: Facts) -> str:
+    room = f"room on {facts['place']}" if facts["place"] else "no room anywhere"
+    return f"leaves {facts['node']} ({facts['cause']}, {room})"
+
+
+def _move(facts: Facts) -> str:
+    place = facts["place"]
+    room = f"there is room on node {place}" if place else "no node has room for its successor"
+    return f"evict pod {facts['subject']} from node {facts['node']} ({facts['cause']}); {room}"
+
+
+def _cost(facts: Facts) -> str:
+    cost = facts["cost"]
+    return f"give pod {facts['subject']} " + ("no deletion cost" if cost is None else f"the deletion cost {cost}")
+
+
+def _held(facts: Facts) -> str:
+    return f"is held by {facts['holder']}" if facts["holder"] else "is free: nobody leads"
+
+
+_BIND = {"node": "node", "nodes": "evaluatedNodes", "feasible": "feasibleNodes"}
+_GOING = "it is about to go, {until} at the latest ({notice})"
+
+WORDS: Mapping[What, Words] = {
+    What.ATTEMPTED: Words(_chosen, "placed", line=Line(3, "Attempting to bind pod to node", _BIND)),
+    What.PLACED: Words(_chosen, "placed", "placed", line=Line(2, "Successfully bound pod to node", _BIND)),
+    What.UNBOUND: Words(line=Line(4, "Pod was not bound", {**_BIND, "outcome": "outcome", "message": "err"})),
+    What.FAILED: Words(line=Line(2, "Unable to schedule pod; no fit; waiting", {"message": "err"})),
+    What.WAITS: Words("{message}", "waits", "waits"),
+    What.NOMINATED: Words("is promised node {node}", "waits", order="promise node {node} to pod {subject}"),
+    What.EVICTS: Words(
+        lambda facts: f"for {facts['preemptor']}" if facts["preemptor"] else str(facts["message"]),
+        "evicted",
+        order="delete pod {subject} although a budget covers it: {message}",
+        line=Line(2, "Evicting pod", {"preemptor": "preemptor", "reason": "reason"}),
+    ),
+    What.PREEMPTS: Words(_preempts, "evicted", "preempts"),
+    What.EVICTED: Words(_ended, "evicted", "evicted"),
+    What.REMOVED: Words(_ended, "removed", "removed"),
+    What.RUNNING: Words("on {node}", word="running"),
+    What.FINISHED: Words("on {node}", "finished", "finished"),
+    What.COMPLETE: Words(_completed, "story", "complete"),
+    What.ANNOUNCED: Words("{message}", "evicted"),
+    What.JOINED: Words("joins the cluster", "node"),
+    What.LEFT: Words("leaves the cluster", "node"),
+    What.CORDONED: Words("is cordoned", "node"),
+    What.UNCORDONED: Words("is back in service", "node"),
+    What.READY: Words("is ready", "node"),
+    What.NOT_READY: Words("is not ready", "node"),
+    What.MOVES: Words(_moves, "keeper", "keeps", _move),
+    What.CORDONS: Words("is cordoned ({notice})", "keeper", "keeps", f"cordon node {{subject}}: {_GOING}"),
+    What.FREES: Words("is free again", "keeper", "keeps", "uncordon node {subject}: it stays after all"),
+    What.MARKS: Words(order=f"mark node {{subject}}: {_GOING}"),
+    What.UNMARKS: Words(order="unmark node {subject}: it stays after all"),
+    What.COSTS: Words(order=_cost),
+    What.REMEMBERS: Words(order="remember that pod {subject} fell back from spot capacity"),
+    What.REPORTS: Words(order="write the status of {kind} {subject}"),
+    What.CLEARS: Words(order="delete what node {subject} left if a read says that it is gone: {pods}"),
+    What.KEPT: Words("{message}", "keeper"),
+    What.STORY: Words("{text}", "story", "story"),
+    What.LEASE: Words(_held, "leader"),
+    What.LEADS: Words("this scheduler leads, term {term}", "leader"),
+    What.STARTED: Words("Moorage {version} started", "story"),
+    What.ENDED: Words("{reason}", "story"),
+    What.GAP: Words("something before this was not written", "story"),
+    What.RECONFIGURED: Words("another configuration was put in force", "story"),
+}
+
+
+def main_reason(message: str) -> str:
+    """Why a pod waits, without what was found out about preemption."""
+    return message.partition(" preemption: ")[0]
