@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
 from moorage.core.frozen import EMPTY, FrozenDict
@@ -107,13 +108,7 @@ class PodTemplate:
     _hash: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        fields = (
-            self.namespace, self.labels, self.annotations, self.owner, self.scheduler_name, self.priority,
-            self.preemption_policy, self.requests, self.node_selector, self.node_affinity, self.pod_affinity,
-            self.pod_anti_affinity, self.spread, self.tolerations, self.host_ports, self.images, self.container_count,
-            self.volumes, self.claims, self.group, self.host_network, self.features, self.limits, self.excess,
-        )  # fmt: skip
-        object.__setattr__(self, "_hash", hash(fields))
+        object.__setattr__(self, "_hash", hash(_compared(self)))
         object.__setattr__(self, "size", _size_of(self))
         gang = gang_key(self.namespace, self.group, self.labels, self.annotations)
         object.__setattr__(self, "gang", gang)
@@ -127,6 +122,10 @@ class PodTemplate:
     def has_pod_terms(self) -> bool:
         """Whether the pod says something about the pods around it."""
         return self.pod_affinity is not None or self.pod_anti_affinity is not None
+
+
+_compared = attrgetter(*(each.name for each in fields(PodTemplate) if each.compare))
+"""The fields of a template that make it equal to another."""
 
 
 def _size_of(template: PodTemplate) -> int:
