@@ -22,7 +22,8 @@ from moorage.core.selectorindex import SelectorIndex
 from moorage.core.selectors import EVERYTHING, NOTHING, Selector, selector_from_labels
 from moorage.core.services import ServiceIndex
 from moorage.core.sparsecounts import FEW, SparseCounts
-from moorage.core.state import ClusterState, Statement
+from moorage.core.state import ClusterState
+from moorage.core.statement import Statement
 from moorage.testing.builders import (
     make_node,
     make_node_term,
@@ -370,16 +371,12 @@ class Counting(RuleBasedStateMachine):
         tainted=st.booleans(),
     )
     def node_seen(self, name: str, zone: str | None, disk: bool, tainted: bool) -> None:
-        if not self.open:
-            labels = {"disk": "ssd"} if disk else {}
-            self.state.upsert_node(
-                make_node(name, zone=zone, labels=labels, taints=["x:NoSchedule"] if tainted else [])
-            )
+        labels = {"disk": "ssd"} if disk else {}
+        self.state.upsert_node(make_node(name, zone=zone, labels=labels, taints=["x:NoSchedule"] if tainted else []))
 
     @rule(name=st.sampled_from(NODES))
     def node_gone(self, name: str) -> None:
-        if not self.open:
-            self.state.remove_node(name)
+        self.state.remove_node(name)
 
     @rule(
         name=st.sampled_from(PODS),

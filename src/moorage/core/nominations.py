@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from moorage.core.pods import Pod
+from moorage.core.statement import Undo
 
 _KEPT_CHANGES = 4096
 
@@ -10,7 +11,8 @@ _KEPT_CHANGES = 4096
 class Nominations:
     """uid -> node and node -> pods, kept together."""
 
-    def __init__(self) -> None:
+    def __init__(self, undo: Undo) -> None:
+        self._undo = undo
         self.position = 0
         """Where the log of changes ends now; keep it and hand it to `since` later."""
         self.count = 0
@@ -24,8 +26,10 @@ class Nominations:
 
     def set(self, pod: Pod, node: str) -> None:
         """Promise a node to a pod; an earlier promise of another node ends."""
-        if self._node_of.get(pod.uid) != node:
+        known = self.pod(pod.uid) if self._node_of.get(pod.uid) == node else None
+        if known is None:
             self.clear(pod.uid)
+        self._undo.note(lambda: self.clear(pod.uid) if known is None else self.set(known, node))
         self._note(node)
         self._node_of[pod.uid] = node
         self.count = len(self._node_of)
@@ -38,10 +42,20 @@ class Nominations:
             self.count = len(self._node_of)
             self._note(node)
             pods = self._pods_on[node]
+            if self._undo.steps is not None:
+                before = dict(pods)
+                self._undo.steps.append(lambda: self._restore(uid, node, before))
             del pods[uid]
             if not pods:
                 del self._pods_on[node]
         return node
+
+    def _restore(self, uid: str, node: str, pods: dict[str, Pod]) -> None:
+        """A promise holds again, and is as old as it was among those of its node."""
+        self._note(node)
+        self._node_of[uid] = node
+        self.count = len(self._node_of)
+        self._pods_on[node] = pods
 
     def touch(self, uid: str) -> None:
         """The pod came to stand on a node, or does so no longer: what is promised to it counts differently now."""

@@ -9,11 +9,10 @@ Invariants (`moorage.core.invariants.check_invariants` compares them with a reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from enum import StrEnum, auto
 from itertools import repeat
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +38,7 @@ from moorage.core.podterms import PodTerms
 from moorage.core.policies import PolicyIndex
 from moorage.core.services import ServiceIndex
 from moorage.core.sparsecounts import SparseCounts
+from moorage.core.statement import Statement, Undo
 from moorage.core.volumeindex import VOLUME_KINDS, VolumeIndex
 from moorage.core.volumeuse import VolumeUse
 
@@ -89,11 +89,9 @@ _CONFIRMED, _STANDS_NOWHERE = PodMove.CONFIRMED, PodMove.NOTHING
 class ClusterState:
     """Nodes as rows, pods on them, and what follows from both. Changed only through its methods."""
 
-    _undo: list[Callable[[], None]] | None = None
-    """Where the open statement notes how to take its changes back; None without one."""
-
     def __init__(self, seed: int = 0) -> None:
-        self.seed = seed
+        self.seed, self.undo = seed, Undo()
+        """Where changes note how to take them back while a statement is open."""
         self.capacity = _FIRST_CAPACITY
         self.resources = ResourceColumns(self.capacity)
         self.labels = LabelColumns(self.capacity)
@@ -105,7 +103,7 @@ class ClusterState:
         self.pod_terms = PodTerms()
         self.owners = OwnerCounts()
         self.services, self.policies = ServiceIndex(), PolicyIndex()
-        self.nominations = Nominations()
+        self.nominations = Nominations(self.undo)
         self.evictions = Evictions()
         self.gangs = GangIndex()
         self.alive: Mask = np.zeros(self.capacity, dtype=np.bool_)
@@ -244,6 +242,8 @@ class ClusterState:
         self.node_log.append(row)
         for record in self._homeless.pop(node.name, {}).values():
             self._stand(record, row)
+        if self.undo.steps is not None:
+            self.undo.steps.append(lambda: self.remove_node(node.name) if before is None else self.upsert_node(before))
         return before
 
     def remove_node(self, name: str) -> Node | None:
@@ -267,6 +267,8 @@ class ClusterState:
         self._living = None
         self._free.append(row)
         self.node_log.append(row)
+        if self.undo.steps is not None and node is not None:
+            self.undo.steps.append(lambda: self.upsert_node(node))
         return node
 
     def _take_row(self, name: str) -> int:
@@ -343,13 +345,13 @@ class ClusterState:
             self.start_log.append(record.row)
         if known.deleted_s != pod.deleted_s:
             self._regroup(record, known)
-        if self._undo is not None:
+        if self.undo.steps is not None:
 
             def undo() -> None:
                 record.pod, record.assumed = known, was_assumed
                 self._regroup(record, pod)
 
-            self._undo.append(undo)
+            self.undo.steps.append(undo)
 
     def _regroup(self, record: PodRecord, known: Pod) -> None:
         """Selectors may see a pod differently once it is being deleted."""
@@ -377,8 +379,8 @@ class ClusterState:
         if pod.template.gang is not None:
             self.gangs.stand(pod.template.gang, record)
         self._stand(record, row)
-        if self._undo is not None:
-            self._undo.append(lambda: self._drop(record))
+        if self.undo.steps is not None:
+            self.undo.steps.append(lambda: self._drop(record))
         return record
 
     def forget(self, uid: str) -> PodRecord | None:
@@ -406,8 +408,8 @@ class ClusterState:
             self._homeless.setdefault(record.node, {})[record.pod.uid] = record
         else:
             self._stand(record, row)
-        if self._undo is not None:
-            self._undo.append(lambda: self._drop(record))
+        if self.undo.steps is not None:
+            self.undo.steps.append(lambda: self._drop(record))
 
     def _drop(self, record: PodRecord) -> None:
         uid = record.pod.uid
@@ -422,8 +424,8 @@ class ClusterState:
                 del self._homeless[record.node]
         else:
             self._leave(record)
-        if self._undo is not None:
-            self._undo.append(lambda: self._add(record))
+        if self.undo.steps is not None:
+            self.undo.steps.append(lambda: self._add(record))
 
     def _stand(self, record: PodRecord, row: int) -> None:
         record.row = row
@@ -470,16 +472,20 @@ class ClusterState:
         table = self.objects.setdefault(kind, {})
         before = table.get(key)
         table[key] = value
-        self._note_object(kind, before, value)
+        self._note_object(kind, key, before, value)
         return before
 
     def remove_object(self, kind: str, key: str) -> Any | None:
         """Remove an object of another kind; returns it."""
         before = self.objects.get(kind, {}).pop(key, None)
-        self._note_object(kind, before, None)
+        self._note_object(kind, key, before, None)
         return before
 
-    def _note_object(self, kind: str, before: Any, after: Any) -> None:
+    def _note_object(self, kind: str, key: str, before: Any, after: Any) -> None:
+        if self.undo.steps is not None:
+            self.undo.steps.append(
+                lambda: self.remove_object(kind, key) if before is None else self.put_object(kind, key, before)
+            )
         if before != after:
             self.object_versions[kind] = self.object_versions.get(kind, 0) + 1
             self.objects_version += 1
@@ -495,18 +501,14 @@ class ClusterState:
 
     # --- what-ifs ---
 
-    @contextmanager
-    def amounts_shifted(self, rows: Rows, amounts: Mapping[int, Ints], sign: int = 1) -> Iterator[None]:
-        """Within the block these rows request `amounts` more, or less with the sign -1: column -> int64[n].
+    def shift_amounts(self, rows: Rows, amounts: Mapping[int, Ints], sign: int = 1) -> None:
+        """Let these rows request `amounts` more, or less with the sign -1: column -> int64[n]; in a statement only.
 
-        No row may come twice. No log notes it: only plugins that read amounts may be asked within, and nothing that
-        keeps answers.
+        No row may come twice. No log notes it: until it is undone, only plugins that read amounts may be asked, and
+        nothing that keeps answers.
         """
         self._shift(rows, amounts, sign)
-        try:
-            yield
-        finally:
-            self._shift(rows, amounts, -sign)
+        self.undo.note(lambda: self._shift(rows, amounts, -sign))
 
     def _shift(self, rows: Rows, amounts: Mapping[int, Ints], sign: int) -> None:
         everywhere = len(rows) == self.height
@@ -518,42 +520,5 @@ class ClusterState:
                 requested[rows] += sign * more
 
     def statement(self) -> Statement:
-        """Begin a what-if: `with state.statement() as what_if:`; pod changes inside are undone unless committed."""
-        return Statement(self)
-
-
-class Statement:
-    """Pod changes that are undone at the end of the `with` block unless `commit` was called. Statements nest."""
-
-    def __init__(self, state: ClusterState) -> None:
-        self._state = state
-        self._outer = state._undo  # noqa: SLF001 - a statement is part of the state
-        self._undo: list[Callable[[], None]] = []
-        self._open = False
-
-    def __enter__(self) -> Self:
-        self._state._undo = self._undo  # noqa: SLF001
-        self._open = True
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._open:
-            self.rollback()
-
-    def commit(self) -> None:
-        """Keep the changes; inside an outer statement they become part of it."""
-        self._close()
-        if self._outer is not None:
-            self._outer.extend(self._undo)
-
-    def rollback(self) -> None:
-        """Undo the changes, newest first."""
-        self._close()
-        self._state._undo = None  # noqa: SLF001
-        for undo in reversed(self._undo):
-            undo()
-        self._state._undo = self._outer  # noqa: SLF001
-
-    def _close(self) -> None:
-        self._open = False
-        self._state._undo = self._outer  # noqa: SLF001
+        """Begin a what-if: `with state.statement() as what_if:`; what changes inside is undone unless committed."""
+        return Statement(self.undo)

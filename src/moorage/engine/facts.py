@@ -196,7 +196,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Breakers: frozenset({"_news"}),
     Cycle: frozenset(["pod", "template", "state", "now", "asked"]),
     Evictions: frozenset(),
-    Nominations: frozenset(["position", "_log"]),
+    Nominations: frozenset(["position", "_log", "_undo"]),
     VolumeIndex: frozenset(["_objects", "_by_class", "_capacities", "_attachments"]),
     EvictionRate: frozenset(["_per_minute", "_per_owner"]),
     BudgetDebts: frozenset(),

@@ -296,16 +296,16 @@ class Gangs:
             if len(trial.flights) >= needed:
                 return trial
         promises = self._state.nominations
-        aside = [(entry.pod, node) for entry in ready if (node := promises.node_of(entry.pod.uid)) is not None]
-        for pod, _ in aside:
-            promises.clear(pod.uid)
-        for domain in domains if aside else ():
-            trial = self._try(ready, needed, domain, now, trial)
-            if len(trial.flights) >= needed:
-                self._board.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod, _ in aside)
-                return trial
-        for pod, node in aside:
-            promises.set(pod, node)
+        aside = [entry.pod for entry in ready if promises.node_of(entry.pod.uid) is not None]
+        with self._state.statement() as what_if:
+            for pod in aside:
+                promises.clear(pod.uid)
+            for domain in domains if aside else ():
+                trial = self._try(ready, needed, domain, now, trial)
+                if len(trial.flights) >= needed:
+                    self._board.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod in aside)
+                    what_if.commit()
+                    break
         return trial or Trial()
 
     def _lacks(self, needs: GangNeeds) -> Failure | None:
@@ -336,9 +336,6 @@ class Gangs:
                 needed = len(ready) + 1
             if len(trial.flights) >= needed:
                 what_if.commit()
-            else:
-                for flight in reversed(trial.flights):
-                    self._placing.unreserve(flight)
         return trial
 
     def _try_one(self, trial: Trial, entry: QueuedPod, domain: Domain | None, now: float) -> None:
@@ -356,13 +353,12 @@ class Gangs:
                 trial.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
             return
         flight = self._placing.assume(entry, runner, cycle, row)
-        status = self._placing.reserve(flight)
-        if status is not None:
-            self._placing.unreserve(flight)
+        status = self._placing.try_reserve(flight) if flight.late.reserve else None
+        if status is None:
+            trial.flights.append(flight)
+        else:
             self._state.forget(entry.pod.uid)
             trial.fail(failure_of(status), entry.pod)
-            return
-        trial.flights.append(flight)
 
     # --- on their way ---
 

@@ -79,6 +79,15 @@ class Placing:
                 return Status(status.code, status.reasons, plugin.name)
         return None
 
+    def try_reserve(self, flight: Flight) -> Status | None:
+        """The same in a what-if: what is reserved is given back with it, or at once where a plugin says no."""
+        with self._state.statement() as what_if:
+            self._state.undo.note(lambda: self.unreserve(flight))
+            status = self.reserve(flight)
+            if status is None:
+                what_if.commit()
+        return status
+
     def unreserve(self, flight: Flight) -> None:
         """Let plugins give back what they hold."""
         for plugin in reversed(flight.late.reserve):

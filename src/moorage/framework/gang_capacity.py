@@ -50,7 +50,8 @@ def _capacity(runner: Runner, cycle: Cycle) -> int:
     fits: Ints = np.where(runner.node_mask(cycle, rows), _MANY, 0)
     amounts = dict(state.resources.vector(cycle.template.requests).pairs)
     taken = {column: requested[rows] for column, requested in enumerate(state.resources.requested)}
-    with state.amounts_shifted(rows, taken, -1):
+    with state.statement():
+        state.shift_amounts(rows, taken, -1)
         for plugin in _counting(runner):
             for column, left in plugin.slack(cycle, rows):
                 fits = np.minimum(fits, np.where(left < 0, 0, left // max(amounts.get(column, 1), 1) + 1))

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
 
@@ -23,7 +22,7 @@ import numpy as np
 from moorage.core.arrays import Ints
 from moorage.core.gangneeds import GangNeeds, lacks
 from moorage.core.objects import PodDisruptionBudget
-from moorage.core.state import NOWHERE, ClusterState, PodRecord
+from moorage.core.state import NOWHERE, PodRecord
 from moorage.core.victims import VictimTable, breaking
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable, kind_of
@@ -74,7 +73,9 @@ class GangSearch:
         """Room for all that the nodes could hold at all, else for as many as are needed; the state stays the same."""
         needed = min(max(self._needs.members, 1), len(self._cycles))
         best = GangFound(placed=-1)
-        with _promises_set_aside(self._state, self._cycles):
+        with self._state.statement():
+            for cycle in self._cycles:  # what one was promised must not be in another's way
+                self._state.nominations.clear(cycle.pod.uid)
             members = holdable(self._cycles, lambda _: self._runner)
             if len(members) < needed:
                 return GangFound(placed=len(members), why=no_candidate(self._state, 0, Counter()))
@@ -172,18 +173,3 @@ class GangSearch:
             for number in budgets.covering(record.pod):
                 spent[number] += 1
         return spent
-
-
-@contextmanager
-def _promises_set_aside(state: ClusterState, cycles: Sequence[Cycle]) -> Iterator[None]:
-    """Within the block no node is promised to a member: what one was promised must not be in another's way."""
-    promised = [(cycle.pod.uid, state.nominations.node_of(cycle.pod.uid)) for cycle in cycles]
-    kept = [(state.nominations.pod(uid), node) for uid, node in promised if node is not None]
-    for uid, _ in promised:
-        state.nominations.clear(uid)
-    try:
-        yield
-    finally:
-        for pod, node in kept:
-            if pod is not None:
-                state.nominations.set(pod, node)

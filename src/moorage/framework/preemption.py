@@ -170,7 +170,8 @@ class VictimSearch:
             self._choose(here, who_goes(here, kept))
         if self._found.best is None:
             freed = {column: account.summed[-1] for column, account in ledger.items()}
-            with self._cycle.state.amounts_shifted(ground.rows, freed, -1):
+            with self._cycle.state.statement():
+                self._cycle.state.shift_amounts(ground.rows, freed, -1)
                 self._note(self._runner.judge(self._cycle, ground.rows))
 
     def _choose(self, ground: Ground, victims: Mask) -> None:

@@ -192,7 +192,8 @@ class Runner:
         rows = crowded.rows
         widest = max((p.reads for p in self.profile.at(Point.FILTER) if p.name not in skipped), default=Reads.NODE)
         if widest <= Reads.AMOUNTS:
-            with self._state.amounts_shifted(rows, crowded.amounts):
+            with self._state.statement():
+                self._state.shift_amounts(rows, crowded.amounts)
                 self._filter(cycle, rows, skipped, verdicts)
         elif widest is Reads.PODS:
             with self._state.statement():

@@ -1,14 +1,12 @@
 """What a changed strategy would do: how many pods each rule should have, and which pods would go where.
 
-The changed object is put into the state for as long as the question takes, and the pods that are then over their rule's
-share are placed again by the profile itself, in a statement. The state is left as it was found.
+In a statement the changed object is put into the state, and the pods that are then over their rule's share are placed
+again by the profile itself. The state is left as it was found.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -58,7 +56,8 @@ def preview(world: World, namespace: str, kind: str, name: str, text: str, now: 
     wanted = targets(strategy, number)
     staying, leaving = _sorted_out(world, split, strategy, wanted)
     spot = place_of_strategy(world, split)
-    with _put(world, spot, text):
+    with world.state.statement():
+        _put(world, spot, text)
         moves, stuck, fault = _moves(world, leaving, now)
     after = [*staying]
     for _, _, node in moves:
@@ -97,20 +96,12 @@ def _sorted_out(world: World, split: Split, strategy: Strategy, wanted: tuple[in
     return staying, leaving
 
 
-@contextmanager
-def _put(world: World, spot: Spot | None, text: str) -> Iterator[None]:
-    """The state with the object as it would be."""
-    state = world.state
+def _put(world: World, spot: Spot | None, text: str) -> None:
+    """Let the object be as it would be."""
     key = "" if spot is None else object_key(spot.namespace, spot.name)
-    before = None if spot is None else state.object(spot.kind, key)
-    if spot is None or before is None:
-        yield
-        return
-    state.put_object(spot.kind, key, _changed(before, spot, text))
-    try:
-        yield
-    finally:
-        state.put_object(spot.kind, key, before)
+    before = None if spot is None else world.state.object(spot.kind, key)
+    if spot is not None and before is not None:
+        world.state.put_object(spot.kind, key, _changed(before, spot, text))
 
 
 def _changed(before: Workload | PlacementPolicy, spot: Spot, text: str) -> Workload | PlacementPolicy:
@@ -124,20 +115,19 @@ def _moves(world: World, leaving: list[Pod], now: float) -> tuple[list[tuple[Pod
     moves: list[tuple[Pod, str, str]] = []
     stuck: list[Pod] = []
     state = world.state
-    with state.statement():
-        for pod in leaving:
-            state.remove_pod(pod.uid)
-        for pod in leaving:
-            runner = world.engine.runner_of(pod)
-            ghost = as_pending(pod)
-            try:
-                row = NOWHERE if runner is None else runner.decide(Cycle(ghost, state, now))
-            except Exception as error:  # noqa: BLE001 - a plugin's fault is told, and ends the preview only
-                return moves, stuck, describe(error)
-            if row == NOWHERE:
-                stuck.append(pod)
-                continue
-            node = state.assume(ghost, row).node
-            if node != pod.node:
-                moves.append((pod, pod.node or "", node))
+    for pod in leaving:
+        state.remove_pod(pod.uid)
+    for pod in leaving:
+        runner = world.engine.runner_of(pod)
+        ghost = as_pending(pod)
+        try:
+            row = NOWHERE if runner is None else runner.decide(Cycle(ghost, state, now))
+        except Exception as error:  # noqa: BLE001 - a plugin's fault is told, and ends the preview only
+            return moves, stuck, describe(error)
+        if row == NOWHERE:
+            stuck.append(pod)
+            continue
+        node = state.assume(ghost, row).node
+        if node != pod.node:
+            moves.append((pod, pod.node or "", node))
     return moves, stuck, ""

@@ -1,7 +1,6 @@
 """The world in which changes are tried: a live state, one waiting pod, and those that are decided on before it.
 
-Everything happens inside statements, so that nothing is left behind: pod changes are undone by the statement, changes
-of nodes and of other objects by `Scene` itself, newest first. Nothing is ever copied.
+Everything happens inside statements, so that nothing is left behind. Nothing is ever copied.
 
 A trial asks all filters of the profile about all nodes, on the very objects that a suggestion shows (they are made by
 the rewriter and decoded). A quick trial leaves the pods ahead where they stand without the change; a proof decides on
@@ -10,7 +9,7 @@ them again, as they may want what the change offers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -184,30 +183,17 @@ class Scene:
 
     @contextmanager
     def _applied(self, edits: Edits, changed: Changed) -> Iterator[None]:
-        undo: list[Callable[[], object]] = []
-        try:
-            with self.state.statement():
-                self._change_objects(changed, undo)
-                for pod in changed.standing:
-                    self.state.observe_pod(pod)
-                for edit in edits:
-                    if isinstance(edit, AddNode):
-                        self._add_daemons(edit)
-                yield
-        finally:
-            for step in reversed(undo):
-                step()
-
-    def _change_objects(self, changed: Changed, undo: list[Callable[[], object]]) -> None:
-        state = self.state
-        for node in changed.nodes:
-            before = state.upsert_node(node)
-            undo.append(_call(state.remove_node, node.name) if before is None else _call(state.upsert_node, before))
-        for kind, key, value in changed.objects:
-            known = state.put_object(kind, key, value)
-            undo.append(
-                _call(state.remove_object, kind, key) if known is None else _call(state.put_object, kind, key, known)
-            )
+        with self.state.statement():
+            for node in changed.nodes:
+                self.state.upsert_node(node)
+            for kind, key, value in changed.objects:
+                self.state.put_object(kind, key, value)
+            for pod in changed.standing:
+                self.state.observe_pod(pod)
+            for edit in edits:
+                if isinstance(edit, AddNode):
+                    self._add_daemons(edit)
+            yield
 
     def _add_daemons(self, edit: AddNode) -> None:
         """A new node gets the daemons that the one like it has, or waits for before the pod."""
@@ -358,7 +344,3 @@ def _daemon_for(pod: Pod, edit: AddNode) -> Pod:
     fields = (Requirement("metadata.name", Operator.IN, (edit.name,)),)
     affinity = NodeAffinity((NodeTerm(fields=fields),))
     return replace(pod, uid=f"{pod.uid}/{edit.name}", template=replace(pod.template, node_affinity=affinity))
-
-
-def _call(function: Callable[..., object], *arguments: object) -> Callable[[], object]:
-    return lambda: function(*arguments)
