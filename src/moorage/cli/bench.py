@@ -1,4 +1,4 @@
-"""`moorage bench`: how fast it is, measured here and now, and whether it is still as fast as it was."""
+"""`moorage bench`: measures decisions per second, and compares them with a baseline."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def command() -> None:
 @click.option("--decisions", type=click.IntRange(min=1), default=None, help="Pods to place; by workload and size.")
 @click.option("--check", is_flag=True, help="Compare ratios with the baseline instead; exit code 1 if one fell.")
 @click.option("--baseline", metavar="FILE", default=None, help="The baseline to compare with, instead of the shipped.")
-@click.option("--write-baseline", metavar="FILE", default=None, help="Measure the ratios and keep them as a baseline.")
+@click.option("--write-baseline", metavar="FILE", default=None, help="Measure the ratios and save them as a baseline.")
 @output_option("table", "json")
 @common_options
 @click.pass_context
@@ -77,10 +77,12 @@ def core(
 
 @command.command()
 @click.option("--nodes", type=click.IntRange(min=1), default=5000, show_default=True, help="Size of the cluster.")
-@click.option("--pods", type=click.IntRange(min=2), default=5000, show_default=True, help="Pods that wait.")
+@click.option("--pods", type=click.IntRange(min=2), default=5000, show_default=True, help="Pending pods.")
 @click.option("--pods-present", type=click.IntRange(min=0), default=0, show_default=True, help="Pods that run already.")
 @click.option("--workload", "workloads", metavar="W,W", default=None, help="Which workloads, or all; four by default.")
-@click.option("--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="How often; medians are told.")
+@click.option(
+    "--rounds", type=click.IntRange(min=1), default=3, show_default=True, help="Number of rounds; medians are printed."
+)
 @click.option(
     "--arrivals",
     type=click.IntRange(min=0),

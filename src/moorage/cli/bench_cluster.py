@@ -25,7 +25,7 @@ from moorage.cli.output import InputError, say
 def bench(workloads: list[str], sizes: Sizes, rounds: int, folder: Path, output_format: str) -> None:
     """Measure everything, print it, and write the document and the chart into the folder.
 
-    The document is written after every measurement, so that a run of an hour that is broken off was not for nothing.
+    The document is written after every measurement, so that an interrupted run keeps its results.
     """
     plan = turns(workloads, rounds)
     measurements: list[Measurement] = []

@@ -1,4 +1,4 @@
-"""Writes a certificate that signs itself and its key, for `make generate-certs`: python -m moorage.cli.certs FOLDER."""
+"""Writes a self-signed certificate and its key, for `make generate-certs`: python -m moorage.cli.certs FOLDER."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def main(folder: Path, names: tuple[str, ...]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     private = folder / "server.key"
     private.touch(mode=0o600)
-    private.chmod(0o600)  # it may be there already
+    private.chmod(0o600)  # it may exist already
     private.write_bytes(key)
     (folder / "server.crt").write_bytes(chain)
     click.echo(f"{folder / 'server.crt'} and {private.name}: for {', '.join([*names, *services, *LOCAL])}")

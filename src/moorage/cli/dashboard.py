@@ -22,13 +22,13 @@ _TOKEN = re.compile(r"[A-Za-z0-9_-]{16,256}", re.ASCII)
 
 @click.command("dashboard", short_help="Look at a cluster in the browser.")
 @click.option(
-    "--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Where pages are served; port 0: any."
+    "--listen", metavar="HOST:PORT", default=LISTEN, show_default=True, help="Address to serve pages on; port 0: any."
 )
 @config_option
 @kubeconfig_option
 @click.option("--journal", metavar="DIR", default=None, help="Show a journal of `moorage scheduler --journal`.")
-@click.option("--allow-writes", is_flag=True, help="Let who has the printed address apply strategies.")
-@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Answer under this host name, too.")
+@click.option("--allow-writes", is_flag=True, help="Let users with the printed address apply strategies.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="Accept this host name too.")
 @common_options
 @click.pass_context
 def command(
@@ -42,8 +42,8 @@ def command(
 ) -> None:
     """Show the cluster map, the queue, pods and their reasons, strategies, spot capacity, a timeline and what-ifs.
 
-    Only this machine is served and nothing is changed, unless told otherwise. The address that is printed carries a
-    token, without which nothing is told. Changes are made with the rights of the kubeconfig.
+    By default it listens on localhost only and changes nothing. The printed address contains a token, which every
+    request needs. Changes are made with the permissions of the kubeconfig.
     """
     from moorage.app.dashboard import DashboardOptions, StartError, run_dashboard  # noqa: PLC0415 - slow to import
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
@@ -80,7 +80,7 @@ def command(
 
 
 def _token() -> str:
-    """The token that the environment gives, for those who cannot read what is printed."""
+    """The token from the environment, for deployments in which the printed address cannot be read."""
     token = os.environ.get(TOKEN_VARIABLE, "")
     if token and not _TOKEN.fullmatch(token):
         raise click.UsageError(f"{TOKEN_VARIABLE}: write 16 or more letters, digits, - and _, or leave it out")
@@ -96,7 +96,7 @@ def _what_if(reading: Reading, *, answers_to_all: bool) -> WhatIf:
     from moorage.sim.whatif_requests import answer  # noqa: PLC0415
 
     rules = rules_of(reading, 0, answers_to_all=answers_to_all)
-    unused = copy.deepcopy(rules.profiles)  # those of the reading are at work in another thread soon
+    unused = copy.deepcopy(rules.profiles)  # those of the reader will be used in another thread
 
     def ask(objects: list[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
         fresh = Rules(copy.deepcopy(unused), rules.settings, rules.answers_to_all)

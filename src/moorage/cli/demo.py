@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, an
 
 SCENARIO_NAMES = ("default", "rollout", "busy", "spot")
 DASHBOARD_PORT = 8484
-"""Tried first; if it is taken, any other will do."""
+"""Tried first; if the port is taken, any free one is used."""
 _TOKEN_BYTES = 12
 """The address must fit into a line of a terminal."""
 _SECONDS = re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]{1,9})?s?", re.ASCII)
@@ -55,7 +55,7 @@ class _Seconds(click.ParamType[float]):
     help=f"What happens: {', '.join(SCENARIO_NAMES)}.",
 )
 @config_option
-@click.option("--duration", "duration_s", type=_Seconds(), metavar="S", help="End by itself after so many seconds.")
+@click.option("--duration", "duration_s", type=_Seconds(), metavar="S", help="Exit after this many seconds.")
 @click.option("--no-browser", is_flag=True, help="Never open a browser; the address of the dashboard is printed.")
 @common_options
 @click.pass_context
@@ -64,8 +64,8 @@ def command(
 ) -> int:
     """Run an embedded cluster of virtual nodes and watch pods being placed, in this terminal and in the browser.
 
-    Nothing is needed and nothing outside this process is touched. Without a terminal there is one line for each
-    thing that happens. Ctrl-C ends it.
+    It needs no cluster and changes nothing outside this process. Without a terminal it prints one line per event.
+    Ctrl-C ends it.
     """
     from moorage.cli.profiles import load_reading  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.sim.demo.stage import Stage  # noqa: PLC0415
@@ -94,7 +94,7 @@ def _scenario(name: str) -> Scenario:
 
 
 def _broadcast(stage: Stage, rules: Rules, name: str, scenario: Scenario) -> Broadcast:
-    """The dashboard of the demo, on this machine only; who has the printed address may change the virtual cluster."""
+    """The dashboard of the demo, on localhost only; users with the printed address may change the virtual cluster."""
     import secrets  # noqa: PLC0415
 
     from moorage.sim.demo.broadcast import Broadcast  # noqa: PLC0415
@@ -105,7 +105,7 @@ def _broadcast(stage: Stage, rules: Rules, name: str, scenario: Scenario) -> Bro
 
 
 def _open_browser(url: str) -> None:
-    """Show the dashboard where somebody sits in front of a screen; never a browser inside the terminal."""
+    """Open the dashboard if there is a graphical display; never a browser inside the terminal."""
     graphical = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     if sys.stdout.isatty() and graphical:
         import webbrowser  # noqa: PLC0415
@@ -116,7 +116,7 @@ def _open_browser(url: str) -> None:
 def _play(
     broadcast: Broadcast, name: str, scenario: Scenario, session: Session, duration_s: float | None, stopped: list[int]
 ) -> None:
-    """Show it on the screen where there is one, else as a log."""
+    """Show it as a live view on a terminal, else as a log."""
     from moorage.sim.demo.loop import Pace, play  # noqa: PLC0415
 
     pace, stage = Pace(time.monotonic, time.sleep), broadcast.stage
@@ -145,7 +145,7 @@ def _play(
 
 @contextmanager
 def _stop_signals() -> Iterator[list[int]]:
-    """The signals that asked for an end so far; a second one does not wait for the end of the current step."""
+    """The termination signals received so far; a second one does not wait for the end of the current step."""
     caught: list[int] = []
 
     def note(number: int, _: object) -> None:
@@ -162,7 +162,7 @@ def _stop_signals() -> Iterator[list[int]]:
 
 
 def _say_goodbye(stage: Stage, session: Session) -> None:
-    """What the demo came to, and where to go from here."""
+    """A summary of the demo, and what to try next."""
     from moorage.sim.demo.picture import take_picture  # noqa: PLC0415
 
     picture = take_picture(stage)

@@ -1,7 +1,8 @@
 """One frame of the demo's live view: exactly as many lines as the terminal has, none wider than it.
 
-Nodes are drawn as rich as there is room for: a line each with bars and pods, several on a line, or one character each.
-Colours are the terminal's own few, chosen to be readable on light and dark; nothing is said by colour alone.
+Nodes are drawn in as much detail as there is room for: a line each with bars and pods, several on a line, or one
+character each. Colours are from the terminal's own palette, readable on light and dark backgrounds; no information is
+conveyed by colour alone.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FULL, _CROWDED = 0.9, 0.7
 _LONGEST_NODE_NAME = 20
 _LEAST_RECENT = 3
 _SMALLEST_HEIGHT = 10
-"""Below this there is room for what happens only."""
+"""Below this height only the latest events are shown."""
 
 
 class Glyphs(NamedTuple):
@@ -52,7 +53,7 @@ class Title(NamedTuple):
     scenario: str
     about: str
     dashboard: str = ""
-    """Where the dashboard is; empty: nowhere."""
+    """The address of the dashboard; empty: there is none."""
 
 
 def draw(picture: Picture, title: Title, width: int, height: int, glyphs: Glyphs = UNICODE) -> list[Text]:
@@ -109,7 +110,7 @@ def _story_line(picture: Picture) -> Text:
 
 
 def _node_lines(nodes: Sequence[NodePicture], width: int, room: int, glyphs: Glyphs) -> list[Text]:
-    """The most telling way of drawing that fits."""
+    """The most detailed drawing that fits."""
     drawings: tuple[Callable[[], list[Text]], ...] = (
         lambda: [Text(), *_node_table(nodes, width, glyphs)],
         lambda: _node_table(nodes, width, glyphs),
@@ -124,7 +125,7 @@ def _node_lines(nodes: Sequence[NodePicture], width: int, room: int, glyphs: Gly
 
 
 def _node_table(nodes: Sequence[NodePicture], width: int, glyphs: Glyphs) -> list[Text]:
-    """A line for each node: bars for cpu and memory, and whose pods stand on it."""
+    """A line for each node: bars for cpu and memory, and the workloads of its pods."""
     zone_width = max((len(node.zone) for node in nodes), default=0)
     name_width = min(_LONGEST_NODE_NAME, max((len(node.name) for node in nodes), default=0))
     bar_width = max(4, min(14, (width - zone_width - name_width) // 7))
@@ -165,7 +166,7 @@ def _node_columns(
 
 
 def _node_strips(nodes: Sequence[NodePicture], width: int, glyphs: Glyphs) -> list[Text]:
-    """One character for each node, as high as its cpu is requested; `x` for a node that takes nothing."""
+    """One character for each node, whose height is its cpu utilisation; `x` for an unschedulable node."""
     zone_width = max((len(node.zone) for node in nodes), default=0)
     each = max(1, width - zone_width - 3)
     lines = []
@@ -197,7 +198,9 @@ def _load_style(share: float) -> str:
 
 
 def _below(picture: Picture, width: int, room: int) -> list[Text]:
-    """Who waits and why, and what happened lately; the space of the first does not change with every pod."""
+    """Pending pods with their reasons, and the latest events; the height of the first part does not change with every
+    pod.
+    """
     gap = [Text()] if room > 2 * _LEAST_RECENT + 3 else []
     waiting_room = max(1, min(8, (room - 2 - 2 * len(gap)) // 3))
     waiting = _waiting_lines(picture.waiting, width, waiting_room)
@@ -211,7 +214,7 @@ def _heading(word: str, note: str) -> Text:
 
 
 def _waiting_lines(waiting: Sequence[Waiting], width: int, room: int) -> list[Text]:
-    """Whole messages where they fit, else without what preemption says, else a line each, else some of them."""
+    """Complete messages if they fit, else without the part about preemption, else a line each, else some of them."""
     if not waiting:
         return [Text("   no pod waits", style="dim")]
     for whole in (True, False):
@@ -231,7 +234,7 @@ def _waiting_line(group: Waiting, *, whole: bool) -> Text:
 
 
 def _wrapped(line: Text, width: int) -> list[Text]:
-    """The line in as many as it takes; what is coloured stands at its beginning."""
+    """The line wrapped to the width; the coloured part is at its beginning."""
     lines = [Text(part) for part in textwrap.wrap(line.plain, max(20, width - 1), subsequent_indent="     ")]
     lines[0].spans = line.spans
     return lines
@@ -242,7 +245,7 @@ def _pods(number: int) -> str:
 
 
 def _recent_lines(recent: Iterable[Happening], room: int) -> list[Text]:
-    """The latest of what happened, the newest last."""
+    """The latest events, the newest last."""
     lines: list[Text] = []
     for key, group in groupby(reversed(list(recent)), key=_likeness):
         if len(lines) >= room:
@@ -256,7 +259,7 @@ def _recent_lines(recent: Iterable[Happening], room: int) -> list[Text]:
 
 
 def _likeness(happening: Happening) -> tuple[object, ...] | None:
-    """What may share a line; None for what always has its own."""
+    """The key by which events may share a line; None for those that have their own."""
     if happening.what in (What.STORY, What.PLACED, What.PREEMPTS):
         return None
     reason = main_reason(happening.note) if happening.what is What.WAITS else ""

@@ -1,4 +1,4 @@
-"""The demo where there is no terminal: one line for each thing that happens, written at once."""
+"""The demo where there is no terminal: one line per event, written at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from moorage.sim.demo.stage import Stage
 from moorage.views.words import WORDS, Happening, What
 
 RUNNING_VERBOSITY = 2
-"""From here on also told: which pods have begun to run."""
+"""From this verbosity on, pods that start to run are logged too."""
 
 
 class LogView:
@@ -22,7 +22,7 @@ class LogView:
         self._hidden = frozenset() if verbosity >= RUNNING_VERBOSITY else frozenset({What.RUNNING})
 
     def begin(self, url: str) -> None:
-        """Say where the dashboard is."""
+        """Print the address of the dashboard."""
         text = json.dumps({"at_s": 0.0, "what": "dashboard", "url": url}) if self._line is _json_line else ""
         self._stream.write(f"{text or f'dashboard at {url}'}\n")
         self._stream.flush()

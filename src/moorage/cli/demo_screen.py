@@ -15,11 +15,11 @@ from moorage.sim.demo.stage import Stage
 from moorage.views.words import Happening
 
 _REDRAW_S = 0.25
-"""How old a frame may become when nothing happens; the size of the terminal is looked at again, too."""
+"""The longest time between two frames when nothing happens; the size of the terminal is read again, too."""
 
 
 class ScreenView:
-    """Draws into a terminal; a context manager, as the terminal must be given back."""
+    """Draws into a terminal; a context manager, as the terminal must be restored."""
 
     def __init__(self, console: Console, title: Title) -> None:
         self._console = console

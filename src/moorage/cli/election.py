@@ -1,4 +1,6 @@
-"""`--leader-elect`, for the commands that have replicas: it overrides the configuration, and is checked like it."""
+"""`--leader-elect`, for the commands that have replicas: it overrides the configuration, and is validated in the same
+way.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ def with_flag(configuration: Configuration, leader_elect: bool | None, config_fi
 
 
 def elected(election: LeaderElection, leader_elect: bool, config_file: str | None) -> LeaderElection:
-    """The election as the flag changes it. What a file says of an election that it turns off was not checked before."""
+    """The election as the flag changes it. The settings of an election that a file turns off have not been validated
+    before.
+    """
     if leader_elect and not election.leader_elect:
         findings = Findings(config_file or "--leader-elect")
         check_leader_election(election, findings)

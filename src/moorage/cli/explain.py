@@ -19,7 +19,7 @@ _DEFAULT_NAMESPACE = "default"
 _MOST_SUGGESTIONS = 3
 
 
-@click.command("explain", short_help="Say where a pod goes and why, node by node.")
+@click.command("explain", short_help="Show where a pod goes and why, node by node.")
 @click.argument("pod", metavar="POD")
 @click.option("-n", "--namespace", metavar="NAMESPACE", default=None, help="Namespace of the pod.")
 @click.option(
@@ -28,7 +28,7 @@ _MOST_SUGGESTIONS = 3
     "files",
     multiple=True,
     metavar="FILE",
-    help="YAML or JSON of a cluster; - is standard input. Without it the live cluster is asked.",
+    help="YAML or JSON of a cluster; - is standard input. Without it the live cluster is read.",
 )
 @config_option
 @kubeconfig_option
@@ -44,11 +44,12 @@ def command(
     show_all: bool,
     output_format: str,
 ) -> int:
-    """Say of one pod and every node what was scored, or why it was rejected.
+    """Show for one pod the scores of every node, or why it was rejected.
 
     A pending pod of files is shown as `moorage simulate` places it, one of a live cluster as it would be placed right
-    now; if it fits nowhere, the smallest changes that would let it fit are listed, each proven. A bound pod is judged
-    as if it were pending, and the best of the other nodes is compared with its own. Nothing is written to the cluster.
+    now; if it fits nowhere, the smallest changes that would make it fit are listed, each verified. A bound pod is
+    evaluated as if it were pending, and its node is compared with the best of the others. Nothing is written to the
+    cluster.
     """
     from moorage.cli import explain_report as report  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.cli.profiles import load_reading  # noqa: PLC0415

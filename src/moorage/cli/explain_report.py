@@ -1,4 +1,4 @@
-"""One pod's opinion, printed: as one JSON document, or as a table for people with a sentence that sums it up."""
+"""The explanation of one pod, printed as one JSON document, or as a table with a summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moorage.engine.opinion import Opinion
 from moorage.sim import tables
 
 SHOWN_NODES = 20
-"""How many nodes a table shows unless all are asked for."""
+"""How many nodes a table shows without --all."""
 _LONGEST_LIST = 3
 
 Ranked = Sequence[tuple[str, NodeExplanation]]
@@ -40,9 +40,8 @@ def document(opinion: Opinion) -> dict[str, Any]:
 
 
 def _what_if(opinion: Opinion) -> dict[str, Any]:
-    """What would help a pod that waits in vain, and what other nodes lack for one that is bound.
-
-    A pod that waits and gets a node is told of exactly as `moorage simulate` does.
+    """Suggestions for a pending pod that fits nowhere, and the runner-up for a bound one. A pending pod that gets a
+    node is shown exactly as by `moorage simulate`.
     """
     if opinion.node is None and opinion.stands_on is None:
         return {"suggestions": [suggestion.document() for suggestion in opinion.suggestions]}
@@ -57,7 +56,7 @@ def _node_document(node: NodeExplanation) -> dict[str, Any]:
 
 
 def write_table(opinion: Opinion, out: TextIO, *, show_all: bool) -> None:
-    """The nodes, best first, and the sentence."""
+    """The nodes, best first, and the summary."""
     order = ranked(opinion)
     listed = order if show_all else order[:SHOWN_NODES]
     if listed:
@@ -87,7 +86,7 @@ def ranked(opinion: Opinion) -> Ranked:
 
 
 def sentence(opinion: Opinion) -> str:
-    """What it comes to."""
+    """The summary."""
     pod = f"{opinion.namespace}/{opinion.name}"
     if opinion.stands_on is not None:
         return f"{pod} stands on {opinion.stands_on}, {_standing(opinion)}"
@@ -111,7 +110,7 @@ def _merit(opinion: Opinion) -> str:
 
 
 def _standing(opinion: Opinion) -> str:
-    """How the node that a bound pod stands on does today."""
+    """How the node of a bound pod compares with the others now."""
     here = opinion.nodes.get(opinion.stands_on or "")
     now = f"{opinion.node} would be chosen now" if opinion.node is not None else f"nothing else fits: {opinion.message}"
     if not opinion.nodes:

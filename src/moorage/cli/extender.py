@@ -14,13 +14,13 @@ from moorage.cli.options import client_certificate_options, common_options, conf
     "--listen",
     metavar="HOST:PORT",
     default=None,
-    help="Where kube-scheduler finds us; otherwise listen of the ExtenderConfiguration, 0.0.0.0:8888 without it.",
+    help="Address to listen on; otherwise listen of the ExtenderConfiguration, else 0.0.0.0:8888.",
 )
 @click.option(
     "--tls-cert",
     metavar="FILE",
     default=None,
-    help="Certificate to serve HTTPS with; HTTP without it.",
+    help="TLS certificate; plain HTTP without it.",
 )
 @click.option("--tls-key", metavar="FILE", default=None, help="The certificate's private key.")
 @client_certificate_options
@@ -36,7 +36,7 @@ def command(
     client_ca_file: str | None,
     client_names: tuple[str, ...],
 ) -> None:
-    """Add the plugins of a profile to a stock kube-scheduler, which asks over HTTP."""
+    """Add the plugins of a profile to a stock kube-scheduler, which calls the extender over HTTP."""
     from moorage.app.extender import ExtenderOptions, StartError, run_extender  # noqa: PLC0415 - slow to import
     from moorage.app.leadership import LOST_EXIT_CODE, LeadershipLost  # noqa: PLC0415
     from moorage.cli.logs import configure_logs  # noqa: PLC0415

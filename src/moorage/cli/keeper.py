@@ -1,4 +1,4 @@
-"""`moorage keeper`: look after pods that were placed."""
+"""`moorage keeper`: look after placed pods."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ METRICS_LISTEN, HEALTH_LISTEN = ":8080", ":8081"
     metavar="HOST:PORT",
     default=METRICS_LISTEN,
     show_default=True,
-    help="Where /metrics is served; empty: nowhere.",
+    help="Address of /metrics; empty: not served.",
 )
 @click.option(
     "--health-listen",
     metavar="HOST:PORT",
     default=HEALTH_LISTEN,
     show_default=True,
-    help="Where /healthz and /readyz are served; empty: nowhere.",
+    help="Address of /healthz and /readyz; empty: not served.",
 )
-@click.option("--dry-run", is_flag=True, help="Print what would be done, and do nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and write nothing.")
 @common_options
 @click.pass_context
 def command(
@@ -39,7 +39,7 @@ def command(
     health_listen: str,
     dry_run: bool,
 ) -> None:
-    """Move pods away from nodes that are about to go, back to spot capacity, and to where their rules want them."""
+    """Move pods off nodes that are about to be terminated, back to spot capacity, and to the nodes of their rules."""
     from dataclasses import replace  # noqa: PLC0415
 
     from moorage.app.keeper import KeeperOptions, StartError, run_keeper  # noqa: PLC0415 - slow to import

@@ -17,9 +17,9 @@ from moorage.cli.options import common_options
 from moorage.cli.simulate import Request, answer, change_options
 
 PLUGIN_COMMANDS: Mapping[str, str] = {
-    "explain": "Say where a pod goes and why, node by node.",
-    "queue": "List the pods that wait for a node, and what for.",
-    "what-if": "Say what a drain, another number of replicas, more nodes or another configuration would change.",
+    "explain": "Show where a pod goes and why, node by node.",
+    "queue": "List the pending pods, and why they are pending.",
+    "what-if": "Show the effect of a drain, a scaling, more nodes or another configuration.",
 }
 """Name of the command -> the line that `kubectl moorage --help` prints."""
 
@@ -47,9 +47,9 @@ def plugin() -> None:
 @change_options
 @common_options
 def what_if(**asked: Any) -> int:
-    """Say what would be different on the live cluster, with files on top if there are some.
+    """Show the effect of changes on the live cluster, with objects from files on top if there are any.
 
-    It is `moorage simulate` with the live cluster of your kubeconfig: who moves, who waits, who is evicted, utilisation
+    It is `moorage simulate` with the live cluster of your kubeconfig: which pods move, wait or are evicted, utilisation
     and cost, before and after.
     """
     return answer(Request(live=True, compare=True, **asked))

@@ -1,4 +1,4 @@
-"""`kubectl moorage queue`: the pods that wait for a node, and what for."""
+"""`kubectl moorage queue`: the pending pods, and why they are pending."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ _NOTHING = "-"
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
-@click.command("queue", short_help="List the pods that wait for a node, and what for.")
+@click.command("queue", short_help="List the pending pods, and why they are pending.")
 @click.option("-n", "--namespace", metavar="NAMESPACE", default=None, help="Only pods of this namespace.")
 @click.option("-A", "--all-namespaces", is_flag=True, help="Pods of all namespaces, as without --namespace.")
 @kubeconfig_option
 @output_option("table", "json")
 @common_options
 def command(namespace: str | None, all_namespaces: bool, kubeconfig: str | None, output_format: str) -> int:
-    """List the pods that wait for a node: where they are in the queue, for how long, and what for.
-
-    It is told from gates, conditions, nominations and events, whichever scheduler a pod belongs to.
+    """List the pending pods: their queue, for how long, and why. The queue is derived from gates, conditions,
+    nominations and events, whichever scheduler a pod belongs to.
     """
     from moorage.app.waiting import QueueError, list_waiting  # noqa: PLC0415 - not needed for --help
     from moorage.cli.logs import answering_logs  # noqa: PLC0415

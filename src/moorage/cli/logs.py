@@ -1,7 +1,6 @@
-"""How log lines look and how many there are: `-v` and `--log-format`, for the commands that log.
-
-Lines go to stderr, as stdout belongs to results. What libraries say through the standard library's logging looks alike:
-one line each, without their tracebacks.
+"""Format and verbosity of the log: `-v` and `--log-format`, for the commands that log. Lines go to stderr, as stdout is
+for results. Messages of libraries that use the standard library's logging look the same: one line each, without
+tracebacks.
 """
 
 from __future__ import annotations
@@ -44,7 +43,9 @@ def configure_logs(session: Session) -> None:
 
 
 def _rendering(session: Session) -> list[structlog.typing.Processor]:
-    """How a line becomes text; what tenants have written neither begins a line nor speaks to the terminal."""
+    """How a line becomes text; text from tenants can neither start a line nor send control sequences to the
+    terminal.
+    """
     if session.log_format == "json":
         return [structlog.processors.JSONRenderer()]
     return [_made_printable, structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
@@ -84,7 +85,7 @@ def answering_logs(context: click.Context | None = None) -> Iterator[None]:
 
 
 class _Stderr:
-    """Writes to what stderr is at the time. A line that nobody can read any more is lost, and ends nothing."""
+    """Writes to the current stderr. If stderr is closed, the line is lost, without an error."""
 
     def __init__(self, *_: object) -> None: ...
 
@@ -98,7 +99,7 @@ class _Stderr:
 
 
 class _OneLine(logging.Handler):
-    """Hands lines of libraries on, warnings and worse."""
+    """Passes on lines of libraries, from warnings on."""
 
     def __init__(self, *, tracebacks: bool) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""The command `moorage`: finds the command that was asked for, and turns every ending into an exit code.
+"""The command `moorage`: finds the command to run, and turns every outcome into an exit code.
 
 Commands are loaded when they are used, so that `--help` and `--version` need nothing but click. To add one, write a
 module in this folder whose `command` is a click command and add a row to `COMMANDS`.
@@ -20,15 +20,15 @@ from moorage.cli.output import INTERNAL_ERROR, INTERRUPTED, READER_GONE, drop_ou
 COMMANDS: Mapping[str, str] = {
     "demo": "Watch pods being placed on virtual nodes; no cluster needed.",
     "scheduler": "Place the pods of a live cluster.",
-    "extender": "Answer a stock kube-scheduler that asks over HTTP.",
-    "webhook": "Give new pods the rule of their placement strategy, under any scheduler.",
-    "keeper": "Move pods off nodes that are about to go, and back to spot capacity.",
+    "extender": "Add plugins to a stock kube-scheduler over HTTP.",
+    "webhook": "Assign new pods a rule of their placement strategy, under any scheduler.",
+    "keeper": "Move pods off nodes that are about to be terminated, and back to spot capacity.",
     "dashboard": "Look at a cluster in the browser.",
-    "simulate": "Place the pods of a cluster in a file, and say why; or say what a change does.",
-    "snapshot": "Save what matters of a live cluster in a file.",
-    "explain": "Say where a pod goes and why, node by node.",
-    "replay": "Decide everything in a journal again.",
-    "bench": "Measure how fast it is, alone and against kube-scheduler.",
+    "simulate": "Place the pods of a file, and show why; or show the effect of a change.",
+    "snapshot": "Save the objects of a live cluster that scheduling reads in a file.",
+    "explain": "Show where a pod goes and why, node by node.",
+    "replay": "Repeat the decisions in a journal.",
+    "bench": "Measure decisions per second, alone and against kube-scheduler.",
     "validate": "Check configuration files and manifests.",
 }
 """Name of the command, and of its module in this folder -> the line that `moorage --help` prints."""
@@ -72,7 +72,7 @@ class Commands(click.Group):
 
 @contextmanager
 def _own_exit_codes() -> Iterator[None]:
-    """End as shells expect it where click would choose an exit code that means something else here."""
+    """Exit as shells expect where click would choose an exit code that means something else here."""
     try:
         yield
     except BrokenPipeError:

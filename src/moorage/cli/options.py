@@ -1,7 +1,7 @@
 """Options that several commands share, and the types of their values.
 
-Every command carries `@common_options`: `-v` and `--log-format` are kept in the `Session`, so that the commands
-themselves need not hand them on. Nothing here imports more than click: `moorage --help` must start at once.
+Every command carries `@common_options`: `-v` and `--log-format` are kept in the `Session`, so that the commands need
+not pass them on. Nothing here imports more than click: `moorage --help` must start at once.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOG_FORMATS = ("text", "json")
 
 @dataclass(slots=True)
 class Session:
-    """What every command was told."""
+    """The options that every command has."""
 
     verbosity: int = 0
     log_format: str = "text"
@@ -153,19 +153,19 @@ def kubeconfig_option(command: Function) -> Function:
 
 
 def client_certificate_options(command: Function) -> Function:
-    """`--client-ca-file FILE` and `--client-name NAME`: whose questions a server of ours answers."""
+    """`--client-ca-file FILE` and `--client-name NAME`: the clients whose requests a server answers."""
     command = click.option(
         "--client-name",
         "client_names",
         multiple=True,
         metavar="NAME",
-        help="Common name that a caller's certificate must bear; may be given several times. Without it, any.",
+        help="Accepted common name of client certificates; may be given several times. Without it, any.",
     )(command)
     return click.option(
         "--client-ca-file",
         metavar="FILE",
         default=None,
-        help="Authorities whose client certificates callers must come with; read again when it changes.",
+        help="CAs of the client certificates that callers must present; read again when it changes.",
     )(command)
 
 

@@ -1,10 +1,10 @@
-"""What commands say, and with which exit code they end.
+"""What commands print, and their exit codes.
 
     click.ClickException
       InputError     2   wrong input: every problem is one line on stderr
       click.UsageError  2   wrong usage: one line on stderr
 
-Results go to stdout, everything else to stderr. A reader that goes away ends the command without a word.
+Results go to stdout, everything else to stderr. If the reader of stdout goes away, the command ends silently.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ BAD_INPUT = 2
 INTERNAL_ERROR = 70
 """A fault of Moorage itself (EX_SOFTWARE)."""
 INTERRUPTED = 130
-"""128 + SIGINT, as shells say it."""
+"""128 + SIGINT, as in shells."""
 READER_GONE = 141
-"""128 + SIGPIPE, as shells say it."""
+"""128 + SIGPIPE, as in shells."""
 
 
 class InputError(click.ClickException):
@@ -38,7 +38,7 @@ class InputError(click.ClickException):
 
 
 def say_problems(error: click.ClickException) -> None:
-    """Print what a command could not go on with, one line for each problem."""
+    """Print why a command cannot continue, one line for each problem."""
     if isinstance(error, InputError):
         for line in error.lines:
             click.echo(f"error: {line}", err=True)
@@ -58,17 +58,17 @@ def say(kind: str, lines: Iterable[object]) -> None:
 
 
 def flush() -> None:
-    """Hand everything printed over; BrokenPipeError if the reader went away."""
+    """Flush stdout; BrokenPipeError if the reader went away."""
     sys.stdout.flush()
 
 
 def drop_output() -> None:
-    """Let nothing more be written: the reader of stdout is gone, and Python would complain about it at its end."""
+    """Discard further output: the reader of stdout is gone, and Python would report it at exit."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
 
 
 def _one_line(text: str) -> str:
-    """Without line breaks, and without what a terminal would take for a command: input is quoted in these lines."""
+    """Without line breaks and terminal control sequences: these lines quote input."""
     return "".join(sign if sign.isprintable() else "?" for sign in " ".join(text.split()))

@@ -1,4 +1,4 @@
-"""`moorage replay`: decide everything in a journal again."""
+"""`moorage replay`: repeat the decisions in a journal."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, an
 _MOST_LINES = 50
 
 
-@click.command("replay", short_help="Decide everything in a journal again.")
+@click.command("replay", short_help="Repeat the decisions in a journal.")
 @click.argument("folder", metavar="DIR")
 @click.option(
     "--config",
     "config_file",
     metavar="FILE",
     default=None,
-    help="Decide with this configuration instead, and list the pods that it would have placed elsewhere.",
+    help="Use this configuration instead, and list the pods that it would have placed elsewhere.",
 )
 @output_option("table", "json")
 @common_options
 def command(folder: str, config_file: str | None, output_format: str) -> int:
-    """Decide everything again that `moorage scheduler --journal DIR` wrote down.
+    """Repeat all decisions that `moorage scheduler --journal DIR` recorded.
 
     Without --config every decision must come out as recorded; the exit code is 1 if one does not.
     """

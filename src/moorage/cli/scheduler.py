@@ -55,7 +55,7 @@ class _Paths(click.ParamType[tuple[str, ...]]):
     metavar="PORT",
     default=SECURE_PORT,
     show_default=True,
-    help="HTTPS port of health, /metrics, /configz, /statusz and /flagz; 0 serves nothing.",
+    help="HTTPS port of health, /metrics, /configz, /statusz and /flagz; 0 turns serving off.",
 )
 @click.option(
     "--bind-address",
@@ -68,26 +68,26 @@ class _Paths(click.ParamType[tuple[str, ...]]):
     "--tls-cert-file",
     metavar="FILE",
     default=None,
-    help="Certificate to serve with, read again when it changes; self-signed without it.",
+    help="TLS certificate, read again when it changes; self-signed without it.",
 )
 @click.option("--tls-private-key-file", metavar="FILE", default=None, help="The certificate's private key.")
 @click.option(
     "--client-ca-file",
     metavar="FILE",
     default=None,
-    help="Authorities whose client certificates are accepted; those of the API server without it.",
+    help="CAs of accepted client certificates; those of the API server without it.",
 )
 @click.option(
     "--authentication-kubeconfig",
     metavar="FILE",
     default=None,
-    help="Credentials for asking the API server who reads metrics; the scheduler's own without it.",
+    help="Credentials for token reviews of readers of metrics; the scheduler's own without it.",
 )
 @click.option(
     "--authorization-kubeconfig",
     metavar="FILE",
     default=None,
-    help="Credentials for asking the API server who may; the scheduler's own without it.",
+    help="Credentials for access reviews of readers of metrics; the scheduler's own without it.",
 )
 @click.option(
     "--authorization-always-allow-paths",
@@ -95,7 +95,7 @@ class _Paths(click.ParamType[tuple[str, ...]]):
     metavar="PATH,PATH",
     default=",".join(ALWAYS_ALLOWED),
     show_default=True,
-    help="What everybody may read; add /metrics to open it without authentication.",
+    help="Paths that need no authorization; add /metrics to open it without authentication.",
 )
 @boolean_option("--leader-elect", text="Take part in leader election; overrides the configuration.")
 @click.option("--dry-run", is_flag=True, help="Decide and log, but write nothing to the cluster.")
@@ -103,7 +103,7 @@ class _Paths(click.ParamType[tuple[str, ...]]):
     "--journal",
     metavar="DIR",
     default=None,
-    help="Write every event and decision to this folder; `moorage replay` decides them again.",
+    help="Record every event and decision in this directory; `moorage replay` repeats them.",
 )
 @click.option(
     "--journal-size",
@@ -111,7 +111,7 @@ class _Paths(click.ParamType[tuple[str, ...]]):
     metavar="SIZE",
     default="1Gi",
     show_default=True,
-    help="How large the journal may grow, 8Mi at least; the oldest part is dropped.",
+    help="Maximum size of the journal, at least 8Mi; the oldest part is dropped.",
 )
 @click.option(
     "--check-invariants",

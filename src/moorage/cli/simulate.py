@@ -1,4 +1,4 @@
-"""`moorage simulate`: a cluster in files or a live one in, placements and reasons out; or what changes make of it."""
+"""`moorage simulate`: a cluster in files or a live one in, placements and reasons out; or the effect of changes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DEFAULT_NAMESPACE = "default"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for."""
+    """The options of the command."""
 
     files: Sequence[str] = ()
     live: bool = False
@@ -58,7 +58,7 @@ def change_options(command: Function) -> Function:
             "files",
             multiple=True,
             metavar="FILE",
-            help="YAML or JSON to read; - is standard input. May be repeated, and stand on top of a live cluster.",
+            help="YAML or JSON to read; - is standard input. May be repeated, and combined with a live cluster.",
         ),
         kubeconfig_option,
         config_option,
@@ -67,10 +67,10 @@ def change_options(command: Function) -> Function:
             "base_config_file",
             metavar="FILE",
             default=None,
-            help="Decides for the unchanged cluster, if that is not --config; the difference is shown.",
+            help="Configuration for the unchanged cluster, if it is not --config; the difference is shown.",
         ),
         click.option(
-            "-n", "--namespace", metavar="NAMESPACE", default=None, help="Of the workloads that --scale names."
+            "-n", "--namespace", metavar="NAMESPACE", default=None, help="Namespace of the workloads of --scale."
         ),
         click.option(
             "--drain", "drains", multiple=True, metavar="NODE", help="Evict the pods of a node. May be repeated."
@@ -80,29 +80,27 @@ def change_options(command: Function) -> Function:
             "scales",
             multiple=True,
             metavar="KIND/NAME=N",
-            help="Give a workload N replicas; NAMESPACE/KIND/NAME=N too. May be repeated.",
+            help="Set the replicas of a workload; NAMESPACE/KIND/NAME=N too. May be repeated.",
         ),
         click.option(
             "--add-nodes",
             type=WholeNumber(1, MOST_NODES),
             multiple=True,
             metavar="N",
-            help="Add N nodes; --like says of which kind.",
+            help="Add N nodes, copies of the node that --like names.",
         ),
         click.option("--like", "likes", multiple=True, metavar="NODE", help="The node that --add-nodes copies."),
-        click.option("--afresh", is_flag=True, help="Place every pod anew, as if all were pending."),
-        click.option(
-            "--explain", is_flag=True, help="Say of every pod and node what was scored or why it was rejected."
-        ),
+        click.option("--afresh", is_flag=True, help="Place every pod again, as if all were pending."),
+        click.option("--explain", is_flag=True, help="Show for every pod and node the scores or why it was rejected."),
         click.option(
             "--seed",
             type=WholeNumber(0, _LARGEST_SEED),
             metavar="N",
             default=0,
             show_default=True,
-            help="Decides between equal nodes.",
+            help="Seed for the choice between equal nodes.",
         ),
-        click.option("--fail-on-pending", is_flag=True, help="Exit with 1 if a pod is left without a node."),
+        click.option("--fail-on-pending", is_flag=True, help="Exit with 1 if a pod is left pending."),
         output_option("table", "json", "yaml"),
     )
     for option in reversed(options):
@@ -110,18 +108,18 @@ def change_options(command: Function) -> Function:
     return command
 
 
-@click.command("simulate", short_help="Place the pods of a cluster in a file, and say why; or say what a change does.")
+@click.command("simulate", short_help="Place the pods of a file, and show why; or show the effect of a change.")
 @change_options
 @common_options
 def command(kubeconfig: str | None, **asked: Any) -> int:
-    """Place the pods of a cluster without touching it, and say why; with changes, say what would be different.
+    """Place the pods of a cluster without changing it, and show why; with changes, show their effect.
 
     The cluster is written in files, or it is the live one of --kubeconfig, with files on top. Files hold nodes, pods
-    and whatever else matters, as `kubectl get -o yaml` or `moorage snapshot` print them. Controllers are expanded into
-    pods. Virtual time runs until nothing can change any more.
+    and other objects, as `kubectl get -o yaml` or `moorage snapshot` print them. Controllers are expanded into pods.
+    Virtual time runs until nothing changes any more.
 
-    With --drain, --scale, --add-nodes or --afresh, the cluster then changes and time runs on; what is printed is the
-    difference: who moves, who waits, who is evicted, utilisation and cost. So it is with --base-config, and with
+    With --drain, --scale, --add-nodes or --afresh, the changes are then made and time runs on; the difference is
+    printed: which pods move, wait or are evicted, utilisation and cost. The same holds for --base-config, and for
     --config alone on a live cluster.
     """
     if not asked["files"] and kubeconfig is None:
@@ -159,9 +157,8 @@ def answer(asked: Request) -> int:
 
 
 def _base_reading(asked: Request, changes: Sequence[Change]) -> Reading | None:
-    """Who decides for the unchanged cluster, None if it is who decides for the changed one.
-
-    If nothing but the configuration of a live cluster is asked about, the default profile stands for what it has.
+    """The profiles for the unchanged cluster, None if they are those for the changed one. If only the configuration of
+    a live cluster changes, the unchanged one is evaluated with the default profile.
     """
     from moorage.cli.profiles import load_reading  # noqa: PLC0415
 
@@ -171,7 +168,7 @@ def _base_reading(asked: Request, changes: Sequence[Change]) -> Reading | None:
 
 
 def _cluster(asked: Request, reading: Reading) -> tuple[ClusterInput, str]:
-    """The objects to begin with, and the namespace of what names none."""
+    """The initial objects, and the namespace of objects that name none."""
     from moorage.app.snapshot import SnapshotError, take_snapshot  # noqa: PLC0415
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
     from moorage.sim.inputs import read_cluster  # noqa: PLC0415
@@ -194,7 +191,7 @@ def _cluster(asked: Request, reading: Reading) -> tuple[ClusterInput, str]:
 
 
 def _changes(asked: Request, namespace: str) -> list[Change]:
-    """Everything that is to be changed; every text that cannot be understood is named."""
+    """All changes to make; every text that cannot be parsed is reported."""
     changes: list[Change] = [Drain(node) for node in asked.drains]
     changes += [AddNodes(number, like) for number, like in zip(asked.add_nodes, asked.likes, strict=True)]
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""`moorage snapshot`: a live cluster in a file, for `moorage simulate` and for whoever is to look into it."""
+"""`moorage snapshot`: a live cluster in a file, for `moorage simulate` and for sharing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STDOUT = ("-", "/dev/stdout")
 _OWNER_ONLY = 0o600
 
 
-@click.command("snapshot", short_help="Save what matters of a live cluster in a file.")
+@click.command("snapshot", short_help="Save the objects of a live cluster that scheduling reads in a file.")
 @kubeconfig_option
 @config_option
 @click.option(
@@ -31,14 +31,13 @@ _OWNER_ONLY = 0o600
     "file",
     metavar="FILE",
     required=True,
-    help="Where to: JSON if the name ends in .json, else YAML; - is standard output.",
+    help="The file to write: JSON if the name ends in .json, else YAML; - is standard output.",
 )
 @common_options
 def command(kubeconfig: str | None, config_file: str | None, file: str) -> int:
-    """Save everything that `moorage simulate` reads of a live cluster; nothing is written to the cluster.
-
-    Only you can read the file, which is put in place when it is complete. It holds no Secrets or ConfigMaps, and of
-    containers neither values of env nor commands. With --config, the prices that the configuration names are saved too.
+    """Save all objects of a live cluster that `moorage simulate` reads; nothing is written to the cluster. The file is
+    readable by you only, and appears when it is complete. It holds no Secrets or ConfigMaps, and neither env values nor
+    commands of containers. With --config, the prices that the configuration names are saved too.
     """
     from moorage.app.snapshot import LEFT_OUT, SnapshotError, slimmed, take_snapshot  # noqa: PLC0415 - not for --help
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
@@ -63,7 +62,7 @@ def command(kubeconfig: str | None, config_file: str | None, file: str) -> int:
 
 
 def _save(snapshot: Snapshot, file: str) -> None:
-    """Write the file beside its place and move it there, so that nobody ever sees half of it."""
+    """Write a temporary file and rename it, so that no reader ever sees an incomplete file."""
     if file in _STDOUT:
         _write(snapshot, sys.stdout, json=False)
         return
@@ -74,7 +73,7 @@ def _save(snapshot: Snapshot, file: str) -> None:
             with path.open("w", encoding="utf-8") as out:
                 _write(snapshot, out, json=json)
             return
-        # A link stays one: what it points to is replaced.
+        # A symbolic link stays one: its target is replaced.
         _save_whole(snapshot, Path(os.path.realpath(path)), json=json)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)

@@ -1,4 +1,4 @@
-"""`moorage validate`: every problem of configuration files and manifests, with its place, on stdout."""
+"""`moorage validate`: prints every problem of configuration files and manifests with its location."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, an
 @files_option
 @common_options
 def command(files: tuple[str, ...]) -> int:
-    """Check configuration files, manifests and annotations, and print every problem with its place.
+    """Check configuration files, manifests and annotations, and print every problem with its location.
 
     Exits with 0 if there is none, with 1 if there are some, with 2 if a file cannot be read.
     """
@@ -39,7 +39,7 @@ def command(files: tuple[str, ...]) -> int:
 
 
 def _read_all(files: Iterable[str]) -> list[tuple[str, bytes]]:
-    """All files, each once; those that cannot be read are named together."""
+    """All files, each once; those that cannot be read are reported together."""
     from moorage.cli.profiles import read_file  # noqa: PLC0415
 
     contents: list[tuple[str, bytes]] = []

@@ -1,4 +1,4 @@
-"""`moorage webhook`: place pods while they are being created."""
+"""`moorage webhook`: place pods at admission."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from moorage.cli.options import (
     "--listen",
     metavar="HOST:PORT",
     default=None,
-    help="Where the API server finds us; otherwise listen of the WebhookConfiguration, 0.0.0.0:9443 without it.",
+    help="Address to listen on; otherwise listen of the WebhookConfiguration, else 0.0.0.0:9443.",
 )
-@click.option("--tls-cert", metavar="FILE", default=None, help="Certificate to serve with; read again when it changes.")
+@click.option("--tls-cert", metavar="FILE", default=None, help="TLS certificate; read again when it changes.")
 @click.option("--tls-key", metavar="FILE", default=None, help="The certificate's private key.")
 @click.option(
     "--self-signed",
     is_flag=True,
-    help="Make certificates, renew them, and announce their authority; the default where no files are named.",
+    help="Create and renew certificates, and write their CA to the webhook configuration; the default without files.",
 )
 @click.option(
     "--metrics-listen",
     metavar="HOST:PORT",
     default=":8080",
     show_default=True,
-    help="Where /metrics is served; empty: nowhere.",
+    help="Address of /metrics; empty: not served.",
 )
 @click.option(
     "--health-listen",
     metavar="HOST:PORT",
     default=":8081",
     show_default=True,
-    help="Where /healthz and /readyz are served; empty: nowhere.",
+    help="Address of /healthz and /readyz; empty: not served.",
 )
 @client_certificate_options
 @common_options
@@ -60,9 +60,9 @@ def command(
     client_ca_file: str | None,
     client_names: tuple[str, ...],
 ) -> None:
-    """Give new pods the rule of their placement strategy, whichever scheduler places them.
+    """Assign new pods a rule of their placement strategy, whichever scheduler places them.
 
-    LOG_LEVEL=debug in the environment is as good as -v 4.
+    LOG_LEVEL=debug in the environment is the same as -v 4.
     """
     from moorage.app.webhook import StartError, WebhookOptions, run_webhook  # noqa: PLC0415 - slow to import
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
