@@ -148,10 +148,13 @@ class DecisionLoop:
         self._tick(began_s)
         watch = TurnWatch(min(_TURN_S, self._tick_s / 2), self._timer_s, self._tick)
         sampled = self._metrics is not None and self._metrics.sampling.begin(began_s)
+        told = watch.events(self._inbox)
+        if self._metrics is not None and sampled:
+            told = self._metrics.sampling.events(told)
         budget = min(self._budget(), _STEP)
         commands: list[Command] | None = None
         try:
-            commands, next_s = self.engine.handle(watch.events(self._inbox), now_s, budget, watch.stop)
+            commands, next_s = self.engine.handle(told, now_s, budget, watch.stop)
         finally:
             ended_s = self._timer_s()
             self._was_slow = ended_s - began_s >= SLOW_S
@@ -167,15 +170,19 @@ class DecisionLoop:
         if self._metrics is not None:
             self._metrics.observe(Turn(events, commands, now_s, began_s, ended_s))
         self._name_slow(watch.step_s, ended_s)
+        self._announce(events, commands)
+        for command in commands:
+            self._carry_out(command)
+        return next_s
+
+    def _announce(self, events: Sequence[Event], commands: Sequence[Command]) -> None:
+        """Tell people what came of a turn."""
         for fault in self.engine.faults.take():
             log.error("a plugin failed", fault=fault)
         if self.engine.asking is not None:
             tell_of_circuits(self.engine.asking.breakers.take_news())
         if self._decision_log is not None:
             self._decision_log.tell(events, commands)
-        for command in commands:
-            self._carry_out(command)
-        return next_s
 
     def _tick(self, at_s: float) -> None:
         self.ticked_s = at_s

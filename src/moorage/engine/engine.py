@@ -103,7 +103,7 @@ class Engine:
         self.gangs = self._placing.gangs = Gangs(board, self._placing, self._failing, self._notices)
         self.planning: Planning | None = None
         """Who gets the nodes; None unless profiles are planned."""
-        self.handlers: dict[type, Callable[[Any, float, list[Command]], None]] = {
+        self._handlers: dict[type, Callable[[Any, float, list[Command]], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
             BindDone: self._bind_done,
@@ -118,7 +118,7 @@ class Engine:
             PreemptionAnswered: self._victims_answered,
             DecisionSlow: self._decision_slow,
         }
-        """Who takes over which event. Public so that whoever runs the engine can look at single calls."""
+        """What takes over which event."""
         self.asking: Asking | None = None
         """Who asks extenders; None without any."""
         self._instruct(profiles, settings)
@@ -193,7 +193,7 @@ class Engine:
         self._board.stop, self.stopped_after = stop, ""
         self._paced = budget < _UNLIMITED
         for event in events:
-            self.handlers[type(event)](event, now, commands)
+            self._handlers[type(event)](event, now, commands)
         looks = budget > 0
         if looks:
             self._take_stock(now, commands)

@@ -173,7 +173,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_sort",
             "_failing",
             "_placing",
-            "handlers",
+            "_handlers",
             "_wakers",
             "_woken_by",
             "_paced",

@@ -72,7 +72,7 @@ def test_a_decision_that_differs_is_found(tmp_path: Path) -> None:
 
 
 def test_an_image_of_an_engine_that_is_being_measured(tmp_path: Path) -> None:
-    """Clocks that metrics put in front of plugins and handlers are gone again when the image is made."""
+    """Clocks that metrics put in front of plugins are gone again when the image is made."""
     engine = RecordedEngine(tmp_path)
     metrics = SchedulerMetrics(engine.engine)
     for turn in range(3):

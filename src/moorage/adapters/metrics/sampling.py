@@ -1,11 +1,11 @@
 """What single calls of plugins and single events cost, measured in a few turns of the loop.
 
 The engine is pure and has no clock, and a clock around every call would cost more than some of the calls. So in a turn
-that is sampled, the plugins' methods and the engine's event handlers are replaced by ones that look at the clock, and
-put back at its end; all other turns run as if there were no metrics. Turns are sampled at most every `EVERY_S`: every
-one of a quiet cluster, one in dozens of a busy one; and those that follow a slow one, all of them for `ALERT_S` where a
-single pod took long, so that it is known who is slow (`slowness`). Counts of these histograms are therefore no counts
-of attempts.
+that is sampled, the plugins' methods are replaced by ones that look at the clock, and put back at its end, and events
+are handed over with a look at the clock in between; all other turns run as if there were no metrics. Turns are sampled
+at most every `EVERY_S`: every one of a quiet cluster, one in dozens of a busy one; and those that follow a slow one,
+all of them for `ALERT_S` where a single pod took long, so that it is known who is slow (`slowness`). Counts of these
+histograms are therefore no counts of attempts.
 
 Differences from kube-scheduler that follow from arrays: one call of Filter or Score judges many nodes, and where kept
 answers decide, there is no call to measure.
@@ -13,7 +13,7 @@ answers decide, there is no call to measure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import wraps
 from time import perf_counter
 from typing import Any
@@ -89,8 +89,6 @@ class Sampling:
         )
         self._due_s = 0.0
         self._patches = self._make_patches()
-        self._handlers = dict(engine.handlers)
-        self._timed_handlers = {kind: self._timed_handler(call) for kind, call in engine.handlers.items()}
         self._subject: object = None
         self._open: dict[tuple[str, str], tuple[float, str]] = {}
         """(extension point, profile) -> seconds and status so far, of the pod that is being looked at."""
@@ -115,8 +113,17 @@ class Sampling:
             return False
         for plugin, method, timed in self._patches:
             setattr(plugin, method, timed)
-        self._engine.handlers.update(self._timed_handlers)
         return True
+
+    def events(self, events: Iterable[Event]) -> Iterator[Event]:
+        """The events of a turn that is sampled: until the engine asks for the next one, it takes the last one over."""
+        for event in events:
+            name = self._name_of(event)
+            began_s = self._timer_s()
+            yield event
+            if name:
+                self._events.observe((name,), self._timer_s() - began_s)
+                self._subject = self._subject or event
 
     def timed(self, took_s: float) -> None:
         """How long a turn took, sampled or not."""
@@ -130,7 +137,6 @@ class Sampling:
         """Put everything back; a turn in which nothing was measured does not count."""
         for plugin, method, _ in self._patches:
             delattr(plugin, method)
-        self._engine.handlers.update(self._handlers)
         if self._subject is not None:
             self._due_s = now_s + EVERY_S
             self._close()
@@ -221,19 +227,6 @@ class Sampling:
             hint = "Queue" if answer else "QueueSkip"
             self._hints.observe((plugin, change.label, hint), timer_s() - began_s)
             return answer
-
-        return timed
-
-    def _timed_handler(self, call: Callable[..., None]) -> Callable[..., None]:
-        timer_s = self._timer_s
-
-        def timed(event: Event, now: float, commands: list[Any]) -> None:
-            name = self._name_of(event)
-            began_s = timer_s()
-            call(event, now, commands)
-            if name:
-                self._events.observe((name,), timer_s() - began_s)
-                self._subject = self._subject or event
 
         return timed
 
