@@ -21,11 +21,14 @@ from moorage.core.strategy import (
     parse_stamp,
     parse_strategy,
     ranking,
+    rule_of,
     stamp,
+    stamp_of,
     stamped_rule,
     targets,
 )
 from moorage.core.strategy_syntax import MAX_BASE, MAX_WEIGHT, excess_of
+from moorage.testing.builders import make_pod
 
 WEB = "base=1,weight=1,nodeSelector=node-type:ondemand;weight=2,nodeSelector=node-type:spot"
 ON_DEMAND, SPOT = (("node-type", "ondemand"),), (("node-type", "spot"),)
@@ -378,8 +381,11 @@ def test_of_equally_many_labels_the_earlier_rule_wins() -> None:
 def test_a_stamp_is_believed_if_the_pod_is_held_to_it(text: str, held: dict[str, str], want: int | None) -> None:
     """As annotation and as label alike."""
     strategy = parse_strategy(WEB)
-    assert stamped_rule(strategy, {RULE_STAMP: text}, {}, held) == want
-    assert stamped_rule(strategy, {}, {RULE_STAMP: text}, held) == want
+    marks = {RULE_STAMP: text}
+    for pod in (make_pod("a", labels=marks, node_selector=held), make_pod("a", annotations=marks, node_selector=held)):
+        template = pod.template
+        assert stamped_rule(strategy, stamp_of(template)) == want
+        assert rule_of(strategy, stamp_of(template), {"node-type": "ondemand"}) == (0 if want is None else want)
 
 
 @given(st.integers(0, STRATEGY_RULES - 1))

@@ -11,9 +11,8 @@ from moorage.core.events import ObjectSeen, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import REPLICA_SET, Workload
 from moorage.core.pods import Owner, PodTemplate
-from moorage.core.strategy import parse_strategy, targets
+from moorage.core.strategy import Stamp, parse_strategy, targets
 from moorage.engine.admission import DOUBT_WAIT_S, Admission, Asked, Verdict, Wait
-from moorage.engine.roster import Look
 from tests.engine.test_admission import KEY, OWNER, SPLIT, admission, born, deployment, template
 
 BARE = template(owner=None, annotations=FrozenDict({KEY: SPLIT}))
@@ -113,7 +112,7 @@ def test_the_ledger_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moorage.engine.roster.LEDGER", 5)
     monkeypatch.setattr("moorage.engine.roster.LEDGER_OF_GROUP", 3)
     subject = wanted(100)
-    look = Look("1")
+    look = Stamp("1")
     for _ in range(10):
         assert isinstance(subject.decide(Asked(template()), 0.0), Verdict)
         subject.roster.admit(template(owner=Owner("Job", "j", "j-uid")), look, 0.0)

@@ -29,6 +29,7 @@ from moorage.core.objects import PlacementPolicy, Workload
 from moorage.core.pods import Condition, Owner, Pod
 from moorage.core.prices import PRICE_LIST, PriceList, PriceRule
 from moorage.core.selectors import Selector
+from moorage.core.strategy import parse_strategy, restamped
 from moorage.engine.queue import Place
 from moorage.testing.builders import make_node, make_pod
 from moorage.views.nodemap import NodeState
@@ -234,6 +235,34 @@ def test_a_preview_names_the_moves(text: str, moving: int, after: list[int]) -> 
     assert len(found["stuck"]) == (4 if moving == 0 else 0)
     assert (world.state.resources.requested == before).all()
     assert strategies_page(world)["workloads"][0]["text"] == HALVES
+    check_invariants(world.state)
+
+
+def stamped(number: int, rule: int, strategy: str, node: str) -> PodSeen:
+    """A pod as the webhook makes it with a rule."""
+    pod = make_pod(f"web-{number}", node=node, cpu="100m", owner=WEB)
+    return PodSeen(replace(pod, template=restamped(pod.template, parse_strategy(strategy), rule)))
+
+
+def test_a_preview_counts_pods_as_the_keeper_does() -> None:
+    """A pod counts for the rule that the webhook gave it, also on a node that belongs to another one."""
+    zone = "nodeSelector=topology.kubernetes.io/zone:z1"
+    text = f"weight=1,{zone};weight=1,{zone},{CAPACITY}:spot"
+    world = make_world([*nodes(), workload(text), *(stamped(i, i % 2, text, "spot") for i in range(4))])
+    (split,) = world.splits
+    assert (split.actual, split.target) == ((2, 2), (2, 2))
+    found = preview(world, "default", "ReplicaSet", "web", text, 100.0)
+    assert found["moving"] == 0
+    assert [rule["staying"] for rule in found["rules"]] == [2, 2]
+
+
+def test_a_preview_gives_pods_of_the_webhook_other_rules() -> None:
+    """Their successors are made with the rules that are due then, and so do not stay with those that they had."""
+    pods = [stamped(i, i % 2, HALVES, ("od", "spot")[i % 2]) for i in range(4)]
+    world = make_world([*nodes(), workload(), *pods])
+    found = preview(world, "default", "ReplicaSet", "web", f"weight=1,nodeSelector={CAPACITY}:spot", 100.0)
+    assert (found["moving"], found["stuck"]) == (2, [])
+    assert [(rule["staying"], rule["after"]) for rule in found["rules"]] == [(2, 4)]
     check_invariants(world.state)
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from moorage.core.columns import FIRST_COLUMNS, PODS_COLUMN, most_of
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
-from moorage.core.ownercounts import Stamp, owner_key
+from moorage.core.ownercounts import owner_key
 from moorage.core.podterms import HeldTerm, held_terms
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import NOWHERE, ClusterState
-from moorage.core.strategy import RULE_STAMP
+from moorage.core.strategy import Stamp, stamp_of
 from moorage.core.tally import Tally
 
 
@@ -130,10 +130,9 @@ def _check_owners(state: ClusterState) -> None:
     marked: dict[tuple[str, Stamp], Counter[int]] = {}
     for record in state.records():
         template = record.pod.template
-        stamp = template.annotations.get(RULE_STAMP) or template.labels.get(RULE_STAMP)
-        if stamp and record.row != NOWHERE and record.pod.deleted_s is None and template.owner is not None:
-            marks = Stamp(stamp, template.node_selector)
-            marked.setdefault((owner_key(template), marks), Counter())[record.row] += 1
+        stamp = stamp_of(template)
+        if stamp.text and record.row != NOWHERE and record.pod.deleted_s is None and template.owner is not None:
+            marked.setdefault((owner_key(template), stamp), Counter())[record.row] += 1
     stamped = {(key, stamp): _counter(counts) for key, stamp, counts in state.owners.all_stamped()}
     check(stamped == marked, "live pods by stamp differ from a recount")
 

@@ -14,11 +14,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from moorage.core.controllers import named_after
-from moorage.core.frozen import FrozenDict
 from moorage.core.objects import CRON_JOB, DEPLOYMENT, Workload
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.sparsecounts import SparseCounts
-from moorage.core.strategy import RULE_STAMP
+from moorage.core.strategy import Stamp, stamp_of
 
 _NOBODY = SparseCounts()
 
@@ -29,13 +28,6 @@ class _Family(NamedTuple):
     namespace: str
     kind: str
     name: str
-
-
-class Stamp(NamedTuple):
-    """The rule that pods were given, and what holds them to it."""
-
-    text: str
-    node_selector: FrozenDict[str, str]
 
 
 class OwnerCounts:
@@ -66,9 +58,9 @@ class OwnerCounts:
             counts = self._rows[key] = SparseCounts()
             self._join(template, key)
         counts.add(row, number)
-        stamp = template.annotations.get(RULE_STAMP) or template.labels.get(RULE_STAMP)
-        if stamp:
-            self._note_stamp(key, Stamp(stamp, template.node_selector), row, number)
+        stamp = stamp_of(template)
+        if stamp.text:
+            self._note_stamp(key, stamp, row, number)
         if not counts.total:
             del self._rows[key]
             self._part(key)

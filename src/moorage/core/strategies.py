@@ -13,9 +13,9 @@ Where a strategy is looked for; the first place that has one counts, even if it 
 Pods of a DaemonSet belong to their node and have no strategy.
 
 Pods are counted by the owner that they name, so a rollout gives the new ReplicaSet its own split. Terminating and
-finished pods do not count, assumed ones do. A pod with a stamp counts for the rule of its stamp (`stamped_rule`), any
-other for the rule that its node belongs to (`matching_rule`); one on a node of no rule counts for none. A pod without
-an owner is the only one of its kind. The numbers come from counters (`OwnerCounts`); no pods are scanned.
+finished pods do not count, assumed ones do. A pod counts for the rule that `rule_of` says: that of its stamp, else the
+one that its node belongs to; one on a node of no rule counts for none. A pod without an owner is the only one of its
+kind. The numbers come from counters (`OwnerCounts`); no pods are scanned.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from moorage.core.objects import DAEMON_SET, JOB, PLACEMENT_POLICY, PlacementPol
 from moorage.core.pods import PodTemplate
 from moorage.core.policy_rules import parse_rules
 from moorage.core.strategy import (
-    RULE_STAMP,
     STRATEGY_ANNOTATIONS,
     Strategy,
     StrategyError,
@@ -139,7 +138,7 @@ def rule_counts(state: ClusterState, template: PodTemplate, strategy: Strategy) 
         return tuple(counts)
     left = numbers.astype(np.int64)
     for stamp, stamped in state.owners.stamped(template):
-        rule = stamped_rule(strategy, {RULE_STAMP: stamp.text}, {}, stamp.node_selector)
+        rule = stamped_rule(strategy, stamp)
         if rule is not None:
             counts[rule] += stamped.total
             left -= stamped.dense(state.capacity).take(rows)

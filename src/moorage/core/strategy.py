@@ -18,9 +18,13 @@ What a strategy looks like as text is in `strategy_syntax`; which one holds for 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from math import gcd
+from typing import NamedTuple
 
+from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.pods import PodTemplate
 from moorage.core.strategy_syntax import Mistake, Rule, Strategy, StrategyError, parse_strategy
 
 __all__ = [
@@ -28,6 +32,7 @@ __all__ = [
     "STRATEGY_ANNOTATIONS",
     "Mistake",
     "Rule",
+    "Stamp",
     "Strategy",
     "StrategyError",
     "matching_rule",
@@ -35,8 +40,11 @@ __all__ = [
     "parse_stamp",
     "parse_strategy",
     "ranking",
+    "restamped",
+    "rule_of",
     "sequence",
     "stamp",
+    "stamp_of",
     "stamped_rule",
     "targets",
 ]
@@ -45,6 +53,13 @@ STRATEGY_ANNOTATIONS = ("moorage.dev/schedule-strategy", "smart-scheduler.io/sch
 """On a controller, or on a pod. The first key that is there counts."""
 RULE_STAMP = "moorage.dev/strategy-rule"
 """On a pod, as annotation or label: the rule that it was given, see `stamp`."""
+
+
+class Stamp(NamedTuple):
+    """What is written on a pod about its rule: the one that it was given, if any, and what holds the pod to it."""
+
+    text: str
+    node_selector: FrozenDict[str, str] = EMPTY
 
 
 def targets(strategy: Strategy, n: int) -> tuple[int, ...]:
@@ -138,19 +153,42 @@ def parse_stamp(text: str | None) -> int | None:
     return int(text) - 1 if int(text) else None
 
 
-def stamped_rule(
-    strategy: Strategy,
-    labels: Mapping[str, str],
-    annotations: Mapping[str, str],
-    node_selector: Mapping[str, str],
-) -> int | None:
+def stamp_of(template: PodTemplate) -> Stamp:
+    """What is written on such a pod."""
+    text = template.annotations.get(RULE_STAMP) or template.labels.get(RULE_STAMP) or ""
+    return Stamp(text, template.node_selector)
+
+
+def stamped_rule(strategy: Strategy, given: Stamp) -> int | None:
     """The index of the rule that a pod was given, None if it was given none of this strategy.
 
     A stamp counts if the pod's nodeSelector holds it to the rule: so a stamp that is older than a change of the
     strategy, or one that nothing enforces, is not believed.
     """
-    rule = parse_stamp(annotations.get(RULE_STAMP) or labels.get(RULE_STAMP))
+    rule = parse_stamp(given.text)
     if rule is None or rule >= len(strategy.rules):
         return None
-    held = all(node_selector.get(key) == value for key, value in strategy.rules[rule].selector)
+    held = all(given.node_selector.get(key) == value for key, value in strategy.rules[rule].selector)
     return rule if held else None
+
+
+def restamped(template: PodTemplate, strategy: Strategy, rule: int, former: Strategy | None = None) -> PodTemplate:
+    """Such a pod as the webhook would make it with this rule; `former` is the strategy of its stamp, if another."""
+    held = former or strategy
+    given = stamped_rule(held, stamp_of(template))
+    old = {} if given is None else dict(held.rules[given].selector)
+    selector = {key: value for key, value in template.node_selector.items() if key not in old}
+    return replace(
+        template,
+        annotations=FrozenDict({**template.annotations, RULE_STAMP: stamp(rule)}),
+        node_selector=FrozenDict({**selector, **dict(strategy.rules[rule].selector)}),
+    )
+
+
+def rule_of(strategy: Strategy, given: Stamp, place: Mapping[str, str]) -> int | None:
+    """The index of the rule that a pod counts for: that of its stamp, else the one that its place belongs to.
+
+    `place` are the labels of its node. None where neither says one.
+    """
+    rule = stamped_rule(strategy, given)
+    return matching_rule(strategy, place) if rule is None else rule

@@ -13,7 +13,7 @@ So each replica has at most one unseen pod of a group: a decision then misses at
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 
@@ -27,8 +27,8 @@ from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.strategies import Holding, is_awaited, strategy_of
-from moorage.core.strategy import RULE_STAMP, Strategy, matching_rule, next_rule, stamp, stamped_rule
-from moorage.engine.roster import PLACED_BY, Group, Look, Roster, group_of
+from moorage.core.strategy import RULE_STAMP, Stamp, Strategy, matching_rule, next_rule, stamp, stamp_of, stamped_rule
+from moorage.engine.roster import PLACED_BY, Group, Roster, group_of
 
 REPORTER = "moorage-webhook"
 NOT_APPLICABLE = "StrategyNotApplicable"
@@ -181,7 +181,7 @@ class Admission:
             return NOTHING if due_s is None else Wait(due_s)
         if holding.strategy is None:
             return self._failed(asked, holding, holding.reason, str(holding.error), now_s)
-        rule = stamped_rule(holding.strategy, template.labels, template.annotations, template.node_selector)
+        rule = stamped_rule(holding.strategy, stamp_of(template))
         if rule is not None:
             return Verdict(Outcome.KEPT, rule=rule, source=holding.source)
         if asked.dry_run:
@@ -206,21 +206,21 @@ class Admission:
     ) -> tuple[int, ...]:
         """How many pods of the group each rule has, with `unseen` pods in the ledger included."""
         found = [0] * len(strategy.rules)
-        for look, crowd in self.roster.crowds(group_of(template), now_s, unseen=unseen):
-            rule = stamped_rule(strategy, {}, {RULE_STAMP: look.stamp}, look.node_selector)
+        for given, crowd in self.roster.crowds(group_of(template), now_s, unseen=unseen):
+            rule = stamped_rule(strategy, given)
             if rule is not None:
                 found[rule] += crowd.total()
                 continue
             for node, number in crowd.items():
-                rule = self._rule_at(node, look, strategy)
+                rule = matching_rule(strategy, self._place(node, given))
                 if rule is not None:
                     found[rule] += number
         return tuple(found)
 
-    def _rule_at(self, node: str, look: Look, strategy: Strategy) -> int | None:
-        """The rule of a pod without a stamp: that of its node; while it has none, what its nodeSelector asks for."""
+    def _place(self, node: str, given: Stamp) -> Mapping[str, str]:
+        """What says where a pod belongs: the labels of its node; while it has none, what its nodeSelector asks for."""
         row = self.state.row_of(node) if node else None
-        return matching_rule(strategy, look.node_selector if row is None else self.state.node(row).labels)
+        return given.node_selector if row is None else self.state.node(row).labels
 
     def _placed(
         self, asked: Asked, holding: Holding, strategy: Strategy, now_s: float, credit: Credit = Credit.FULL
@@ -240,8 +240,7 @@ class Admission:
         if self.peers:
             notes[PLACED_BY] = self.roster.me
         if not asked.dry_run and credit is not Credit.EXCESS:
-            look = Look(stamp(rule), FrozenDict({**own, **dict(selector)}))
-            self.roster.admit(template, look, now_s)
+            self.roster.admit(template, Stamp(stamp(rule), FrozenDict({**own, **dict(selector)})), now_s)
         return Verdict(
             Outcome.PLACED,
             node_selector=FrozenDict(selector),

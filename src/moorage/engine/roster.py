@@ -16,11 +16,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterator
 from typing import NamedTuple
 
-from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.limits import LEDGER, LEDGER_OF_GROUP, STRATEGY_TEXT
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
-from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS
+from moorage.core.strategy import STRATEGY_ANNOTATIONS, Stamp, stamp_of
 
 PLACED_BY = "moorage.dev/placed-by"
 """On a pod, where several replicas of the webhook work: the one that placed it."""
@@ -28,21 +27,14 @@ PLACED_BY = "moorage.dev/placed-by"
 Group = Hashable
 
 
-class Look(NamedTuple):
-    """What is written on a pod about its rule."""
-
-    stamp: str
-    node_selector: FrozenDict[str, str] = EMPTY
-
-
 Crowd = Counter[str]
-"""How many pods of one look stand on which node; the empty text stands for those without one."""
+"""How many pods with the same stamp stand on which node; the empty text stands for those without one."""
 
 
 class Entry(NamedTuple):
     """A pod that was admitted."""
 
-    look: Look
+    stamp: Stamp
     admitted_s: float
 
 
@@ -57,15 +49,9 @@ def group_of(template: PodTemplate) -> Group:
     return template.namespace, template.labels
 
 
-def look_of(template: PodTemplate) -> Look:
-    """How a pod looks."""
-    stamp = template.annotations.get(RULE_STAMP) or template.labels.get(RULE_STAMP) or ""
-    return Look(stamp, template.node_selector)
-
-
 class _Standing(NamedTuple):
     group: Group
-    look: Look
+    stamp: Stamp
     node: str
 
 
@@ -76,7 +62,7 @@ class Roster:
         self.me = me
         self._ledger_s = ledger_s
         self._pods: dict[str, _Standing] = {}
-        self._seen: dict[Group, dict[Look, Crowd]] = {}
+        self._seen: dict[Group, dict[Stamp, Crowd]] = {}
         self._ledger: dict[Group, list[Entry]] = {}
         self._sizes: Counter[Group] = Counter()
         """How many live pods of a group have been seen."""
@@ -104,7 +90,7 @@ class Roster:
         group = group_of(pod.template)
         if known is not None and not isinstance(known.group, str) and not isinstance(group, str):
             group = known.group  # a pod without an owner stays with those it was made with, whatever its labels become
-        standing = _Standing(group, look_of(pod.template), pod.node or "")
+        standing = _Standing(group, stamp_of(pod.template), pod.node or "")
         if known == standing:
             return False
         if known is not None:
@@ -120,12 +106,12 @@ class Roster:
         if known is not None:
             self._leave(known)
 
-    def admit(self, template: PodTemplate, look: Look, now_s: float) -> None:
+    def admit(self, template: PodTemplate, stamp: Stamp, now_s: float) -> None:
         """Write into the ledger that such a pod was admitted, if there is room."""
         group = group_of(template)
         entries = self._ledger.get(group, [])
         if self.ledger_count < LEDGER and len(entries) < LEDGER_OF_GROUP:
-            entries.append(Entry(look, now_s))
+            entries.append(Entry(stamp, now_s))
             self._ledger[group] = entries
             self.ledger_count += 1
 
@@ -139,11 +125,11 @@ class Roster:
             self._write(group, entries)
         return entries
 
-    def crowds(self, group: Group, now_s: float, *, unseen: bool = True) -> Iterator[tuple[Look, Crowd]]:
-        """Every look that its pods have, and who has it; with `unseen` the ledger's, too. Do not change them."""
+    def crowds(self, group: Group, now_s: float, *, unseen: bool = True) -> Iterator[tuple[Stamp, Crowd]]:
+        """Every stamp that its pods have, and where they stand; with `unseen` the ledger's, too. Do not change them."""
         yield from self._seen.get(group, {}).items()
-        for look, number in Counter(entry.look for entry in self.unseen(group, now_s) if unseen).items():
-            yield look, Counter({"": number})
+        for stamp, number in Counter(entry.stamp for entry in self.unseen(group, now_s) if unseen).items():
+            yield stamp, Counter({"": number})
 
     def expire(self, now_s: float) -> None:
         """Forget what has expired, also of groups that nobody asks about."""
@@ -156,9 +142,9 @@ class Roster:
         entries = self._ledger.get(group)
         if entries is None or template.annotations.get(PLACED_BY, self.me) != self.me:
             return
-        look = look_of(template)
+        text = stamp_of(template).text
         for index, entry in enumerate(entries):
-            if entry.look.stamp == look.stamp:
+            if entry.stamp.text == text:
                 self._write(group, [*entries[:index], *entries[index + 1 :]])
                 return
 
@@ -172,19 +158,19 @@ class Roster:
     def _stand(self, uid: str, standing: _Standing) -> None:
         self._pods[uid] = standing
         self._sizes[standing.group] += 1
-        looks = self._seen.setdefault(standing.group, {})
-        looks.setdefault(standing.look, Counter())[standing.node] += 1
+        stamps = self._seen.setdefault(standing.group, {})
+        stamps.setdefault(standing.stamp, Counter())[standing.node] += 1
 
     def _leave(self, standing: _Standing) -> None:
         self._sizes[standing.group] -= 1
         if not self._sizes[standing.group]:
             del self._sizes[standing.group]
-        looks = self._seen[standing.group]
-        crowd = looks[standing.look]
+        stamps = self._seen[standing.group]
+        crowd = stamps[standing.stamp]
         crowd[standing.node] -= 1
         if not crowd[standing.node]:
             del crowd[standing.node]
         if not crowd:
-            del looks[standing.look]
-        if not looks:
+            del stamps[standing.stamp]
+        if not stamps:
             del self._seen[standing.group]

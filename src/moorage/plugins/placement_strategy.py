@@ -38,7 +38,7 @@ from moorage.core.strategies import (
     rules_at,
     strategy_of,
 )
-from moorage.core.strategy import Strategy, ranking, stamped_rule
+from moorage.core.strategy import Strategy, ranking, stamp_of, stamped_rule
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
@@ -137,7 +137,7 @@ class PlacementStrategy(Plugin):
 
     def _choice(self, cycle: Cycle, holding: Holding, strategy: Strategy) -> _Choice:
         template = cycle.template
-        stamped = stamped_rule(strategy, template.labels, template.annotations, template.node_selector)
+        stamped = stamped_rule(strategy, stamp_of(template))
         if stamped is not None:
             return _Choice(strategy, (stamped,), final=True)
         counts = rule_counts(cycle.state, template, strategy)

@@ -7,14 +7,24 @@ again by the profile itself. The state is left as it was found.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import PlacementPolicy, Workload, object_key
 from moorage.core.pods import Pod, as_pending
-from moorage.core.state import NOWHERE
-from moorage.core.strategy import Strategy, StrategyError, matching_rule, parse_strategy, targets
+from moorage.core.state import NOWHERE, ClusterState
+from moorage.core.strategy import (
+    Strategy,
+    StrategyError,
+    next_rule,
+    parse_strategy,
+    restamped,
+    rule_of,
+    stamp_of,
+    targets,
+)
 from moorage.engine.faults import describe
 from moorage.engine.keeping.splits import Split
 from moorage.framework.cycle import Cycle
@@ -54,17 +64,14 @@ def preview(world: World, namespace: str, kind: str, name: str, text: str, now: 
     strategy = parse_strategy(text)
     number = len(split.pods) + split.waiting if split.desired is None else split.desired
     wanted = targets(strategy, number)
-    staying, leaving = _sorted_out(world, split, strategy, wanted)
-    spot = place_of_strategy(world, split)
+    staying, leaving = _sorted_out(world.state, split, strategy, wanted)
     with world.state.statement():
-        _put(world, spot, text)
-        moves, stuck, fault = _moves(world, leaving, now)
+        _put(world, place_of_strategy(world, split), text)
+        placed, stuck, fault = _placed(world, _remade(split, strategy, staying, leaving), now)
     after = [*staying]
-    for _, _, node in moves:
-        row = world.state.row_of(node)
-        rule = None if row is None else matching_rule(strategy, world.state.node(row).labels)
-        if rule is not None:
-            after[rule] += 1
+    for _, ghost, node in placed:
+        _count(world.state, strategy, ghost, node, after)
+    moves = [(pod, pod.node or "", node) for pod, _, node in placed if node != pod.node]
     rows = zip(strategy.rules, wanted, staying, after, strict=True)
     return {
         **checked,
@@ -82,18 +89,41 @@ def _rule(rule: Any) -> dict[str, Any]:
     return {"labels": rule.labels, "base": rule.base, "weight": rule.weight}
 
 
-def _sorted_out(world: World, split: Split, strategy: Strategy, wanted: tuple[int, ...]) -> tuple[list[int], list[Pod]]:
+def _count(state: ClusterState, strategy: Strategy, pod: Pod, node: str | None, counts: list[int]) -> int | None:
+    """Count a pod for its rule on a node, as the keeper does; the rule."""
+    row = None if node is None else state.row_of(node)
+    rule = None if row is None else rule_of(strategy, stamp_of(pod.template), state.node(row).labels)
+    if rule is not None:
+        counts[rule] += 1
+    return rule
+
+
+def _sorted_out(
+    state: ClusterState, split: Split, strategy: Strategy, wanted: tuple[int, ...]
+) -> tuple[list[int], list[Pod]]:
     """How many pods of each rule may stay, and those that may not; the ones to be kept longest stay."""
     staying = [0] * len(wanted)
     leaving: list[Pod] = []
     for pod, _ in split.pods:
-        row = None if pod.node is None else world.state.row_of(pod.node)
-        rule = None if row is None else matching_rule(strategy, world.state.node(row).labels)
-        if rule is not None and staying[rule] < wanted[rule]:
-            staying[rule] += 1
-        else:
+        rule = _count(state, strategy, pod, pod.node, staying)
+        if rule is None:
+            leaving.append(pod)
+        elif staying[rule] > wanted[rule]:
+            staying[rule] -= 1
             leaving.append(pod)
     return staying, leaving
+
+
+def _remade(split: Split, strategy: Strategy, staying: list[int], leaving: list[Pod]) -> Iterator[tuple[Pod, Pod]]:
+    """Pods that leave, each with its successor; where the webhook gives pods their rules, it gives these theirs."""
+    counts = [*staying]
+    for pod in leaving:
+        template = pod.template
+        if split.stamped:
+            rule = next_rule(strategy, counts)
+            counts[rule] += 1
+            template = restamped(template, strategy, rule, split.strategy)
+        yield pod, as_pending(replace(pod, template=template))
 
 
 def _put(world: World, spot: Spot | None, text: str) -> None:
@@ -110,24 +140,24 @@ def _changed(before: Workload | PlacementPolicy, spot: Spot, text: str) -> Workl
     return replace(before, annotations=FrozenDict({**before.annotations, spot.key: text}))
 
 
-def _moves(world: World, leaving: list[Pod], now: float) -> tuple[list[tuple[Pod, str, str]], list[Pod], str]:
-    """Pods with the nodes that they leave and go to, those that no node would take, and what a plugin did wrong."""
-    moves: list[tuple[Pod, str, str]] = []
+def _placed(
+    world: World, successors: Iterable[tuple[Pod, Pod]], now: float
+) -> tuple[list[tuple[Pod, Pod, str]], list[Pod], str]:
+    """Pods with their successors and the nodes of those; pods whose successor fits nowhere; what a plugin did wrong."""
+    pairs = [*successors]
+    placed: list[tuple[Pod, Pod, str]] = []
     stuck: list[Pod] = []
     state = world.state
-    for pod in leaving:
+    for pod, _ in pairs:
         state.remove_pod(pod.uid)
-    for pod in leaving:
+    for pod, ghost in pairs:
         runner = world.engine.runner_of(pod)
-        ghost = as_pending(pod)
         try:
             row = NOWHERE if runner is None else runner.decide(Cycle(ghost, state, now))
         except Exception as error:  # noqa: BLE001 - a plugin's fault is told, and ends the preview only
-            return moves, stuck, describe(error)
+            return placed, stuck, describe(error)
         if row == NOWHERE:
             stuck.append(pod)
-            continue
-        node = state.assume(ghost, row).node
-        if node != pod.node:
-            moves.append((pod, pod.node or "", node))
-    return moves, stuck, ""
+        else:
+            placed.append((pod, ghost, state.assume(ghost, row).node))
+    return placed, stuck, ""

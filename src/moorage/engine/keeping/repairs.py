@@ -15,18 +15,16 @@ for as long.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from moorage.core.arrays import Mask
 from moorage.core.commands import EvictPod, KeeperCommand, RecordEvent
-from moorage.core.frozen import FrozenDict
 from moorage.core.objects import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
 from moorage.core.pods import RUNNING, Pod, PodTemplate
 from moorage.core.strategies import rules_at
-from moorage.core.strategy import RULE_STAMP, Strategy, matching_rule, next_rule, stamp, stamped_rule
+from moorage.core.strategy import Strategy, next_rule, restamped, rule_of, stamp_of
 from moorage.engine.engine import Engine
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
@@ -129,7 +127,7 @@ class Repairs:
             return []
         row = self._proofs.state.row_of(pod.node)
         labels = {} if row is None else self._proofs.state.node(row).labels
-        if matching_rule(aim.strategy, labels) in aim.rules:
+        if rule_of(aim.strategy, stamp_of(pod.template), labels) in aim.rules:
             return []
         self._not_before_s[move.owner] = now + self._settings.move_again_after_s
         note = f"The pod was to stand on node {aim.place} or another one of its rule, and stands on node {pod.node}"
@@ -232,7 +230,7 @@ class Repairs:
             left = [number - (index == rule) for index, number in enumerate(split.actual)]
             due = next_rule(split.strategy, left)
             lacking &= {due}
-            template = _restamped(pod.template, split.strategy, due)
+            template = restamped(pod.template, split.strategy, due)
         elif not self._follows(pod, STRATEGY):
             return None
         state = self._proofs.state
@@ -285,15 +283,3 @@ class Repairs:
             if any(taint.key == CANDIDATE_TAINT for taint in taints):
                 found &= state.taints.ids != number
         return found
-
-
-def _restamped(template: PodTemplate, strategy: Strategy, rule: int) -> PodTemplate:
-    """Such a pod as the webhook would make it with another rule."""
-    given = stamped_rule(strategy, template.labels, template.annotations, template.node_selector)
-    old = {} if given is None else dict(strategy.rules[given].selector)
-    selector = {key: value for key, value in template.node_selector.items() if key not in old}
-    return replace(
-        template,
-        annotations=FrozenDict({**template.annotations, RULE_STAMP: stamp(rule)}),
-        node_selector=FrozenDict({**selector, **dict(strategy.rules[rule].selector)}),
-    )

@@ -16,7 +16,7 @@ from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.strategies import policy_of, strategy_of
-from moorage.core.strategy import Strategy, matching_rule, stamped_rule, targets
+from moorage.core.strategy import Strategy, rule_of, stamp_of, stamped_rule, targets
 from moorage.engine.keeping.removal import Sequences, keep_order
 
 
@@ -110,9 +110,9 @@ class Splits:
             if row is None:
                 waiting += 1
                 continue
-            given = _given(strategy, pod)
-            stamped |= given is not None
-            rule = matching_rule(strategy, self._state.node(row).labels) if given is None else given
+            given = stamp_of(pod.template)
+            stamped |= stamped_rule(strategy, given) is not None
+            rule = rule_of(strategy, given, self._state.node(row).labels)
             (strays if rule is None else by_rule[rule]).append(pod)
         actual = tuple(map(len, by_rule))
         sequence = self._sequences.of(strategy, sum(actual))
@@ -142,8 +142,3 @@ def spread_out(pods: Iterable[Pod]) -> list[Pod]:
     for pod in by_age:
         turns[pod.uid] = on_node[pod.node] = on_node.get(pod.node, 0) + 1
     return sorted(by_age, key=lambda pod: turns[pod.uid])
-
-
-def _given(strategy: Strategy, pod: Pod) -> int | None:
-    template = pod.template
-    return stamped_rule(strategy, template.labels, template.annotations, template.node_selector)
