@@ -6,7 +6,7 @@ _KEEP = 1 << 15
 
 
 class ChangeLog:
-    """An append-only list of row numbers, trimmed at the old end; readers keep a position, nobody is called back."""
+    """An append-only list of row numbers, trimmed at the old end; readers keep a position, there are no callbacks."""
 
     __slots__ = ("_rows", "_start", "position")
 

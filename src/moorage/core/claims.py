@@ -14,7 +14,7 @@ IMPLICIT_EXTENDED_RESOURCE = "deviceclass.resource.kubernetes.io/"
 
 @dataclass(frozen=True, slots=True)
 class ClaimConsumer:
-    """Someone for whom a claim is reserved, normally a pod (`resource` is `pods`, `api_group` empty)."""
+    """A consumer for which a claim is reserved, normally a pod (`resource` is `pods`, `api_group` empty)."""
 
     resource: str
     name: str

@@ -1,7 +1,7 @@
 """Node resources as columns: one contiguous int64 column per resource, cpu in milli, the rest in whole units.
 
-A resource has a column while a node offers some of it. Amounts of other names are nobody's: `Vector.unknown` remembers
-those that a pod asks for, so that they count as soon as a node offers them.
+A resource has a column while a node offers some of it. Amounts of other resources have no column: `Vector.unknown`
+keeps those that a pod requests, so that they count as soon as a node offers them.
 """
 
 from __future__ import annotations
@@ -160,7 +160,9 @@ class ResourceColumns:
         return column
 
     def _free_unused(self) -> None:
-        """Take columns back that nobody needs; those at the end are given up, and memory once that is worth it."""
+        """Free columns that are not needed; those at the end are dropped, and memory is released when it is worth
+        it.
+        """
         for column, uses in enumerate(self._uses):
             if not uses and self.names[column]:
                 del self._index[self.names[column]]
@@ -202,5 +204,5 @@ class ResourceColumns:
 
 
 def most_of(name: str) -> int:
-    """What a node may offer of a resource: less than the largest request, so that nobody gets that."""
+    """What a node may offer of a resource: less than the largest request, so that such a request never fits."""
     return NODE_PODS if name == PODS else AMOUNT - 1

@@ -58,7 +58,7 @@ class PatchPodStatus:
     """A node name sets it, the empty string clears it, None leaves it alone."""
     observed_generation: int = 0
     token: int = 0
-    """What the answer to this very command is known by; 0 if nobody waits for it, as the watch shows the result."""
+    """Identifies the answer to this command; 0 if nothing waits for it, as the watch shows the result."""
 
 
 class RecordEvent(NamedTuple):
@@ -91,7 +91,7 @@ class PatchObject:
     uid: str = ""
     """Precondition: only the object with this uid is changed."""
     resource_version: str = ""
-    """Precondition: nobody has changed the object since this version; empty for none."""
+    """Precondition: the object has not changed since this version; empty for none."""
     subresource: str = ""
     """`status`, or empty for the object itself."""
 

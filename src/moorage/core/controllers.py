@@ -48,7 +48,7 @@ class Controller(NamedTuple):
     owner: Owner
     """What the pod itself names; `state.owners` counts its live pods."""
     kind: str
-    """Kind and name of the controller that users know, and whose annotations count."""
+    """Kind and name of the controller that users know; its annotations count."""
     name: str
     desired: int | None
     """How many pods the named owner wants at present; None while nothing is known about it."""

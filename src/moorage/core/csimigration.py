@@ -1,4 +1,4 @@
-"""In-tree volumes whose work a CSI driver does today: which driver, under which name, reachable from where.
+"""In-tree volumes that a CSI driver handles today: which driver, under which name, reachable from where.
 
 Kubernetes counts such volumes as the driver's. Where a node says that it has migrated the plugin, the zone in a
 volume's node affinity is looked for under the driver's own label.

@@ -200,7 +200,7 @@ class DomainColumn:
 
 
 class Domains:
-    """The domain columns in use, each for as long as somebody holds it."""
+    """The domain columns in use, each for as long as it is referenced."""
 
     def __init__(self) -> None:
         self._columns: WeakValueDictionary[tuple[str, Scope], DomainColumn] = WeakValueDictionary()

@@ -1,8 +1,8 @@
-"""What the outside tells the engine. Adapters make these values; `engine.handle` is the only consumer.
+"""The events that the engine receives. Adapters create them; `engine.handle` is the only consumer.
 
 Answers say what they answer, so that a late one is not taken for the answer to a newer command: by the command itself,
-by its token, by the node of a bind. Where only the pod is named, what is said is true of the pod whichever command it
-answers, or whoever orders waits for the answer before he orders again.
+by its token, by the node of a bind. Where only the pod is named, the answer is true of the pod whichever command it
+answers, or the sender waits for the answer before it sends the command again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class BindOutcome(StrEnum):
     """How a Bind command ended."""
 
     BOUND = "bound"
-    """The pod is bound to the node of the command (also if somebody else did it)."""
+    """The pod is bound to the node of the command (by this bind or by another one)."""
     GONE = "gone"
     """The pod does not exist any more, or is another one of the same name."""
     ELSEWHERE = "elsewhere"
@@ -129,7 +129,7 @@ class StatusDone:
 
 @dataclass(frozen=True, slots=True)
 class ExtendersAnswered:
-    """The answer to an AskExtenders command. A node that is neither kept nor named as failed was dropped in silence."""
+    """The answer to an AskExtenders command. A node that is neither kept nor named as failed was dropped silently."""
 
     uid: str
     kept: tuple[str, ...] = ()
@@ -140,13 +140,13 @@ class ExtendersAnswered:
     scores: Mapping[str, int] = field(default_factory=dict)
     """Kept node -> what is added to its total."""
     error: str = ""
-    """Set if an extender that must be heard failed; nothing else counts then."""
+    """Set if a required extender failed; nothing else counts then."""
     token: int = 0
     """The question's."""
     heard: tuple[int, ...] = ()
-    """The extenders that gave an answer of some kind; places in the configuration."""
+    """The extenders that answered; positions in the configuration."""
     faults: tuple[tuple[int, str], ...] = ()
-    """Those that gave none that can be read, and how they failed, also where that is ignored."""
+    """Those without a readable answer, and how they failed, also where that is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,9 @@ class PreemptionAnswered:
 
 @dataclass(frozen=True, slots=True)
 class DecisionSlow:
-    """A plugin took long for a pod of a namespace. The engine has no clock, so that whoever runs it tells it."""
+    """A plugin was slow for a pod of a namespace. The engine has no clock, so the loop that runs it sends this
+    event.
+    """
 
     namespace: str
     plugin: str
@@ -219,4 +221,4 @@ class NodePatched:
 
 
 KeeperEvent: TypeAlias = Event | EvictDone | NodePatched
-"""What the outside tells the keeper."""
+"""The events that the keeper receives."""

@@ -25,13 +25,15 @@ class Refusal(NamedTuple):
 
     limit: int
     owner: str | None
-    """Whose limit it is, None if it is the one for all."""
+    """The owner that the limit is for, None if it is the overall limit."""
     retry_s: float | None
     """When they are not too many any more, seconds since the epoch; None if they are more than the limit at once."""
 
 
 def owner_of(pod: Pod) -> str:
-    """Whom an eviction of this pod is counted for: its controller, or the pod itself by name if it has none."""
+    """The owner for which an eviction of this pod is counted: its controller, or the pod itself by name if it has
+    none.
+    """
     return owner_key(pod.template) or pod.key
 
 

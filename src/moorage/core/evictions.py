@@ -1,9 +1,9 @@
-"""Evictions on their way: who is being deleted for whom, until the deletion is answered or seen.
+"""Evictions in progress: which pods are being deleted for which preemptor, until the deletion is answered or seen.
 
 Invariants:
 - a preemptor is held exactly while at least one of its victims was neither answered nor seen to go;
-- a victim is `evicting` from the moment its deletion is ordered until it is gone or the deletion has failed, so that
-  nobody orders it twice, however late the watch shows the deletion mark.
+- a victim is `evicting` from the moment its deletion is ordered until it is gone or the deletion has failed, so that it
+  is not ordered twice, however late the watch shows the deletion timestamp.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ class Evictions:
         return new
 
     def answered(self, victim: str, *, ok: bool) -> list[Released]:
-        """The deletion of a pod was answered, or its deletion mark was seen; returns whom that releases."""
+        """The deletion of a pod was answered, or its deletion timestamp was seen; returns the preemptors that this
+        releases.
+        """
         if not ok and victim in self._unanswered:
             self.ordered.discard(victim)
         released = []
@@ -68,7 +70,7 @@ class Evictions:
         return released
 
     def gone(self, victim: str) -> list[Released]:
-        """A pod stands on no node any more; returns whom that releases."""
+        """A pod is no longer on a node; returns the preemptors that this releases."""
         if victim not in self.ordered:
             return []
         released = self.answered(victim, ok=True)
@@ -76,7 +78,7 @@ class Evictions:
         return released
 
     def forget(self, preemptor: str) -> None:
-        """A preemptor needs no room any more; its victims are deleted all the same."""
+        """A preemptor needs no room any more; its victims are deleted nevertheless."""
         self._failed.discard(preemptor)
         for victim in self._waits_for.pop(preemptor, ()):
             self._unanswered[victim].discard(preemptor)

@@ -1,6 +1,6 @@
-"""What has to hold so that a gang may start: how many members, in which domain, and what minResources ask for.
+"""What a gang needs to start: how many members, in which domain, and which minResources.
 
-Whoever holds a gang back, places it, or makes or keeps room for it asks here, so that no two of them can differ.
+Gating, placement, preemption and reservations all use this module, so that they cannot disagree.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class GangNeeds(NamedTuple):
         return [name for name, wanted in self.resources.items() if _free(state, self.key, name) < wanted]
 
     def beyond(self, state: ClusterState) -> list[str]:
-        """Resources of which all nodes together have too little, whoever goes."""
+        """Resources of which all nodes together have too little, even if all pods were evicted."""
         return [name for name, wanted in self.resources.items() if _total(state, name) < wanted]
 
     def domains(self, state: ClusterState) -> tuple[Domain | None, ...]:
@@ -68,7 +68,7 @@ def needs_of(
 ) -> GangNeeds | None:
     """The needs of a gang; None while its PodGroup object is missing. `runs` says whether it was complete before.
 
-    A gang that runs takes what it can get, one by one, and what it needed to start is settled.
+    Members of a running gang are placed one by one, and what the gang needed to start no longer matters.
     """
     terms = terms_of(state, key, waiting)
     if terms is None:

@@ -1,7 +1,7 @@
 """Gangs: pods that are placed together or not at all, and how they may be disturbed.
 
-`GangIndex` knows the members that stand on nodes, `terms_of` what holds for a gang. Both are pure; the members that
-wait are the queue's affair.
+`GangIndex` knows the members that are on nodes, `terms_of` the rules of a gang. Both are pure; pending members are in
+the queue.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ GANG_KINDS = frozenset({NATIVE_KIND, COSCHEDULING_KIND, PRIORITY_CLASS, *CONTROL
 
 
 class Disruption(Enum):
-    """Whom an eviction takes along."""
+    """Which members are evicted together with one of them."""
 
     SINGLE = auto()
-    """Nobody."""
+    """None of the others."""
     WHOLE = auto()
     """All members."""
     MINIMUM = auto()
@@ -54,7 +54,7 @@ class GangTerms(NamedTuple):
     """What holds for a gang."""
 
     min_count: int | None
-    """How many members must stand together; None where only those that were seen can tell."""
+    """How many members must be placed together; None if that depends on the members seen so far."""
     disruption: Disruption = Disruption.MINIMUM
     priority: int | None = None
     """The group's own; None where the members' counts."""
@@ -63,7 +63,7 @@ class GangTerms(NamedTuple):
     timeout_s: float | None = None
     group: PodGroup | None = None
     estimated: bool = False
-    """Whether a member that is yet to come may change the number: it may have a controller of its own."""
+    """Whether a further member may change the number: it may have another controller."""
 
 
 _BY_ANNOTATION = Declared.ANNOTATION
@@ -76,7 +76,7 @@ _NO_MAKERS: Mapping[Place, Workload] = {}
 
 
 class GangIndex:
-    """The members of every gang that stand on nodes, assumed ones included, and the controllers that make members."""
+    """The members of every gang that are on nodes, assumed ones included, and the controllers that create members."""
 
     def __init__(self) -> None:
         self._standing: dict[GangKey, dict[str, PodRecord]] = {}
@@ -117,7 +117,7 @@ class GangIndex:
                 del self._makers[key]
 
     def makers(self, key: GangKey) -> Mapping[Place, Workload]:
-        """The controllers whose pods are members, whether they have made one or not. Do not change it."""
+        """The controllers whose pods are members, whether they have created one or not. Do not change it."""
         return self._makers.get(key, _NO_MAKERS)
 
 
@@ -126,7 +126,7 @@ def _made_for(workload: Workload) -> GangKey | None:
 
 
 def lasting(state: ClusterState, key: GangKey) -> list[PodRecord]:
-    """The members that stand on nodes and are going to stay."""
+    """The members that are on nodes and not being deleted."""
     standing = state.gangs.standing(key)
     if not standing:
         return []
@@ -189,7 +189,7 @@ def _by_object(state: ClusterState, group: PodGroup) -> GangTerms:
 def _desired(state: ClusterState, key: GangKey, templates: Iterable[PodTemplate]) -> int | None:
     """The sum of the desired replicas of the members' controllers; None if one of them has none that is known.
 
-    Controllers that have no pod at the moment count too: the one that was released, or lost, comes back.
+    Controllers without a pod count too: a pod that was released or lost is recreated.
     """
     counts = {place: maker.desired for place, maker in state.gangs.makers(key).items() if not maker.deleting}
     for template in templates:
@@ -206,7 +206,7 @@ def _desired(state: ClusterState, key: GangKey, templates: Iterable[PodTemplate]
 
 
 def taken_along(state: ClusterState, victims: Iterable[PodRecord]) -> list[PodRecord]:
-    """The members of gangs that have to go too when these pods are evicted, in a stable order."""
+    """The members of gangs that are evicted together with these pods, in a stable order."""
     if not state.gangs:
         return []
     going: dict[GangKey, set[str]] = {}
@@ -223,7 +223,7 @@ def taken_along(state: ClusterState, victims: Iterable[PodRecord]) -> list[PodRe
 
 
 def _falls(state: ClusterState, key: GangKey, left: int) -> bool:
-    """Whether a gang of which so many members would be left has to go altogether."""
+    """Whether a gang with this many members left is evicted as a whole."""
     terms = terms_of(state, key)
     if terms is None or terms.disruption is Disruption.SINGLE:
         return False
@@ -233,7 +233,9 @@ def _falls(state: ClusterState, key: GangKey, left: int) -> bool:
 
 
 def eviction_priority(state: ClusterState, record: PodRecord) -> int:
-    """Who may evict this pod: only what is more important than it and, if its gang goes with it, than all of that."""
+    """The priority that a preemptor must exceed to evict this pod and, if its gang is evicted with it, all of the
+    gang.
+    """
     priority = record.pod.template.priority
     key = record.pod.template.gang
     if key is None:

@@ -3,7 +3,7 @@
 They are far above what people write and low enough that the largest object that an API server accepts (1.5 MB) costs
 the decision thread less than 50 ms. What is beyond a limit is cut off as the object is decoded, and told:
 - a pending pod over a limit is not scheduled (its rules would be kept in part only), its condition says why;
-- of a bound pod the first entries count, the rest does not exist for anybody;
+- of a bound pod the first entries count, the rest is ignored everywhere;
 - both get an event `LimitExceeded` that names field, number and limit, as do nodes, of which the first entries count;
 - an object of another kind is not read at all: the log names it, and `moorage_objects_skipped_total` counts it.
 """
@@ -27,7 +27,7 @@ AMOUNT = 1 << 49
 much, and a node that offers this much or more offers one less, so that such a pod fits nowhere. Sums over the pods of
 a node cannot overflow, as a node with more than `NODE_PODS` has no room for another one."""
 NODE_PODS = (1 << 13) - 1
-"""Pods that a node has room for, whatever it says."""
+"""Pods per node, whatever its allocatable says."""
 SPREAD_CONSTRAINTS = 50
 """Entries of `topologySpreadConstraints`."""
 NODE_TERMS = 64
@@ -44,8 +44,8 @@ CONTAINERS = 256
 """Entries of each of `containers` and `initContainers`, and of their statuses, of which kubelets write one for each."""
 RESOURCE_NAMES = 64
 """Different resources that a pod names, or a node offers. The status of a pod counts for all that its spec names. What
-only statuses name is no container's: those beyond the limit are left out without a word, as are names in a pod's
-`limits`, by which nothing is decided."""
+only statuses name is no container's: those beyond the limit are dropped silently, as are names in a pod's `limits`,
+which do not affect scheduling."""
 HOST_PORTS = 256
 """Different host ports of a pod."""
 VOLUMES = 256
@@ -77,51 +77,51 @@ DEVICE_REQUESTS = 256
 """Requests of a ResourceClaim, and what they name as alternatives, together; API servers allow 32 requests, and 8
 alternatives of each. A claim with more is not read, likewise."""
 TEMPLATE_BYTES = 64 << 10
-"""Of the parts of a pod that make up its template. Larger ones are not remembered for pods that look alike."""
+"""Size of the parts of a pod that make up its template. Larger templates are not shared between equal pods."""
 
 GANG_RECORD_CHARS = 1 << 19
 """Length of the message of the condition `moorage.dev/GangStart`: enough for some 5,000 members. A longer one, or one
-that is nested, is no record."""
+that is nested, is not taken for a record."""
 EXTENDER_ANSWER_BYTES = 4 << 20
-"""Length of an HTTP extender's answer, beyond twice the length of the question, which it may repeat. No more is read of
-a longer one: that is an error of the extender."""
+"""Length of an HTTP extender's response, beyond twice the length of the request, which it may repeat. A longer one is
+not read to its end: it is an error of the extender."""
 EXTENDER_TEXT_CHARS = 1000
-"""Length of each reason in an extender's answer; what is longer is cut, and ends in dots."""
+"""Length of each reason in an extender's response; longer ones are truncated, and end in dots."""
 JSON_DEPTH = 64
-"""How deep JSON of lists and watches may be nested where it is too deep to be decoded as it is. What lies deeper is
-replaced by the number 0. No field that Moorage reads lies so deep; an object of which one would is left out."""
+"""How deep JSON of lists and watches may be nested where it is too deep to be decoded as it is. Deeper levels are
+replaced by the number 0. No field that Moorage reads is nested that deeply; an object in which one is, is skipped."""
 OBJECTS_TOLD = 1000
-"""How many objects of a kind that cannot be read are remembered as told of. Beyond that the oldest is forgotten, and
-told of once more if it changes. Such objects are counted in `moorage_objects_skipped_total` every time."""
+"""How many unreadable objects of a kind are remembered as already logged. Beyond that the oldest is forgotten, and
+logged once more if it changes. Such objects are counted in `moorage_objects_skipped_total` every time."""
 
 STRATEGY_TEXT = 16_384
 """Characters of a placement strategy: of the annotation, or of all rules of a PlacementPolicy as JSON. A longer one is
-not read: its pods go anywhere, as with any strategy that cannot be read."""
+not read: its pods may be placed anywhere, as with any strategy that cannot be parsed."""
 STRATEGY_RULES = 32
 """Rules of a placement strategy, likewise."""
 STRATEGY_LABELS = 32
 """Labels in the nodeSelector of one rule, likewise."""
 STRATEGY_STEPS = 100_000
-"""Sum of the weights, divided by their greatest common divisor, times the number of rules, likewise: so many steps it
-takes at most to find out how many pods each rule gets."""
+"""Sum of the weights, divided by their greatest common divisor, times the number of rules, likewise: the maximum number
+of steps to compute how many pods each rule gets."""
 STRATEGY_MISTAKES = 20
-"""Mistakes of a strategy that are named; reading ends with the last of them."""
+"""Mistakes of a strategy that are reported; parsing ends with the last of them."""
 STRATEGY_CACHE_BYTES = 4 << 20
-"""What strategies that were read are kept in, about; the oldest are read again when they are needed."""
+"""Approximate size of the cache of parsed strategies; the oldest are parsed again when they are needed."""
 POLICIES = 100
-"""PlacementPolicies of one namespace, the first by name; the others hold for nobody, and their status says so."""
+"""PlacementPolicies of one namespace, the first by name; the others apply to no pod, and their status says so."""
 POLICY_REQUIREMENTS = 64
-"""Requirements in the selector of a PlacementPolicy, and values in each; one with more holds for nobody, likewise."""
+"""Requirements in the selector of a PlacementPolicy, and values in each; one with more applies to no pod, likewise."""
 
 REMEMBERED_PODS = 512
-"""How many looks of pods are remembered although no pod looks so any more, in case that one comes."""
+"""How many templates are remembered after their last pod is gone, in case another one is created."""
 REMEMBERED_POD_BYTES = 4 << 20
-"""The bytes of those looks, about."""
+"""The approximate size of those templates."""
 KEPT_TEMPLATE_BYTES = 16 << 20
-"""The bytes of the pods' looks that each table of kept answers knows something about; then it starts over."""
+"""The size of the templates in each table of kept answers; beyond it the table starts over."""
 
 LEDGER = 50_000
-"""Pods that the webhook has admitted and not seen yet; those beyond are placed without being counted."""
+"""Pods that the webhook has admitted and not seen yet; further ones are placed without being counted."""
 LEDGER_OF_GROUP = 10_000
 """The same, of one owner."""
 LEDGER_FAILURES = 500
@@ -129,7 +129,7 @@ LEDGER_FAILURES = 500
 
 
 class Excess(NamedTuple):
-    """A field that holds more than counts."""
+    """A field with more entries than its limit."""
 
     field: str
     found: int
@@ -140,7 +140,7 @@ class Excess(NamedTuple):
 
 
 class Cutter:
-    """Cuts off what is beyond limits while an object is decoded, and remembers that it did."""
+    """Truncates lists at their limits while an object is decoded, and records what was truncated."""
 
     __slots__ = ("_parts", "_resources", "_terms", "excess")
 
@@ -159,7 +159,7 @@ class Cutter:
         return entries[:limit]
 
     def _tell(self, field: str, found: int, limit: int) -> None:
-        """Fields of the same name are told of once."""
+        """Fields of the same name are reported once."""
         if all(each.field != field for each in self.excess):
             self.excess.append(Excess(field, found, limit))
 

@@ -1,8 +1,8 @@
 """Node labels as columns: one int32 column per label key, interned value ids per node, -1 for absent.
 
 Values that no node has any more stay until they are more than those in use, and a key that no node has any more loses
-its column. Then ids begin anew: whoever keeps something by id keeps `values` beside it, and starts over when the column
-has another list.
+its column. Then ids begin anew: code that keeps something by id keeps `values` beside it, and starts over when the
+column has another list.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class TaintColumn:
     """`ids[row]` indexes `sets`; 0 is the empty set, and rows of dead nodes have it.
 
     Sets that no row has any more stay until they are more than those in use: then the list is made anew, and ids with
-    it. Whoever keeps something by id keeps the list beside it and starts over when `sets` is another one.
+    it. Code that keeps something by id keeps the list beside it and starts over when `sets` is another one.
     """
 
     def __init__(self, capacity: int) -> None:

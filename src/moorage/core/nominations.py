@@ -1,4 +1,6 @@
-"""Pods that wait for room on a node they were promised. They count as present for pods of equal or lower priority."""
+"""Pods that wait for room on the node they are nominated to. They count as present for pods of equal or lower
+priority.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,9 @@ class Nominations:
     def __init__(self, undo: Undo) -> None:
         self._undo = undo
         self.position = 0
-        """Where the log of changes ends now; keep it and hand it to `since` later."""
+        """The current end of the log of changes; keep it and pass it to `since` later."""
         self.count = 0
-        """Number of pods that were promised a node; asked for at every decision, and so not a method."""
+        """Number of nominated pods; read at every decision, and so not a method."""
         self._log: list[str] = []
         self._node_of: dict[str, str] = {}
         self._pods_on: dict[str, dict[str, Pod]] = {}
@@ -25,7 +27,7 @@ class Nominations:
         return self.count > 0
 
     def set(self, pod: Pod, node: str) -> None:
-        """Promise a node to a pod; an earlier promise of another node ends."""
+        """Nominate a pod to a node; an earlier nomination to another node ends."""
         known = self.pod(pod.uid) if self._node_of.get(pod.uid) == node else None
         if known is None:
             self.clear(pod.uid)
@@ -36,7 +38,7 @@ class Nominations:
         self._pods_on.setdefault(node, {})[pod.uid] = pod
 
     def clear(self, uid: str) -> str | None:
-        """End a promise; returns the node it was for."""
+        """End a nomination; returns its node."""
         node = self._node_of.pop(uid, None)
         if node is not None:
             self.count = len(self._node_of)
@@ -51,37 +53,37 @@ class Nominations:
         return node
 
     def _restore(self, uid: str, node: str, pods: dict[str, Pod]) -> None:
-        """A promise holds again, and is as old as it was among those of its node."""
+        """Restore a nomination, as old as it was among those of its node."""
         self._note(node)
         self._node_of[uid] = node
         self.count = len(self._node_of)
         self._pods_on[node] = pods
 
     def touch(self, uid: str) -> None:
-        """The pod came to stand on a node, or does so no longer: what is promised to it counts differently now."""
+        """The pod was placed on a node, or was removed from it: its nomination counts differently now."""
         node = self._node_of.get(uid)
         if node is not None:
             self._note(node)
 
     def node_of(self, uid: str) -> str | None:
-        """The node promised to a pod."""
+        """The node that a pod is nominated to."""
         return self._node_of.get(uid)
 
     def pod(self, uid: str) -> Pod | None:
-        """The pod of this uid as it was when it was promised a node."""
+        """The pod of this uid as it was when it was nominated."""
         node = self._node_of.get(uid)
         return None if node is None else self._pods_on[node][uid]
 
     def nodes(self) -> list[str]:
-        """All nodes that are promised to somebody."""
+        """All nodes with nominated pods."""
         return list(self._pods_on)
 
     def on(self, node: str) -> list[Pod]:
-        """The pods that are promised this node, oldest promise first."""
+        """The pods nominated to this node, oldest nomination first."""
         return list(self._pods_on.get(node, {}).values())
 
     def since(self, position: int) -> list[str] | None:
-        """The nodes whose promises changed from `position` on, repeats included; None if that is too long ago."""
+        """The nodes whose nominations changed from `position` on, repeats included; None if that is too long ago."""
         start = self.position - len(self._log)
         return self._log[position - start :] if position >= start else None
 

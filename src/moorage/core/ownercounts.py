@@ -1,9 +1,9 @@
-"""How many live pods of an owner stand on which row, without ever scanning pods for it.
+"""How many live pods of an owner are on which row, without ever scanning pods.
 
 Pods that carry the stamp of a placement strategy's rule are also counted by that stamp.
 
-The counts begin with the first question (`follow`) and from then on follow every pod event; whoever has no rule about
-owners pays nothing. Pods that are being deleted do not count, nor do finished ones, which stand nowhere.
+Counting begins with the first use (`follow`) and then follows every pod event; without rules about owners it costs
+nothing. Pods that are being deleted do not count, nor do finished ones, which are on no node.
 
 Invariant, once followed: the counts of an owner are those of a recount over the pods that stand on rows.
 """
@@ -19,7 +19,7 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.strategy import Stamp, stamp_of
 
-_NOBODY = SparseCounts()
+_NO_COUNTS = SparseCounts()
 
 
 class _Family(NamedTuple):
@@ -35,14 +35,14 @@ class OwnerCounts:
 
     def __init__(self) -> None:
         self.followed = False
-        """Whether anybody has asked yet; if not, pod events need not be told."""
+        """Whether the counts are in use; if not, pod events need not be passed on."""
         self._rows: dict[str, SparseCounts] = {}
         self._stamped: dict[str, dict[Stamp, SparseCounts]] = {}
         self._family_of: dict[str, _Family] = {}
         self._families: dict[_Family, dict[str, None]] = {}
 
     def follow(self, standing: Iterable[tuple[Pod, int]]) -> None:
-        """Begin to count with the pods that stand on rows now."""
+        """Begin to count with the pods that are on rows now."""
         self.followed = True
         for pod, row in standing:
             self.note(pod, row, 1)
@@ -73,10 +73,10 @@ class OwnerCounts:
         """
         keys = self._keys(template)
         if len(keys) <= 1:
-            return self._rows.get(keys[0], _NOBODY) if keys else _NOBODY
+            return self._rows.get(keys[0], _NO_COUNTS) if keys else _NO_COUNTS
         found = SparseCounts()
         for key in keys:
-            found.add_all(self._rows.get(key, _NOBODY))
+            found.add_all(self._rows.get(key, _NO_COUNTS))
         return found
 
     def stamped(self, template: PodTemplate) -> list[tuple[Stamp, SparseCounts]]:
@@ -131,8 +131,9 @@ class OwnerCounts:
 def owner_key(template: PodTemplate) -> str:
     """What tells owners apart: namespace and uid, or the name in files that leave the uid out; empty without an owner.
 
-    Anybody may write the uid of another namespace's object into an owner reference. Kubernetes takes it for an object
-    of the pod's own namespace that does not exist, and so does the key: such pods count for nobody else's owner.
+    Every user can write the uid of another namespace's object into an owner reference. Kubernetes takes it for a
+    missing object of the pod's own namespace, and so does the key: such pods do not count for an owner in another
+    namespace.
     """
     owner = template.owner
     return "" if owner is None else _key(template.namespace, owner.uid or f"{owner.kind}/{owner.name}")

@@ -1,6 +1,6 @@
 """Which units (single pods or whole gangs) get the nodes when each of their pods takes one: a plan, kept incrementally.
 
-Units stand in the order of their keys. The plan is the greedy choice: walk them in order and take each whose size still
+Units are in the order of their keys. The plan is the greedy choice: walk them in order and take each whose size still
 fits into what the units taken before it left of the capacity. A unit that does not fit is passed over, never cut.
 
 Invariants, by which the plan is found without walking:
@@ -28,7 +28,7 @@ Order = tuple[tuple[Any, ...], str]
 
 
 class Unit(NamedTuple):
-    """Pods that are placed together, each on a node of its own."""
+    """Pods that are placed together, each on its own node."""
 
     id: str
     key: tuple[Any, ...]
@@ -68,7 +68,7 @@ _EMPTY = _empty_tree()
 
 
 class Plan:
-    """The units, the capacity (a number of nodes), and who is in the plan."""
+    """The units, the capacity (a number of nodes), and which units are in the plan."""
 
     def __init__(self, capacity: int = 0) -> None:
         self.capacity = _checked_capacity(capacity)

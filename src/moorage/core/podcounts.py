@@ -1,4 +1,4 @@
-"""How many pods that a selector matches stand where, without ever scanning pods.
+"""How many pods that a selector matches are on which row, without ever scanning pods.
 
 Pods on nodes are grouped by what selectors see of them: namespace, labels, whether they are being deleted. A counter
 for (namespaces, selector) is made on first use from the groups that an index by label pair finds, and from then on
@@ -29,7 +29,7 @@ KEPT_BYTES = 64 << 20
 """Above this, counters are dropped, least recently used first."""
 _IDLE_EVENTS = 1 << 12
 _FEWEST_IDLE_EVENTS = 1 << 8
-"""A counter that nobody has asked during so many pod events is dropped: every event of its groups pays for it.
+"""A counter that was not used for so many pod events is dropped: every event of its groups has to update it.
 
 The fewer groups there are, the fewer events: a counter is then soon made again.
 """
@@ -259,7 +259,7 @@ class PodCounts:
                 yield from groups
 
     def _sweep(self) -> None:
-        """Drop the counters that nobody has asked since the last time."""
+        """Drop the counters that were not used since the last time."""
         for counter in [each for each in self._counters.values() if each.used <= self._swept]:
             self._drop(counter)
         self._swept, self._events, self._flat = self._clock, 0, None

@@ -104,7 +104,7 @@ class PodTemplate:
     gang_size: int | None = field(default=None, init=False, compare=False, repr=False)
     """How many members of it must stand together, as far as an annotation says so."""
     size: int = field(default=0, init=False, compare=False, repr=False)
-    """About the bytes that it takes, for those who keep it."""
+    """Its approximate size in bytes, for caches."""
     _hash: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class Pod:
     preempted: bool = False
     """Whether a scheduler evicts it for another pod (condition DisruptionTarget, reason PreemptionByScheduler)."""
     scheduled_s: float | None = None
-    """Since when the PodScheduled condition is true; None while it is not, or nobody says."""
+    """Since when the PodScheduled condition is true; None while it is not, or if that is unknown."""
     gang_record: Condition | None = None
     """The condition GANG_RECORD, if any."""
     ready: bool = True
@@ -198,7 +198,7 @@ class Pod:
 
 
 def on_node(pod: Pod, node: str) -> Pod:
-    """The pod as far as it is known once somebody has bound it."""
+    """The pod as it is known once it has been bound."""
     return Pod(
         uid=pod.uid, name=pod.name, template=pod.template, node=node, phase=pod.phase, requests=pod.requests,
         created_s=pod.created_s, started_s=pod.started_s, generation=pod.generation,

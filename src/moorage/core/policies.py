@@ -36,7 +36,7 @@ class PolicyIndex:
         return None
 
     def excess(self, policy: PlacementPolicy) -> str:
-        """Why a policy holds for nobody, whatever its rules say; empty if nothing is beyond its limit."""
+        """Why a policy applies to no pod, whatever its rules say; empty if it is within the limits."""
         if _is_too_large(policy):
             return f"spec.selector has more than {POLICY_REQUIREMENTS} requirements, or values in one; write fewer"
         there = self._by_namespace.get(policy.namespace, [])

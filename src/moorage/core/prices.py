@@ -105,12 +105,12 @@ class PriceList:
 
     name: str
     currency: str = ""
-    """An ISO 4217 code; empty where nobody says."""
+    """An ISO 4217 code; empty if not given."""
     rules: tuple[PriceRule, ...] = ()
     as_of_s: float | None = None
-    """When the prices were true; None where nobody says."""
+    """The time of the prices; None if not given."""
     stale: bool = False
-    """Whether they are too old to be used; whoever keeps them up to date decides that."""
+    """Whether they are too old to be used; the reader of the source decides that."""
 
     @property
     def key(self) -> str:
@@ -145,11 +145,11 @@ class PriceTable:
 
     def of(self, labels: Mapping[str, str]) -> int | None:
         """Micros an hour of a node with these labels, None if it has no price."""
-        best, nobody = len(self._micros) - 1, len(self._micros) - 1
+        best, no_price = len(self._micros) - 1, len(self._micros) - 1
         for (keys, by_capacity), ranks in self._ranks.items():
             said = (*map(labels.get, keys), *((self._types.of(labels),) if by_capacity else ()))
-            best = min(best, ranks.get(said, nobody))
-        return None if best == nobody else int(self._micros[best])
+            best = min(best, ranks.get(said, no_price))
+        return None if best == no_price else int(self._micros[best])
 
     def column(self, state: ClusterState) -> Ints:
         """Micros an hour of every row, int64[state.capacity], kept until a node changes. Do not change the array."""
@@ -179,10 +179,10 @@ class PriceTable:
     def _ranks_of(self, state: ClusterState, shape: _Shape, ranks: Mapping[_Asked, int]) -> Ints:
         """The rank of the rule of this shape that is for each row, int64[state.capacity]."""
         keys, by_capacity = shape
-        nobody = len(self._micros) - 1
+        no_price = len(self._micros) - 1
         columns = [column for key in keys if (column := state.labels.known(key)) is not None]
         if len(columns) < len(keys):
-            return np.full(state.capacity, nobody, dtype=np.int64)
+            return np.full(state.capacity, no_price, dtype=np.int64)
         capacities = self._types.column(state) if by_capacity else np.zeros(state.capacity, dtype=np.int8)
         groups: Ints = capacities.astype(np.int64)
         for column in columns:
@@ -193,7 +193,7 @@ class PriceTable:
         for row in samples.tolist():
             texts = (None if column.ids[row] < 0 else column.values[column.ids[row]] for column in columns)
             said = (*texts, *((Capacity(int(capacities[row])),) if by_capacity else ()))
-            found.append(ranks.get(said, nobody))
+            found.append(ranks.get(said, no_price))
         return np.array(found, dtype=np.int64).take(groups_of)
 
 

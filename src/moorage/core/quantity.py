@@ -3,7 +3,7 @@
 The grammar is that of apimachinery: an optional sign, ASCII digits with at most one point, then nothing, a decimal
 suffix (n u m k M G T P E), a binary suffix (Ki Mi Gi Ti Pi Ei) or a decimal exponent (`e3`, `E-3`; `E` alone is exa).
 
-A parsed quantity is an integer number of nanos; what is finer rounds away from zero, so that whoever asks for a little
+A parsed quantity is an integer number of nanos; what is finer rounds away from zero, so that a request for a little
 gets a little. Amounts, the numbers that placement counts with, are 64-bit: cpu in milli, everything else in whole
 units, both rounded away from zero and capped where they would not fit.
 """

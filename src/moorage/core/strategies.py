@@ -8,7 +8,7 @@ Where a strategy is looked for; the first place that has one counts, even if it 
 2. annotations of the Job that a CronJob made;
 3. annotations of the pod;
 4. a PlacementPolicy in the pod's namespace whose selector matches the labels of the pod, as with a Service or a
-   PodDisruptionBudget. Of several the one whose name comes first counts.
+   PodDisruptionBudget. If several match, the first by name applies.
 
 Pods of a DaemonSet belong to their node and have no strategy.
 
@@ -161,7 +161,7 @@ def open_rules(strategy: Strategy, counts: tuple[int, ...], desired: int | None)
 def _annotated(
     state: ClusterState, template: PodTemplate, controller: Controller | None
 ) -> list[tuple[str, Mapping[str, str]]]:
-    """The annotations that are looked at, in their order, each with whose they are."""
+    """The annotations to read, in order, each with the object it is on."""
     found: list[tuple[str, Mapping[str, str]]] = []
     namespace, owner = template.namespace, template.owner
     if controller is not None and owner is not None:

@@ -313,7 +313,7 @@ def number_remedy(name: str) -> str:
 
 
 def meant_field(name: str) -> str:
-    """The field that somebody who wrote this must have had in mind; empty if none."""
+    """The field that was probably meant; empty if none."""
     close = [known for known in FIELDS if known.lower() == name.lower()] or get_close_matches(name[:40], FIELDS, 1)
     return close[0] if close else ""
 

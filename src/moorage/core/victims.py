@@ -1,15 +1,15 @@
-"""The pods of every row in order of importance, as columns: what preemption looks at, for all nodes at once.
+"""The pods of every row in order of importance, as columns: the input of preemption, for all nodes at once.
 
 A slot is a pod's place in the order of its row: higher rank first, then the one that started earlier (a pod that has
 not started counts as the youngest), then by name, so that the order is the same in every run.
 
-A pod's rank says who may evict it: whoever has a higher priority than that. It is the pod's priority, unless its
-eviction would take more important members of its gang along, or the table was given another opinion (`RankOf`).
+A pod's rank is the priority that a preemptor must exceed to evict it. It is the pod's priority, unless more important
+members of its gang would be evicted with it, or a `RankOf` was given.
 
-Arrays are [slots, capacity], slot k of row r at [k, r]. Empty slots have the priority NOBODY, which is lower than
-nobody's, and no amounts. Rows are filled again when the state's logs name them, so a reader pays for changed rows only.
-Ranks can change without that: rows with a gang whose members differ in priority are looked at every time, and all rows
-where ranks are somebody else's opinion.
+Arrays are [slots, capacity], slot k of row r at [k, r]. Empty slots have the priority EMPTY, which no preemptor
+exceeds, and no amounts. Rows are filled again when the state's logs name them, so a reader pays for changed rows only.
+Ranks can change without that: rows with a gang whose members differ in priority are checked every time, and so are all
+rows if ranks come from a `RankOf`.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ Slots = npt.NDArray[np.int64]
 RankOf = Callable[[PodRecord], int]
 """The priority that a preemptor must exceed to evict a pod."""
 
-NOBODY = np.iinfo(np.int64).max
+EMPTY = np.iinfo(np.int64).max
 _FIRST_DEPTH = 16
 _NO_BUDGET = -1
 
 
 def staying(state: ClusterState, record: PodRecord) -> bool:
-    """Whether nobody has ordered the pod to go so far."""
+    """Whether the deletion of the pod has not been ordered yet."""
     return record.pod.deleted_s is None and not state.evictions.evicting(record.pod.uid)
 
 
 def own_rank(state: ClusterState, record: PodRecord) -> int:
-    """The rank where nobody has another opinion; a pod that goes anyhow takes nobody along."""
+    """The rank without a `RankOf`; with a pod that is already being deleted no others are evicted."""
     if record.pod.template.gang is None or not staying(state, record):
         return record.pod.template.priority
     return eviction_priority(state, record)
 
 
 def breaking(records: Iterable[PodRecord], budgets: Budgets, spent: Ints | None = None) -> frozenset[str]:
-    """Uids of those pods that break a budget if all of them go, counted from the first one on."""
+    """Uids of those pods that violate a budget if all of them are evicted, counted from the first one on."""
     if not len(budgets):
         return frozenset()
     left = budgets.allowed.copy() if spent is None else budgets.allowed - spent
@@ -73,7 +73,7 @@ class VictimTable:
         """Per row the pods in order of importance."""
         self.budgets = Budgets()
         self.opinion = rank_of
-        """Whose ranks count instead of the table's own."""
+        """Ranks that replace the table's own."""
         self._objects: Mapping[str, PodDisruptionBudget] = {}
         self._positions: tuple[int, int] | None = None
         self._extra: dict[int, list[tuple[int, int]]] = {}
@@ -81,7 +81,7 @@ class VictimTable:
         self._lifted: dict[int, list[int]] = {}
         """Row -> ranks of its pods in the order of `records`, where they are not just their priorities."""
         self._suspects: set[GangKey] = set()
-        """Gangs of which a member came or went since the last look."""
+        """Gangs that gained or lost a member since the last refresh."""
         self._uneven: set[GangKey] = set()
         """Gangs whose members differ in priority."""
         self._allocate()
@@ -96,14 +96,14 @@ class VictimTable:
 
     def _allocate(self) -> None:
         shape = (self.depth, self.state.capacity)
-        self.priority: Slots = np.full(shape, NOBODY, dtype=np.int64)
+        self.priority: Slots = np.full(shape, EMPTY, dtype=np.int64)
         self.rank: Slots = self.priority
         """The same array as `priority` as long as no rank differs from it."""
         self.grouped: Mask | None = None
-        """Which pods are members of gangs; None as long as nobody is."""
+        """Which pods are members of gangs; None as long as there are none."""
         self.start: npt.NDArray[np.float64] = np.full(shape, inf, dtype=np.float64)
         self._amounts: dict[int, Slots] = {}
-        """What the pods request, by the column of a resource; those that nobody requests are left out."""
+        """What the pods request, by the column of a resource; resources without requests are left out."""
         self.budget: npt.NDArray[np.int32] = np.full(shape, _NO_BUDGET, dtype=np.int32)
         self.records = [[] for _ in range(self.state.capacity)]
         self._extra.clear()
@@ -195,7 +195,7 @@ class VictimTable:
         count = len(records)
         if count > self.depth:
             self._deepen(count)
-        self.priority[:, row] = NOBODY
+        self.priority[:, row] = EMPTY
         self.start[:, row] = inf
         self.budget[:, row] = _NO_BUDGET
         self._extra.pop(row, None)
@@ -244,8 +244,8 @@ class VictimTable:
         more = max(count, self.depth * 3 // 2) - self.depth
         self.depth += more
         alike = self.rank is self.priority
-        self.priority = np.pad(self.priority, ((0, more), (0, 0)), constant_values=NOBODY)
-        self.rank = self.priority if alike else np.pad(self.rank, ((0, more), (0, 0)), constant_values=NOBODY)
+        self.priority = np.pad(self.priority, ((0, more), (0, 0)), constant_values=EMPTY)
+        self.rank = self.priority if alike else np.pad(self.rank, ((0, more), (0, 0)), constant_values=EMPTY)
         self.grouped = None if self.grouped is None else np.pad(self.grouped, ((0, more), (0, 0)))
         self.start = np.pad(self.start, ((0, more), (0, 0)), constant_values=inf)
         self._amounts = {column: np.pad(slots, ((0, more), (0, 0))) for column, slots in self._amounts.items()}
@@ -256,7 +256,7 @@ class VictimTable:
     def violating(
         self, rows: Rows, lower: Mask, *, spent: Ints | None = None, least_first: bool = False
     ) -> Mask | None:
-        """Which of the pods in `lower` (bool[slots, n]) would break a budget, counted from the most important one on.
+        """Which of the pods in `lower` (bool[slots, n]) would violate a budget, counted from the most important one on.
 
         Each row is counted by itself. A pod uses up every budget that covers it. None if no budget is broken. `spent`
         is what each budget has lost already, by its number; `least_first` counts from the least important one on.

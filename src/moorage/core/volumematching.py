@@ -52,7 +52,9 @@ class StaticChoice:
 
 @dataclass(frozen=True, slots=True)
 class Provision:
-    """For one claim: on which rows it would be provisioned, and the capacity found there, NONE where nobody asks."""
+    """For one claim: on which rows it would be provisioned, and the capacity found there, NONE where the capacity is
+    not checked.
+    """
 
     claim: PersistentVolumeClaim
     storage_class: StorageClass
@@ -252,7 +254,9 @@ class _Waiting:
         self._found.provisions.append(Provision(claim, storage_class, needed, capacity_bytes))
 
     def _capacity(self, claim: PersistentVolumeClaim, storage_class: StorageClass) -> Ints | None:
-        """The capacity that suffices for the claim on each row, NONE where there is none; None if nobody asks."""
+        """The capacity that suffices for the claim on each row, NONE where there is none; None if the capacity is not
+        checked.
+        """
         driver = self._state.volumes.csi_driver(storage_class.provisioner)
         if not claim.request_bytes or driver is None or not driver.storage_capacity:
             return None

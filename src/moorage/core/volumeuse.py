@@ -125,7 +125,7 @@ class VolumeUse:
         return claim_key in self._direct_users
 
     def rows_with_disk(self, kind: str, identity: str, read_only: bool) -> Iterator[int]:
-        """Rows whose pods keep this disk from another pod: everybody may read, but nobody beside a writer."""
+        """Rows whose pods keep another pod from using this disk: several pods may read it, but none beside a writer."""
         for row, (_, writers) in self._disks.get((kind, identity), {}).items():
             if writers or not read_only:
                 yield row
