@@ -1,6 +1,6 @@
 """What kind of capacity a node is: spot, which the cloud may take back at short notice, on-demand, or unknown.
 
-Clouds and autoscalers say it with labels of their own. The first key in the order of `CAPACITY_LABELS` whose value says
+Clouds and autoscalers each use their own labels. The first key in the order of `CAPACITY_LABELS` whose value says
 something decides; keys that a configuration adds come before them. Values are compared without regard to case.
 
 Invariant: `CapacityTypes.column` equals `of` on the labels of every living row; rows of dead nodes are UNKNOWN, or what

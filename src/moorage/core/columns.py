@@ -38,11 +38,11 @@ class Vector(NamedTuple):
     score_cpu_milli: int
     score_memory_bytes: int
     further: tuple[int, ...] = ()
-    """Those columns of `pairs` that are not there for ever."""
+    """Those columns of `pairs` that may be dropped."""
     unknown: tuple[str, ...] = ()
     """Resources that the pod asks for and no node offers."""
     always: Ints = _NO_AMOUNTS
-    """int64[6]: what it takes of the two columns of scores, and of those that are there for ever."""
+    """int64[6]: what it takes of the two columns of scores, and of the permanent columns."""
 
 
 NOTHING = Vector((), 0, 0)

@@ -2,7 +2,7 @@
 
 A `DomainColumn` holds the value id of each row (those of the label's column), -1 where the node lacks the label or the
 scope does not admit it. It is brought up to date when it is read, and notes which rows moved between domains, so that
-sums over domains (`tally`) are repaired and not made anew.
+sums over domains (`tally`) are updated and not recomputed.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ NODE_EDITS = (Uncordon, DropTaint, SetNodeLabel)
 
 @dataclass(slots=True)
 class Changed:
-    """What edits come to: the objects whole, and the values that a state is told instead of the known ones."""
+    """What edits come to: the complete objects, and the values that replace the known ones in a state."""
 
     documents: list[Mapping[str, Any]] = field(default_factory=list)
     nodes: list[Node] = field(default_factory=list)

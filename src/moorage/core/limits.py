@@ -1,7 +1,8 @@
 """What one object may cost: everything in it that is counted or kept stops at one of these numbers.
 
 They are far above what people write and low enough that the largest object that an API server accepts (1.5 MB) costs
-the decision thread less than 50 ms. What is beyond a limit is cut off as the object is decoded, and told:
+the decision thread less than 50 ms. Lists are truncated at their limits while an object is decoded, and this is
+reported:
 - a pending pod over a limit is not scheduled (its rules would be kept in part only), its condition says why;
 - of a bound pod the first entries count, the rest is ignored everywhere;
 - both get an event `LimitExceeded` that names field, number and limit, as do nodes, of which the first entries count;
@@ -57,7 +58,7 @@ NODE_LABELS = 400
 TAINTS = 256
 """Taints of a node."""
 NODE_IMAGES = 1024
-"""Images of a node; kubelets report 50 unless they are told otherwise."""
+"""Images of a node; kubelets report 50 by default."""
 IMAGE_NAMES = 16
 """Names of an image of a node; kubelets report 5."""
 NODE_CONDITIONS = 128

@@ -4,7 +4,7 @@ Pods on nodes are grouped by what selectors see of them: namespace, labels, whet
 for (namespaces, selector) is made on first use from the groups that an index by label pair finds, and from then on
 follows the pod events of its groups. Counters that have not been used for long are dropped.
 
-Invariant: a group counts the pods that stand on known nodes and look so; a counter counts those of its groups.
+Invariant: a group counts its pods on known nodes; a counter counts those of its groups.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class PodTemplate:
     gang: GangKey | None = field(default=None, init=False, compare=False, repr=False)
     """The gang that the pod names, whichever way."""
     gang_size: int | None = field(default=None, init=False, compare=False, repr=False)
-    """How many members of it must stand together, as far as an annotation says so."""
+    """How many members must be placed together, if an annotation says so."""
     size: int = field(default=0, init=False, compare=False, repr=False)
     """Its approximate size in bytes, for caches."""
     _hash: int = field(default=0, compare=False, repr=False)

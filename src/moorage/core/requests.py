@@ -44,7 +44,7 @@ class ContainerResources:
     allocated: Amounts | None = None
     """status.allocatedResources: what the kubelet has agreed to."""
     actual: Amounts | None = None
-    """status.resources.requests: what the runtime has been told."""
+    """status.resources.requests: what the container runtime has applied."""
 
 
 @dataclass(frozen=True, slots=True)

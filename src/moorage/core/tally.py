@@ -1,4 +1,4 @@
-"""How many of something stand on each row, and from that in each domain of the topologies that are asked for.
+"""How many of something are on each row, and from that in each domain of the topologies in use.
 
 Invariant: the counts of a domain are the sum over the rows that its column put there when it was last refreshed. Pod
 events change one entry; nodes that moved are caught up with at the next event or question, before anything else.

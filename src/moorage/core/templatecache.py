@@ -1,8 +1,8 @@
 """Answers about pods that are alike, each kept for as long as its template lives.
 
 A template lives while a pod has it. What is worked out about it goes with it, so that memory follows the pods that
-there are; how many answers are kept, and of how large templates, is bounded all the same. A value must not refer to
-its own template, which would then never go.
+there are; how many answers are kept, and of how large templates, is bounded nevertheless. A value must not refer to its
+own template, which would then never go.
 """
 
 from __future__ import annotations
