@@ -23,6 +23,7 @@ from moorage.framework.status import Hold
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing import make_node, make_pod
 from tests.engine.actors import Permitter
+from tests.framework.readers import given
 
 PROFILE = "moorage"
 FAILURE = "ScheduleAttemptFailure"
@@ -33,7 +34,7 @@ class Bench:
 
     def __init__(self, *plugins: Plugin) -> None:
         (usual,) = build_profiles(Configuration(), Registry(BUILTIN))
-        by_point = {p: (*usual.at(p), *(each for each in plugins if p in each.points())) for p in Point}
+        by_point = {p: (*usual.at(p), *(given(each) for each in plugins if p in each.points())) for p in Point}
         self.engine = Engine([replace(usual, by_point=by_point)])
         self.metrics = SchedulerMetrics(self.engine)
         self.now_s = 1000.0
@@ -280,13 +281,13 @@ def test_other_profiles_are_measured_as_well(bench: Bench) -> None:
 def test_a_sampled_turn_measures_calls_and_leaves_no_trace(bench: Bench) -> None:
     """Plugins are what they were before; another turn is not sampled until some time has passed."""
     sampling, engine = bench.metrics.sampling, bench.engine
-    plugins = [plugin for runner in engine.runners.values() for plugin in runner.profile.plugins]
+    plugins = [plugin for runner in engine.runners.values() for plugin in runner.plugins.all]
     before = [dict(vars(plugin)) for plugin in plugins]
     assert sampling.begin(100.0)
     events: list[Event] = [NodeSeen(make_node("n", cpu="1")), pod("a"), pod("b", "64")]
     engine.handle(sampling.events(events), bench.now_s)
     sampling.end(100.001)
-    assert [vars(plugin).keys() for plugin in plugins] == [each.keys() for each in before]
+    assert [dict(vars(plugin)) for plugin in plugins] == before
     assert not sampling.begin(100.05)
     assert bench.value("scheduler_event_handling_duration_seconds_count", event="NodeAdd") == 1
     assert bench.value("scheduler_event_handling_duration_seconds_count", event="UnscheduledPodAdd") == 2

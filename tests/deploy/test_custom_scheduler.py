@@ -16,6 +16,9 @@ import yaml
 from moorage.app.plugins import find_plugins
 from moorage.app.scheduler import watched_kinds
 from moorage.bench.controlplane import ControlPlane
+from moorage.framework.contract import OwnsNodes, ReadsPriority
+from moorage.framework.instances import Instances
+from moorage.plugins.priority_annotation import PriorityAnnotation
 from moorage.wire.configuration import read_configuration
 
 ROOT = Path(__file__).parents[2]
@@ -74,9 +77,11 @@ def test_the_configuration_is_that_of_a_planner() -> None:
     assert (lease.resource_name, lease.resource_namespace) == ("custom-scheduler", "kube-system")
     (profile,) = reading.profiles
     assert profile.scheduler_name == "custom-scheduler"
-    assert profile.queue_sort.name == "PlanSort"
-    assert "OnePodPerNode" in {plugin.name for plugin in profile.plugins}
-    (reader,) = profile.having("priority_of")
+    plugins = Instances(profile)
+    assert [plugin.name for plugin in plugins.queue_sort] == ["PlanSort"]
+    assert plugins.first(OwnsNodes) is not None
+    (reader,) = plugins.having(ReadsPriority)
+    assert isinstance(reader, PriorityAnnotation)
     assert reader.args.bound("any-namespace") == 1_000_000_000
 
 

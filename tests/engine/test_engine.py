@@ -459,7 +459,9 @@ def pod_versions(name: str) -> list[Pod]:
 
 def test_the_newest_version_is_decided_on() -> None:
     """Several versions in one call."""
-    play = Play(profiles=[make_profile(small_profile().plugins, scheduler_name="default-scheduler")])
+    play = Play(
+        profiles=[make_profile([each.make() for each in small_profile().plugins], scheduler_name="default-scheduler")]
+    )
     play.see(make_node("n1"), *pod_versions("p"))
     record = play.engine.state.record("default/p")
     assert record is not None

@@ -27,7 +27,7 @@ TOO_LARGE = "0/2 nodes are available: the unit needs 3, one for each of its pods
 
 def planner() -> Profile:
     """Every pod takes a node of its own."""
-    usual = [plugin for plugin in small_profile().plugins if plugin.name != "PrioritySort"]
+    usual = [plugin.make() for plugin in small_profile().plugins if plugin.name != "PrioritySort"]
     planned = [PlanSort(), NodeUnschedulable(), OnePodPerNode(), GangScheduling(), DefaultPreemption()]
     return make_profile([*usual, *planned], scheduler_name=SCHEDULER)
 

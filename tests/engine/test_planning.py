@@ -27,7 +27,7 @@ MIN = "moorage.dev/pod-group-min-available"
 @pytest.fixture
 def play() -> Play:
     """A planner without nodes."""
-    usual = [plugin for plugin in small_profile().plugins if plugin.name != "PrioritySort"]
+    usual = [plugin.make() for plugin in small_profile().plugins if plugin.name != "PrioritySort"]
     planner = [PlanSort(), NodeUnschedulable(), OnePodPerNode(), GangScheduling(), DefaultPreemption()]
     return Play(profiles=[make_profile([*usual, *planner], scheduler_name=SCHEDULER)])
 

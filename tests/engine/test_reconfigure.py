@@ -34,7 +34,7 @@ def reconfigure(play: Play, *profiles: Profile, settings: EngineSettings | None 
 
 
 def planner() -> Profile:
-    usual = [plugin for plugin in small_profile().plugins if plugin.name != "PrioritySort"]
+    usual = [plugin.make() for plugin in small_profile().plugins if plugin.name != "PrioritySort"]
     more: list[Plugin] = [PlanSort(), NodeUnschedulable(), OnePodPerNode(), GangScheduling(), DefaultPreemption()]
     return make_profile([*usual, *more], scheduler_name=SCHEDULER)
 

@@ -14,6 +14,7 @@ from moorage.core.nodes import Node
 from moorage.core.objects import COSCHEDULING_GROUPS, PodDisruptionBudget, PodGroup
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
+from moorage.core.victims import RankOf
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.runner import Runner
@@ -117,10 +118,16 @@ def preempt_gang(scene: Scene, *plugins: Plugin, plugin: DefaultPreemption | Non
 
 
 def preempt_gang_on(
-    state: ClusterState, scene: Scene, plugin: DefaultPreemption, *plugins: Plugin, now: float = NOW_S
+    state: ClusterState,
+    scene: Scene,
+    plugin: DefaultPreemption,
+    *plugins: Plugin,
+    now: float = NOW_S,
+    rank_of: RankOf | None = None,
 ) -> GangOutcome:
     """Ask this plugin on this state."""
     runner = runner_with(state, plugin, *plugins)
+    runner.rank_of = rank_of
     cycles = [Cycle(pod, state, now) for pod in scene.members]
     before = _picture(state)
     count = scene.needed or len(cycles)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from moorage.core.state import NOWHERE, ClusterState
 from moorage.framework.configuration import Configuration
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Point, Reads
-from moorage.framework.profiles import Profile, build_profiles
+from moorage.framework.profiles import Factory, Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.framework.runner import Runner
 from moorage.framework.status import SKIP, OnlyNodes, Reason, Rejections, Status
@@ -177,8 +178,17 @@ def make_profile(
 ) -> Profile:
     """A profile that runs these plugins at every point they have, in this order."""
     everyone = tuple(plugins)
-    by_point = {point: tuple(p for p in everyone if point in type(p).points()) for point in Point}
+    by_point = {point: tuple(given(p) for p in everyone if point in type(p).points()) for point in Point}
     return Profile(scheduler_name, by_point, {p.name: (weights or {}).get(p.name, 1) for p in by_point[Point.SCORE]})
+
+
+def given(plugin: Plugin) -> Factory:
+    """Gives every runner this very plugin, so that a test can look at it."""
+    return Factory(plugin.name, partial(_itself, plugin), getattr(plugin, "args", None), plugin.kinds)
+
+
+def _itself(plugin: Plugin) -> Plugin:
+    return plugin
 
 
 def default_profile() -> Profile:

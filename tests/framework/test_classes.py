@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
+from moorage.core.arrays import Ints, Rows
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.framework import classes
-from moorage.framework.classes import ClassTable, PluginError, PodClass, pre_filter, wanted_scorers
+from moorage.framework.classes import ClassTable, PluginError, PodClass, make_scorers, pre_filter, wanted_scorers
 from moorage.framework.cycle import Cycle
+from moorage.framework.instances import Instances
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.status import SKIP, Code, OnlyNodes, Status, unresolvable
 from moorage.framework.views import Scorer
@@ -29,7 +32,8 @@ def table(monkeypatch: pytest.MonkeyPatch) -> ClassTable:
     """Keeps four classes and twelve templates."""
     monkeypatch.setattr(classes, "_KEPT_CLASSES", 4)
     monkeypatch.setattr(classes, "_KEPT_TEMPLATES", 12)
-    return ClassTable(readers.make_profile([readers.NodeScore(), readers.AmountsPlugin()]))
+    plugins = Instances(readers.make_profile([readers.NodeScore(), readers.AmountsPlugin()]))
+    return ClassTable(plugins, make_scorers(plugins, {}))
 
 
 def find(table: ClassTable, state: ClusterState, pod: Pod) -> PodClass:
@@ -94,7 +98,7 @@ def test_a_dropped_class_lends_its_memory_only_once(table: ClassTable, state: Cl
 
 
 class Says(Plugin):
-    """Answers PreFilter and PreScore with what it was made with."""
+    """Answers PreFilter with what it was made with."""
 
     name: ClassVar[str] = "Says"
     reads: ClassVar[Reads] = Reads.NODE
@@ -110,8 +114,15 @@ class Says(Plugin):
     def pre_filter(self, cycle: Cycle) -> Status | OnlyNodes | None:  # noqa: ARG002 - part of the interface
         return self._answer
 
-    def pre_score(self, cycle: Cycle, rows: object) -> Status | OnlyNodes | None:  # noqa: ARG002 - as above
-        return self._answer
+
+class Scores(Says):
+    """Scores, too, if PreScore lets it."""
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
+        return None if isinstance(self._answer, OnlyNodes) else self._answer
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:  # noqa: ARG002 - part of the interface
+        return np.zeros(len(rows), dtype=np.int64)
 
 
 def only(*names: str) -> OnlyNodes:
@@ -151,9 +162,12 @@ def test_no_common_node_is_a_refusal(state: ClusterState, plugins: list[Says], w
 
 def test_pre_score_skips_passes_or_fails(state: ClusterState) -> None:
     """SKIP leaves the plugin out, an error ends the decision."""
-    skips, passes = Scorer(Says(SKIP), 1, False), Scorer(Says(None), 1, False)
+    skips, passes = scorer(SKIP), scorer(None)
     assert wanted_scorers([skips, passes], cycle_of(state), state.rows()) == (passes,)
     with pytest.raises(PluginError, match="running PreScore plugin Bad: out of order"):
-        wanted_scorers(
-            [Scorer(Says(Status(Code.ERROR, ("out of order",)), "Bad"), 1, False)], cycle_of(state), state.rows()
-        )
+        wanted_scorers([scorer(Status(Code.ERROR, ("out of order",)), "Bad")], cycle_of(state), state.rows())
+
+
+def scorer(answer: Status | None, name: str = "Says") -> Scorer:
+    plugin = Scores(answer, name)
+    return Scorer(plugin, 1, plugin)

@@ -452,12 +452,11 @@ def test_ranks_may_be_somebody_elses_opinion() -> None:
         return 10**9 if record.pod.name in planned else -(10**9)
 
     state, plugin = scene.state(), DefaultPreemption()
-    plugin.rank_of = rank_of
-    assert preempt_gang_on(state, scene, plugin).victims == ("out",)
+    assert preempt_gang_on(state, scene, plugin, rank_of=rank_of).victims == ("out",)
     planned.add("out")
-    assert preempt_gang_on(state, scene, plugin).victims == ()
+    assert preempt_gang_on(state, scene, plugin, rank_of=rank_of).victims == ()
     planned.remove("in")
-    assert preempt_gang_on(state, scene, plugin).victims == ("in",)
+    assert preempt_gang_on(state, scene, plugin, rank_of=rank_of).victims == ("in",)
 
 
 # --- the guard ---

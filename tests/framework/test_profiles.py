@@ -7,6 +7,7 @@ import pytest
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.configuration import ALL, Configuration, Entry, PluginSet, ProfileConfiguration
 from moorage.framework.defaults import DEFAULT_PLUGINS
+from moorage.framework.instances import Instances
 from moorage.framework.plugin import METHODS, Plugin, Point
 from moorage.framework.profiles import ProfileError, build_profile, build_profiles, resolve
 from moorage.framework.registry import Registry, RegistryError, closest
@@ -123,7 +124,7 @@ WEIGHTS = {
 def test_weights(multi_point: PluginSet, at_score: PluginSet, want: list[int]) -> None:
     """Weights come from score, else multiPoint, else the default set."""
     profile = build_profile(ProfileConfiguration("p", multi_point, {Point.SCORE: at_score}), REGISTRY)
-    assert [profile.weight(name) for name in DEFAULT_SCORES] == want
+    assert [profile.weights[name] for name in DEFAULT_SCORES] == want
 
 
 SETS_WITH_PRICES = {
@@ -142,10 +143,12 @@ def test_a_plugin_without_extension_points_runs_where_multi_point_enables_it(
     prices = make_plugin("Prices", Args=SpreadArgs, price_of=lambda _: 1)
     registry = Registry((prices, BIND, SORT, IMAGES))
     profile = build_profile(ProfileConfiguration("p", multi_point, args={"Prices": SpreadArgs(hosts=9)}), registry)
-    found = profile.having("price_of")
+    found = profile.pointless
     assert [plugin.args.hosts for plugin in found] == ([9] if want else [])
-    assert profile.pointless == found
     assert profile.plugins[len(profile.plugins) - len(found) :] == found
+    assert [each.plugin.args.hosts for each in Instances(profile).all[len(profile.plugins) - len(found) :]] == (
+        [9] if want else []
+    )
 
 
 def test_disabling_at_one_point_leaves_the_others() -> None:
@@ -160,14 +163,15 @@ def test_disabling_at_one_point_leaves_the_others() -> None:
     assert "NodeAffinity" not in profile.weights
 
 
-def test_one_plugin_is_one_object_in_a_profile_and_another_in_the_next() -> None:
-    """What a plugin prepares at one point it finds at the next; profiles share nothing."""
-    first, second = build_profiles(Configuration((ProfileConfiguration("a"), ProfileConfiguration("b"))), REGISTRY)
-    by_name = {plugin.name: plugin for plugin in first.plugins}
-    for point in Point:
-        assert all(plugin is by_name[plugin.name] for plugin in first.at(point))
-    assert first.queue_sort.name == "PrioritySort"
-    assert first.queue_sort is not second.queue_sort
+def test_one_plugin_is_one_object_in_a_runner_and_another_in_the_next() -> None:
+    """What a plugin prepares at one point it finds at the next; runners of the same profile share nothing."""
+    (profile,) = build_profiles(Configuration(), REGISTRY)
+    first, second = Instances(profile), Instances(profile)
+    points = (first.pre_enqueue, first.pre_filter, first.filter, first.score, first.queue_sort, first.bind)
+    assert all(plugin is first.get(plugin.name) for plugins in points for plugin in plugins)
+    assert [each.name for each in first.queue_sort] == ["PrioritySort"]
+    assert [each.name for each in first.all] == [each.name for each in profile.plugins]
+    assert all(one.plugin is not other.plugin for one, other in zip(first.all, second.all, strict=True))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from moorage.framework.contract import PlansUnits
 from moorage.plugins.plan_sort import PlanSort
+from moorage.plugins.priority_sort import PrioritySort
 from moorage.testing import check_plugin, make_pod
 
 Unit = tuple[int, int, bool, float, str]
@@ -34,8 +36,9 @@ def test_a_waiting_pod_is_a_unit_of_one() -> None:
 
 
 def test_the_profile_can_be_told_to_be_planned() -> None:
-    """The engine plans where the plugin that orders the queue says so."""
-    assert PlanSort.plans
+    """The engine plans where the plugin that orders the queue can order units."""
+    assert isinstance(PlanSort(), PlansUnits)
+    assert not isinstance(PrioritySort(), PlansUnits)
 
 
 def test_conformance() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from moorage.core.pods import PodTemplate
 from moorage.framework.configuration import Entry, PluginSet, ProfileConfiguration
+from moorage.framework.contract import ReadsPriority
+from moorage.framework.instances import Instances
 from moorage.framework.profiles import build_profile
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
@@ -186,8 +188,7 @@ def test_a_profile_builds_it_though_it_has_no_extension_point(args: str) -> None
     assert not reading.problems
     assert not [notice for notice in reading.notices if "PriorityAnnotation" in str(notice)]
     (profile,) = reading.profiles
-    (found,) = profile.having("priority_of")
-    assert found in profile.plugins
+    (found,) = Instances(profile).having(ReadsPriority)
     assert isinstance(found, PriorityAnnotation)
     bound = {"{}": None}.get(args, 3)
     assert bound is None or found.args.bound("a") == bound
@@ -196,7 +197,7 @@ def test_a_profile_builds_it_though_it_has_no_extension_point(args: str) -> None
 def test_it_is_not_in_the_default_set() -> None:
     """Nobody's annotations count unless the profile says so; the other plugins do not mind it."""
     registry = Registry(BUILTIN)
-    assert build_profile(ProfileConfiguration(), registry).having("priority_of") == ()
+    assert Instances(build_profile(ProfileConfiguration(), registry)).first(ReadsPriority) is None
     enabled = PluginSet(enabled=(Entry("PriorityAnnotation"),))
     plain, with_it = (
         build_profile(ProfileConfiguration(multi_point=each), registry) for each in (PluginSet(), enabled)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,4 +45,4 @@ class JournalShow:
         return world
 
     def _world(self) -> World:
-        return World(copy.deepcopy(self._profiles), answers_to_all=True, derives=False)
+        return World(self._profiles, answers_to_all=True, derives=False)

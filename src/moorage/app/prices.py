@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -19,22 +19,17 @@ from moorage.core.events import Event, ObjectSeen
 from moorage.core.prices import PRICE_LIST
 from moorage.framework.pricing import PriceSource
 from moorage.framework.profiles import Profile
-from moorage.plugins.cost_aware import CostAware
+from moorage.plugins.cost_aware import price_readers
 
 _SETTLE_S = 15.0
 
 log = structlog.get_logger()
 
 
-def price_plugins(profiles: Iterable[Profile]) -> Iterator[CostAware]:
-    """Who reads prices."""
-    return (plugin for profile in profiles for plugin in profile.plugins if isinstance(plugin, CostAware))
-
-
 def price_sources(profiles: Iterable[Profile]) -> list[PriceSource]:
     """Where prices come from, each place once: where profiles differ, the more impatient one counts."""
     found: dict[str, PriceSource] = {}
-    for plugin in price_plugins(profiles):
+    for plugin in price_readers(profiles):
         source = plugin.source
         if source is not None:
             other = found.get(source.key, source)
@@ -49,12 +44,12 @@ class Prices:
     def __init__(self, profiles: Iterable[Profile], client: KubeClient, put: Callable[[Event], None]) -> None:
         profiles = list(profiles)
         self.sources = price_sources(profiles)
-        self._own = [plugin.own for plugin in price_plugins(profiles) if plugin.own is not None]
+        self._own = [plugin.own for plugin in price_readers(profiles) if plugin.own is not None]
         self._client = client
         self._put = put
         self._followers: list[PriceFollower] = []
         self._transport: AiohttpTransport | None = None
-        if any(plugin.own is None and plugin.source is None for plugin in price_plugins(profiles)):
+        if any(plugin.own is None and plugin.source is None for plugin in price_readers(profiles)):
             log.warning("CostAware has neither prices nor a source of them, so that no node has a price")
 
     async def read_once(self) -> list[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -88,18 +87,9 @@ def _token() -> str:
 
 
 def _what_if(reading: Reading, *, answers_to_all: bool) -> WhatIf:
-    """What-ifs with the profiles of the dashboard, on copies, as plugins remember what they have seen."""
-    import copy  # noqa: PLC0415
-
+    """What-ifs with the profiles of the dashboard."""
     from moorage.sim.rules import rules_of  # noqa: PLC0415
-    from moorage.sim.simulation import Rules  # noqa: PLC0415
     from moorage.sim.whatif_requests import answer  # noqa: PLC0415
 
     rules = rules_of(reading, 0, answers_to_all=answers_to_all)
-    unused = copy.deepcopy(rules.profiles)  # those of the reader will be used in another thread
-
-    def ask(objects: list[dict[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
-        fresh = Rules(copy.deepcopy(unused), rules.settings, rules.answers_to_all)
-        return answer(objects, fresh, asked, "the cluster")
-
-    return ask
+    return lambda objects, asked: answer(objects, rules, asked, "the cluster")

@@ -8,7 +8,7 @@ from moorage.core.nodes import Node
 from moorage.core.state import PodMove
 from moorage.engine.failures import EXTENDER, NO_DOMAIN, NO_NODES
 from moorage.framework.changes import Change, What
-from moorage.framework.profiles import Profile
+from moorage.framework.runner import Runner
 
 
 def node_change(before: Node | None, after: Node) -> Change | None:
@@ -40,10 +40,10 @@ STAND_INS = {NO_NODES: What.NODE_ADDED, NO_DOMAIN: What.NODE_ADDED | What.NODE_L
 """What stands for a plugin -> the kinds of change that can help."""
 
 
-def wakers_of(profiles: Iterable[Profile]) -> dict[str, What]:
+def wakers_of(runners: Iterable[Runner]) -> dict[str, What]:
     """Plugin -> the kinds of change that can help pods which it rejected."""
     wakers: dict[str, What] = {**STAND_INS}
-    for profile in profiles:
-        for plugin in profile.plugins:
+    for runner in runners:
+        for plugin in runner.plugins.all:
             wakers[plugin.name] = wakers.get(plugin.name, What(0)) | plugin.wakes
     return wakers

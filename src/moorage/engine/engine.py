@@ -51,6 +51,7 @@ from moorage.engine.queue import Backoff, Place, QueuedGang, QueuedPod, Scheduli
 from moorage.engine.races import tell_race
 from moorage.framework.changes import Change, What
 from moorage.framework.configuration import Extender
+from moorage.framework.contract import PlansUnits
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Judgement, Runner
@@ -91,7 +92,6 @@ class Engine:
         """Whether namespaces have to share the places of binds."""
         self.stopped_after = ""
         """The namespace of the pod after which the latest call was told to stop; empty if it was not."""
-        self._sort: Any = profiles[0].queue_sort
         self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff, Pacing(self._room))
         self._board = board = Board(profiles, self.state, self.queue)
         self.runners, self.flights, self.faults = board.runners, board.flights, board.faults
@@ -121,19 +121,21 @@ class Engine:
         """What takes over which event."""
         self.asking: Asking | None = None
         """Who asks extenders; None without any."""
-        self._instruct(profiles, settings)
+        self._instruct(settings)
 
-    def _instruct(self, profiles: Sequence[Profile], settings: EngineSettings) -> None:
+    def _instruct(self, settings: EngineSettings) -> None:
         """Tell the parts what follows from the profiles and settings; the board has the runners already."""
-        self._sort = profiles[0].queue_sort
+        first = next(iter(self.runners.values())).plugins
+        self._sort = first.queue_sort[0]
         self.queue.backoff = settings.backoff
-        self._wakers = wakers_of(profiles)
+        self._wakers = wakers_of(self.runners.values())
         self._woken_by: dict[int, list[str]] = {}
         """Kind of change -> the plugins whose rejections it can help, kept as it is asked for."""
-        self.planning = Planning(self._board, self._sort) if getattr(self._sort, "plans", False) else None
+        order = first.first(PlansUnits)
+        self.planning = None if order is None else Planning(self._board, order)
         self._failing.planning = self.gangs.recovery.planning = self.planning
         if self.planning is not None:
-            self.planning.instruct(profiles)
+            self.planning.instruct(self.runners.values())
             self.planning.runs, self.planning.concern = self.gangs.recovery.runs, self.gangs.concern
         self.asking = None
         if settings.extenders:
@@ -157,7 +159,7 @@ class Engine:
         for entry in [] if self.asking is None else self.asking.entries():
             self.queue.requeue(entry, now, rejected_by=frozenset(), error=False, pending=True)
         self._board.equip(runners)
-        self._instruct(profiles, settings)
+        self._instruct(settings)
         for entry in [each for each in self.queue.entries() if self.runner_of(each.pod) is None]:
             self.queue.remove(entry.pod.uid)
             self._board.end_promise(entry.pod.uid)
@@ -506,7 +508,7 @@ class Engine:
         runner = self._board.runner_of(entry.pod)
         if name in STAND_INS or runner is None:
             return bool(change.what & STAND_INS.get(name, What.NODE_ADDED))
-        plugin = runner.plugin(name)
+        plugin = runner.plugins.get(name)
         if plugin is None or not plugin.wakes & change.what:
             return False
         if change.what == What.OBJECT and change.kind not in plugin.kinds:
@@ -517,8 +519,7 @@ class Engine:
     def _queue_key(self, entry: QueuedPod) -> tuple[Any, ...]:
         """QueueSort; a gang stands where its priority and age put it."""
         if not isinstance(entry, QueuedGang):
-            key: tuple[Any, ...] = self._sort.queue_key(entry.pod, entry.since_s)
-            return key
+            return self._sort.queue_key(entry.pod, entry.since_s)
         return self.gangs.queue_key(entry, self._sort)
 
     def _gate(self, entry: QueuedPod, now: float) -> str | None:

@@ -27,6 +27,7 @@ from moorage.engine.faults import describe
 from moorage.engine.underway import Traveller, Underway
 from moorage.engine.warnings import Warnings
 from moorage.framework.classes import pre_filter
+from moorage.framework.contract import AwaitsPods
 from moorage.framework.cycle import Cycle
 from moorage.framework.defaults import KUBE_SCHEDULER_PLUGINS
 from moorage.framework.plugin import Point
@@ -91,7 +92,7 @@ class Extending:
         self.state = ClusterState(seed)
         self.underway = Underway(longest_wait_s, certified)
         self._runner = Runner(self.profile, self.state)
-        self._waiting = tuple(plugin for plugin in self.profile.plugins if hasattr(plugin, "awaits"))
+        self._waiting = self._runner.plugins.having(AwaitsPods)
         self._kinds = frozenset(kind for plugin in self.profile.plugins for kind in plugin.kinds)
         self._top_total = max(1, sum(self._runner.profile.weights.values())) * TOP_SCORE
         self._warnings = Warnings()
@@ -270,7 +271,7 @@ class Extending:
         rows, known = self._rows_of(nodes)
         totals: Ints = np.zeros(self.state.capacity + 1, dtype=np.int64)
         try:
-            pre_filter(self.profile.at(Point.PRE_FILTER), cycle)  # plugins may score with what they prepared there
+            pre_filter(self._runner.plugins.pre_filter, cycle)  # plugins may score with what they prepared there
             for scores in self._runner.score_table(cycle, known).values():
                 totals[known] += scores
         except Exception as error:

@@ -17,7 +17,6 @@ from moorage.engine.flights import Flight, Stage
 from moorage.engine.planning import Planning
 from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
-from moorage.framework.plugin import Point
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, Status
 
@@ -77,7 +76,7 @@ class Failing:
         """PostFilter: the first plugin that nominates a node decides, else all are heard; also the message's tail."""
         said: list[str] = []
         found: Nomination | None = None
-        for plugin in runner.profile.at(Point.POST_FILTER):
+        for plugin in runner.plugins.post_filter:
             answer = self._board.faults.ask(plugin, plugin.post_filter, cycle, runner, judgement)
             if isinstance(answer, Nomination):
                 if answer.node is not None:

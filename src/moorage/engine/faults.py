@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from moorage.framework.plugin import Plugin
+from moorage.framework.contract import Named
 from moorage.framework.status import Code, Status
 
 Asked = ParamSpec("Asked")
@@ -27,7 +27,7 @@ class Faults:
         self._lines: deque[str] = deque(maxlen=_KEPT)
 
     def ask(
-        self, plugin: Plugin, asked: Callable[Asked, Answer], *args: Asked.args, **more: Asked.kwargs
+        self, plugin: Named, asked: Callable[Asked, Answer], *args: Asked.args, **more: Asked.kwargs
     ) -> Answer | Status:
         """What a method of the plugin answers, a Status with code Error if it raises."""
         try:
@@ -35,7 +35,7 @@ class Faults:
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
             return self.note(plugin, getattr(asked, "__name__", "a method"), error)
 
-    def note(self, plugin: Plugin, method: str, error: Exception) -> Status:
+    def note(self, plugin: Named, method: str, error: Exception) -> Status:
         """Keep what a plugin raised; the status that stands for it."""
         text = describe(error)
         self._lines.append(f"plugin {plugin.name}: {method} raised {text}")

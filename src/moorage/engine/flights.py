@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TypeAlias
 
 from moorage.core.commands import Command, PodRef
 from moorage.core.membership import GangKey
@@ -15,8 +15,8 @@ from moorage.engine.faults import describe
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.framework.classes import LatePoints
+from moorage.framework.contract import PermitPlugin, PreBindPlugin
 from moorage.framework.cycle import Cycle
-from moorage.framework.plugin import Plugin
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, Hold, Status
 
@@ -44,6 +44,7 @@ class Stage(StrEnum):
 
 PERMIT, PRE_BIND, READY, BINDING = Stage
 """Looking a member up in its enumeration takes longer than comparing it, and every pod is compared several times."""
+_Waits: TypeAlias = PermitPlugin | PreBindPlugin
 
 
 @dataclass(slots=True, eq=False)
@@ -69,7 +70,7 @@ class Flight:
     node: str
     late: LatePoints
     stage: Stage = Stage.PERMIT
-    held_by: Plugin | None = None
+    held_by: _Waits | None = None
     deadline_s: float | None = None
     _asked: int = 0
     """Plugins of the stage that have said yes."""
@@ -104,10 +105,9 @@ class Flight:
         self.cycle.now = now
         while self.stage not in (BINDING, READY):
             permitting = self.stage is PERMIT
-            plugins = self.late.permit if permitting else self.late.pre_bind
-            while self._asked < len(plugins):
-                plugin = plugins[self._asked]
-                answer = self._ask(plugin, now, permitting)
+            count = len(self.late.permit if permitting else self.late.pre_bind)
+            while self._asked < count:
+                plugin, answer = self._ask(now, permitting)
                 if isinstance(answer, Hold):
                     return self._hold(plugin, answer, now, commands)
                 if answer is not None and answer.code not in (Code.SUCCESS, Code.SKIP):
@@ -118,18 +118,25 @@ class Flight:
             self._asked = 0
         return commands, None
 
-    def _ask(self, plugin: Any, now: float, permitting: bool) -> Status | Hold | None:
+    def _ask(self, now: float, permitting: bool) -> tuple[_Waits, Status | Hold | None]:
+        """Ask the next plugin of the stage."""
+        plugin: _Waits
         try:
-            answer: Status | Hold | None = (plugin.permit if permitting else plugin.pre_bind)(self.cycle, self.row)
+            if permitting:
+                plugin = permit = self.late.permit[self._asked]
+                answer = permit.permit(self.cycle, self.row)
+            else:
+                plugin = pre_bind = self.late.pre_bind[self._asked]
+                answer = pre_bind.pre_bind(self.cycle, self.row)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-            return Status(Code.ERROR, (describe(error),))
+            return plugin, Status(Code.ERROR, (describe(error),))
         if isinstance(answer, Status) and answer.code is Code.WAIT:
             deadline_s = self.deadline_s if self.held_by is plugin else None
-            return Hold(now + _LONGEST_WAIT_S if deadline_s is None else deadline_s, reason=answer.message)
-        return answer
+            return plugin, Hold(now + _LONGEST_WAIT_S if deadline_s is None else deadline_s, reason=answer.message)
+        return plugin, answer
 
     def _hold(
-        self, plugin: Plugin, hold: Hold, now: float, commands: list[Command]
+        self, plugin: _Waits, hold: Hold, now: float, commands: list[Command]
     ) -> tuple[Sequence[Command], Status | None]:
         if hold.deadline_s <= now:
             reason = hold.reason or f"timed out in {self.stage.value}"
@@ -250,7 +257,7 @@ class Flights:
             self.waited.append((result, flight.waits_since_s))
             flight.waits_since_s = None
 
-    def _hold(self, uid: str, flight: Flight, plugin: Plugin) -> None:
+    def _hold(self, uid: str, flight: Flight, plugin: _Waits) -> None:
         self._held[uid] = flight
         self._wakes |= plugin.wakes
         if flight.deadline_s is not None:

@@ -17,9 +17,9 @@ from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.gangturns import GangTurns
 from moorage.engine.queue import QueuedGang, QueuedPod
+from moorage.framework.contract import GangPostFilter
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
-from moorage.framework.plugin import Point
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, GangNomination, Status
 
@@ -91,8 +91,8 @@ class GangRoom:
     def _ask(self, runner: Runner, cycles: list[Cycle], needs: GangNeeds) -> GangNomination | Status | None:
         """The first plugin that nominates decides; else what the last one said that said anything."""
         said: Status | None = None
-        for plugin in runner.profile.at(Point.POST_FILTER):
-            if not hasattr(plugin, "post_filter_gang"):
+        for plugin in runner.plugins.post_filter:
+            if not isinstance(plugin, GangPostFilter):
                 continue
             answer = self._board.faults.ask(plugin, plugin.post_filter_gang, cycles, runner, needs)
             if isinstance(answer, GangNomination):

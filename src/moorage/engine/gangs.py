@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.events import StatusDone
@@ -33,27 +33,20 @@ from moorage.engine.flights import READY, Flight, Party
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
 from moorage.engine.gangtrial import Trial
-from moorage.engine.gangturns import Patience
 from moorage.engine.gate import refused
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing, choose
 from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.engine.recovery import Recovery
 from moorage.framework.changes import Change, What
+from moorage.framework.contract import GangPatience
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import kind_of
 from moorage.framework.gangs import GANG_SCHEDULING
-from moorage.framework.plugin import Point
 from moorage.framework.status import Code
 
 _EVICTING = "DefaultPreemption"
 _KEPT_TRIALS = 4096
-
-
-class _Patience(Patience, Protocol):
-    """The arguments of GangScheduling."""
-
-    settle_seconds: float
 
 
 class Muster(NamedTuple):
@@ -228,16 +221,17 @@ class Gangs:
     def _settled_s(self, gang: QueuedGang, terms: GangTerms) -> float:
         """When it is known how many members there are; one that runs waits only if nobody says the number."""
         known = not terms.estimated or (terms.min_count is not None and lasting(self._state, gang.key))
-        return 0.0 if known else gang.arrived_s + self._args(gang).settle_seconds
+        return 0.0 if known else gang.arrived_s + self._patience(gang).settle_seconds
 
     def _wait(self, gang: QueuedGang, message: str, now: float) -> str:
         self._notices.later(gang, message, now)
         return GANG_SCHEDULING
 
-    def _args(self, gang: QueuedGang) -> _Patience:
-        plugin: Any = self._board.responsible(gang.pod).plugin(GANG_SCHEDULING)
-        args: _Patience = plugin.args
-        return args
+    def _patience(self, gang: QueuedGang) -> GangPatience:
+        gangs = self._board.responsible(gang.pod).gangs
+        if gangs is None:
+            raise LookupError(f"the profile of {gang.pod.template.scheduler_name} places no gangs")
+        return gangs.gang_patience
 
     def _ready(self, gang: QueuedGang) -> list[QueuedPod]:
         """The waiting members that no PreEnqueue plugin holds back."""
@@ -461,14 +455,14 @@ class Gangs:
         message = f"{prefix}{failure.message} {made.message}".rstrip()
         failure = Failure(message, frozenset(rejected_by), failure.code)
         if not made.promised:
-            self._room.turns.keep(gang, muster.ready, muster.needs, trial.flights, self._args(gang), now)
+            self._room.turns.keep(gang, muster.ready, muster.needs, trial.flights, self._patience(gang), now)
         self._give_back(gang, failure, now, commands, made.nominate)
 
     def _others_wanted(self, trial: Trial, now: float) -> Iterator[str]:
         """Plugins that keep members that found a node from other ones, where they would be in nobody's way."""
         if trial.too_many:
             runners = self._board.runners.values()
-            yield from (plugin.name for runner in runners for plugin in runner.profile.at(Point.FILTER))
+            yield from (plugin.name for runner in runners for plugin in runner.plugins.filter)
             return
         for flight in trial.placed_only():
             yield from self._rejecting(flight, now)

@@ -9,22 +9,15 @@ were empty gets no turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
 
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.membership import GangKey
 from moorage.engine.board import Board
 from moorage.engine.flights import Flight
 from moorage.engine.queue import QueuedGang, QueuedPod
+from moorage.framework.contract import GangPatience
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable
-
-
-class Patience(Protocol):
-    """The arguments of GangScheduling that count here."""
-
-    reserve_after_seconds: float
-    reserve_for_seconds: float
 
 
 class GangTurns:
@@ -54,7 +47,7 @@ class GangTurns:
         ready: Sequence[QueuedPod],
         needs: GangNeeds,
         flights: Iterable[Flight],
-        patience: Patience,
+        patience: GangPatience,
         now: float,
     ) -> None:
         """What fits of a gang that has waited for long is promised to it, if it is its turn."""
@@ -74,7 +67,7 @@ class GangTurns:
                 self._kept[pod.uid] = None
                 self._board.state.nominations.set(pod, flight.node)
 
-    def _begin(self, key: GangKey, patience: Patience, now: float) -> None:
+    def _begin(self, key: GangKey, patience: GangPatience, now: float) -> None:
         if self.favoured == key:
             return
         if self.favoured is not None:  # it is overtaken, and goes on when it can

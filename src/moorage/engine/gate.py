@@ -14,7 +14,7 @@ def refused(runner: Runner, pod: Pod, faults: Faults) -> Status | None:
     if pod.template.excess:
         message = f"the pod is beyond what is scheduled: {limits.describe(pod.template.excess)}"
         return Status(Code.UNRESOLVABLE, (message,), limits.REASON)
-    for plugin in runner.pre_enqueue_plugins:
+    for plugin in runner.plugins.pre_enqueue:
         try:
             answer = plugin.pre_enqueue(pod)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods

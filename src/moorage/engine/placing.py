@@ -14,6 +14,7 @@ from moorage.engine.failures import Failure, failure_of
 from moorage.engine.flights import BINDING, READY, Flight
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
+from moorage.framework.contract import Unreserve
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, Status
@@ -91,7 +92,7 @@ class Placing:
     def unreserve(self, flight: Flight) -> None:
         """Let plugins give back what they hold."""
         for plugin in reversed(flight.late.reserve):
-            if hasattr(plugin, "unreserve"):
+            if isinstance(plugin, Unreserve):
                 self._board.faults.ask(plugin, plugin.unreserve, flight.cycle, flight.row)
 
     def go_on(self, flight: Flight, now: float, commands: Commands) -> None:
@@ -115,7 +116,7 @@ class Placing:
             commands.append(PatchPodStatus(_ref(flight.entry.pod), nominated_node=flight.node))
 
     def _bind(self, flight: Flight, now: float, commands: Commands) -> None:
-        for plugin in flight.runner.bind_plugins:
+        for plugin in flight.runner.plugins.bind:
             try:
                 answer = plugin.bind(flight.cycle, flight.row)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods

@@ -4,13 +4,13 @@ Units are single pods and whole gangs, running or waiting, in the order of the Q
 fit into the number of nodes are the plan (`core.plan`). A waiting unit is tried only while it is in the plan, and only
 pods whose unit is not may be evicted for it; so what runs stays where it is unless something better needs the node.
 
-A profile is planned if its QueueSort plugin says so (`plans`) and it has the plugin OnePodPerNode.
+A profile is planned if its QueueSort plugin orders units (`PlansUnits`) and a plugin gives every pod a node of its own
+(`OwnsNodes`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,9 @@ from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of
 from moorage.engine.notices import members_of
 from moorage.engine.queue import Place, QueuedGang, QueuedPod, gang_uid
-from moorage.framework.gangs import GANG_SCHEDULING
-from moorage.framework.profiles import Profile
+from moorage.framework.contract import OwnsNodes, PlansUnits
+from moorage.framework.runner import Runner
 
-ONE_POD_PER_NODE = "OnePodPerNode"
 PLANNED = "PlanSort"
 """Whom a unit waits for that is not in the plan."""
 _BLOCKING = ("NoSchedule", "NoExecute")
@@ -41,7 +40,7 @@ _NEVER = 1 << 40
 class Planning:
     """One plan per scheduler name that is planned."""
 
-    def __init__(self, board: Board, sort: Any) -> None:
+    def __init__(self, board: Board, sort: PlansUnits) -> None:
         self._board = board
         self._state = board.state
         self._sort = sort
@@ -57,12 +56,10 @@ class Planning:
         self.concern: Callable[[GangKey], None] = lambda _key: None
         """Told of gangs that are not in the plan and have waiting members."""
 
-    def instruct(self, profiles: Iterable[Profile]) -> None:
+    def instruct(self, runners: Iterable[Runner]) -> None:
         """Let the plugins that choose victims ask the plan."""
-        for profile in profiles:
-            for plugin in profile.plugins:
-                if hasattr(plugin, "rank_of"):
-                    plugin.rank_of = self.rank
+        for runner in runners:
+            runner.rank_of = self.rank
 
     @property
     def unseen_rows(self) -> tuple[int, ...] | None:
@@ -81,7 +78,7 @@ class Planning:
     def plans(self, pod: Pod) -> bool:
         """Whether the pod's profile is planned."""
         runner = self._board.runner_of(pod)
-        return runner is not None and runner.plugin(ONE_POD_PER_NODE) is not None
+        return runner is not None and runner.plugins.first(OwnsNodes) is not None
 
     def admits(self, entry: QueuedPod) -> bool:
         """Whether a waiting unit may be tried."""
@@ -157,7 +154,7 @@ class Planning:
         for row in range(self._state.capacity) if rows is None else dict.fromkeys(rows):
             for record in self._state.records_on(row):
                 runner = self._board.runner_of(record.pod)
-                gangs = runner is not None and runner.plugin(GANG_SCHEDULING) is not None
+                gangs = runner is not None and runner.places_gangs
                 self.note(record.pod, record.pod.template.gang if gangs else None)
 
     def _wake(self, units: Iterable[str], now: float) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import ref
 
 from moorage.core.commands import Command, RecordEvent
@@ -15,6 +15,7 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.templatecache import TemplateCache
 from moorage.engine.evictor import ref_of
 from moorage.engine.faults import Faults
+from moorage.framework.contract import ReadsPriority
 from moorage.framework.runner import Runner
 from moorage.framework.status import Status
 
@@ -62,11 +63,11 @@ class Priorities:
             allowed = min(allowed, self._ask(plugin, preemptor.template)[0])
         return allowed > victim.template.priority
 
-    def _plugin(self, pod: Pod) -> Any | None:
+    def _plugin(self, pod: Pod) -> ReadsPriority | None:
         runner = self._runner_of(pod)
         return None if runner is None else runner.priorities
 
-    def _template(self, template: PodTemplate, plugin: Any) -> tuple[PodTemplate, str | None]:
+    def _template(self, template: PodTemplate, plugin: ReadsPriority) -> tuple[PodTemplate, str | None]:
         known = self._known.get(template)
         if known is None:
             known = self._known.keep(template, _Reading(*self._ask(plugin, template)))
@@ -79,6 +80,6 @@ class Priorities:
             self._read_from.keep(found, template)
         return found, known.warning
 
-    def _ask(self, plugin: Any, template: PodTemplate) -> tuple[int, str | None]:
-        answer: tuple[int, str | None] | Status = self._faults.ask(plugin, plugin.priority_of, template)
+    def _ask(self, plugin: ReadsPriority, template: PodTemplate) -> tuple[int, str | None]:
+        answer = self._faults.ask(plugin, plugin.priority_of, template)
         return (template.priority, None) if isinstance(answer, Status) else answer

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any
 
 from moorage.core.budget_debts import BudgetDebts
 from moorage.core.budgets import Budgets
@@ -28,7 +27,7 @@ from moorage.engine.flights import Party
 from moorage.engine.gangrecords import STARTED, recorded_size, records_of
 from moorage.engine.planning import Planning
 from moorage.engine.queue import Place, QueuedGang
-from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.contract import GangPatience
 
 RELEASED = "GangReleased"
 """Reason of the event, and of the condition DisruptionTarget, on members that are deleted."""
@@ -270,8 +269,8 @@ class Recovery:
 
     def _patience_s(self, record: PodRecord, terms: GangTerms) -> float:
         """How long a start may take to be completed: the group may say less than the plugin's argument."""
-        args = self._args(record)
-        patience_s = 0.0 if args is None else float(args.recover_seconds)
+        patience = self._patience(record)
+        patience_s = 0.0 if patience is None else patience.recover_seconds
         return patience_s if terms.timeout_s is None else min(patience_s, terms.timeout_s)
 
     def _keep_recorded(self, key: GangKey, there: list[PodRecord]) -> None:
@@ -303,19 +302,18 @@ class Recovery:
 
     def _objection(self, there: list[PodRecord], budgets: Budgets, now: float) -> str | None:
         """Why these pods must not be deleted; None if they may."""
-        args = self._args(there[0])
+        patience = self._patience(there[0])
         bare = [record.pod.key for record in there if record.pod.template.owner is None]
-        if bare and args is not None and not args.release_bare_pods:
+        if bare and patience is not None and not patience.release_bare_pods:
             return f"nobody would make pod {min(bare)} again, as it has no controller"
         spent = self._debts.spent(self._state, budgets, now)
         budget = budgets.refusing((record.pod for record in there), spent)
         return None if budget is None else f"disruption budget {budget.key} does not allow that now"
 
-    def _args(self, record: PodRecord) -> Any:
-        """The arguments of GangScheduling in the profile of a pod."""
+    def _patience(self, record: PodRecord) -> GangPatience | None:
+        """How patient the profile of a pod is with gangs; None if it places none."""
         runner = self._board.runner_of(record.pod)
-        plugin: Any = None if runner is None else runner.plugin(GANG_SCHEDULING)
-        return None if plugin is None else plugin.args
+        return None if runner is None or runner.gangs is None else runner.gangs.gang_patience
 
     def _reporter(self, record: PodRecord) -> str:
         runner = self._board.runner_of(record.pod)

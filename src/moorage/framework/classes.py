@@ -7,23 +7,33 @@ Classes that differ only in the latter share the former's answers.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from weakref import ref
 
 from moorage.core.arrays import Ints, Rows
 from moorage.core.limits import KEPT_TEMPLATE_BYTES
 from moorage.core.pods import PodTemplate
 from moorage.core.templatecache import TemplateCache
+from moorage.framework.contract import (
+    FilterPlugin,
+    Normalize,
+    PermitPlugin,
+    PostBindPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreScore,
+    ReservePlugin,
+    ScorePlugin,
+)
 from moorage.framework.cycle import Cycle
+from moorage.framework.instances import Instances
 from moorage.framework.plugin import Point, Reads
-from moorage.framework.profiles import Profile
 from moorage.framework.status import Code, OnlyNodes, Status
 from moorage.framework.views import ClassView, NodeView, PodPlugins, Scorer
 
 _POD_READERS = (Reads.AMOUNTS, Reads.PODS)
-_LATE = (Point.RESERVE, Point.PERMIT, Point.PRE_BIND, Point.POST_BIND)
 _KEPT_CLASSES = 64
 _KEPT_TEMPLATES = 4096
 
@@ -52,7 +62,7 @@ class PluginError(Exception):
     """A plugin says that it failed where only that ends a decision; the message is one line."""
 
 
-def pre_filter(plugins: Iterable[Any], cycle: Cycle) -> PreFiltered:
+def pre_filter(plugins: Iterable[PreFilterPlugin], cycle: Cycle) -> PreFiltered:
     """Ask PreFilter plugins in order; the first refusal ends it, and so do plugins that leave no node together."""
     only: list[tuple[str, OnlyNodes]] = []
     skipped: set[str] = set()
@@ -73,8 +83,7 @@ def wanted_scorers(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> tuple
     """Run PreScore; the scorers that do not skip the pod. `PluginError` if one says anything but that."""
     wanted = []
     for scorer in scorers:
-        pre_score = getattr(scorer.plugin, "pre_score", None)
-        status = pre_score(cycle, rows) if pre_score is not None else None
+        status = None if scorer.prepares is None else scorer.prepares.pre_score(cycle, rows)
         if status is None or status.code is Code.SUCCESS:
             wanted.append(scorer)
         elif status.code is not Code.SKIP:
@@ -102,25 +111,25 @@ class PodClass:
 class _Kept(NamedTuple):
     """Plugins whose answers are kept, by extension point."""
 
-    pre_filters: tuple[Any, ...]
-    filters: tuple[Any, ...]
+    pre_filters: tuple[PreFilterPlugin, ...]
+    filters: tuple[FilterPlugin, ...]
     scorers: tuple[Scorer, ...]
 
 
 class LatePoints(NamedTuple):
     """Plugins that have something to do once a node is chosen, by extension point, in profile order."""
 
-    reserve: tuple[Any, ...]
-    permit: tuple[Any, ...]
-    pre_bind: tuple[Any, ...]
-    post_bind: tuple[Any, ...]
+    reserve: tuple[ReservePlugin, ...]
+    permit: tuple[PermitPlugin, ...]
+    pre_bind: tuple[PreBindPlugin, ...]
+    post_bind: tuple[PostBindPlugin, ...]
 
 
 class OpenPoints(NamedTuple):
     """Plugins that must be asked about a pod, by extension point, in profile order."""
 
-    pre_filters: tuple[Any, ...]
-    filters: tuple[Any, ...]
+    pre_filters: tuple[PreFilterPlugin, ...]
+    filters: tuple[FilterPlugin, ...]
     scorers: tuple[Scorer, ...]
     late: LatePoints
     open: bool
@@ -130,10 +139,9 @@ class OpenPoints(NamedTuple):
 class ClassTable:
     """Finds or makes the class of a pod; classes that nobody asked for again lately are dropped."""
 
-    def __init__(self, profile: Profile) -> None:
-        self._profile = profile
-        pre_filters, filters = profile.at(Point.PRE_FILTER), profile.at(Point.FILTER)
-        scorers = make_scorers(profile)
+    def __init__(self, plugins: Instances, scorers: tuple[Scorer, ...]) -> None:
+        self._plugins = plugins
+        pre_filters, filters = plugins.pre_filter, plugins.filter
         self.open_pre_filters = tuple(p for p in pre_filters if p.reads is Reads.CLUSTER)
         """Asked at every decision that they are concerned with, like the next two."""
         self.open_filters = tuple(p for p in filters if p.reads is Reads.CLUSTER)
@@ -149,7 +157,8 @@ class ClassTable:
             tuple(p for p in filters if p.reads in _POD_READERS),
             tuple(s for s in kept if s.plugin.reads in _POD_READERS),
         )
-        everyone = {p.name: p for p in (*pre_filters, *filters, *(s.plugin for s in scorers))}.values()
+        asked: tuple[PreFilterPlugin | FilterPlugin | ScorePlugin, ...] = (*pre_filters, *filters)
+        everyone = {p.name: p for p in (*asked, *(s.plugin for s in scorers))}.values()
         self._node_signs = tuple(p.sign for p in everyone if p.reads is Reads.NODE)
         self._pod_signs = tuple(p.sign for p in everyone if p.reads in _POD_READERS)
         self._openers = tuple(p for p in everyone if p.reads is Reads.CLUSTER)
@@ -231,8 +240,14 @@ class ClassTable:
             tuple(p for p in self.open_filters if p.name not in out),
             tuple(s for s in self.open_scorers if s.plugin.name not in out),
         )
-        late = (tuple(p for p in self._profile.at(point) if p.name not in out) for point in _LATE)
-        return OpenPoints(*early, LatePoints(*late), any(early))
+        plugins = self._plugins
+        late = LatePoints(
+            tuple(p for p in plugins.reserve if p.name not in out),
+            tuple(p for p in plugins.permit if p.name not in out),
+            tuple(p for p in plugins.pre_bind if p.name not in out),
+            tuple(p for p in plugins.post_bind if p.name not in out),
+        )
+        return OpenPoints(*early, late, any(early))
 
     def _drop_one(self) -> None:
         """Drop the oldest class that was not used since its last turn; used ones get another turn."""
@@ -312,12 +327,19 @@ def _no_common_node(only: Iterable[tuple[str, OnlyNodes]]) -> Status:
     return Status(Code.UNRESOLVABLE, (one if len(names) == 1 else several,), names[0])
 
 
-def make_scorers(profile: Profile) -> tuple[Scorer, ...]:
+def make_scorers(plugins: Instances, weights: Mapping[str, int]) -> tuple[Scorer, ...]:
     """The score plugins of a profile with their weights, in order."""
     return tuple(
-        Scorer(plugin, profile.weight(plugin.name), hasattr(plugin, "normalize")) for plugin in profile.at(Point.SCORE)
+        Scorer(
+            plugin,
+            weights.get(plugin.name, 1),
+            plugin if isinstance(plugin, PreScore) else None,
+            plugin if isinstance(plugin, Normalize) else None,
+        )
+        for plugin in plugins.score
     )
 
 
 def _asked_always(scorer: Scorer) -> bool:
-    return scorer.plugin.reads is Reads.CLUSTER or (scorer.plugin.reads in _POD_READERS and scorer.normalizes)
+    reads = scorer.plugin.reads
+    return reads is Reads.CLUSTER or (reads in _POD_READERS and scorer.normalizes is not None)

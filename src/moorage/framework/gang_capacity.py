@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
+from moorage.framework.contract import SlackFilter
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
-from moorage.framework.plugin import Point
 from moorage.framework.runner import Runner
 
 _MANY = 1 << 40
@@ -58,8 +57,8 @@ def _capacity(runner: Runner, cycle: Cycle) -> int:
     return sum(fits.tolist())
 
 
-def _counting(runner: Runner) -> list[Any]:
-    return [plugin for plugin in runner.profile.at(Point.FILTER) if hasattr(plugin, "slack")]
+def _counting(runner: Runner) -> list[SlackFilter]:
+    return [plugin for plugin in runner.plugins.filter if isinstance(plugin, SlackFilter)]
 
 
 def _rows(state: ClusterState, domain: frozenset[str] | None) -> Rows:

@@ -1,5 +1,8 @@
 """From what a configuration says about a profile to the plugins that run, in order, with their weights.
 
+A profile holds what makes its plugins; every runner makes its own (`framework.instances`), so profiles can be shared
+by any number of runners, clusters and threads.
+
 The rules are kube-scheduler's:
 - The default plugins count as if they stood in multiPoint. A multiPoint entry of the same name takes a default's place
   and brings its own weight; other multiPoint entries follow the defaults. `disabled` removes defaults, never what the
@@ -15,8 +18,9 @@ Unlike there, a plugin may have no extension point at all; it is enabled in mult
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from moorage.core.frozen import FrozenDict
@@ -60,17 +64,28 @@ class Shortcoming:
 
 
 @dataclass(frozen=True, slots=True)
+class Factory:
+    """Makes one plugin of a profile, a new one at each call of `make`."""
+
+    name: str
+    make: Callable[[], Plugin]
+    args: Any = None
+    kinds: frozenset[str] = frozenset()
+    """Kinds that the plugin reads from `state.objects`."""
+
+
+@dataclass(frozen=True, slots=True)
 class Profile:
-    """The plugins that decide on the pods of one scheduler name; built once, and the same objects at every point."""
+    """The plugins that decide on the pods of one scheduler name."""
 
     scheduler_name: str
-    by_point: Mapping[Point, tuple[Plugin, ...]]
+    by_point: Mapping[Point, tuple[Factory, ...]]
     weights: Mapping[str, int]
     """Of every plugin at Score, by name; at least 1."""
-    pointless: tuple[Plugin, ...] = ()
+    pointless: tuple[Factory, ...] = ()
     """The plugins that have no extension point."""
 
-    def at(self, point: Point) -> tuple[Any, ...]:
+    def at(self, point: Point) -> tuple[Factory, ...]:
         """The plugins of a point, in the order in which they run."""
         return self.by_point.get(point, ())
 
@@ -78,24 +93,11 @@ class Profile:
         """The same plugins, asked nothing at these points."""
         return replace(self, by_point=FrozenDict({at: who for at, who in self.by_point.items() if at not in points}))
 
-    def weight(self, name: str) -> int:
-        """What the score of a plugin is multiplied with."""
-        return self.weights.get(name, 1)
-
     @property
-    def queue_sort(self) -> Plugin:
-        """The plugin that orders the queue; every profile of a configuration has the same."""
-        return self.by_point[Point.QUEUE_SORT][0]
-
-    @property
-    def plugins(self) -> tuple[Plugin, ...]:
+    def plugins(self) -> tuple[Factory, ...]:
         """Every plugin of the profile once, in the order in which it first appears; those without a point come last."""
         by_name = {plugin.name: plugin for point in Point for plugin in self.at(point)}
         return (*by_name.values(), *self.pointless)
-
-    def having(self, method: str) -> tuple[Any, ...]:
-        """The plugins that have a method which is no extension point, such as `priority_of`."""
-        return tuple(plugin for plugin in self.plugins if hasattr(plugin, method))
 
 
 def resolve(profile: ProfileConfiguration, registry: Registry) -> Resolution:
@@ -125,18 +127,15 @@ def shortcomings(resolution: Resolution) -> tuple[Shortcoming, ...]:
 
 
 def build_profile(profile: ProfileConfiguration, registry: Registry) -> Profile:
-    """Resolve the profile and build its plugins; `ProfileError` where that is impossible."""
+    """Resolve the profile and try its plugins' arguments; `ProfileError` where one refuses them."""
     resolution = resolve(profile, registry)
     for shortcoming in shortcomings(resolution):
         raise ProfileError(f"profile {profile.scheduler_name}: {shortcoming.point}: {shortcoming.message}")
-    built: dict[str, Plugin] = {}
-    for names in (*resolution.names.values(), resolution.pointless):
-        for name in names:
-            if name not in built:
-                built[name] = _build(name, profile, registry)
-    by_point = {point: tuple(built[name] for name in names) for point, names in resolution.names.items()}
+    wanted = dict.fromkeys(name for names in (*resolution.names.values(), resolution.pointless) for name in names)
+    made = {name: _factory(name, profile, registry) for name in wanted}
+    by_point = {point: tuple(made[name] for name in names) for point, names in resolution.names.items()}
     at_score = {name: resolution.weights[name] for name in resolution.names[Point.SCORE]}
-    pointless = tuple(built[name] for name in resolution.pointless)
+    pointless = tuple(made[name] for name in resolution.pointless)
     return Profile(profile.scheduler_name, FrozenDict(by_point), FrozenDict(at_score), pointless)
 
 
@@ -188,13 +187,15 @@ def _points(registry: Registry, name: str) -> frozenset[Point]:
     return frozenset() if cls is None else cls.points()
 
 
-def _build(name: str, profile: ProfileConfiguration, registry: Registry) -> Plugin:
+def _factory(name: str, profile: ProfileConfiguration, registry: Registry) -> Factory:
     cls = registry.get(name)
     if cls is None:
         raise ProfileError(f"profile {profile.scheduler_name}: no plugin is called {name}", name)
     try:
         args = profile.args.get(name)
-        return cls(cls.Args() if args is None else args)
+        args = cls.Args() if args is None else args
+        cls(args)
     except Exception as error:  # the constructor may be a stranger's; whatever it raises becomes one line
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise ProfileError(f"profile {profile.scheduler_name}: {name} refused its arguments: {reason}", name) from error
+    return Factory(cls.name, partial(cls, args), args, cls.kinds)

@@ -15,6 +15,7 @@ import numpy as np
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.hashing import pod_hash
 from moorage.core.state import NOWHERE, ClusterState
+from moorage.core.victims import RankOf
 from moorage.framework.classes import (
     ClassTable,
     LatePoints,
@@ -24,9 +25,10 @@ from moorage.framework.classes import (
     pre_filter,
     wanted_scorers,
 )
+from moorage.framework.contract import PlacesGangs, ReadsPriority, SlackFilter
 from moorage.framework.cycle import Cycle
-from moorage.framework.gangs import GANG_SCHEDULING
-from moorage.framework.plugin import Plugin, Point, Reads
+from moorage.framework.instances import Instances
+from moorage.framework.plugin import Point, Reads
 from moorage.framework.profiles import Profile
 from moorage.framework.promises import Promised, Promises
 from moorage.framework.status import Code, OnlyNodes, Reason, Rejections, Status
@@ -80,21 +82,19 @@ class Runner:
 
     def __init__(self, profile: Profile, state: ClusterState) -> None:
         self.profile = profile
-        self.pre_enqueue_plugins = profile.at(Point.PRE_ENQUEUE)
-        self.bind_plugins = profile.at(Point.BIND)
-        self.priorities = next(iter(profile.having("priority_of")), None)
+        self.plugins = plugins = Instances(profile)
+        self.priorities = plugins.first(ReadsPriority)
         """The plugin that says which priority counts."""
+        self.gangs = plugins.first(PlacesGangs)
+        """The plugin because of which members of gangs are placed together."""
+        self.places_gangs = self.gangs is not None
+        self.rank_of: RankOf | None = None
+        """Who may be evicted by whom, where priorities alone do not decide; set by the engine's plan."""
         self._state = state
         self._promises = Promises(state)
-        self._scorers = make_scorers(profile)
-        self._by_name = {plugin.name: plugin for plugin in profile.plugins}
-        self.places_gangs = GANG_SCHEDULING in self._by_name
-        """Whether members of gangs are placed together."""
-        self._classes = ClassTable(profile)
-
-    def plugin(self, name: str) -> Plugin | None:
-        """The plugin of this name, if the profile has it."""
-        return self._by_name.get(name)
+        self._scorers = make_scorers(plugins, profile.weights)
+        self._classes = ClassTable(plugins, self._scorers)
+        self._slack = {each.name: each for each in plugins.filter if isinstance(each, SlackFilter)}
 
     def late(self, cycle: Cycle) -> LatePoints:
         """Who has something to do for the pod once its node is chosen."""
@@ -146,7 +146,7 @@ class Runner:
             return int(rows[0]) if len(rows) else NOWHERE
         totals = self._state.pick(view.rank, rows)
         for raw in () if view.nodes.flat else view.nodes.raws:
-            totals = totals + raw.scorer.weight * raw.scorer.plugin.normalize(cycle, raw.values[rows])
+            totals = totals + raw.scorer.weight * raw.normalizer.normalize(cycle, raw.values[rows])
         for scores in self._scores(cycle, asked.scorers, rows).values():
             totals = totals + scores
         return self._highest(cycle, rows, totals)
@@ -167,7 +167,7 @@ class Runner:
         With `promised`, pods of equal or higher priority that are promised a row count as present there, and the row
         must pass without them too.
         """
-        said = pre_filter(self.profile.at(Point.PRE_FILTER), cycle)
+        said = pre_filter(self.plugins.pre_filter, cycle)
         excluded = rows[:0]
         narrowed_by = tuple(name for name, _ in said.only)
         if said.refusal is not None:
@@ -190,7 +190,7 @@ class Runner:
     ) -> None:
         """Judge rows with the pods promised to them, all at once where the active filters look at one row only."""
         rows = crowded.rows
-        widest = max((p.reads for p in self.profile.at(Point.FILTER) if p.name not in skipped), default=Reads.NODE)
+        widest = max((p.reads for p in self.plugins.filter if p.name not in skipped), default=Reads.NODE)
         if widest <= Reads.AMOUNTS:
             with self._state.statement():
                 self._state.shift_amounts(rows, crowded.amounts)
@@ -233,13 +233,14 @@ class Runner:
         """
         found: dict[int, Ints] = {}
         complete = True
-        for plugin in self.profile.at(Point.FILTER):
+        for plugin in self.plugins.filter:
             if plugin.name in skipped or plugin.reads is Reads.NODE:
                 continue
-            if not hasattr(plugin, "slack"):
+            counting = self._slack.get(plugin.name)
+            if counting is None:
                 complete = False
                 continue
-            for column, amounts in plugin.slack(cycle, rows):
+            for column, amounts in counting.slack(cycle, rows):
                 found[column] = np.minimum(found[column], amounts) if column in found else np.array(amounts)
         crowded = self._promises.among(cycle, rows)
         if crowded is not None:
@@ -251,7 +252,7 @@ class Runner:
 
     def _filter(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[Verdict]) -> Rows:
         """The rows that pass; what rejects the others is added to `verdicts`."""
-        for plugin in self.profile.at(Point.FILTER):
+        for plugin in self.plugins.filter:
             if not len(rows):
                 break
             if plugin.name in skipped:
@@ -286,8 +287,8 @@ class Runner:
         table: dict[str, Ints] = {}
         for scorer in wanted_scorers(scorers, cycle, rows):
             scores = scorer.plugin.score(cycle, rows)
-            if scorer.normalizes:
-                scores = scorer.plugin.normalize(cycle, scores)
+            if scorer.normalizes is not None:
+                scores = scorer.normalizes.normalize(cycle, scores)
             table[scorer.plugin.name] = scores * scorer.weight
         return table
 

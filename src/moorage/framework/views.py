@@ -9,14 +9,15 @@ Invariant: after `refresh`, a view equals one built anew; `tests/framework/test_
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.state import ClusterState
+from moorage.framework.contract import FilterPlugin, Normalize, PreScore, RowFilter, RowScore, ScorePlugin
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.ties import Ties
@@ -33,11 +34,14 @@ _ROW_BY_ROW = 8
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """A score plugin with its weight; `normalizes` if the scores mean something only over the feasible rows."""
+    """A score plugin with its weight."""
 
-    plugin: Any
+    plugin: ScorePlugin
     weight: int
-    normalizes: bool
+    prepares: PreScore | None = None
+    """The plugin, if it has a PreScore."""
+    normalizes: Normalize | None = None
+    """The plugin, if its scores mean something only over the feasible rows."""
 
 
 @dataclass(slots=True)
@@ -45,6 +49,7 @@ class RawColumn:
     """Raw scores of a normalising plugin, int64[capacity]; `flat` while all living rows have the same one."""
 
     scorer: Scorer
+    normalizer: Normalize
     values: Ints
     flat: bool = True
 
@@ -52,10 +57,11 @@ class RawColumn:
 class NodeView:
     """What the plugins that read only nodes say: `mask` bool[capacity], `fixed` int64[capacity] and raw columns."""
 
-    def __init__(self, filters: tuple[Any, ...], scorers: tuple[Scorer, ...]) -> None:
+    def __init__(self, filters: tuple[FilterPlugin, ...], scorers: tuple[Scorer, ...]) -> None:
         self._filters = filters
-        self._scorers = tuple(s for s in scorers if not s.normalizes)
-        self.raws = [RawColumn(s, np.zeros(0, dtype=np.int64)) for s in scorers if s.normalizes]
+        self._scorers = tuple(s for s in scorers if s.normalizes is None)
+        nothing: Ints = np.zeros(0, dtype=np.int64)
+        self.raws = [RawColumn(s, s.normalizes, nothing) for s in scorers if s.normalizes is not None]
         self._keyed = _with_epoch(filters, scorers)
         self.scorer_names = tuple([scorer.plugin.name for scorer in scorers])
         self.version = 0
@@ -120,7 +126,7 @@ class _RowRank:
 
     __slots__ = ("_filters", "_scorers", "asks")
 
-    def __init__(self, filters: list[Any], scorers: list[Scorer]) -> None:
+    def __init__(self, filters: list[FilterPlugin], scorers: list[Scorer]) -> None:
         self._filters = [_row_filter(plugin) for plugin in filters]
         self._scorers = [(_row_score(scorer.plugin), scorer.weight) for scorer in scorers]
         self.asks = bool(filters or scorers)
@@ -140,7 +146,7 @@ class PodPlugins:
 
     __slots__ = ("by_amounts", "by_pods", "filters", "keyed", "scorer_names", "scorers")
 
-    def __init__(self, filters: tuple[Any, ...], scorers: tuple[Scorer, ...]) -> None:
+    def __init__(self, filters: tuple[FilterPlugin, ...], scorers: tuple[Scorer, ...]) -> None:
         self.filters = filters
         self.scorers = scorers
         self.scorer_names = tuple([scorer.plugin.name for scorer in scorers])
@@ -279,7 +285,7 @@ class ClassView:
         return rank + fixed
 
 
-def passing(filters: Iterable[Any], cycle: Cycle, rows: Rows) -> Mask | None:
+def passing(filters: Iterable[FilterPlugin], cycle: Cycle, rows: Rows) -> Mask | None:
     """Which of the rows all of these filters pass, shape (len(rows),); None if all rows pass."""
     mask: Mask | None = None
     for plugin in filters:
@@ -305,15 +311,18 @@ def _living(state: ClusterState, rows: Iterable[int]) -> Rows:
     return np.array(sorted(row for row in set(rows) if state.alive[row]), dtype=np.intp)
 
 
-def _with_epoch(filters: Iterable[Any], scorers: Iterable[Scorer]) -> tuple[Any, ...]:
-    plugins = {id(plugin): plugin for plugin in (*filters, *(scorer.plugin for scorer in scorers))}
-    return tuple(plugin for plugin in plugins.values() if type(plugin).epoch is not Plugin.epoch)
+_Keyed: TypeAlias = FilterPlugin | ScorePlugin
 
 
-def _row_filter(plugin: Any) -> Any:
-    found = getattr(plugin, "filter_row", None)
-    if found is not None:
-        return found
+def _with_epoch(filters: Iterable[FilterPlugin], scorers: Iterable[Scorer]) -> tuple[_Keyed, ...]:
+    everyone: tuple[_Keyed, ...] = (*filters, *(scorer.plugin for scorer in scorers))
+    plugins = {id(plugin): plugin for plugin in everyone}
+    return tuple(plugin for plugin in plugins.values() if getattr(plugin.epoch, "__func__", None) is not Plugin.epoch)
+
+
+def _row_filter(plugin: FilterPlugin) -> Callable[[Cycle, int], bool]:
+    if isinstance(plugin, RowFilter):
+        return plugin.filter_row
 
     def one_row(cycle: Cycle, row: int) -> bool:
         rejections = plugin.filter(cycle, np.array([row], dtype=np.intp))
@@ -322,8 +331,7 @@ def _row_filter(plugin: Any) -> Any:
     return one_row
 
 
-def _row_score(plugin: Any) -> Any:
-    found = getattr(plugin, "score_row", None)
-    return (
-        found if found is not None else lambda cycle, row: int(plugin.score(cycle, np.array([row], dtype=np.intp))[0])
-    )
+def _row_score(plugin: ScorePlugin) -> Callable[[Cycle, int], int]:
+    if isinstance(plugin, RowScore):
+        return plugin.score_row
+    return lambda cycle, row: int(plugin.score(cycle, np.array([row], dtype=np.intp))[0])

@@ -11,7 +11,7 @@ that then all nodes are nodes without a price.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Iterator
 from enum import StrEnum
 from typing import Annotated, ClassVar
 
@@ -36,6 +36,7 @@ from moorage.framework.pricing import (
     distinct,
     price_source,
 )
+from moorage.framework.profiles import Profile
 
 _BEST, _NEUTRAL = 100, 50
 _NANOS_PER_MICRO = 1_000
@@ -152,3 +153,9 @@ class CostAware(Plugin):
         if found.rules is not self._rules:
             self._rules, self._table = found.rules, PriceTable(found.rules)
         return self._table
+
+
+def price_readers(profiles: Iterable[Profile]) -> Iterator[CostAware]:
+    """One for each CostAware of these profiles, to be asked where its prices come from."""
+    arguments = (plugin.args for profile in profiles for plugin in profile.plugins)
+    return (CostAware(args) for args in arguments if isinstance(args, CostAwareArgs))

@@ -91,8 +91,6 @@ class DefaultPreemption(Plugin):
 
     def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:
         self.args: DefaultPreemptionArgs = args or DefaultPreemptionArgs()
-        self.rank_of: RankOf | None = None
-        """Who may be evicted by whom, if not priorities decide; set by whoever knows better."""
         self.attempts = 0
         """How often room was looked for."""
         self.guarded = 0
@@ -113,7 +111,7 @@ class DefaultPreemption(Plugin):
         """Nominate the best node with its victims, or say why there is none."""
         self.attempts += 1
         self._evictions = cycle.state.evictions
-        refused = self._not_eligible(cycle, judgement)
+        refused = self._not_eligible(cycle, runner, judgement)
         if refused is not None:
             return unschedulable(refused)
         rows = potential_rows(cycle.state, judgement)
@@ -128,14 +126,14 @@ class DefaultPreemption(Plugin):
     def _search(self, cycle: Cycle, runner: Runner, rows: Rows, judgement: Judgement) -> Found:
         if not len(rows):
             return Found()
-        table = self._fresh_table(cycle.state)
+        table = self._fresh_table(cycle.state, runner.rank_of)
         rules = self._rules(cycle, table, cycle.template.priority)
         skipped = None if judgement.refusal is not None else judgement.skipped
         return VictimSearch(cycle, runner, table, self.args.enough(len(rows)), rules).search(rows, skipped)
 
-    def _fresh_table(self, state: ClusterState) -> VictimTable:
-        if self._table is None or self._table.state is not state or self._table.opinion is not self.rank_of:
-            self._table = VictimTable(state, self.rank_of)
+    def _fresh_table(self, state: ClusterState, rank_of: RankOf | None) -> VictimTable:
+        if self._table is None or self._table.state is not state or self._table.opinion is not rank_of:
+            self._table = VictimTable(state, rank_of)
         self._table.refresh(state.objects.get(BUDGETS, {}))
         return self._table
 
@@ -156,10 +154,10 @@ class DefaultPreemption(Plugin):
         state = cycles[0].state
         self._evictions = state.evictions
         for cycle in cycles:
-            refused = self._not_eligible(cycle, self._judge_nominated(cycle, runner), _least_priority(cycles))
+            refused = self._not_eligible(cycle, runner, self._judge_nominated(cycle, runner), _least_priority(cycles))
             if refused is not None:
                 return unschedulable(refused)
-        table = self._fresh_table(state)
+        table = self._fresh_table(state, runner.rank_of)
         rules = self._rules(cycles[0], table, _least_priority(cycles))
         budgets = state.objects.get(BUDGETS, {})
         enough = self.args.enough(state.node_count)
@@ -178,7 +176,9 @@ class DefaultPreemption(Plugin):
 
     # --- who may ---
 
-    def _not_eligible(self, cycle: Cycle, judgement: Judgement, priority: int | None = None) -> str | None:
+    def _not_eligible(
+        self, cycle: Cycle, runner: Runner, judgement: Judgement, priority: int | None = None
+    ) -> str | None:
         """Why the pod may not evict anybody now; `priority` is its own unless given."""
         if cycle.template.preemption_policy == NEVER:
             return _BY_POLICY
@@ -186,15 +186,9 @@ class DefaultPreemption(Plugin):
         if row is None or row in judgement.unresolvable_rows():
             return None
         least = cycle.template.priority if priority is None else priority
-        if any(self._makes_room(cycle.state, record, least) for record in cycle.state.records_on(row)):
+        if any(_makes_room(cycle.state, runner, record, least) for record in cycle.state.records_on(row)):
             return _BY_TERMINATING
         return None
-
-    def _makes_room(self, state: ClusterState, record: PodRecord, priority: int) -> bool:
-        """Whether a less important pod is leaving because of a preemption."""
-        pod = record.pod
-        leaving = (pod.deleted_s is not None and pod.preempted) or state.evictions.evicting(pod.uid)
-        return leaving and (pod.template.priority if self.rank_of is None else self.rank_of(record)) < priority
 
     # --- how many ---
 
@@ -217,6 +211,13 @@ class DefaultPreemption(Plugin):
         for cycle in cycles:
             cycle.expires(refusal.retry_s)
         return unschedulable(f"preemption: {note}; waiting for {ceil(refusal.retry_s - now)} s.")
+
+
+def _makes_room(state: ClusterState, runner: Runner, record: PodRecord, priority: int) -> bool:
+    """Whether a less important pod is leaving because of a preemption."""
+    pod = record.pod
+    leaving = (pod.deleted_s is not None and pod.preempted) or state.evictions.evicting(pod.uid)
+    return leaving and (pod.template.priority if runner.rank_of is None else runner.rank_of(record)) < priority
 
 
 def _nominated_row(cycle: Cycle) -> int | None:

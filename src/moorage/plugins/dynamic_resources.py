@@ -26,7 +26,7 @@ from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
-from moorage.framework.plugin import Plugin, Point, Reads
+from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import MAX_REASONS, SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
 
@@ -113,7 +113,7 @@ class DynamicResources(Plugin):
         """Nothing to make room with; but where PreFilter ended before this plugin, kube-scheduler's message says so."""
         if judgement.refusal is None:
             return None
-        names = [plugin.name for plugin in runner.profile.at(Point.PRE_FILTER)]
+        names = [plugin.name for plugin in runner.plugins.pre_filter]
         refused_by = judgement.refusal.plugin
         if refused_by in names and self.name in names and names.index(refused_by) < names.index(self.name):
             return Status(Code.ERROR, ("not found",))

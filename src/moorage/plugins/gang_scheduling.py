@@ -51,6 +51,11 @@ class GangScheduling(Plugin):
     def __init__(self, args: GangSchedulingArgs | None = None) -> None:
         self.args: GangSchedulingArgs = args or GangSchedulingArgs()
 
+    @property
+    def gang_patience(self) -> GangSchedulingArgs:
+        """How patient the engine is with gangs of the profile."""
+        return self.args
+
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Only the members of gangs that have to stay in one domain."""
         if template.gang is None:

@@ -27,6 +27,7 @@ class OnePodPerNode(Plugin):
     name: ClassVar[str] = "OnePodPerNode"
     reads: ClassVar[Reads] = Reads.PODS
     wakes: ClassVar[What] = What.NODE_ADDED | What.POD_REMOVED
+    one_pod_per_node: ClassVar[bool] = True
 
     def __init__(self, args: object = None) -> None:
         super().__init__(args)

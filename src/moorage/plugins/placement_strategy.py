@@ -74,6 +74,7 @@ class PlacementStrategy(Plugin):
         What.NODE_ADDED | What.NODE_REMOVED | What.NODE_LABELS | _POD_CHANGES | What.OBJECT | What.SELF
     )
     kinds: ClassVar[frozenset[str]] = STRATEGY_KINDS
+    follows_strategies: ClassVar[bool] = True
 
     def __init__(self, args: PlacementStrategyArgs | None = None) -> None:
         self.args: PlacementStrategyArgs = args or PlacementStrategyArgs()

@@ -21,8 +21,6 @@ class PlanSort(Plugin):
     name: ClassVar[str] = "PlanSort"
     reads: ClassVar[Reads] = Reads.NODE
     wakes: ClassVar[What] = What(0)
-    plans: ClassVar[bool] = True
-    """A profile with this plugin is planned: what is not in the plan waits, or makes room."""
 
     def sign(self, template: PodTemplate) -> None:
         """Reads nothing for placing a pod."""

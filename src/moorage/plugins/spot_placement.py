@@ -146,7 +146,7 @@ class SpotPlacement(Plugin):
         self._types = CapacityTypes(more, _CAPACITIES[self.args.unlabelled])
 
     @property
-    def types(self) -> CapacityTypes:
+    def capacity_types(self) -> CapacityTypes:
         """How it tells spot nodes from others; the keeper asks, so that both mean the same."""
         return self._types
 

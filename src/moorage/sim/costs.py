@@ -20,7 +20,7 @@ from moorage.core.problems import Problem
 from moorage.core.state import ClusterState
 from moorage.framework.pricing import PriceSource, SourceKind
 from moorage.framework.profiles import Profile
-from moorage.plugins.cost_aware import CostAware
+from moorage.plugins.cost_aware import CostAware, price_readers
 from moorage.sim.inputs import ClusterInput
 from moorage.wire.prices import load_price_list, price_list_from_builtin
 
@@ -78,7 +78,7 @@ class InputPrices:
 def input_prices(given: ClusterInput, profiles: Iterable[Profile], now_s: float) -> InputPrices:
     """Find the prices for every plugin that reads some; `now_s` is the time at which the simulation starts."""
     result = InputPrices()
-    plugins = [plugin for profile in profiles for plugin in profile.plugins if isinstance(plugin, CostAware)]
+    plugins = [*price_readers(profiles)]
     written = _written(given, result)
     seen: dict[str, PriceList | None] = {}
     for plugin in plugins:

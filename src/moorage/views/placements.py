@@ -13,6 +13,7 @@ from moorage.core.pods import PodTemplate
 from moorage.core.strategies import read_rules, read_strategy
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, StrategyError
 from moorage.engine.keeping.splits import Split
+from moorage.framework.contract import FollowsStrategies
 from moorage.views.world import World
 
 
@@ -38,7 +39,7 @@ def strategies_page(world: World) -> dict[str, Any]:
         "unreadable": [*_unreadable(world)],
         "policies": [*_policies(world)],
         "spread": sorted(_spread(world), key=lambda row: str(row["title"])),
-        "plugin": any(runner.plugin("PlacementStrategy") is not None for runner in world.engine.runners.values()),
+        "plugin": any(runner.plugins.first(FollowsStrategies) is not None for runner in world.engine.runners.values()),
     }
 
 

@@ -46,7 +46,7 @@ def parts_of(declared: Any) -> tuple[Any, bool]:
 
 def memo_types(runner: Runner) -> dict[str, Any]:
     """What the plugins of a profile keep in `cycle.memo` while a pod waits."""
-    return {key: kind for plugin in runner.profile.plugins for key, kind in plugin.keeps.items()}
+    return {key: kind for each in runner.plugins.all for key, kind in each.plugin.keeps.items()}
 
 
 class FactWriter:
@@ -250,8 +250,8 @@ class FactReader:
 
     def _flight(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         runner = self.runner(fields["runner"])
-        plugins = {plugin.name: plugin for each in self._engine.runners.values() for plugin in each.profile.plugins}
-        plugins |= {plugin.name: plugin for plugin in runner.profile.plugins}
+        plugins = {plugin.name: plugin for each in self._engine.runners.values() for plugin in each.plugins.all}
+        plugins |= {plugin.name: plugin for plugin in runner.plugins.all}
         late = [[plugins[name] for name in _list(names) if name in plugins] for names in _list(fields["late"])]
         values: dict[str, Any] = {
             "runner": runner,

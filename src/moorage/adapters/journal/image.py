@@ -39,10 +39,10 @@ def _facts(engine: Engine, writer: FactWriter, scribe: Scribe) -> list[Any]:
     objects = ([kind, key, scribe.pack(value)] for kind, each in state.objects.items() for key, value in each.items())
     pods = ([scribe.pod(record.pod), record.node, record.assumed] for record in state.records())
     plugins = [
-        [name, plugin.name, writer.listed(plugin, plugin.remembers)]
+        [name, each.name, writer.listed(each.plugin, each.plugin.remembers)]
         for name, runner in engine.runners.items()
-        for plugin in runner.profile.plugins
-        if plugin.remembers
+        for each in runner.plugins.all
+        if each.plugin.remembers
     ]
     parts = writer.part(engine)
     entities = list(writer.entities())
@@ -185,10 +185,10 @@ class _Loader:
             raise Unreadable("the image ends before all entries of the queue are told")
         self._reader.part(self._engine, [self._parts[place] for place in range(len(self._parts))])
         for name, plugin_name, facts in self._plugins:
-            plugin = self._engine.runners[name].plugin(plugin_name)
-            if plugin is None:
+            found = self._engine.runners[name].plugins.get(plugin_name)
+            if found is None:
                 raise Unreadable(f"the image tells of the plugin {plugin_name!r:.80}, which is not here")
-            self._reader.listed(plugin, plugin.remembers, facts)
+            self._reader.listed(found.plugin, found.plugin.remembers, facts)
 
 
 def _nobody(row: int) -> str:

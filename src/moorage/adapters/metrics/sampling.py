@@ -1,11 +1,11 @@
 """What single calls of plugins and single events cost, measured in a few turns of the loop.
 
 The engine is pure and has no clock, and a clock around every call would cost more than some of the calls. So in a turn
-that is sampled, the plugins' methods are replaced by ones that look at the clock, and put back at its end, and events
-are handed over with a look at the clock in between; all other turns run as if there were no metrics. Turns are sampled
-at most every `EVERY_S`: every one of a quiet cluster, one in dozens of a busy one; and those that follow a slow one,
-all of them for `ALERT_S` where a single pod took long, so that it is known who is slow (`slowness`). Counts of these
-histograms are therefore no counts of attempts.
+that is sampled, clocks are put around the calls of plugins (`framework.instances`), and events are handed over with a
+look at the clock in between; all other turns run as if there were no metrics. Turns are sampled at most every
+`EVERY_S`: every one of a quiet cluster, one in dozens of a busy one; and those that follow a slow one, all of them for
+`ALERT_S` where a single pod took long, so that it is known what is slow (`slowness`). Counts of these histograms are
+therefore no counts of attempts.
 
 Differences from kube-scheduler that follow from arrays: one call of Filter or Score judges many nodes, and where kept
 answers decide, there is no call to measure.
@@ -26,6 +26,8 @@ from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSee
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine
 from moorage.framework.changes import Change
+from moorage.framework.instances import Around, Tracing
+from moorage.framework.plugin import Plugin
 from moorage.framework.status import Code, Hold, Nomination, Rejections, Status
 
 EVERY_S = 0.1
@@ -52,8 +54,6 @@ POINTS = {
     "post_bind": "PostBind",
 }
 """Method -> kube-scheduler's name of the extension point. Bind is not here: it ends with the API server's answer."""
-
-_Patch = tuple[Any, str, Callable[..., Any]]
 
 
 class Sampling:
@@ -88,7 +88,7 @@ class Sampling:
             EVENT_BOUNDS_S,
         )
         self._due_s = 0.0
-        self._patches = self._make_patches()
+        self._tracings = self._make_tracings()
         self._subject: object = None
         self._open: dict[tuple[str, str], tuple[float, str]] = {}
         """(extension point, profile) -> seconds and status so far, of the pod that is being looked at."""
@@ -103,7 +103,7 @@ class Sampling:
 
     def reequip(self) -> None:
         """The engine has other plugins; called between two turns."""
-        self._patches = self._make_patches()
+        self._tracings = self._make_tracings()
 
     # --- turns ---
 
@@ -111,8 +111,8 @@ class Sampling:
         """Whether this turn is sampled; then `end` must follow. `now_s` is monotonic."""
         if now_s < self._due_s and not self._slow_turn and now_s >= self._alert_until_s:
             return False
-        for plugin, method, timed in self._patches:
-            setattr(plugin, method, timed)
+        for tracing in self._tracings:
+            tracing.begin()
         return True
 
     def events(self, events: Iterable[Event]) -> Iterator[Event]:
@@ -135,8 +135,8 @@ class Sampling:
 
     def end(self, now_s: float) -> None:
         """Put everything back; a turn in which nothing was measured does not count."""
-        for plugin, method, _ in self._patches:
-            delattr(plugin, method)
+        for tracing in self._tracings:
+            tracing.end()
         if self._subject is not None:
             self._due_s = now_s + EVERY_S
             self._close()
@@ -153,21 +153,18 @@ class Sampling:
 
     # --- measuring ---
 
-    def _make_patches(self) -> list[_Patch]:
-        """What is put in front of which method of which plugin."""
-        patches: dict[tuple[int, str], _Patch] = {}
-        for profile, runner in self._engine.runners.items():
-            for plugin in runner.profile.plugins:
-                if not hasattr(plugin, "__dict__"):
-                    continue  # there is no room for it
-                for method, point in POINTS.items():
-                    call = getattr(plugin, method, None)
-                    if call is not None and method not in vars(plugin):
-                        timed = self._timed(call, plugin.name, point, profile)
-                        patches[id(plugin), method] = (plugin, method, timed)
-                hint = self._timed_hint(plugin.helps, plugin.name)
-                patches[id(plugin), "helps"] = (plugin, "helps", hint)
-        return list(patches.values())
+    def _make_tracings(self) -> list[Tracing]:
+        """Clocks for the plugins of every profile."""
+
+        def around(profile: str) -> Around:
+            def timed(plugin: Plugin, method: str, call: Callable[..., Any]) -> Callable[..., Any] | None:
+                if method == "helps":
+                    return self._timed_hint(call, plugin.name)
+                return self._timed(call, plugin.name, POINTS[method], profile) if method in POINTS else None
+
+            return timed
+
+        return [Tracing(runner.plugins.all, around(profile)) for profile, runner in self._engine.runners.items()]
 
     def _timed(self, call: Callable[..., Any], plugin: str, point: str, profile: str) -> Callable[..., Any]:
         makes_room, timer_s = point == POST_FILTER, self._timer_s

@@ -242,7 +242,7 @@ class SchedulerMetrics(Collector):
 
 def _binders(engine: Engine) -> dict[str, str]:
     """Profile -> the plugin that binds its pods."""
-    return {name: runner.bind_plugins[0].name for name, runner in engine.runners.items() if runner.bind_plugins}
+    return {name: runner.plugins.bind[0].name for name, runner in engine.runners.items() if runner.plugins.bind}
 
 
 def _outcomes(name: str, text: str, durations: Tallies) -> Metric:

@@ -12,6 +12,7 @@ from moorage.adapters import clock
 from moorage.engine.engine import Engine
 from moorage.engine.queue import Place, QueuedGang, QueuedPod
 from moorage.engine.races import overcommitted_count
+from moorage.framework.contract import CountsEvictions
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Point
 
@@ -122,16 +123,16 @@ def _plugins(engine: Engine) -> Iterable[Metric]:
         for (point, plugin), number in runner.evaluations().items():
             evaluated.add_metric((plugin, _POINT_NAMES[point], profile), number)
     yield evaluated
-    everyone = [plugin for runner in engine.runners.values() for plugin in runner.profile.plugins]
+    evicting = [plugin for runner in engine.runners.values() for plugin in runner.plugins.having(CountsEvictions)]
     yield CounterMetricFamily(
         "scheduler_preemption_attempts",
         "How often room was looked for by evicting pods.",
-        value=sum(getattr(plugin, "attempts", 0) for plugin in everyone if hasattr(plugin, "guarded")),
+        value=sum(plugin.attempts for plugin in evicting),
     )
     yield CounterMetricFamily(
         "moorage_evictions_guarded",
         "How often the guard against too many evictions held a preemption back.",
-        value=sum(getattr(plugin, "guarded", 0) for plugin in everyone),
+        value=sum(plugin.guarded for plugin in evicting),
     )
 
 

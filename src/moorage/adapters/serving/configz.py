@@ -75,7 +75,7 @@ def _profile(profile: Profile) -> dict[str, Any]:
         plugins["multiPoint"]["enabled"] = [{"name": plugin.name} for plugin in profile.pointless]
     for point in Point:
         names = [plugin.name for plugin in profile.at(point)]
-        enabled = [{"name": n, "weight": profile.weight(n)} if point is Point.SCORE else {"name": n} for n in names]
+        enabled = [{"name": n, "weight": profile.weights[n]} if point is Point.SCORE else {"name": n} for n in names]
         if enabled:
             plugins[point.value] = {"enabled": enabled}
     return {
@@ -87,9 +87,8 @@ def _profile(profile: Profile) -> dict[str, Any]:
 
 def _arguments(profile: Profile) -> Iterable[dict[str, Any]]:
     for plugin in profile.plugins:
-        args = getattr(plugin, "args", None)
-        if isinstance(args, PluginArgs) and type(args).model_fields:
-            yield {"name": plugin.name, "args": _readable(args)}
+        if isinstance(plugin.args, PluginArgs) and type(plugin.args).model_fields:
+            yield {"name": plugin.name, "args": _readable(plugin.args)}
 
 
 def _readable(args: PluginArgs) -> dict[str, Any]:

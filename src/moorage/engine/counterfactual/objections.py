@@ -15,7 +15,8 @@ from moorage.core.arrays import Ints, Rows
 from moorage.core.pods import Pod
 from moorage.core.resources import PODS
 from moorage.engine.counterfactual.scene import Scene
-from moorage.framework.plugin import Point
+from moorage.framework.contract import FilterPlugin
+from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, OnlyNodes
 
@@ -56,7 +57,7 @@ def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
     rows = state.rows()
     found = Objections(rows, np.zeros(len(rows), dtype=np.int64))
     silent: set[str] = set()
-    for plugin in runner.profile.at(Point.PRE_FILTER):
+    for plugin in runner.plugins.pre_filter:
         answer = plugin.pre_filter(cycle)
         if isinstance(answer, OnlyNodes):
             names = [state.node(int(row)).name in answer.names for row in rows]
@@ -66,13 +67,13 @@ def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
         elif answer is not None and answer.code is not Code.SUCCESS:
             silent.add(plugin.name)
             found.add(plugin.name, np.ones(len(rows), dtype=np.int64))
-    for plugin in runner.profile.at(Point.FILTER):
-        if plugin.name not in silent:
-            _ask(plugin, cycle, found)
+    for each in runner.plugins.filter:
+        if each.name not in silent:
+            _ask(each, cycle, found)
     return found
 
 
-def _ask(plugin: Any, cycle: Any, found: Objections) -> None:
+def _ask(plugin: FilterPlugin, cycle: Cycle, found: Objections) -> None:
     open_rows = found.bits == 0
     if plugin.name != _LAST or not open_rows.any():
         open_rows = np.ones(len(found.rows), dtype=np.bool_)

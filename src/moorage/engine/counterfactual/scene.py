@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +28,6 @@ from moorage.engine.engine import Engine
 from moorage.engine.gate import refused
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
-from moorage.framework.plugin import Point
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, OnlyNodes
 
@@ -153,7 +152,9 @@ class Scene:
 
     def accepts(self, plugin_name: str, template: PodTemplate, row: int) -> bool:
         """Whether one plugin accepts a pod like this on one row, as things stand."""
-        plugin: Any = None if self.runner is None else self.runner.plugin(plugin_name)
+        plugin = None if self.runner is None else self.runner.plugins.get(plugin_name)
+        if plugin is None:
+            return False
         cycle = self.cycle(replace(self.pod, template=template, requests=template.requests))
         answer = plugin.pre_filter(cycle) if hasattr(plugin, "pre_filter") else None
         if isinstance(answer, OnlyNodes):
@@ -241,7 +242,7 @@ class Scene:
 
     def _nominated(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[int, list[PodRecord]]:
         """The row that evictions would make room on, and who would go."""
-        for plugin in runner.profile.at(Point.POST_FILTER):
+        for plugin in runner.plugins.post_filter:
             answer = plugin.post_filter(cycle, runner, judgement)
             if isinstance(answer, Nomination) and answer.node is not None:
                 row = self.state.row_of(answer.node)

@@ -115,7 +115,7 @@ def waiting_ahead(engine: Engine, pod: Pod) -> list[Pod]:
     """The pods of the queue that are decided on before this one."""
     entries = list(engine.queue.entries())
     own = next((entry for entry in entries if entry.pod.uid == pod.uid), None)
-    sort: Any = next(iter(engine.runners.values())).profile.queue_sort
+    sort = next(iter(engine.runners.values())).plugins.queue_sort[0]
     keyed = [((sort.queue_key(entry.pod, entry.since_s), number), entry) for number, entry in enumerate(entries)]
     if own is not None:
         limit = next(key for key, entry in keyed if entry is own)

@@ -17,11 +17,11 @@ from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.engine import Engine
 from moorage.engine.faults import describe
 from moorage.engine.keeping.moves import Move
+from moorage.framework.contract import TellsCapacity
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 
 _FALLBACK_ORDER = (Capacity.ON_DEMAND, Capacity.UNKNOWN, Capacity.SPOT)
-_PLUGIN = "SpotPlacement"
 
 
 class Proofs:
@@ -121,6 +121,5 @@ class Proofs:
 
     def _types_of(self, runner: Runner | None) -> CapacityTypes:
         """The labels that the profile's own rule about spot capacity reads, so that both mean the same."""
-        plugin = None if runner is None else runner.plugin(_PLUGIN)
-        found = getattr(plugin, "types", None)
-        return found if isinstance(found, CapacityTypes) else self._plain
+        plugin = None if runner is None else runner.plugins.first(TellsCapacity)
+        return self._plain if plugin is None else plugin.capacity_types

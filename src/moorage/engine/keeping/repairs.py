@@ -15,7 +15,7 @@ for as long.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.keeping.splits import Split, Splits, spread_out
+from moorage.framework.contract import FollowsStrategies, SpreadsHosts
+from moorage.framework.instances import Hook
 from moorage.framework.keeping import KeeperConfiguration
 
 SETTLE_S = 5.0
@@ -45,7 +47,6 @@ HELD_S = 1.0
 """So long after a budget allowed nothing; what was moved last may not be counted in yet."""
 TRIES = 5
 """So many pods of a workload are tried at a time."""
-STRATEGY, SPREAD = "PlacementStrategy", "ControllerSpread"
 CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
 """Cluster Autoscaler would like to remove the node; a pod that comes would keep it."""
 _KINDS = (REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
@@ -231,7 +232,7 @@ class Repairs:
             due = next_rule(split.strategy, left)
             lacking &= {due}
             template = restamped(pod.template, split.strategy, due)
-        elif not self._follows(pod, STRATEGY):
+        elif self._plugin(pod, FollowsStrategies) is None:
             return None
         state = self._proofs.state
         wanted = self._open_rows()
@@ -245,10 +246,13 @@ class Repairs:
         return _Aim(place, f"The rules of its placement strategy have {counts}", split.strategy, lacking)
 
     def _lacks_hosts(self, owner: str) -> bool:
-        """Whether a workload stands on fewer hosts than ControllerSpread wants, and could do better."""
+        """Whether a workload stands on fewer hosts than its profile wants, and could do better."""
         pod = next(iter(self._members.of(owner)), None)
-        plugin: Any = None if pod is None else self._plugin(pod, SPREAD)
-        if pod is None or plugin is None or plugin.awaits(pod.template, self._proofs.state) is None:
+        plugin = None if pod is None else self._plugin(pod, SpreadsHosts)
+        if pod is None or plugin is None:
+            return False
+        state = self._proofs.state
+        if state.owner_rows(pod.template).places >= plugin.hosts(pod.template, state):
             return False
         return any(True for _ in self._doubled(owner))
 
@@ -259,7 +263,7 @@ class Repairs:
         return reversed(pods[len(hosts) :])
 
     def _spread_aim(self, pod: Pod, now: float) -> _Aim | None:
-        if not self._follows(pod, SPREAD) or not self._lacks_hosts(self._members.owner_of(pod.uid) or ""):
+        if self._plugin(pod, SpreadsHosts) is None or not self._lacks_hosts(self._members.owner_of(pod.uid) or ""):
             return None
         state = self._proofs.state
         wanted = self._open_rows()
@@ -267,13 +271,10 @@ class Repairs:
         place = self._proofs.home(pod, now, wanted)
         return None if place is None else _Aim(place, "Its controller's pods stand on too few hosts")
 
-    def _follows(self, pod: Pod, plugin: str) -> bool:
-        """Whether the scheduler that will place the pod's successor is one of the profiles, and has the plugin."""
-        return self._plugin(pod, plugin) is not None
-
-    def _plugin(self, pod: Pod, name: str) -> Any:
+    def _plugin(self, pod: Pod, hook: type[Hook]) -> Hook | None:
+        """The plugin that has the hook, if the scheduler that will place the pod's successor is one of the profiles."""
         runner = self._world.runners.get(pod.template.scheduler_name)
-        return None if runner is None else runner.plugin(name)
+        return None if runner is None else runner.plugins.first(hook)
 
     def _open_rows(self) -> Mask:
         """Rows of nodes that stay, bool[capacity]."""

@@ -23,9 +23,10 @@ from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Move, Moves
 from moorage.engine.keeping.policies import PolicyStatuses
 from moorage.engine.keeping.proofs import Proofs
-from moorage.engine.keeping.repairs import SPREAD, Repairs
+from moorage.engine.keeping.repairs import Repairs
 from moorage.engine.keeping.splits import Splits, spread_out
 from moorage.engine.keeping.wrecks import Wrecks
+from moorage.framework.contract import SpreadsHosts
 from moorage.framework.keeping import KeeperConfiguration
 
 
@@ -138,9 +139,9 @@ class Upkeep:
         return self.costs.for_hosts(spread_out(standing), hosts)
 
     def _hosts(self, pod: Pod) -> int:
-        """On how many hosts ControllerSpread wants the pods of this one's owner; 0 without such a rule."""
+        """On how many hosts the profile wants the pods of this one's owner; 0 without such a rule."""
         runner = self._world.runners.get(pod.template.scheduler_name)
-        plugin: Any = None if runner is None else runner.plugin(SPREAD)
+        plugin = None if runner is None else runner.plugins.first(SpreadsHosts)
         return 0 if plugin is None else plugin.hosts(pod.template, self._world.state)
 
     def _has_rule(self, pod: Pod) -> bool:

@@ -66,8 +66,7 @@ class Broadcast:
         self.view: View | None = None
         """Who else looks."""
         self.stage = stage
-        self._rules = replace(rules, profiles=copy.deepcopy(rules.profiles))
-        """Plugins that nobody else uses: those of the stage are at work in its thread."""
+        self._rules = rules
         self._scenario = scenario
         self._port = port
         self._token = token
@@ -141,7 +140,7 @@ class Broadcast:
         self._loop, self._done = asyncio.get_running_loop(), asyncio.Event()
         rules = self._rules
         world = World(
-            copy.deepcopy(rules.profiles),
+            rules.profiles,
             answers_to_all=True,
             keeper=self._scenario.keeper,
             seed=rules.settings.seed,
@@ -190,7 +189,7 @@ class Broadcast:
 
     async def _what_if(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         objects = await self._done_on_stage(_objects)
-        rules = Rules(copy.deepcopy(self._rules.profiles), self._rules.settings, answers_to_all=True)
+        rules = Rules(self._rules.profiles, self._rules.settings, answers_to_all=True)
         try:
             return await asyncio.to_thread(partial(answer, objects, rules, asked, "the demo"))
         except RequestError as error:

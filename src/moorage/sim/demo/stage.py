@@ -6,7 +6,6 @@ what happens does not depend on how large the caller's steps are: same scenario,
 
 from __future__ import annotations
 
-import copy
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -65,8 +64,7 @@ class Stage:
         self._wake_s: float | None = None
         self.keeper: Keeper | None = None
         if scenario.keeper is not None and _has(rules, scenario.keeper_needs):
-            # Plugins remember what they know of one state, and the keeper has a state of its own.
-            self.keeper = Keeper(copy.deepcopy(rules.profiles), scenario.keeper, seed=rules.settings.seed)
+            self.keeper = Keeper(rules.profiles, scenario.keeper, seed=rules.settings.seed)
         self._keeper_wake_s: float | None = None
         self._acts = scenario.acts()
         self._next_act = next(self._acts, None)

@@ -1,0 +1,320 @@
+"""What a plugin may be asked: one protocol per extension point, and one per optional hook.
+
+A plugin need not derive from any of these; having the method is enough. They are what the runner and the engine call,
+and what mypy compares both sides with: `check: type[FilterPlugin] = MyPlugin` in a test finds a wrong signature.
+
+Arrays: `rows` is `intp[n]`, ascending row numbers of the nodes to judge; what comes back has the same length and order.
+A plugin never changes the state, `rows` or anything it was given, and gives the same answer for the same question,
+whatever the order of the nodes. Every method may raise: that fails the attempt of the pod and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+from moorage.core.arrays import Ints, Rows
+from moorage.core.capacity import CapacityTypes
+from moorage.core.commands import Command
+from moorage.core.gangneeds import GangNeeds
+from moorage.core.pods import Pod, PodTemplate
+from moorage.core.state import ClusterState
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Reads
+from moorage.framework.status import GangNomination, Hold, Nomination, OnlyNodes, Rejections, Status
+
+if TYPE_CHECKING:
+    from moorage.framework.runner import Judgement, Runner
+
+Slack: TypeAlias = Sequence[tuple[int, Ints]]
+"""Resource columns, and how much more of each may be requested on the rows, int64[n]."""
+
+
+class Named(Protocol):
+    """Anything that answers for a plugin."""
+
+    @property
+    def name(self) -> str:
+        """What configurations and messages call it."""
+
+
+class Asked(Named, Protocol):
+    """What every plugin says about itself; `Plugin` has defaults for all of it."""
+
+    @property
+    def reads(self) -> Reads:
+        """What its answers depend on besides the pod."""
+
+    @property
+    def wakes(self) -> What:
+        """Which changes can turn its rejection into a yes."""
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """Other kinds that it reads from `state.objects`."""
+
+    def sign(self, template: PodTemplate, /) -> Hashable:
+        """The part of the pod that it reads."""
+
+    def epoch(self, state: ClusterState, /) -> Hashable:
+        """Changes whenever all kept answers become wrong at once."""
+
+    def concerns(self, template: PodTemplate, state: ClusterState, /) -> bool:
+        """Whether it has anything to say about such a pod just now."""
+
+    def helps(self, template: PodTemplate, change: Change, /) -> bool:
+        """Whether this change may let a pod fit that it rejected."""
+
+
+# --- extension points, in the order in which a pod meets them ---
+
+
+class PreEnqueuePlugin(Asked, Protocol):
+    """Asked by the queue before a pod may be tried."""
+
+    def pre_enqueue(self, pod: Pod, /) -> Status | None:
+        """None or SUCCESS: the pod may enter the queue."""
+
+
+class QueueSortPlugin(Asked, Protocol):
+    """Asked by the queue for every pod that enters it; one plugin per process."""
+
+    def queue_key(self, pod: Pod, since_s: float, /) -> tuple[Any, ...]:
+        """Where the pod stands; the smallest key comes first."""
+
+
+class PreFilterPlugin(Asked, Protocol):
+    """Asked once before the filters."""
+
+    def pre_filter(self, cycle: Cycle, /) -> Status | OnlyNodes | None:
+        """SKIP leaves the plugin's filter out; any other status but SUCCESS refuses the pod."""
+
+
+class FilterPlugin(Asked, Protocol):
+    """Asked in profile order, each about the rows that the earlier ones passed."""
+
+    def filter(self, cycle: Cycle, rows: Rows, /) -> Rejections | None:
+        """None: all rows pass."""
+
+
+class PostFilterPlugin(Asked, Protocol):
+    """Asked by the engine when no node passed; the first that nominates a node decides."""
+
+    def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement, /) -> Nomination | Status | None:
+        """How room can be made, or why it cannot."""
+
+
+class ScorePlugin(Asked, Protocol):
+    """Asked about the rows that passed every filter."""
+
+    def score(self, cycle: Cycle, rows: Rows, /) -> Ints:
+        """int64[n], 0 to 100 unless `normalize` brings it there."""
+
+
+class ReservePlugin(Asked, Protocol):
+    """Asked by the engine once a node is chosen."""
+
+    def reserve(self, cycle: Cycle, row: int, /) -> Status | None:
+        """None or SUCCESS: what the pod needs there is held for it."""
+
+
+class PermitPlugin(Asked, Protocol):
+    """Asked by the engine after Reserve, and again after every change in `wakes` while it holds the pod."""
+
+    def permit(self, cycle: Cycle, row: int, /) -> Status | Hold | None:
+        """`Hold`, or a status WAIT, lets the pod wait."""
+
+
+class PreBindPlugin(Asked, Protocol):
+    """Asked by the engine after Permit, and again as Permit is."""
+
+    def pre_bind(self, cycle: Cycle, row: int, /) -> Status | Hold | None:
+        """As Permit."""
+
+
+class BindPlugin(Asked, Protocol):
+    """Asked by the engine in profile order until one of them binds."""
+
+    def bind(self, cycle: Cycle, row: int, /) -> Command | Status:
+        """The command that binds the pod; SKIP lets the next plugin do it."""
+
+
+class PostBindPlugin(Asked, Protocol):
+    """Told by the engine that the pod is bound; the node may be gone already."""
+
+    def post_bind(self, cycle: Cycle, row: int, /) -> None:
+        """Nothing is expected back."""
+
+
+# --- what may stand beside an extension point ---
+
+
+@runtime_checkable
+class RowFilter(Protocol):
+    """Beside Filter: a fast path for one row, which must agree with `filter`."""
+
+    def filter_row(self, cycle: Cycle, row: int, /) -> bool:
+        """True if the row passes."""
+
+
+@runtime_checkable
+class SlackFilter(Protocol):
+    """Beside Filter with `Reads.AMOUNTS`: makes preemption and gangs faster."""
+
+    def slack(self, cycle: Cycle, rows: Rows, /) -> Slack:
+        """How much more may be requested beside the pod; `filter` passes while none is negative."""
+
+
+@runtime_checkable
+class GangPostFilter(Named, Protocol):
+    """Beside PostFilter: room for a gang."""
+
+    def post_filter_gang(
+        self, cycles: Sequence[Cycle], runner: Runner, needs: GangNeeds, /
+    ) -> GangNomination | Status | None:
+        """Room for as many of the members as the gang needs (`needs.members`) to start."""
+
+
+@runtime_checkable
+class PreScore(Protocol):
+    """Beside Score: asked once before it."""
+
+    def pre_score(self, cycle: Cycle, rows: Rows, /) -> Status | None:
+        """SKIP leaves the plugin's score out."""
+
+
+@runtime_checkable
+class RowScore(Protocol):
+    """Beside Score: a fast path for one row, which must agree with `score`."""
+
+    def score_row(self, cycle: Cycle, row: int, /) -> int:
+        """The score of the row."""
+
+
+@runtime_checkable
+class Normalize(Protocol):
+    """Beside Score: brings the raw scores of the feasible rows to 0 to 100."""
+
+    def normalize(self, cycle: Cycle, scores: Ints, /) -> Ints:
+        """int64[n]; must not change `scores`."""
+
+
+@runtime_checkable
+class Unreserve(Named, Protocol):
+    """Beside Reserve: gives back what was held."""
+
+    def unreserve(self, cycle: Cycle, row: int, /) -> None:
+        """The node may be gone: find what is held for a pod by the pod, not by the row."""
+
+
+# --- hooks: what else the engine, the extender, the keeper and metrics ask a plugin, if it has an answer ---
+
+
+@runtime_checkable
+class AwaitsPods(Named, Protocol):
+    """Asked by `moorage extender` before Filter.
+
+    kube-scheduler does not tell an extender where a pod goes, and asks about the next one before the last is bound.
+    While a pod of the same group is on its way, the extender waits for it, a second at most.
+    """
+
+    def awaits(self, template: PodTemplate, state: ClusterState, /) -> Hashable | None:
+        """The group of pods, such as the controller's uid, whose places decide about such a pod just now."""
+
+
+@runtime_checkable
+class ReadsPriority(Named, Protocol):
+    """Asked by the engine when a pod is seen; the first of a profile decides."""
+
+    def priority_of(self, template: PodTemplate, /) -> tuple[int, str | None]:
+        """The priority that counts, and what to tell the pod's owner if it cannot be read."""
+
+
+@runtime_checkable
+class PlansUnits(Named, Protocol):
+    """A QueueSort plugin by whose order the engine shares out whole nodes (`engine.planning`)."""
+
+    def unit_key(self, priority: int, size: int, running: bool, created_s: float, name: str, /) -> tuple[Any, ...]:
+        """The place in the plan of a unit of `size` pods; the smallest key comes first."""
+
+
+@runtime_checkable
+class OwnsNodes(Protocol):
+    """A filter that gives every pod of its profile a node of its own; only such profiles are planned."""
+
+    @property
+    def one_pod_per_node(self) -> bool:
+        """Whether it does."""
+
+
+class GangPatience(Protocol):
+    """How long the engine waits before it does something about a gang."""
+
+    @property
+    def reserve_after_seconds(self) -> float:
+        """After so long without room, what becomes free is kept for the gang."""
+
+    @property
+    def reserve_for_seconds(self) -> float:
+        """So long it is kept at most."""
+
+    @property
+    def settle_seconds(self) -> float:
+        """A gang of unknown size is complete when no member has come for so long."""
+
+    @property
+    def recover_seconds(self) -> float:
+        """So long the engine tries to complete a gang that was started in part."""
+
+    @property
+    def release_bare_pods(self) -> bool:
+        """Whether members without a controller are deleted, too, when such a gang is released."""
+
+
+@runtime_checkable
+class PlacesGangs(Protocol):
+    """Members of gangs are placed together in profiles that have such a plugin."""
+
+    @property
+    def gang_patience(self) -> GangPatience:
+        """How patient the engine is with them."""
+
+
+@runtime_checkable
+class TellsCapacity(Protocol):
+    """Asked by the keeper, so that the profile and the keeper mean the same by spot."""
+
+    @property
+    def capacity_types(self) -> CapacityTypes:
+        """How spot nodes are told from others."""
+
+
+@runtime_checkable
+class SpreadsHosts(Protocol):
+    """Asked by the keeper about the pods of a controller."""
+
+    def hosts(self, template: PodTemplate, state: ClusterState, /) -> int:
+        """On how many nodes they must stand, 0 if they may stand anywhere."""
+
+
+@runtime_checkable
+class FollowsStrategies(Protocol):
+    """A filter that sends pods where their placement strategy wants them; the keeper repairs splits only then."""
+
+    @property
+    def follows_strategies(self) -> bool:
+        """Whether it does."""
+
+
+@runtime_checkable
+class CountsEvictions(Protocol):
+    """Read by metrics."""
+
+    @property
+    def attempts(self) -> int:
+        """How often room was looked for by evicting pods."""
+
+    @property
+    def guarded(self) -> int:
+        """How often the guard against too many evictions held one back."""
