@@ -11,6 +11,7 @@ from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.direct import DirectTransport
 from moorage.adapters.kube.errors import Timeout
 from moorage.adapters.kube.transport import Request, Response
+from moorage.app.lifetime import first
 from moorage.app.plugins import find_plugins
 from moorage.app.scheduler import Scheduler, SchedulerOptions
 from moorage.bench.controlplane import ControlPlane
@@ -55,6 +56,14 @@ class _Brownout(DirectTransport):
         return sum("sendInitialEvents" in query or "watch" not in query for query in queries)
 
 
+async def _bound_and_quiet(transport: _Brownout) -> None:
+    """Wait for a bind, and then for long enough to see what follows from it."""
+    async with asyncio.timeout(60 * RATE):
+        while not any(url.endswith("/binding") for _, url in transport.requests):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    await asyncio.sleep(40.0)
+
+
 def test_binds_that_time_out_cost_one_look_each(empty_control_plane: ControlPlane) -> None:
     """The pod is read again, and nothing else: all pods were listed once, and stay listed."""
     plane = empty_control_plane
@@ -71,10 +80,7 @@ def test_binds_that_time_out_cost_one_look_each(empty_control_plane: ControlPlan
         scheduler = Scheduler(configuration, reading.profiles, SchedulerOptions(kubeconfig), client, client)
         try:
             async with scheduler.running():
-                async with asyncio.timeout(60 * RATE):
-                    while not any(url.endswith("/binding") for _, url in transport.requests):  # noqa: ASYNC110
-                        await asyncio.sleep(0.1)
-                await asyncio.sleep(40.0)
+                await first(scheduler.work(), _bound_and_quiet(transport))
         finally:
             await scheduler.aclose()
             await transport.aclose()

@@ -13,7 +13,8 @@ import pytest
 import trustme
 import yaml
 
-from moorage.app.webhook import StartError, WebhookOptions, run_webhook
+from moorage.app.lifetime import StartError
+from moorage.app.webhook import WebhookOptions, run_webhook
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
 from moorage.framework.configuration import Configuration

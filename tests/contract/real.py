@@ -12,6 +12,7 @@ from pathlib import Path
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.transport import AiohttpTransport, Request, Response
+from moorage.app.lifetime import first
 from moorage.app.scheduler import Scheduler, SchedulerOptions
 from moorage.bench.controlplane import Answer, ControlPlane
 from moorage.core.invariants import check_invariants
@@ -84,6 +85,11 @@ class _SchedulerThread:
         finally:
             self._ready.set()
 
+    async def _until_stopped(self) -> None:
+        await self._scheduler.filled()
+        self._ready.set()
+        await self._stopped.wait()
+
     async def _schedule(self) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         configuration = self._reading.configuration
@@ -96,14 +102,7 @@ class _SchedulerThread:
             options = SchedulerOptions(str(self._kubeconfig))
             self._scheduler = Scheduler(configuration, self._reading.profiles, options, client, client)
             async with self._scheduler.running():
-                self._ready.set()
-                failure = asyncio.create_task(self._scheduler.failure())
-                stopped = asyncio.create_task(self._stopped.wait())
-                await asyncio.wait([failure, stopped], return_when=asyncio.FIRST_COMPLETED)
-                stopped.cancel()
-                if failure.done():
-                    failure.result()
-                failure.cancel()
+                await first(self._scheduler.work(), self._until_stopped())
         finally:
             await transport.aclose()
 

@@ -18,7 +18,7 @@ import pytest
 
 from moorage.adapters.dashboard.security import TOKEN_HEADER
 from moorage.app.plugins import find_plugins
-from moorage.app.scheduler import watched_kinds
+from moorage.app.sources import watched_kinds
 from moorage.bench.controlplane import ControlPlane, Options
 from moorage.bench.processes import free_ports
 from moorage.wire.configuration import read_configuration

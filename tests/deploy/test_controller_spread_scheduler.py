@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from moorage.app.plugins import find_plugins
-from moorage.app.scheduler import watched_kinds
+from moorage.app.sources import watched_kinds
 from moorage.bench.controlplane import ControlPlane
 from moorage.wire.configuration import read_configuration
 from tests.controlplane_fixtures import PlaneFactory

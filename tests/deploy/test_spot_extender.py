@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from moorage.app.plugins import find_plugins
-from moorage.app.scheduler import watched_kinds
+from moorage.app.sources import watched_kinds
 from moorage.bench.controlplane import ControlPlane
 from moorage.engine.extending import extender_profile
 from moorage.framework.extending import extender_configuration

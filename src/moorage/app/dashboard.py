@@ -20,14 +20,14 @@ from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.journal.reader import ReadError
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import KubeError
-from moorage.adapters.listening import ListenError, listening
-from moorage.app.caches import CacheError, Caches
+from moorage.adapters.listening import listening
 from moorage.app.connection import connected, reached
 from moorage.app.dashboard_journal import JournalShow
 from moorage.app.dashboard_live import followers, reader, shown_kinds, writer
-from moorage.app.lifetime import Parts, first, stop_signal
-from moorage.app.prices import Prices
+from moorage.app.lifetime import Parts, first
+from moorage.app.process import run, until_stopped
 from moorage.app.snapshot import SnapshotError, list_objects
+from moorage.app.sources import Following
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
@@ -42,10 +42,6 @@ Shown = tuple[Desk, Parts]
 """Who answers, and what must not end while it does."""
 WhatIf = Callable[[list[dict[str, Any]], Mapping[str, Any]], dict[str, Any]]
 """(whole objects, what is asked) -> difference; ValueError with a text for people if that cannot be."""
-
-
-class StartError(Exception):
-    """The dashboard cannot start; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +66,7 @@ def run_dashboard(
     configuration: Configuration, profiles: Sequence[Profile], registry: Registry, options: DashboardOptions
 ) -> None:
     """Serve until SIGINT or SIGTERM."""
-    try:
-        asyncio.run(_until_stopped(configuration, profiles, registry, options))
-    except (KubeError, CacheError, ListenError, ReadError) as error:
-        raise StartError(str(error)) from None
-
-
-async def _until_stopped(
-    configuration: Configuration, profiles: Sequence[Profile], registry: Registry, options: DashboardOptions
-) -> None:
-    await first(stop_signal(), clock.tell_of_jumps(), serve(configuration, profiles, registry, options))
+    run(until_stopped(serve(configuration, profiles, registry, options)), ReadError)
 
 
 async def serve(
@@ -154,26 +141,17 @@ async def _live(
             what_if=None if options.what_if is None else _what_if(other_client, options.what_if),
         )
         desk = Desk(world, around)
-        caches = Caches(client, shown_kinds(profiles), desk.put)
-        prices = Prices(profiles, client, desk.put)
+        following = Following(client, shown_kinds(profiles), profiles, desk.put)
         more = followers(client, configuration, desk.put, clock.now_s)
-        parts = Parts()
-
-        async def fill() -> None:
-            served = await reached(client)
-            parts.add([*caches.start(), *prices.start()])
-            await caches.settle(served)
-            await prices.settle()
-
         try:
-            await first(fill(), parts.failure())
+            served = await reached(client)
+            await first(following.fill(served), following.parts.failure())
             desk.put(Settled())
             await desk.take_over()
-            parts.add(asyncio.create_task(each.run()) for each in more)
-            yield desk, parts
+            following.parts.start(*(each.run() for each in more))
+            yield desk, following.parts
         finally:
-            await parts.aclose()
-            await prices.aclose()
+            await following.aclose()
 
 
 def _what_if(client: KubeClient, answer: WhatIf) -> Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]:

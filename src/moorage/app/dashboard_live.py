@@ -21,7 +21,7 @@ from moorage.adapters.kube.intake import resource_of
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES, Resource
 from moorage.adapters.kube.watchstream import ObjectMeta, decode_page
-from moorage.app.scheduler import watched_kinds
+from moorage.app.sources import watched_kinds
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
@@ -79,9 +79,7 @@ class _LeaseWire(msgspec.Struct, rename="camel"):
 
 def shown_kinds(profiles: Sequence[Profile]) -> list[Kind]:
     """What is followed: what the profiles read and what the pages show."""
-    kinds = watched_kinds(profiles)
-    known = {kind.id for kind in kinds}
-    return [*kinds, *(BY_ID[name] for name in _READ if name not in known)]
+    return watched_kinds(profiles, _READ)
 
 
 class _Occurrences:

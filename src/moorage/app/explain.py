@@ -15,8 +15,8 @@ from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServed
 from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
 from moorage.adapters.kube.listing import Lister
-from moorage.app.prices import Prices
-from moorage.app.scheduler import watched_kinds
+from moorage.app.prices import read_prices
+from moorage.app.sources import watched_kinds
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod
 from moorage.engine.engine import EngineSettings
@@ -100,13 +100,8 @@ async def _listed(judge: Judge, kubeconfig: str | None) -> Picture:
         lister = Lister(client)
         for kind in watched_kinds(judge.profiles):
             await _list_kind(lister, kind, picture)
-        await _read_prices(judge, client, picture)
+        picture.warnings += await read_prices(judge.profiles, client, picture.events.append)
     return picture
-
-
-async def _read_prices(judge: Judge, client: KubeClient, picture: Picture) -> None:
-    """Ask every source of prices once."""
-    picture.warnings += await Prices(judge.profiles, client, picture.events.append).read_once()
 
 
 async def _list_kind(lister: Lister, kind: Kind, picture: Picture) -> None:

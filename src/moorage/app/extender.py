@@ -3,56 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import ssl
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from aiohttp import web
-from prometheus_client.registry import Collector
 
-from moorage.adapters import clock
-from moorage.adapters.certificates import Callers, CertificateError
+from moorage.adapters.certificates import Callers
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.extender.server import Rights, Sources, application, bounds_of
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.errors import KubeError
-from moorage.adapters.kube.events import EventRecorder
-from moorage.adapters.listening import Bounds, ListenError, listening
-from moorage.adapters.metrics.leadership import LeadershipMetrics
-from moorage.adapters.metrics.objects import SkippedObjects
+from moorage.adapters.listening import Bounds, listening
 from moorage.adapters.metrics.registry import MetricsPage
-from moorage.adapters.process import tune_service
 from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh
-from moorage.app.caches import CacheError, Caches
-from moorage.app.connection import connected, leadership_of, reached
+from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership
-from moorage.app.lifetime import Parts, first, stop_signal
-from moorage.app.prices import Prices
-from moorage.app.scheduler import watched_kinds
+from moorage.app.lifetime import StartError
+from moorage.app.process import Process, address_of, run, tuned, until_stopped
+from moorage.app.sources import Following, watched_kinds
 from moorage.core.commands import Bind, Command, RecordEvent
 from moorage.core.events import BindDone, BindOutcome
 from moorage.engine.extending import Extending
 from moorage.framework.configuration import Configuration
 from moorage.framework.extending import ExtenderConfiguration, extender_configuration
 from moorage.framework.profiles import Profile
-from moorage.wire.configuration.extending import split_address
 
 _TICK_S = 1.0
-_FLUSH_S = 2.0
+_STANDBY = "another replica is active"
 _LOOK_S = 5.0
 """Between two looks at the files of certificates."""
 
 log = structlog.get_logger()
-
-
-class StartError(Exception):
-    """The extender cannot start; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +64,7 @@ class ExtenderOptions:
 
 def run_extender(configuration: Configuration, profiles: Sequence[Profile], options: ExtenderOptions) -> None:
     """Answer until SIGINT or SIGTERM; raises LeadershipLost when another replica has to."""
-    settings = extender_configuration(configuration)
-    tls = _tls(options)
-    certified = options.callers.certified
-    extending = Extending(_profile(settings, profiles), longest_wait_s=settings.longest_wait_s, certified=certified)
-    try:
-        asyncio.run(_until_stopped(configuration, settings, extending, options, tls))
-    except (KubeError, ListenError, CacheError) as error:
-        raise StartError(str(error)) from None
+    run(_main(configuration, profiles, options))
 
 
 def _profile(settings: ExtenderConfiguration, profiles: Sequence[Profile]) -> Profile:
@@ -114,31 +94,23 @@ def _tls(options: ExtenderOptions) -> _Tls | None:
         if options.client_ca_file:
             raise StartError("--client-ca-file needs --tls-cert and --tls-key: client certificates need HTTPS")
         return None
-    try:
-        context = file_context(options.tls_cert, options.tls_key, ("--tls-cert", "--tls-key"))
-        return _Tls(context, Freshness(context, options.tls_cert, options.tls_key, options.client_ca_file))
-    except CertificateError as error:
-        raise StartError(str(error)) from None
+    context = file_context(options.tls_cert, options.tls_key, ("--tls-cert", "--tls-key"))
+    return _Tls(context, Freshness(context, options.tls_cert, options.tls_key, options.client_ca_file))
 
 
-async def _until_stopped(
-    configuration: Configuration,
-    settings: ExtenderConfiguration,
-    extending: Extending,
-    options: ExtenderOptions,
-    tls: _Tls | None,
-) -> None:
-    address = options.listen or settings.listen
-    where = split_address(address)
-    if where is None:
-        raise StartError(f"--listen {address}: not an address; write HOST:PORT, such as 0.0.0.0:8888")
+async def _main(configuration: Configuration, profiles: Sequence[Profile], options: ExtenderOptions) -> None:
+    settings = extender_configuration(configuration)
+    tls = _tls(options)
+    certified = options.callers.certified
+    extending = Extending(_profile(settings, profiles), longest_wait_s=settings.longest_wait_s, certified=certified)
+    where = address_of("--listen", options.listen or settings.listen, "0.0.0.0:8888")
     leadership = leadership_of(settings.leader_election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         extender = ExtenderProcess(extending, settings, client, events_client, leadership, options.callers)
-        chores = [clock.tell_of_jumps()]
+        chores = [tuned(extender)]
         if tls is not None:
             chores.append(keep_fresh(tls.freshness, _LOOK_S))
-        await first(stop_signal(), *chores, _serve(extender, where, None if tls is None else tls.context))
+        await until_stopped(_serve(extender, where, None if tls is None else tls.context), *chores)
 
 
 async def _serve(extender: ExtenderProcess, where: tuple[str, int], tls: ssl.SSLContext | None) -> None:
@@ -150,8 +122,10 @@ async def _serve(extender: ExtenderProcess, where: tuple[str, int], tls: ssl.SSL
         await extender.work()
 
 
-class ExtenderProcess:
+class ExtenderProcess(Process):
     """One extender on one API server. Without `leadership` it answers as soon as its caches are filled."""
+
+    name = "extender"
 
     def __init__(
         self,
@@ -165,31 +139,21 @@ class ExtenderProcess:
         self._extending = extending
         self._settings = settings
         self._rights = Rights(callers or Callers(), settings.binds)
-        self._client = client
-        self._leadership = leadership
         self._binder = Binder(client, lambda _: None, jitter=random.Random().random)
-        self._recorder = EventRecorder(events_client, jitter=random.Random().random)
         self._metrics = ExtenderMetrics(extending, lambda: not self.unready())
         self._desk = Desk(extending, self._bind, self._metrics, carry_out=self._carry_out)
-        self._caches = Caches(client, watched_kinds([extending.profile]), self._desk.put)
-        self._prices = Prices([extending.profile], client, self._desk.put)
         self._ticked_s = time.monotonic()
-        self._parts = Parts()
-        self._unready = "not every kind has been listed yet"
+        profiles = [extending.profile]
+        following = Following(client, watched_kinds(profiles), profiles, self._desk.put)
+        super().__init__(client, events_client, following, leadership)
 
     def unready(self) -> str:
         """Why questions are not answered; empty when they are."""
-        if self._unready or self._leadership is None or self._leadership.leading():
-            return self._unready
-        return "another replica is active"
+        return self._unready or ("" if self.leading() else _STANDBY)
 
     def application(self) -> web.Application:
         """All endpoints."""
-        collectors: list[Collector] = [self._metrics, SkippedObjects(self._caches.skipped), *self._prices.metrics()]
-        if self._leadership is not None:
-            name = self._leadership.election.resource_name
-            collectors.append(LeadershipMetrics(name, self._leadership.leading))
-        page = MetricsPage(*collectors)
+        page = MetricsPage(self._metrics, *self.collectors())
         return application(self._desk, Sources(self.unready, page.render), self._metrics, self._rights)
 
     @property
@@ -201,38 +165,16 @@ class ExtenderProcess:
         """What callers may hold."""
         return bounds_of(self._settings.max_body_bytes, self._settings.request_timeout_s)
 
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Follow the cluster; stop cleanly at the end of the block."""
-        self._parts.add(map(asyncio.create_task, (self._recorder.run(), self._tick())))
-        try:
-            yield
-        finally:
-            self._unready = "stopping"
-            if self._leadership is not None:
-                await self._leadership.aclose()
-            await self._recorder.flush(_FLUSH_S)
-            await self._parts.aclose()
-            await self._prices.aclose()
+    def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
+        return (self._tick(),)
 
-    async def work(self) -> None:
-        """Fill the caches, wait for our turn, and answer until a part of us dies; ends by raising."""
-        await first(self._reign(), self._parts.failure())
-        raise RuntimeError("the extender ended by itself")
+    async def _live(self) -> None:
+        """What the replica before us answered for may be bound by now without our watch having shown it yet."""
+        await self._fill()
+        self._unready = _STANDBY
+        await self._reign()
 
-    async def _reign(self) -> None:
-        served = await reached(self._client)
-        self._parts.add([*self._caches.start(), *self._prices.start()])
-        await self._caches.settle(served)
-        await self._prices.settle()
-        tune_service(asyncio.get_running_loop())
-        leadership = self._leadership
-        if leadership is not None:
-            self._unready = "another replica is active"
-            leadership.start(lambda: self._ticked_s)
-            await leadership.acquired()
-            # What the replica before us answered for may be bound by now without our watch having shown it yet.
-            await self._caches.refresh()
+    def _begin(self, term: str) -> None:  # noqa: ARG002 - terms mean nothing to an extender
         self._unready = ""
         profile = self._extending.profile
         log.info(
@@ -240,9 +182,9 @@ class ExtenderProcess:
         )
         if not profile.plugins:
             log.warning("no plugin to ask: kube-scheduler has all of this profile", profile=profile.scheduler_name)
-        if leadership is not None:
-            await leadership.lost()
-        await asyncio.Event().wait()
+
+    def _heartbeat_s(self) -> float:
+        return self._ticked_s
 
     async def _tick(self) -> None:
         """Signs of life for whoever renews our lease."""

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import structlog
 from prometheus_client.registry import Collector
@@ -18,20 +19,12 @@ from moorage.adapters.keeper.rehearsal import Rehearsal
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.disruptions import Disruptions
-from moorage.adapters.kube.errors import KubeError
-from moorage.adapters.kube.events import EventRecorder
-from moorage.adapters.listening import ListenError
-from moorage.adapters.metrics.leadership import LeadershipMetrics
-from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.adapters.metrics.registry import MetricsPage
-from moorage.adapters.process import tune_service
 from moorage.adapters.serving.probes import Address, Probes, probed
-from moorage.app.caches import CacheError, Caches
-from moorage.app.connection import connected, leadership_of, reached
+from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership
-from moorage.app.lifetime import Parts, first, stop_signal
-from moorage.app.prices import Prices
-from moorage.app.scheduler import watched_kinds
+from moorage.app.process import Process, run, tuned, until_stopped
+from moorage.app.sources import Following, watched_kinds
 from moorage.core.commands import ClearNode, EvictPod, KeeperCommand, PatchNode, RecordEvent
 from moorage.core.events import EvictDone, EvictOutcome, KeeperEvent, NodePatched, PatchDone
 from moorage.core.strategies import STRATEGY_KINDS
@@ -40,7 +33,6 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
 from moorage.views.story import ordered
-from moorage.wire.kinds import BY_ID, Kind
 
 _LONGEST_PAUSE_S = 1.0
 """The loop turns at least so often, as a sign of life for whoever renews our lease."""
@@ -49,10 +41,6 @@ _READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget")
 """What the keeper itself reads beside pods and nodes."""
 
 log = structlog.get_logger()
-
-
-class StartError(Exception):
-    """The keeper cannot start; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,21 +56,19 @@ class KeeperOptions:
 
 def run_keeper(configuration: Configuration, profiles: Sequence[Profile], options: KeeperOptions) -> None:
     """Keep until SIGINT or SIGTERM; raises LeadershipLost when another replica has to."""
-    try:
-        asyncio.run(_until_stopped(configuration, profiles, options))
-    except (KubeError, CacheError, ListenError) as error:
-        raise StartError(str(error)) from None
+    run(_main(configuration, profiles, options))
 
 
-async def _until_stopped(configuration: Configuration, profiles: Sequence[Profile], options: KeeperOptions) -> None:
+async def _main(configuration: Configuration, profiles: Sequence[Profile], options: KeeperOptions) -> None:
     settings = keeper_configuration(configuration)
     # Who only pretends writes no lease either, and needs none.
     election = settings.leader_election if options.rehearse is None else None
     leadership = leadership_of(election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         process = KeeperProcess(Keeper(profiles, settings), profiles, client, events_client, options, leadership)
-        probes = Probes(options.metrics_at, options.health_at, process.unready, process.metrics_page().render)
-        await first(stop_signal(), clock.tell_of_jumps(), _serve(process, probes))
+        page = MetricsPage(*process.collectors())
+        probes = Probes(options.metrics_at, options.health_at, process.unready, page.render)
+        await until_stopped(_serve(process, probes), tuned(process))
 
 
 async def _serve(process: KeeperProcess, probes: Probes) -> None:
@@ -91,8 +77,10 @@ async def _serve(process: KeeperProcess, probes: Probes) -> None:
         await process.work()
 
 
-class KeeperProcess:
-    """One keeper on one API server. Without `leadership` it acts as soon as its caches are filled."""
+class KeeperProcess(Process):
+    """One keeper on one API server."""
+
+    name = "keeper"
 
     def __init__(
         self,
@@ -103,76 +91,38 @@ class KeeperProcess:
         options: KeeperOptions,
         leadership: Leadership | None = None,
     ) -> None:
+        following = Following(client, watched_kinds(profiles, _READ), profiles, self._put)
+        super().__init__(client, events_client, following, leadership)
         self._keeper = keeper
-        self._client = client
-        self._leadership = leadership
         self._metrics = KeeperMetrics(keeper)
-        self._recorder = EventRecorder(events_client, jitter=random.Random().random)
         self._binder = Binder(client, self._put, jitter=random.Random().random, in_flight=8)
         self._disruptions = Disruptions(client, self._put)
         self._rehearsal = None if options.rehearse is None else Rehearsal(options.rehearse, self._put)
-        self._caches = Caches(client, _kinds(profiles), self._put)
-        self._prices = Prices(profiles, client, self._put)
         self._inbox: list[KeeperEvent] = []
         self._wake = asyncio.Event()
         self._ticked_s = time.monotonic()
         self._acting = False
-        self._unready = "not every kind has been listed yet"
-        self._parts = Parts()
 
-    def unready(self) -> str:
-        """Why the keeper is not ready, empty when it is: it knows the whole cluster, whether or not it acts."""
-        return self._unready
+    def collectors(self) -> list[Collector]:
+        """What there is to measure."""
+        return [self._metrics, *super().collectors()]
 
-    def metrics_page(self) -> MetricsPage:
-        """What `/metrics` answers."""
-        collectors: list[Collector] = [self._metrics, SkippedObjects(self._caches.skipped), *self._prices.metrics()]
-        if self._leadership is not None:
-            name = self._leadership.election.resource_name
-            collectors.append(LeadershipMetrics(name, self._leadership.leading))
-        return MetricsPage(*collectors)
+    def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
+        return self._loop(), self._binder.run(), self._disruptions.run()
 
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Follow the cluster; stop cleanly at the end of the block."""
-        chores = (self._loop(), self._recorder.run(), self._binder.run(), self._disruptions.run())
-        self._parts.add(map(asyncio.create_task, chores))
-        try:
-            yield
-        finally:
-            self._acting = False
-            if self._leadership is None or self._leadership.leading():
-                await self._disruptions.drained(_DRAIN_S)
-            if self._leadership is not None:
-                await self._leadership.aclose()
-            await self._recorder.flush(_DRAIN_S)
-            await self._parts.aclose()
-            await self._prices.aclose()
-
-    async def work(self) -> None:
-        """Fill the caches, wait for our turn, and act until a part of us dies; ends by raising."""
-        await first(self._reign(), self._parts.failure())
-        raise RuntimeError("the keeper ended by itself")
-
-    async def _reign(self) -> None:
-        served = await reached(self._client)
-        self._parts.add([*self._caches.start(), *self._prices.start()])
-        await self._caches.settle(served)
-        await self._prices.settle()
-        self._unready = ""
-        tune_service(asyncio.get_running_loop())
-        leadership = self._leadership
-        if leadership is not None:
-            leadership.start(lambda: self._ticked_s)
-            await leadership.acquired()
-            # What the keeper before us did last may not have come by watch yet.
-            await self._caches.refresh()
+    def _begin(self, term: str) -> None:  # noqa: ARG002 - terms mean nothing to a keeper
         self._acting = True
         self._wake.set()
         log.info("keeping", nodes=self._keeper.world.state.node_count, pods=self._keeper.world.state.pod_count)
-        if leadership is not None:
-            await leadership.lost()
-        await asyncio.Event().wait()
+
+    def _heartbeat_s(self) -> float:
+        return self._ticked_s
+
+    async def _finish(self) -> None:
+        self._acting = False
+        if self.leading():
+            await self._disruptions.drained(_DRAIN_S)
+        await super()._finish()
 
     # --- events in, commands out ---
 
@@ -192,7 +142,7 @@ class KeeperProcess:
     def _turn(self) -> float | None:
         self._ticked_s = time.monotonic()
         events, self._inbox = self._inbox, []
-        acting = self._acting and (self._leadership is None or self._leadership.leading())
+        acting = self._acting and self.leading()
         commands, next_s = self._keeper.handle(events, clock.now_s(), acting=acting)
         self._metrics.observe()
         for fault in self._keeper.proofs.take_faults():
@@ -223,9 +173,3 @@ def _complain(event: KeeperEvent) -> None:
         log.warning("node not written, it will be tried again", node=event.node, why=event.message)
     elif isinstance(event, PatchDone) and not event.ok:
         log.warning("not written", why=event.message)
-
-
-def _kinds(profiles: Sequence[Profile]) -> list[Kind]:
-    kinds = watched_kinds(profiles)
-    known = {kind.id for kind in kinds}
-    return [*kinds, *(BY_ID[name] for name in _READ if name not in known)]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 import structlog
 
 log = structlog.get_logger()
+
+
+class StartError(Exception):
+    """A process cannot start; the text is one line."""
 
 
 async def first(*waits: Coroutine[Any, Any, None]) -> None:
@@ -47,10 +51,12 @@ class Parts:
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
 
-    def add(self, tasks: Iterable[asyncio.Task[None]]) -> None:
-        """These must not end by themselves."""
+    def start(self, *chores: Coroutine[Any, Any, None]) -> list[asyncio.Task[None]]:
+        """Run these, which must not end by themselves; their tasks."""
+        tasks = [asyncio.create_task(chore) for chore in chores]
         self._tasks.update(tasks)
         self._changed.set()
+        return tasks
 
     async def drop(self, tasks: Sequence[asyncio.Task[None]]) -> None:
         """End these, and wait until they have ended."""

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
-from typing import Any
 
 import structlog
+from prometheus_client.registry import Collector
 
 from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.discovery import ServedResources
 from moorage.adapters.kube.prices import ConfigMapReader, PriceFollower, make_reader
 from moorage.adapters.kube.transport import AiohttpTransport
 from moorage.adapters.metrics.prices import PriceAge, PriceMetrics
-from moorage.app.lifetime import cancel
+from moorage.app.lifetime import Parts
 from moorage.core.events import Event, ObjectSeen
 from moorage.core.prices import PRICE_LIST
 from moorage.framework.pricing import PriceSource
@@ -22,6 +23,8 @@ from moorage.framework.profiles import Profile
 from moorage.plugins.cost_aware import price_readers
 
 _SETTLE_S = 15.0
+
+Put = Callable[[Event], None]
 
 log = structlog.get_logger()
 
@@ -39,71 +42,106 @@ def price_sources(profiles: Iterable[Profile]) -> list[PriceSource]:
 
 
 class Prices:
-    """Follows every source; `put` gets the events. `start` it inside the event loop, and `aclose` it there."""
+    """Follows every source of prices by asking it again and again (`app/sources.py`); `put` gets the events."""
 
-    def __init__(self, profiles: Iterable[Profile], client: KubeClient, put: Callable[[Event], None]) -> None:
+    def __init__(self, profiles: Iterable[Profile], client: KubeClient, put: Put, parts: Parts) -> None:
+        self._client = client
+        self._put = put
+        self._parts = parts
+        self._polls = _Polls(profiles, client, put)
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._polls.start(self._parts)
+
+    async def settle(self, served: ServedResources | None = None) -> None:  # noqa: ARG002 - part of the interface
+        """Wait until every source was asked once; one that does not answer holds up nobody for long."""
+        await self._polls.settle()
+
+    async def follow(self, profiles: Iterable[Profile]) -> None:
+        """Follow the prices of these profiles instead, from when they were read once."""
+        before, self._polls = self._polls, _Polls(profiles, self._client, self._put)
+        self.start()
+        await self.settle()
+        await self._parts.drop(before.tasks)
+        await before.aclose()
+
+    async def refresh(self, resources: Container[str] | None = None) -> None:
+        """Nobody writes prices that we could have missed: they are asked for again soon enough."""
+
+    def ages(self) -> list[PriceAge]:
+        """How old the prices of each source are."""
+        return self._polls.ages()
+
+    def complaints(self) -> list[str]:
+        """Why sources could not be read last time, one line each."""
+        return [each.error for each in self._polls.followers if each.error]
+
+    def collectors(self) -> list[Collector]:
+        """How old prices are."""
+        return [PriceMetrics(self.ages)]
+
+    async def aclose(self) -> None:
+        """Let go of the connections."""
+        await self._polls.aclose()
+
+
+async def read_prices(profiles: Iterable[Profile], client: KubeClient, put: Put) -> list[str]:
+    """Ask every source once; what went wrong, a line each."""
+    parts = Parts()
+    prices = Prices(profiles, client, put, parts)
+    prices.start()
+    try:
+        await prices.settle()
+    finally:
+        await parts.aclose()
+        await prices.aclose()
+    return [f"prices cannot be read, so that nodes have none: {why}" for why in prices.complaints()]
+
+
+class _Polls:
+    """The sources of some profiles, each with what asks it."""
+
+    def __init__(self, profiles: Iterable[Profile], client: KubeClient, put: Put) -> None:
         profiles = list(profiles)
-        self.sources = price_sources(profiles)
+        self._sources = price_sources(profiles)
         self._own = [plugin.own for plugin in price_readers(profiles) if plugin.own is not None]
         self._client = client
         self._put = put
-        self._followers: list[PriceFollower] = []
         self._transport: AiohttpTransport | None = None
+        self.followers: list[PriceFollower] = []
+        self.tasks: list[asyncio.Task[None]] = []
         if any(plugin.own is None and plugin.source is None for plugin in price_readers(profiles)):
             log.warning("CostAware has neither prices nor a source of them, so that no node has a price")
 
-    async def read_once(self) -> list[str]:
-        """Ask every source once, and end; what went wrong, a line each."""
-        tasks = self.start()
-        try:
-            await self.settle()
-        finally:
-            await cancel(tasks)
-            await self.aclose()
-        return [f"prices cannot be read, so that nodes have none: {why}" for why in self.complaints()]
-
-    def start(self) -> list[asyncio.Task[None]]:
-        """Begin to follow; the tasks never end by themselves. Prices of arguments are told at once, for figures."""
+    def start(self, parts: Parts) -> None:
+        """Prices of arguments are told at once, for figures."""
         for own in self._own:
             self._put(ObjectSeen(PRICE_LIST, own.key, own))
-        if not self.sources:
-            return []
-        transport = self._transport = AiohttpTransport(connections=len(self.sources))
+        if not self._sources:
+            return
+        transport = self._transport = AiohttpTransport(connections=len(self._sources))
         jitter = random.Random().random
-        chores: list[Coroutine[Any, Any, None]] = []
-        for source in self.sources:
+        for source in self._sources:
             reader = make_reader(source, self._client, transport, jitter)
             follower = PriceFollower(source, reader, self._put)
-            self._followers.append(follower)
-            chores.append(follower.run())
-            if isinstance(reader, ConfigMapReader):
-                chores.append(reader.reflector.run())
-        return [asyncio.create_task(chore) for chore in chores]
+            self.followers.append(follower)
+            watching = [reader.reflector.run()] if isinstance(reader, ConfigMapReader) else []
+            self.tasks += parts.start(follower.run(), *watching)
 
     async def settle(self) -> None:
-        """Wait until every source was asked once; one that does not answer holds up nobody for long."""
         try:
             async with asyncio.timeout(_SETTLE_S):
-                for follower in self._followers:
+                for follower in self.followers:
                     await follower.settled()
         except TimeoutError:
             log.warning("not every source of prices has answered yet")
 
+    def ages(self) -> list[PriceAge]:
+        if not self.followers:
+            return [PriceAge(source.key, stale=True, confirmed_s=None) for source in self._sources]
+        return [PriceAge(each.source.key, each.stale, each.confirmed_s) for each in self.followers]
+
     async def aclose(self) -> None:
-        """Let go of the connections."""
         if self._transport is not None:
             await self._transport.aclose()
-
-    def complaints(self) -> list[str]:
-        """Why sources could not be read last time, one line each."""
-        return [each.error for each in self._followers if each.error]
-
-    def metrics(self) -> list[PriceMetrics]:
-        """What there is to measure; nothing without sources."""
-        return [PriceMetrics(self.ages)] if self.sources else []
-
-    def ages(self) -> list[PriceAge]:
-        """How old the prices of each source are."""
-        if not self._followers:
-            return [PriceAge(source.key, stale=True, confirmed_s=None) for source in self.sources]
-        return [PriceAge(each.source.key, each.stale, each.confirmed_s) for each in self._followers]

@@ -20,7 +20,7 @@ from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServ
 from moorage.adapters.kube.intake import UNFINISHED_PODS
 from moorage.adapters.kube.listing import Lister
 from moorage.adapters.kube.resources import Resource
-from moorage.app.prices import Prices
+from moorage.app.prices import price_sources, read_prices
 from moorage.core.capacity import Capacity
 from moorage.core.events import Event, ObjectSeen
 from moorage.core.prices import PRICE_LIST, PriceList, format_price
@@ -120,11 +120,8 @@ async def _list_kind(lister: Lister, kind: Kind, snapshot: Snapshot) -> list[dic
 async def _add_prices(profiles: Sequence[Profile], client: KubeClient, snapshot: Snapshot) -> None:
     """Ask every source of prices once. Prices that stand in the configuration itself are there anyway."""
     seen: list[Event] = []
-    prices = Prices(profiles, client, seen.append)
-    if not prices.sources:
-        return
-    snapshot.warnings += await prices.read_once()
-    keys = {source.key for source in prices.sources}
+    snapshot.warnings += await read_prices(profiles, client, seen.append)
+    keys = {source.key for source in price_sources(profiles)}
     events = (event for event in seen if isinstance(event, ObjectSeen) and event.kind == PRICE_LIST)
     lists = {event.key: event.value for event in events if event.key in keys}
     usable = [found for found in lists.values() if isinstance(found, PriceList) and found.rules and not found.stale]

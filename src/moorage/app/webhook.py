@@ -9,25 +9,22 @@ import random
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import structlog
 from aiohttp import web
 
-from moorage.adapters import clock
-from moorage.adapters.certificates import Callers, CertificateError
+from moorage.adapters.certificates import Callers
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import KubeError
-from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.kube.presence import Presence
 from moorage.adapters.kube.registration import Registration
-from moorage.adapters.listening import ListenError, listening
-from moorage.adapters.metrics.objects import SkippedObjects
+from moorage.adapters.listening import listening
 from moorage.adapters.metrics.registry import MetricsPage
-from moorage.adapters.process import tune_service
 from moorage.adapters.serving.certificate import Freshness, keep_fresh
 from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.adapters.webhook.certificates import merged_bundle
@@ -35,22 +32,21 @@ from moorage.adapters.webhook.desk import Desk
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
 from moorage.adapters.webhook.server import BOUNDS, application
-from moorage.app.caches import CacheError, Caches
-from moorage.app.connection import connected, reached
-from moorage.app.lifetime import Parts, first
+from moorage.app.connection import connected
+from moorage.app.lifetime import StartError
+from moorage.app.process import FLUSH_S, STOPPING, Process, address_of, run, tuned, until_stopped
+from moorage.app.sources import Following
 from moorage.core.commands import Command, RecordEvent
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.admission import Admission
 from moorage.framework.admitting import WebhookConfiguration, webhook_configuration
 from moorage.framework.configuration import Configuration
-from moorage.wire.configuration.extending import split_address
 from moorage.wire.kinds import BY_ID
 from moorage.wire.webhooks import Service, Terms, host_names, new_configuration, trued_configuration
 
 _TICK_S = 1.0
 _LOOK_S = 5.0
 """Between two looks at the file of client authorities."""
-_FLUSH_S = 2.0
 _HEARD_S = 1.0
 """API servers hear of a change of their webhook configurations within this time, if all is well."""
 _OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -59,10 +55,6 @@ _ELSEWHERE = "default"
 _LABEL_LIMIT = 63
 
 log = structlog.get_logger()
-
-
-class StartError(Exception):
-    """The webhook cannot start; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,24 +84,20 @@ class WebhookOptions:
 
 def run_webhook(configuration: Configuration, options: WebhookOptions) -> None:
     """Answer until SIGINT or SIGTERM."""
-    try:
-        asyncio.run(_until_stopped(configuration, options))
-    except (KubeError, ListenError, CacheError, CertificateError) as error:
-        raise StartError(str(error)) from None
+    run(_main(configuration, options))
 
 
-async def _until_stopped(configuration: Configuration, options: WebhookOptions) -> None:
+async def _main(configuration: Configuration, options: WebhookOptions) -> None:
     settings = webhook_configuration(configuration)
     if options.client_names and not options.client_ca_file:
         raise StartError("--client-name needs --client-ca-file: names count in certificates that somebody has signed")
-    address = options.listen or settings.listen
-    where = split_address(address)
-    if where is None:
-        raise StartError(f"--listen {address}: not an address; write HOST:PORT, such as 0.0.0.0:9443")
+    where = address_of("--listen", options.listen or settings.listen, "0.0.0.0:9443")
     async with connected(configuration, options.kubeconfig, None) as (client, events_client):
         process = WebhookProcess(settings, client, events_client, where[0], options)
-        probes = Probes(options.metrics_at, options.health_at, process.unready, process.metrics_page().render)
-        await first(_stopped(process, settings.shutdown_delay_s), _serve(process, probes, where))
+        page = MetricsPage(process.metrics, *process.collectors())
+        probes = Probes(options.metrics_at, options.health_at, process.unready, page.render)
+        stop = _stopped(process, settings.shutdown_delay_s)
+        await until_stopped(_serve(process, probes, where), tuned(process), stop=stop)
 
 
 async def _serve(process: WebhookProcess, probes: Probes, where: Address) -> None:
@@ -134,8 +122,10 @@ async def _stopped(process: WebhookProcess, delay_s: float) -> None:
             await asyncio.wait_for(asked.get(), delay_s)
 
 
-class WebhookProcess:
+class WebhookProcess(Process):
     """One webhook on one API server; it answers from the start, and is ready when it knows the whole cluster."""
+
+    name = "webhook"
 
     def __init__(
         self,
@@ -147,7 +137,6 @@ class WebhookProcess:
     ) -> None:
         self._settings = settings
         self._options = options
-        self._client = client
         self._host = host
         self._namespace = own_namespace()
         self._service = Service(settings.service_namespace or self._namespace or _ELSEWHERE, settings.service_name)
@@ -165,22 +154,19 @@ class WebhookProcess:
         )
         self.renewal = self._renewal(options)
         self._clients = Freshness(self.renewal.serving.context, None, None, options.client_ca_file)
-        self._recorder = EventRecorder(events_client, jitter=jitter)
         self.metrics = WebhookMetrics(self.admission, lambda: self.renewal.serving.expires_s)
         self._desk = Desk(self.admission, self.metrics, carry_out=self._carry_out)
         kinds = [BY_ID[name] for name in ("Pod", "Node", *sorted(STRATEGY_KINDS))]
-        self._caches = Caches(client, kinds, self._desk.put)
+        super().__init__(client, events_client, Following(client, kinds, (), self._desk.put))
         component = (settings.webhook_name or "moorage-webhook")[:_LABEL_LIMIT].strip(".-")
         self._presence = Presence(client, self._service.namespace, component, me, self._peers_counted, jitter=jitter)
-        self._parts = Parts()
-        self._unready = "not every kind has been listed yet"
         self._ready = asyncio.Event()
 
     # --- what others see ---
 
     def unready(self) -> str:
         """Why the webhook is not ready; empty when it is."""
-        waiting = "" if self._ready.is_set() else self._caches.unlisted()
+        waiting = "" if self._ready.is_set() else self._following.watches.unlisted()
         return f"{self._unready}: {waiting}" if waiting else self._unready
 
     async def ready(self) -> None:
@@ -189,52 +175,33 @@ class WebhookProcess:
 
     def stopping(self) -> None:
         """Be ready no more."""
-        self._unready = "stopping"
+        self._unready = STOPPING
 
     def application(self) -> web.Application:
         """What is served over HTTPS."""
         return application(self._desk.mutate, self.metrics, self._options.callers)
 
-    def metrics_page(self) -> MetricsPage:
-        """What `/metrics` answers."""
-        return MetricsPage(self.metrics, SkippedObjects(self._caches.skipped))
-
     # --- its life ---
 
-    @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Follow the cluster; stop cleanly at the end of the block."""
-        chores = (self._recorder.run(), self._tick(), clock.tell_of_jumps(), keep_fresh(self._clients, _LOOK_S))
-        self._parts.add(map(asyncio.create_task, chores))
-        try:
-            yield
-        finally:
-            self.stopping()
-            await self._recorder.flush(_FLUSH_S)
-            await self._parts.aclose()
-            with contextlib.suppress(KubeError, TimeoutError):
-                async with asyncio.timeout(_FLUSH_S):
-                    await self._presence.leave()
-                    await self._registration.withdraw()
+    def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
+        return self._tick(), keep_fresh(self._clients, _LOOK_S)
 
-    async def work(self) -> None:
-        """Fill the caches, tell the API server how to find us, and answer until a part of us dies; ends by raising."""
-        await first(self._live(), self._parts.failure())
-        raise RuntimeError("the webhook ended by itself")
+    async def _finish(self) -> None:
+        await super()._finish()
+        await self._parts.aclose()  # those that would announce us again
+        with contextlib.suppress(KubeError, TimeoutError):
+            async with asyncio.timeout(FLUSH_S):
+                await self._presence.leave()
+                await self._registration.withdraw()
 
     async def _live(self) -> None:
-        served = await reached(self._client)
-        chores = [self._presence.run()]
-        if self._settings.webhook_name:
-            chores.append(self._registration.run())
-        self._parts.add([*map(asyncio.create_task, chores), *self._caches.start()])
-        await self._caches.settle(served)
+        """Fill the caches, tell the API server how to find us, and renew the certificate when it is due."""
+        await self._fill(self._presence.run, *([self._registration.run] if self._settings.webhook_name else []))
         self._unready = "other replicas are being looked for"
         await self._presence.settled()
         if self._settings.webhook_name:
             self._unready = f"MutatingWebhookConfiguration {self._settings.webhook_name} is being written"
             await self._register()
-        tune_service(asyncio.get_running_loop())
         self._unready = ""
         self._ready.set()
         log.info("ready for placement", nodes=self.admission.state.node_count, pods=self.admission.roster.pod_count)

@@ -44,10 +44,10 @@ def command(
     By default it listens on localhost only and changes nothing. The printed address contains a token, which every
     request needs. Changes are made with the permissions of the kubeconfig.
     """
-    from moorage.app.dashboard import DashboardOptions, StartError, run_dashboard  # noqa: PLC0415 - slow to import
+    from moorage.app.dashboard import DashboardOptions, run_dashboard  # noqa: PLC0415 - slow to import
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
-    from moorage.cli.output import InputError  # noqa: PLC0415
-    from moorage.cli.profiles import find_registry, load_reading  # noqa: PLC0415
+    from moorage.cli.processes import running  # noqa: PLC0415
+    from moorage.cli.profiles import configuration_of, find_registry, load_reading  # noqa: PLC0415
     from moorage.wire.configuration.extending import split_address  # noqa: PLC0415
 
     if journal is not None and (kubeconfig or allow_writes):
@@ -58,8 +58,6 @@ def command(
         raise click.UsageError(f"--listen {listen}: not an address; write HOST:PORT, such as {LISTEN}")
     configure_logs(session_of(context))
     reading = load_reading(config_file)
-    if reading.configuration is None:
-        raise InputError(["the configuration could not be read"])
     options = DashboardOptions(
         host=where[0],
         port=where[1],
@@ -72,10 +70,8 @@ def command(
         what_if=_what_if(reading, answers_to_all=config_file is None),
         started=lambda url: click.echo(f"dashboard at {url}"),
     )
-    try:
-        run_dashboard(reading.configuration, reading.profiles, find_registry(), options)
-    except StartError as error:
-        raise InputError([error]) from None
+    with running(context):
+        run_dashboard(configuration_of(reading), reading.profiles, find_registry(), options)
 
 
 def _token() -> str:

@@ -105,10 +105,9 @@ def _from_cluster(
 ) -> Opinion:
     from moorage.app.explain import ExplainError, Judge, take_picture  # noqa: PLC0415
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
+    from moorage.cli.profiles import configuration_of  # noqa: PLC0415
 
-    if reading.configuration is None:
-        raise InputError(["the configuration could not be read"])
-    judge = Judge(reading.configuration, reading.profiles, answers_to_all)
+    judge = Judge(configuration_of(reading), reading.profiles, answers_to_all)
     try:
         with answering_logs():
             picture = take_picture(judge, kubeconfig)

@@ -37,21 +37,13 @@ def command(
     client_names: tuple[str, ...],
 ) -> None:
     """Add the plugins of a profile to a stock kube-scheduler, which calls the extender over HTTP."""
-    from moorage.app.extender import ExtenderOptions, StartError, run_extender  # noqa: PLC0415 - slow to import
-    from moorage.app.leadership import LOST_EXIT_CODE, LeadershipLost  # noqa: PLC0415
+    from moorage.app.extender import ExtenderOptions, run_extender  # noqa: PLC0415 - slow to import
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
-    from moorage.cli.output import InputError, say  # noqa: PLC0415
-    from moorage.cli.profiles import load_reading  # noqa: PLC0415
+    from moorage.cli.processes import running  # noqa: PLC0415
+    from moorage.cli.profiles import configuration_of, load_reading  # noqa: PLC0415
 
     configure_logs(session_of(context))
     reading = load_reading(config_file)
-    if reading.configuration is None:
-        raise InputError(["the configuration could not be read"])
     options = ExtenderOptions(kubeconfig, listen, tls_cert, tls_key, client_ca_file, client_names)
-    try:
-        run_extender(reading.configuration, reading.profiles, options)
-    except StartError as error:
-        raise InputError([error]) from None
-    except LeadershipLost as error:
-        say("error", [error])
-        context.exit(LOST_EXIT_CODE)
+    with running(context):
+        run_extender(configuration_of(reading), reading.profiles, options)

@@ -42,20 +42,17 @@ def command(
     """Move pods off nodes that are about to be terminated, back to spot capacity, and to the nodes of their rules."""
     from dataclasses import replace  # noqa: PLC0415
 
-    from moorage.app.keeper import KeeperOptions, StartError, run_keeper  # noqa: PLC0415 - slow to import
-    from moorage.app.leadership import LOST_EXIT_CODE, LeadershipLost  # noqa: PLC0415
+    from moorage.app.keeper import KeeperOptions, run_keeper  # noqa: PLC0415 - slow to import
     from moorage.cli.election import elected  # noqa: PLC0415
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
-    from moorage.cli.output import InputError, say  # noqa: PLC0415
     from moorage.cli.probes import probe_address  # noqa: PLC0415
-    from moorage.cli.profiles import load_reading  # noqa: PLC0415
+    from moorage.cli.processes import running  # noqa: PLC0415
+    from moorage.cli.profiles import configuration_of, load_reading  # noqa: PLC0415
     from moorage.framework.keeping import keeper_configuration  # noqa: PLC0415
 
     configure_logs(session_of(context))
     reading = load_reading(config_file)
-    configuration = reading.configuration
-    if configuration is None:
-        raise InputError(["the configuration could not be read"])
+    configuration = configuration_of(reading)
     keeper = keeper_configuration(configuration)
     if leader_elect is not None and keeper.leader_election is not None:
         keeper = replace(keeper, leader_election=elected(keeper.leader_election, leader_elect, config_file))
@@ -66,10 +63,5 @@ def command(
         probe_address("--health-listen", health_listen),
         click.echo if dry_run else None,
     )
-    try:
+    with running(context):
         run_keeper(configuration, reading.profiles, options)
-    except StartError as error:
-        raise InputError([error]) from None
-    except LeadershipLost as error:
-        say("error", [error])
-        context.exit(LOST_EXIT_CODE)

@@ -7,6 +7,7 @@ from pathlib import Path
 from moorage.app.plugins import find_plugins
 from moorage.cli.output import InputError, say
 from moorage.core.problems import Problem
+from moorage.framework.configuration import Configuration
 from moorage.framework.registry import Registry
 from moorage.wire.configuration import Reading, default_reading, read_configuration
 
@@ -35,6 +36,13 @@ def load_reading(config_file: str | None, *, asks_extenders: bool = False, other
         message = "are not called here: only `moorage scheduler` asks HTTP extenders"
         say("note", [Problem(config_file, "extenders", urls, message)])
     return reading
+
+
+def configuration_of(reading: Reading) -> Configuration:
+    """What was read without problems."""
+    if reading.configuration is None:
+        raise InputError(["the configuration could not be read"])
+    return reading.configuration
 
 
 def read_file(file: str) -> bytes:

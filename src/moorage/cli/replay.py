@@ -64,13 +64,11 @@ def _replay(folder: str, output_format: str) -> int:
 
 
 def _rerun(folder: str, config_file: str, output_format: str) -> int:
-    from moorage.cli.profiles import find_registry, load_reading  # noqa: PLC0415
+    from moorage.cli.profiles import configuration_of, find_registry, load_reading  # noqa: PLC0415
     from moorage.sim.replay import rerun  # noqa: PLC0415
 
     reading = load_reading(config_file)
-    if reading.configuration is None:
-        raise InputError(["the configuration could not be read"])
-    result = rerun(Path(folder), find_registry(), reading.configuration, reading.profiles)
+    result = rerun(Path(folder), find_registry(), configuration_of(reading), reading.profiles)
     say("warning", result.warnings if output_format == "table" else ())
     if output_format == "json":
         click.echo(json.dumps(_rerun_document(result), indent=2))

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from moorage.cli.options import boolean_option, common_options, config_option, flags_of, kubeconfig_option, session_of
 from moorage.cli.sizes import Size
-
-if TYPE_CHECKING:
-    from moorage.app.scheduler import SchedulerOptions
-    from moorage.framework.configuration import Configuration
-    from moorage.framework.profiles import Profile
 
 SECURE_PORT = 10259
 ALWAYS_ALLOWED = ("/healthz", "/readyz", "/livez")
@@ -144,19 +138,16 @@ def command(
     from moorage.adapters.serving.server import ServingOptions  # noqa: PLC0415
     from moorage.adapters.serving.zpages import Component  # noqa: PLC0415
     from moorage.app.journal import JournalOptions  # noqa: PLC0415
-    from moorage.app.scheduler import SchedulerOptions  # noqa: PLC0415
+    from moorage.app.scheduler import SchedulerOptions, run_scheduler  # noqa: PLC0415
     from moorage.cli.election import with_flag  # noqa: PLC0415
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
-    from moorage.cli.output import InputError  # noqa: PLC0415
-    from moorage.cli.profiles import load_reading  # noqa: PLC0415
+    from moorage.cli.processes import running  # noqa: PLC0415
+    from moorage.cli.profiles import configuration_of, load_reading  # noqa: PLC0415
 
     session = session_of(context)
     configure_logs(session)
     reading = load_reading(config_file, asks_extenders=True)
-    configuration = reading.configuration
-    if configuration is None:
-        raise InputError(["the configuration could not be read"])
-    configuration = with_flag(configuration, leader_elect, config_file)
+    configuration = with_flag(configuration_of(reading), leader_elect, config_file)
     endpoint = ServingOptions(
         bind_address,
         secure_port,
@@ -177,20 +168,5 @@ def command(
         journal=None if journal is None else JournalOptions(Path(journal), journal_size),
         check_invariants=check_invariants,
     )
-    _run(context, configuration, reading.profiles, options)
-
-
-def _run(
-    context: click.Context, configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions
-) -> None:
-    from moorage.app.leadership import LOST_EXIT_CODE, LeadershipLost  # noqa: PLC0415 - slow to import
-    from moorage.app.scheduler import StartError, run_scheduler  # noqa: PLC0415
-    from moorage.cli.output import InputError, say  # noqa: PLC0415
-
-    try:
-        run_scheduler(configuration, profiles, options)
-    except StartError as error:
-        raise InputError([error]) from None
-    except LeadershipLost as error:
-        say("error", [error])
-        context.exit(LOST_EXIT_CODE)
+    with running(context):
+        run_scheduler(configuration, reading.profiles, options)

@@ -64,11 +64,12 @@ def command(
 
     LOG_LEVEL=debug in the environment is the same as -v 4.
     """
-    from moorage.app.webhook import StartError, WebhookOptions, run_webhook  # noqa: PLC0415 - slow to import
+    from moorage.app.webhook import WebhookOptions, run_webhook  # noqa: PLC0415 - slow to import
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
     from moorage.cli.output import InputError  # noqa: PLC0415
     from moorage.cli.probes import probe_address  # noqa: PLC0415
-    from moorage.cli.profiles import load_reading  # noqa: PLC0415
+    from moorage.cli.processes import running  # noqa: PLC0415
+    from moorage.cli.profiles import configuration_of, load_reading  # noqa: PLC0415
 
     configure_logs(_session(context))
     if self_signed and (tls_cert or tls_key):
@@ -76,8 +77,6 @@ def command(
             ["--self-signed: certificates are made, so --tls-cert and --tls-key mean nothing; remove them"]
         )
     reading = load_reading(config_file)
-    if reading.configuration is None:
-        raise InputError(["the configuration could not be read"])
     options = WebhookOptions(
         kubeconfig,
         listen,
@@ -89,10 +88,8 @@ def command(
         client_ca_file,
         client_names,
     )
-    try:
-        run_webhook(reading.configuration, options)
-    except StartError as error:
-        raise InputError([error]) from None
+    with running(context):
+        run_webhook(configuration_of(reading), options)
 
 
 def _session(context: click.Context) -> Session:

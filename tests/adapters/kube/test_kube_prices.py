@@ -16,6 +16,7 @@ from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.prices import FileReader, PriceFollower, PriceSourceError, Reader, UrlReader
 from moorage.adapters.kube.transport import AiohttpTransport
 from moorage.adapters.metrics.registry import MetricsPage
+from moorage.app.lifetime import Parts
 from moorage.app.prices import Prices, price_sources
 from moorage.bench.controlplane import ControlPlane
 from moorage.core.events import Event, ObjectSeen
@@ -260,13 +261,14 @@ def test_a_config_map_is_watched(control_plane: ControlPlane) -> None:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "prices"}, "data": data}
 
     def page(prices: Prices) -> str:
-        return MetricsPage(*prices.metrics()).render("")[0].decode()
+        return MetricsPage(*prices.collectors()).render("")[0].decode()
 
     async def run() -> None:
         async with KubeClient(load_credentials(str(control_plane.admin_kubeconfig))) as client:
             source = {"namespace": "default", "name": "prices"}
-            prices = Prices([profile(configMap=source, pollSeconds=600)], client, events.append)
-            tasks = prices.start()
+            parts = Parts()
+            prices = Prices([profile(configMap=source, pollSeconds=600)], client, events.append, parts)
+            prices.start()
             try:
                 await prices.settle()
                 assert not events
@@ -279,9 +281,7 @@ def test_a_config_map_is_watched(control_plane: ControlPlane) -> None:
                 await asyncio.to_thread(control_plane.request, "DELETE", f"{MAPS}/prices")
                 await until(lambda: prices.complaints() == ["ConfigMap default/prices: does not exist; make it"])
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await parts.aclose()
                 await prices.aclose()
 
     asyncio.run(run())

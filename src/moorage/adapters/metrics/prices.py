@@ -20,13 +20,16 @@ class PriceAge(NamedTuple):
 
 
 class PriceMetrics(Collector):
-    """`moorage_prices_stale` and `moorage_prices_confirmed_timestamp_seconds` by source."""
+    """`moorage_prices_stale` and `moorage_prices_confirmed_timestamp_seconds` by source; nothing without sources."""
 
     def __init__(self, ages: Callable[[], Iterable[PriceAge]]) -> None:
         self._ages = ages
 
     def collect(self) -> Iterable[Metric]:
         """The ages as they are now; called for every scrape."""
+        ages = [*self._ages()]
+        if not ages:
+            return
         stale = GaugeMetricFamily(
             "moorage_prices_stale",
             "Whether the prices of a source are too old to be used, or were never read: 1 stale, 0 good.",
@@ -37,7 +40,7 @@ class PriceMetrics(Collector):
             "When a source last confirmed its prices, in seconds since 1970; 0 for never.",
             labels=("source",),
         )
-        for age in self._ages():
+        for age in ages:
             stale.add_metric((age.source,), float(age.stale))
             confirmed.add_metric((age.source,), age.confirmed_s or 0.0)
         yield stale

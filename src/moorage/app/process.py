@@ -1,0 +1,181 @@
+"""What long-running commands do alike: connect, follow the cluster, wait for their turn, work, end in good order.
+
+A process starts its parts, reaches the API server, fills its caches, and acts as soon as it leads, or at once where
+there is no election. It ends when a signal says so, when it has lost the lease, or when a part of it dies: half a
+process is worse than none. Before it ends it stops following, finishes what it began, gives back the lease, for which a
+standby waits, and publishes its events.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Callable, Container, Coroutine, Sequence
+from typing import Any
+
+from prometheus_client.registry import Collector
+
+from moorage.adapters import clock
+from moorage.adapters.certificates import CertificateError
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.errors import KubeError
+from moorage.adapters.kube.events import EventRecorder
+from moorage.adapters.listening import ListenError
+from moorage.adapters.metrics.leadership import LeadershipMetrics
+from moorage.adapters.process import tune_service
+from moorage.app.connection import reached
+from moorage.app.leadership import Leadership
+from moorage.app.lifetime import Parts, StartError, first, stop_signal
+from moorage.app.sources import Following
+from moorage.wire.configuration.extending import split_address
+
+FLUSH_S = 2.0
+UNLISTED = "not every kind has been listed yet"
+STOPPING = "stopping"
+
+
+def run(main: Coroutine[Any, Any, None], *reasons: type[Exception]) -> None:
+    """Run a command to its end; what it cannot start for is a StartError, and so is each of the `reasons`."""
+    known: tuple[type[Exception], ...] = (KubeError, ListenError, CertificateError, *reasons)
+    try:
+        asyncio.run(main)
+    except known as error:
+        raise StartError(str(error)) from None
+
+
+async def until_stopped(
+    work: Coroutine[Any, Any, None], *chores: Coroutine[Any, Any, None], stop: Coroutine[Any, Any, None] | None = None
+) -> None:
+    """Work until SIGINT or SIGTERM, or until `stop` ends."""
+    await first(stop or stop_signal(), clock.tell_of_jumps(), work, *chores)
+
+
+def address_of(flag: str, text: str, example: str) -> tuple[str, int]:
+    """Where to listen, as the command line or the configuration says it."""
+    where = split_address(text)
+    if where is None:
+        raise StartError(f"{flag} {text}: not an address; write HOST:PORT, such as {example}")
+    return where
+
+
+class Process:
+    """One process on one API server. Without a leadership it acts as soon as its caches are filled."""
+
+    name = "process"
+    written: Container[str] | None = None
+    """The resources that a leader of this kind writes, which a new one reads anew; None: any."""
+
+    def __init__(
+        self, client: KubeClient, events_client: KubeClient, following: Following, leadership: Leadership | None = None
+    ) -> None:
+        self._client = client
+        self._following = following
+        self._leadership = leadership
+        self._recorder = EventRecorder(events_client, jitter=random.Random().random)
+        self._parts = Parts()
+        self._filled = asyncio.Event()
+        self._unready = UNLISTED
+
+    # --- what others see ---
+
+    def unready(self) -> str:
+        """Why the process is not ready, empty when it is: it knows the whole cluster, whether or not it acts."""
+        return self._unready
+
+    async def filled(self) -> None:
+        """Wait until the process knows the whole cluster."""
+        await self._filled.wait()
+
+    def collectors(self) -> list[Collector]:
+        """What there is to measure of every process."""
+        found = self._following.collectors()
+        if self._leadership is not None:
+            found.append(LeadershipMetrics(self._leadership.election.resource_name, self._leadership.leading))
+        return found
+
+    def leading(self) -> bool:
+        """Whether this process may act, as far as others are concerned."""
+        return self._leadership is None or self._leadership.leading()
+
+    # --- its life ---
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the parts; end them in good order at the end of the block."""
+        self._parts.start(self._recorder.run(), *self._chores())
+        try:
+            yield
+        finally:
+            self._unready = STOPPING
+            await self._following.aclose()
+            await self._finish()
+            await self._parts.aclose()
+
+    async def work(self) -> None:
+        """Live until a part dies or the lease is lost; ends by raising."""
+        await first(self._live(), self._parts.failure(), self._following.parts.failure())
+        raise RuntimeError(f"the {self.name} ended by itself")
+
+    def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
+        """What runs from the first moment on; none of it may end by itself."""
+        return ()
+
+    async def _live(self) -> None:
+        """Everything from reaching the API server to the loss of the lease."""
+        await self._fill()
+        self._unready = ""
+        await self._reign()
+
+    async def _finish(self) -> None:
+        """Finish what was begun: give back the lease, and publish the events that are left."""
+        await self._resign()
+        await self._recorder.flush(FLUSH_S)
+
+    async def _fill(self, *chores: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Wait for the API server, start what needs it, and fill the caches."""
+        served = await reached(self._client)
+        self._parts.start(*(chore() for chore in chores))
+        await self._following.fill(served)
+        self._filled.set()
+
+    # --- its turn ---
+
+    async def _reign(self) -> None:
+        """Wait until we lead, see what the leader before us did, and act; raises LeadershipLost.
+
+        What a watch has not told us yet may contradict what we do. So what leaders write is read from the server anew:
+        after the takeover nobody else writes, and a list that begins after it misses nothing.
+        """
+        leadership = self._leadership
+        if leadership is None:
+            self._begin("")
+            await asyncio.Event().wait()
+        else:
+            leadership.start(self._heartbeat_s)
+            await first(leadership.lost(), self._take_over(leadership))
+
+    async def _take_over(self, leadership: Leadership) -> None:
+        term = await leadership.acquired()
+        await self._following.refresh(self.written)
+        if leadership.leading():
+            self._begin(str(term))
+        await leadership.lost()
+
+    def _begin(self, term: str) -> None:
+        """Act from now on, in this term; it is empty without an election."""
+
+    def _heartbeat_s(self) -> float:
+        """When the work last gave a sign of life, by the monotonic clock; called in the thread of the election."""
+        raise NotImplementedError
+
+    async def _resign(self) -> None:
+        if self._leadership is not None:
+            await self._leadership.aclose()
+
+
+async def tuned(process: Process) -> None:
+    """Set memory allocator and garbage collector for the work, once the caches are filled."""
+    await process.filled()
+    tune_service(asyncio.get_running_loop())
+    await asyncio.Event().wait()

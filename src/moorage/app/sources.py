@@ -1,0 +1,177 @@
+"""What a process follows for as long as it lives: kinds that are watched, and sources that are polled.
+
+Every source hands its events to whoever keeps the picture (`put`), is read once before the process acts, and is read
+anew when it takes over from another leader. Its tasks are parts of the process: one that dies ends the process.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Container, Iterable, Sequence
+from typing import Protocol
+
+import structlog
+from prometheus_client.registry import Collector
+
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.discovery import ServedResources
+from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake, resource_of
+from moorage.adapters.kube.reflector import Phase, Reflector, ReflectorState
+from moorage.adapters.metrics.objects import SkippedObjects
+from moorage.app.lifetime import Parts, StartError
+from moorage.app.prices import Prices, Put
+from moorage.framework.profiles import Profile
+from moorage.wire.kinds import BY_ID, KINDS, NODE, Kind, pod_kind
+from moorage.wire.templates import TemplateTable
+
+_ESSENTIAL = ("Pod", "Node")
+_FOLLOWED = frozenset({Phase.SYNCED, Phase.RETRYING})
+
+log = structlog.get_logger()
+
+
+def watched_kinds(profiles: Iterable[Profile], more: Iterable[str] = ()) -> list[Kind]:
+    """Nodes, pods, and whatever the plugins of the profiles say they read and a server may have; then `more`, by id."""
+    wanted = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.kinds}
+    table = TemplateTable()
+    kinds = [NODE, pod_kind(table), *(kind for kind in KINDS if kind.id in wanted and kind.served)]
+    known = {kind.id for kind in kinds}
+    return [*kinds, *(BY_ID[name] for name in more if name not in known)]
+
+
+class Source(Protocol):
+    """One of the things that a process follows; everything is called in its event loop."""
+
+    def start(self) -> None:
+        """Begin to follow."""
+
+    async def settle(self, served: ServedResources) -> None:
+        """Wait until everything was read once, or cannot be; StartError if the process cannot do without."""
+
+    async def refresh(self, resources: Container[str] | None) -> None:
+        """Read anew what may have changed unseen, of these resources or all, and wait until that is done."""
+
+    def collectors(self) -> Sequence[Collector]:
+        """What there is to measure."""
+
+    async def aclose(self) -> None:
+        """Let go of connections; the tasks have ended by then."""
+
+
+class Following:
+    """All sources of one process; `put` gets their events, in the event loop."""
+
+    def __init__(self, client: KubeClient, kinds: Iterable[Kind], profiles: Iterable[Profile], put: Put) -> None:
+        self.parts = Parts()
+        """The tasks of all sources."""
+        self.watches = Watches(client, kinds, put, self.parts)
+        self.prices = Prices(profiles, client, put, self.parts)
+        self._all: tuple[Source, ...] = (self.watches, self.prices)
+
+    async def fill(self, served: ServedResources) -> None:
+        """Begin to follow, and wait until everything was read once."""
+        for source in self._all:
+            source.start()
+        for source in self._all:
+            await source.settle(served)
+
+    async def refresh(self, resources: Container[str] | None = None) -> None:
+        """Read these resources, or all, from the server anew, and wait until that is done."""
+        for source in self._all:
+            await source.refresh(resources)
+
+    def collectors(self) -> list[Collector]:
+        """What there is to measure."""
+        return [collector for source in self._all for collector in source.collectors()]
+
+    async def aclose(self) -> None:
+        """Follow no more."""
+        await self.parts.aclose()
+        for source in self._all:
+            await source.aclose()
+
+
+class Watches:
+    """The kinds that are watched, with one reflector each."""
+
+    def __init__(self, client: KubeClient, kinds: Iterable[Kind], put: Put, parts: Parts) -> None:
+        self._client = client
+        self._put = put
+        self._parts = parts
+        self._followed = {kind.id: (kind, _reflector(client, kind, put)) for kind in kinds}
+
+    @property
+    def _reflectors(self) -> list[Reflector[object]]:
+        return [reflector for _, reflector in self._followed.values()]
+
+    def start(self) -> None:
+        """See `Source`."""
+        self._parts.start(*(reflector.run() for reflector in self._reflectors))
+
+    async def settle(self, served: ServedResources) -> None:
+        """See `Source`. What is not served or not allowed must not be essential."""
+        await self._settle(self._followed.values(), served)
+
+    async def extend(self, kinds: Iterable[Kind]) -> None:
+        """Follow these kinds too, and wait for their first lists; those that are followed already are left alone."""
+        new = {kind.id: (kind, _reflector(self._client, kind, self._put)) for kind in kinds if kind.id not in self}
+        self._followed |= new
+        self._parts.start(*(reflector.run() for _, reflector in new.values()))
+        await self._settle(new.values())
+
+    async def _settle(
+        self, followed: Iterable[tuple[Kind, Reflector[object]]], served: ServedResources | None = None
+    ) -> None:
+        withheld: list[tuple[str, ReflectorState]] = []
+        for kind, reflector in followed:
+            state = await reflector.settled()
+            if state.phase is not Phase.SYNCED and kind.name in _ESSENTIAL:
+                raise StartError(f"{self._client.server}: cannot list {kind.plural}: {state.error or state.phase}")
+            # Of what the server does not have, the reflectors have told.
+            if state.phase is Phase.FORBIDDEN and (served is None or served.serves(reflector.resource)):
+                withheld.append((kind.id, state))
+        if withheld:
+            names = [name for name, _ in withheld]
+            log.warning("kinds are left out until we may list and watch them", kinds=names, why=withheld[0][1].error)
+
+    def __contains__(self, kind_id: str) -> bool:
+        return kind_id in self._followed
+
+    def unlisted(self) -> str:
+        """What `settle` still waits for, in words; empty if nothing."""
+        waiting = [one for one in self._reflectors if one.state.phase in (Phase.STARTING, Phase.RETRYING)]
+        return ", ".join(f"{one.resource.plural} ({one.state.error or one.state.phase})" for one in waiting)
+
+    def relist(self, resources: Container[str] | None = None) -> list[Reflector[object]]:
+        """List these resources, or all, anew; the reflectors that are at it."""
+        wanted = [one for one in self._reflectors if resources is None or one.resource.plural in resources]
+        listing = [reflector for reflector in wanted if reflector.state.phase in _FOLLOWED]
+        for reflector in listing:
+            reflector.refresh()
+        return listing
+
+    async def refresh(self, resources: Container[str] | None) -> None:
+        """See `Source`."""
+        for reflector in self.relist(resources):
+            await reflector.settled()
+
+    def collectors(self) -> list[Collector]:
+        """See `Source`."""
+        return [SkippedObjects(lambda: ((each.left_out.kind, each.left_out.count) for each in self._reflectors))]
+
+    async def aclose(self) -> None:
+        """See `Source`. The connections are the client's."""
+
+
+def _reflector(client: KubeClient, kind: Kind, put: Put) -> Reflector[object]:
+    intake = KindIntake(kind, put)
+    return Reflector(
+        client,
+        resource_of(kind),
+        intake,
+        parse=intake.parse,
+        remains=intake.remains,
+        jitter=random.Random().random,
+        field_selector=UNFINISHED_PODS if kind.name == "Pod" else "",
+        tells_refusal=False,
+    )
