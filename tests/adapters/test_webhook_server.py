@@ -26,7 +26,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.objects import STATEFUL_SET, Workload
 from moorage.engine.admission import Admission
 from moorage.testing import make_pod
-from moorage.wire.admission import ReviewError
+from moorage.wire.errors import QuestionError
 from tests.app.webhook_process import KEY, SPLIT, bare_pod, patch_of, review
 
 STAMP = "moorage.dev/strategy-rule"
@@ -148,7 +148,7 @@ def test_no_annotation_is_an_exception(text: str, more: dict[str, str]) -> None:
     body = json.dumps(review(pod)).encode("utf-8", "surrogatepass")
     try:
         answer = Scene().ask(body)
-    except ReviewError:
+    except QuestionError:
         assert any("\ud800" <= character <= "\udfff" for character in text + "".join([*more, *more.values()]))
         return
     response = json.loads(answer)["response"]
@@ -159,7 +159,7 @@ def test_no_annotation_is_an_exception(text: str, more: dict[str, str]) -> None:
 def test_odd_escapes(escape: str) -> None:
     """Halves of characters and control characters are answered, or refused as no question at all."""
     body = json.dumps(review(bare_pod("STRATEGY"))).replace("STRATEGY", escape).encode()
-    with contextlib.suppress(ReviewError):
+    with contextlib.suppress(QuestionError):
         assert json.loads(Scene().ask(body))["response"]["allowed"] is True
 
 

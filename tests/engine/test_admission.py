@@ -15,8 +15,9 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.objects import DEPLOYMENT, REPLICA_SET, Workload
 from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_strategy, targets
-from moorage.engine.admission import OWNER_WAIT_S, Admission, Asked, Outcome, Verdict, Wait
+from moorage.engine.admission import OWNER_WAIT_S, Admission, Asked, Outcome, Verdict
 from moorage.engine.roster import PLACED_BY
+from moorage.engine.waiting import Wait
 from moorage.testing.builders import make_node
 
 KEY, OLD_KEY = STRATEGY_ANNOTATIONS

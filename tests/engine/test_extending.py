@@ -16,7 +16,8 @@ from moorage.core.invariants import check_invariants
 from moorage.core.objects import Workload
 from moorage.core.pods import Condition, Owner, Pod, PodTemplate
 from moorage.core.state import ClusterState
-from moorage.engine.extending import UNKNOWN_NODE, UNKNOWN_POD, Extending, Filtered, PluginFault, Wait, extender_profile
+from moorage.engine.extending import UNKNOWN_NODE, UNKNOWN_POD, Extending, Filtered, PluginFault, extender_profile
+from moorage.engine.waiting import Wait
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import OnlyNodes, Reason, Rejections, Status, unresolvable, unschedulable

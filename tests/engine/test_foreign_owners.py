@@ -19,10 +19,11 @@ from moorage.core.pods import Owner, Pod
 from moorage.core.state import ClusterState
 from moorage.core.strategies import rule_counts
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, parse_strategy
-from moorage.engine.admission import Asked, Wait
+from moorage.engine.admission import Asked
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.roster import Roster, group_of
+from moorage.engine.waiting import Wait
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.testing import make_pod

@@ -30,9 +30,9 @@ from moorage.plugins.builtin import BUILTIN
 from moorage.plugins.priority_annotation import parse_priority
 from moorage.sim.checks import check_file
 from moorage.testing.builders import make_node
-from moorage.wire.admission import ReviewError, read_review
+from moorage.wire.admission import read_review
 from moorage.wire.configuration import default_reading, read_configuration
-from moorage.wire.errors import WireError
+from moorage.wire.errors import QuestionError, WireError
 from moorage.wire.extender import (
     ExtenderAnswerError,
     read_binding_result,
@@ -41,7 +41,6 @@ from moorage.wire.extender import (
     read_priorities,
 )
 from moorage.wire.extender_questions import (
-    QuestionError,
     read_binding_question,
     read_node_question,
     read_preemption_question,
@@ -298,7 +297,7 @@ TARGETS: tuple[Target, ...] = (
     Target(
         "extender answer: victims", _json(samples.PREEMPTION_ANSWER), read_preemption_result, (ExtenderAnswerError,)
     ),
-    Target("admission review", _json(samples.review(samples.POD)), read_review, (ReviewError,), 2.0),
+    Target("admission review", _json(samples.review(samples.POD)), read_review, (QuestionError,), 2.0),
     Target("annotations", _text((*samples.STRATEGIES, *samples.TEXTS)), _syntaxes, (), 4.0),
     Target("quantities", _text(samples.TEXTS), _quantity, (QuantityError,), 2.0),
     Target("durations", _text(samples.TEXTS), parse_duration, (ValueError,)),

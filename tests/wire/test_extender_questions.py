@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.core.commands import PodRef
+from moorage.wire.errors import QuestionError
 from moorage.wire.extender import (
     MetaVictims,
     binding_args,
@@ -19,7 +20,6 @@ from moorage.wire.extender import (
     read_priorities,
 )
 from moorage.wire.extender_questions import (
-    QuestionError,
     binding_answer,
     filter_answer,
     filter_error,

@@ -29,6 +29,7 @@ from moorage.core.state import ClusterState
 from moorage.core.strategies import Holding, is_awaited, strategy_of
 from moorage.core.strategy import RULE_STAMP, Stamp, Strategy, matching_rule, next_rule, stamp, stamp_of, stamped_rule
 from moorage.engine.roster import PLACED_BY, Group, Roster, group_of
+from moorage.engine.waiting import Wait
 
 REPORTER = "moorage-webhook"
 NOT_APPLICABLE = "StrategyNotApplicable"
@@ -38,13 +39,6 @@ DOUBT_WAIT_S = 0.25
 """How long to wait for the watch to bear out what a caller says that may be anybody."""
 _MOST_STRANGERS = 4096
 _MOST_FAILURES = 100
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """No answer yet: ask again when something has happened, or at this time."""
-
-    until_s: float
 
 
 class Outcome(StrEnum):

@@ -25,6 +25,7 @@ from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.faults import describe
 from moorage.engine.underway import Traveller, Underway
+from moorage.engine.waiting import Wait
 from moorage.engine.warnings import Warnings
 from moorage.framework.classes import pre_filter
 from moorage.framework.contract import AwaitsPods
@@ -45,13 +46,6 @@ _MOST_STRANGERS = 4096
 
 class PluginFault(Exception):  # noqa: N818 - it is a plugin's, not ours
     """A plugin failed where the protocol has no field to say so; the text is one line."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """No answer yet: ask again when something has happened, or at this time."""
-
-    until_s: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """`AdmissionReview` v1: what the API server asks about a pod, and the answer with the smallest JSON patch.
 
 A question is read as narrowly as an answer needs it, and never changed: whatever else a pod holds is the API server's
-business. Invariants: what is no question gives a `ReviewError` and nothing else; every answer allows the pod.
+business. Invariants: what is no question gives a `QuestionError` and nothing else; every answer allows the pod.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import PodTemplate
-from moorage.wire.errors import REFUSALS, decode_part
+from moorage.wire.errors import REFUSALS, QuestionError, decode_part
 from moorage.wire.metadata import OwnerWire, controller_of, frozen_annotations, frozen_map
 
 API_VERSION = "admission.k8s.io/v1"
@@ -24,10 +24,6 @@ CREATE = "CREATE"
 WARNING_LIMIT = 256
 """The API server may cut longer warnings."""
 _NO_PART = msgspec.Raw()
-
-
-class ReviewError(ValueError):
-    """A body that is no question; the text is one line."""
 
 
 class _KindWire(msgspec.Struct, gc=False):
@@ -107,7 +103,7 @@ def read_review(body: bytes) -> Question | Unasked:
         review: _ReviewWire = decode_part(_REVIEW, body, "")
         return _question(review)
     except (ValueError, *REFUSALS) as error:
-        raise ReviewError(f"not an {KIND} of {API_VERSION}: {error}") from None
+        raise QuestionError(f"not an {KIND} of {API_VERSION}: {error}") from None
 
 
 def _question(review: _ReviewWire) -> Question | Unasked:

@@ -1,8 +1,9 @@
 """What is wrong with an object, in one line: kind, name, field, value, remedy.
 
 ValueError
-  FieldError   a value cannot be used; knows its path inside the part that was being read
-  WireError    the same, complete with kind and name of the object: the only error that leaves this package
+  FieldError     a value cannot be used; knows its path inside the part that was being read
+  WireError      the same, complete with kind and name of the object: the only one of the two that leaves this package
+  QuestionError  what a caller of the extender or of the webhook asks cannot be understood
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _NULL: Final = msgspec.Raw(b"null")
 _raw = msgspec.json.Decoder(msgspec.Raw).decode
 _raw_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _raw_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+class QuestionError(ValueError):
+    """A question that cannot be understood; the text is one line and says what is wrong."""
 
 
 class FieldError(ValueError):

@@ -15,7 +15,7 @@ import msgspec
 
 from moorage.core.commands import PodRef
 from moorage.core.pods import Pod
-from moorage.wire.errors import REFUSALS, WireError
+from moorage.wire.errors import REFUSALS, QuestionError, WireError
 from moorage.wire.extender import MetaVictims
 from moorage.wire.pod import decode_pod
 from moorage.wire.templates import TemplateTable
@@ -24,10 +24,6 @@ _NULL = msgspec.Raw(b"null")
 _NAME_FIRST = b'{"metadata":{"name":"'
 """How Go writes the beginning of a node."""
 _LONGEST_NAME = 253
-
-
-class QuestionError(ValueError):
-    """A question that cannot be understood; the text is one line and says what is wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,13 @@
-"""Where questions are answered: bytes in, bytes out, on a picture of the cluster that events keep up to date.
-
-A question that has to wait is asked again whenever something happens, and at the time that the decision names. Others
-are answered meanwhile.
-"""
+"""Where questions are answered: bytes in, bytes out, on a picture of the cluster that events keep up to date."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import time
+import functools
 from collections.abc import Awaitable, Callable
 
 from moorage.adapters import clock
 from moorage.adapters.extender.metrics import ExtenderMetrics
+from moorage.adapters.questions import Waiting
 from moorage.core.commands import Bind, Command
 from moorage.core.events import BindDone, BindOutcome, Event
 from moorage.engine.extending import Extending, Filtered
@@ -28,9 +23,6 @@ from moorage.wire.extender_questions import (
     read_preemption_question,
 )
 from moorage.wire.templates import TemplateTable
-
-_TURNS = 3
-"""Turns of the event loop that bytes of a watch take at most until they have become an event."""
 
 
 class Desk:
@@ -55,18 +47,12 @@ class Desk:
         self._carry_out = carry_out
         self._now_s = now_s
         self._table = TemplateTable()
-        self._changed = asyncio.Event()
-        self._waiting = 0
+        self._waiting = Waiting(now_s)
 
     def put(self, event: Event) -> None:
         """Take over an event, and let those that wait look again."""
         self._extending.handle(event)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiting:
-            self._changed.set()
-            self._changed = asyncio.Event()
+        self._waiting.wake()
 
     async def filter(self, body: bytes) -> bytes:
         """Answer `ExtenderArgs` with an `ExtenderFilterResult`."""
@@ -79,28 +65,12 @@ class Desk:
         return filter_answer(question, filtered.kept, filtered.failed, filtered.unresolvable)
 
     async def _filtered(self, question: NodeQuestion) -> Filtered:
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)  # what was on the wire before the question is to be heard before it
-        began_s, waited_s = time.monotonic(), 0.0
-        while True:
-            now_s = self._now_s()
-            answer = self._extending.filter(question.pod, question.names, now_s, waited_s)
-            if isinstance(answer, Filtered):
-                break
-            await self._change(answer.until_s - now_s)
-            waited_s = time.monotonic() - began_s
+        filtered, waited_s = await self._waiting.decided(
+            functools.partial(self._extending.filter, question.pod, question.names)
+        )
         if waited_s:
-            self._metrics.waited(waited_s, in_vain=not answer.kept)
-        return answer
-
-    async def _change(self, timeout_s: float) -> None:
-        """Wait until something happens, or for so long."""
-        self._waiting += 1
-        try:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), max(0.0, timeout_s))
-        finally:
-            self._waiting -= 1
+            self._metrics.waited(waited_s, in_vain=not filtered.kept)
+        return filtered
 
     async def prioritize(self, body: bytes) -> bytes:
         """Answer `ExtenderArgs` with a `HostPriorityList`."""
@@ -124,6 +94,6 @@ class Desk:
         done = await self._bind(Bind(pod, node))
         if done.outcome is BindOutcome.BOUND:
             self._extending.bound(pod.uid, node)
-            self._wake()
+            self._waiting.wake()
             return binding_answer("")
         return binding_answer(done.message or f"the pod is {done.outcome}")

@@ -1,39 +1,35 @@
 """The extender's HTTP server: four questions, health, readiness, metrics.
 
-Whoever is not ready (caches not filled, or another replica is active) refuses questions with 503 and closes the
-connection, so that a caller that kept it open finds its way to the active one. Bad questions get 400 and one line that
-says what is wrong. Where client certificates are verified, callers without one get 403 before their body is read; binds
-are carried out for certified callers only, and only where the configuration allows them.
+An extender whose caches are not filled, or that stands by while another replica is active, is not ready and refuses
+questions. Where client certificates are verified, callers without one are refused; binds are carried out for certified
+callers only, and only where the configuration allows them.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable, Mapping
+import functools
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import structlog
 from aiohttp import web
 
 from moorage.adapters.certificates import Callers
 from moorage.adapters.extender.desk import Desk
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.listening import BodyError, Bounds, read_body
+from moorage.adapters.listening import Bounds
+from moorage.adapters.questions import Endpoint
 from moorage.engine.extending import PluginFault
-from moorage.wire.extender_questions import QuestionError
 
 _STOP_S = 3.0
 _CONNECTIONS = 128
 """kube-scheduler has a few, probes and Prometheus one each."""
 _READ_BUFFER_BYTES = 4 << 20
 _BIND = "bind"
-_FIELDS = {408: " (requestTimeout)", 413: " (maxBodyBytes)", 503: " (maxBodyBytes)"}
+_LIMITS = {408: " (requestTimeout)", 413: " (maxBodyBytes)", 503: " (maxBodyBytes)"}
 """What the configuration calls the limits."""
 
 Answer = Callable[[bytes], Awaitable[bytes]]
-
-log = structlog.get_logger()
 
 
 def bounds_of(body_bytes: int, read_s: float) -> Bounds:
@@ -102,50 +98,19 @@ def application(
     if rights.binds:
         verbs[_BIND] = desk.bind
     for verb, answer in verbs.items():
-        question = _Question(verb, answer, sources, metrics, rights)
-        app.router.add_post(f"/{verb}", question.handle)
+        endpoint = _endpoint(verb, answer, sources, metrics, rights)
+        app.router.add_post(endpoint.path, endpoint.handle)
     return app
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """One of the endpoints that kube-scheduler calls."""
-
-    verb: str
-    answer: Answer
-    sources: Sources
-    metrics: ExtenderMetrics
-    rights: Rights
-
-    async def handle(self, request: web.Request) -> web.Response:
-        began_s = time.monotonic()
-        response = await self._respond(request)
-        self.metrics.answered(self.verb, response.status, time.monotonic() - began_s)
-        return response
-
-    async def _respond(self, request: web.Request) -> web.Response:
-        stranger = self.rights.refusal(self.verb, request.get_extra_info("peercert"))
-        if stranger:
-            return self._refuse(403, stranger)
-        reason = self.sources.unready()
-        if reason:
-            return self._refuse(503, reason)
-        try:
-            body = await read_body(request)
-        except BodyError as error:
-            return self._refuse(error.status, f"{error}{_FIELDS.get(error.status, '')}", headers=error.headers)
-        try:
-            return web.Response(body=await self.answer(body), content_type="application/json")
-        except QuestionError as error:
-            return self._refuse(400, str(error), keep=True)
-        except PluginFault as error:
-            log.warning("a plugin failed", verb=self.verb, error=str(error))
-            return self._refuse(500, str(error), keep=True)
-
-    def _refuse(
-        self, status: int, reason: str, *, keep: bool = False, headers: Mapping[str, str] | None = None
-    ) -> web.Response:
-        response = web.Response(status=status, text=f"POST /{self.verb}: {reason}\n", headers=headers)
-        if not keep:
-            response.force_close()
-        return response
+def _endpoint(verb: str, answer: Answer, sources: Sources, metrics: ExtenderMetrics, rights: Rights) -> Endpoint:
+    """One of the paths that kube-scheduler asks."""
+    return Endpoint(
+        f"/{verb}",
+        lambda body, _: answer(body),
+        functools.partial(rights.refusal, verb),
+        functools.partial(metrics.answered, verb),
+        unready=sources.unready,
+        limits=_LIMITS,
+        faults=(PluginFault,),
+    )

@@ -1,28 +1,23 @@
 """Where questions are answered: bytes in, bytes out, on a picture of the cluster that events keep up to date.
 
-A question that has to wait is asked again whenever something happens, and at the time that the decision names. Others
-are answered meanwhile. Every decision about a pod that has a strategy is one log line.
+Every decision about a pod that has a strategy is one log line.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import time
+import functools
 from collections.abc import Callable
 from math import inf
 
 import structlog
 
 from moorage.adapters import clock
+from moorage.adapters.questions import Waiting
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.core.commands import Command
 from moorage.core.events import Event
 from moorage.engine.admission import Admission, Asked, Outcome, Verdict
 from moorage.wire.admission import Question, Unasked, placement_patch, read_review, review_answer
-
-_TURNS = 3
-"""Turns of the event loop that bytes of a watch take at most until they have become an event."""
 
 _MOST_WAITING = 64
 """Questions that wait at a time, where anybody may ask: every event is looked at for each of them."""
@@ -44,25 +39,21 @@ class Desk:
         self._admission = admission
         self._metrics = metrics
         self._carry_out = carry_out
-        self._now_s = now_s
-        self._changed = asyncio.Event()
-        self._waiting = 0
+        self._waiting = Waiting(now_s)
 
     def put(self, event: Event) -> None:
         """Take over an event, and let those that wait look again."""
         self._admission.handle(event)
         for command in self._admission.take_commands():
             self._carry_out(command)
-        if self._waiting:
-            self._changed.set()
-            self._changed = asyncio.Event()
+        self._waiting.wake()
 
     def tick(self) -> None:
         """Forget what has expired; called every now and then."""
-        self._admission.expire(self._now_s())
+        self._admission.expire(self._waiting.now_s())
 
     async def mutate(self, body: bytes, certain: bool) -> bytes:
-        """Answer an `AdmissionReview` with another; `ReviewError` if it is none.
+        """Answer an `AdmissionReview` with another; `QuestionError` if it is none.
 
         `certain` says whether it is known that the API server asks.
         """
@@ -79,28 +70,9 @@ class Desk:
 
     async def _decided(self, question: Question, certain: bool) -> Verdict:
         asked = Asked(question.template, question.dry_run, question.node, certain)
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)  # what was on the wire before the question is to be heard before it
-        began_s, waited_s = time.monotonic(), 0.0
-        while True:
-            now_s = self._now_s()
-            answer = self._admission.decide(asked, now_s, waited_s)
-            if isinstance(answer, Verdict):
-                return answer
-            if not certain and self._waiting >= _MOST_WAITING:
-                waited_s = inf
-                continue
-            await self._change(answer.until_s - now_s)
-            waited_s = time.monotonic() - began_s
-
-    async def _change(self, timeout_s: float) -> None:
-        """Wait until something happens, or for so long."""
-        self._waiting += 1
-        try:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), max(0.0, timeout_s))
-        finally:
-            self._waiting -= 1
+        decide = functools.partial(self._admission.decide, asked)
+        verdict, _ = await self._waiting.decided(decide, inf if certain else _MOST_WAITING)
+        return verdict
 
 
 def _log(question: Question, verdict: Verdict) -> None:

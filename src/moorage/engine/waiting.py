@@ -1,0 +1,12 @@
+"""Answers that are not there yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """No answer yet: ask again when something has happened, or at this time."""
+
+    until_s: float
