@@ -131,8 +131,10 @@ def _waiting_pods_are_told(kubectl: Kubectl, capsys: pytest.CaptureFixture[str])
     gated = pod_manifest("gated", schedulingGates=[{"name": "example.com/wait"}])
     crew = {"moorage.dev/pod-group": "crew", "moorage.dev/pod-group-min-available": "3"}
     member = pod_manifest("member", annotations=crew, schedulerName="nobody")
-    items = [pod_manifest("huge", cpu="900"), gated, member]
+    free = pod_manifest("free", schedulingGates=[{"name": "example.com/wait"}], schedulerName="nobody")
+    items = [pod_manifest("huge", cpu="900"), gated, member, free]
     kubectl("create", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": items})
+    kubectl("patch", "pod", "free", "-p", '{"spec": {"schedulingGates": []}}', "--type=merge")
 
     def queue() -> dict[str, Any]:
         found: dict[str, Any] = json.loads(answered(kubectl, capsys, "queue", "-o", "json"))
@@ -141,10 +143,11 @@ def _waiting_pods_are_told(kubectl: Kubectl, capsys: pytest.CaptureFixture[str])
     wait_until(lambda: any(pod["attempts"] for pod in queue()["pods"]), "kube-scheduler has tried the pod")
     found = queue()
     pods = {pod["name"]: pod for pod in found["pods"]}
-    assert set(pods) == {"huge", "gated", "member"}
-    assert pods["huge"]["queue"] in ("backoff", "unschedulable")
+    assert set(pods) == {"huge", "gated", "member", "free"}
+    assert pods["huge"]["queue"] == "unschedulable"
     assert pods["huge"]["message"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
     assert (pods["gated"]["queue"], pods["gated"]["gates"]) == ("gated", ["example.com/wait"])
+    assert pods["free"]["queue"] == "active", "its gates are gone, though the condition says SchedulingGated still"
     assert (pods["member"]["queue"], pods["member"]["schedulerName"]) == ("active", "nobody")
     assert found["gangs"] == [{"namespace": "default", "name": "crew", "minAvailable": 3, "waiting": 1, "standing": 0}]
     table = kubectl("moorage", "queue").splitlines()
@@ -180,6 +183,9 @@ def test_help_and_unknown_commands(capsys: pytest.CaptureFixture[str]) -> None:
 
 NOW_S = 1_000_000.0
 UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available")
+ERROR = Condition("PodScheduled", "False", "SchedulerError", "no answer")
+GATES_GONE = Condition("PodScheduled", "False", "SchedulingGated", "Scheduling is blocked")
+NOT_TRIED = "not tried yet by default-scheduler"
 
 
 def event(age_s: float, count: int) -> EventView:
@@ -192,7 +198,7 @@ def event(age_s: float, count: int) -> EventView:
 @pytest.mark.parametrize(
     ("fields", "events", "place", "message"),
     [
-        pytest.param({}, [], Place.ACTIVE, "not tried yet by default-scheduler", id="new"),
+        pytest.param({}, [], Place.ACTIVE, NOT_TRIED, id="new"),
         pytest.param({"gates": ("a", "b")}, [], Place.GATED, "waits for the gates a, b", id="gated"),
         pytest.param(
             {"scheduled_condition": UNSCHEDULABLE}, [], Place.UNSCHEDULABLE, "0/1 nodes are available", id="condition"
@@ -200,16 +206,14 @@ def event(age_s: float, count: int) -> EventView:
         pytest.param(
             {"scheduled_condition": UNSCHEDULABLE},
             [event(3, 4)],
-            Place.BACKOFF,
+            Place.UNSCHEDULABLE,
             "0/1 nodes are available",
             id="a-moment-ago",
         ),
+        pytest.param({"scheduled_condition": GATES_GONE}, [], Place.ACTIVE, NOT_TRIED, id="gates-gone"),
+        pytest.param({"scheduled_condition": ERROR}, [event(3, 4)], Place.BACKOFF, "no answer", id="backs-off"),
         pytest.param(
-            {"scheduled_condition": UNSCHEDULABLE},
-            [event(3, 1), event(60, 9)],
-            Place.UNSCHEDULABLE,
-            "0/1 nodes are available",
-            id="backoff-is-over",
+            {"scheduled_condition": ERROR}, [event(3, 1), event(60, 9)], Place.ACTIVE, "no answer", id="backoff-is-over"
         ),
         pytest.param({}, [event(300, 2)], Place.UNSCHEDULABLE, "said", id="event-only"),
         pytest.param(

@@ -1,15 +1,4 @@
-"""The pods of a live cluster that wait for a node, as far as the API server can tell; nothing is written.
-
-A scheduler's queue is in its memory. What others see of it are gates, the PodScheduled condition, nominations, and the
-FailedScheduling events; from these follows where a pod must be:
-
-    gated           it has scheduling gates
-    active          nobody has tried it yet, or it is about to be tried again
-    backoff         it was tried a moment ago, and is not tried again before its backoff ends
-    unschedulable   it fits nowhere, and waits for something to change
-
-It holds for pods of every scheduler that behaves like kube-scheduler, Moorage included.
-"""
+"""The pods of a live cluster that wait for a node, as far as the API server can tell; nothing is written."""
 
 from __future__ import annotations
 
@@ -31,7 +20,8 @@ from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
-from moorage.engine.queue import Backoff, Place
+from moorage.engine.queue import Place
+from moorage.views.waiting import Tried, guess
 from moorage.wire.errors import REFUSALS, WireError
 from moorage.wire.kinds import BY_ID, pod_kind
 from moorage.wire.templates import TemplateTable
@@ -219,7 +209,8 @@ def fill(
 
 
 def _waiting_pod(pod: Pod, event: EventView | None, now_s: float) -> WaitingPod:
-    place, message = _place(pod, event, now_s)
+    tried = None if event is None else Tried(event.last_s, event.count, event.note or "")
+    place, message = guess(pod, tried, now_s)
     return WaitingPod(
         pod.namespace,
         pod.name,
@@ -233,20 +224,6 @@ def _waiting_pod(pod: Pod, event: EventView | None, now_s: float) -> WaitingPod:
         pod.nominated_node,
         None if event is None else event.count,
     )
-
-
-def _place(pod: Pod, event: EventView | None, now_s: float) -> tuple[Place, str]:
-    if pod.gates:
-        return Place.GATED, f"waits for the gates {', '.join(pod.gates)}"
-    condition = pod.scheduled_condition
-    said = (condition.message if condition is not None else "") or (event.note if event is not None else "") or ""
-    if pod.nominated_node:
-        return Place.UNSCHEDULABLE, "; ".join(filter(None, (f"waits for room on {pod.nominated_node}", said)))
-    if condition is None and event is None:
-        return Place.ACTIVE, f"not tried yet by {pod.template.scheduler_name}"
-    if event is not None and now_s - event.last_s < Backoff().after(event.count):
-        return Place.BACKOFF, said
-    return Place.UNSCHEDULABLE, said
 
 
 def _gangs(pods: Iterable[Pod], waiting: Iterable[Pod], groups: Iterable[PodGroup]) -> list[WaitingGang]:

@@ -10,28 +10,19 @@ from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.engine.queue import Place
-from moorage.views.story import UNSCHEDULABLE
+from moorage.views.waiting import guess
 from moorage.views.world import World
 
-_GATED = "SchedulingGated"
 _MOST_MEMBERS = 200
 _MOST_GANGS = 100
 
 
 def place_of(world: World, pod: Pod) -> tuple[Place, str]:
-    """Where a waiting pod is, and why."""
+    """Where a waiting pod is, and why: as the scheduler says, else as can be seen of the pod."""
     entry = None if world.queue is None else world.queue.get(pod.uid)
     if entry is not None:
         return entry.place, entry.message
-    condition = pod.scheduled_condition
-    message = "" if condition is None else condition.message
-    if pod.gates:
-        return Place.GATED, f"waits for its scheduling gates: {', '.join(pod.gates)}"
-    if condition is not None and condition.reason == _GATED:
-        return Place.GATED, message
-    if condition is not None and condition.reason == UNSCHEDULABLE:
-        return Place.UNSCHEDULABLE, message
-    return Place.ACTIVE, message
+    return guess(pod)
 
 
 def queue_counts(world: World) -> dict[str, int]:

@@ -30,8 +30,7 @@ from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST
 from moorage.views.words import NODE, POD, Facts, Happening, What
 
-UNSCHEDULABLE = "Unschedulable"
-_WAITING = (UNSCHEDULABLE, "SchedulerError")
+_WAITING = ("Unschedulable", "SchedulerError")
 """Reasons of the condition PodScheduled of which a scheduler says more."""
 
 
