@@ -14,6 +14,7 @@ from moorage.engine.queue import Place
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling, GangSchedulingArgs
 from moorage.testing.builders import make_node, make_pod
+from tests.engine.actors import Raiser
 from tests.engine.play import Play
 
 MIN = "moorage.dev/pod-group-min-available"
@@ -65,6 +66,15 @@ def test_a_gang_that_does_not_fit_holds_nothing(play: Play) -> None:
     assert play.used_cpu("n1") == play.used_cpu("n2") == 0
     play.see(make_pod("other", cpu="2"))
     assert set(play.binds) == {"other"}
+
+
+def test_a_fault_after_enough_members_found_a_node_starts_nothing() -> None:
+    """What was placed before a plugin failed is taken back, however many members that were."""
+    play = Play(GangScheduling(), Raiser())
+    play.see(make_node("n1", cpu="2"))
+    play.see(member("a", 1), member("b", 1, labels={"raises": "filter"}))
+    assert (play.binds, play.used_cpu("n1")) == ({}, 0)
+    assert "running plugins failed: ValueError: filter is broken" in play.note("a")
 
 
 def test_room_that_appears_lets_the_whole_gang_in(play: Play) -> None:

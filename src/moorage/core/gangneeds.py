@@ -33,6 +33,10 @@ class GangNeeds(NamedTuple):
     resources: FrozenDict[str, int] = _NOTHING
     """The minResources, of a gang that has yet to start."""
 
+    def admits(self, state: ClusterState, placed: int) -> bool:
+        """Whether the gang may start once so many of those that wait have a node, in a domain of `domains`."""
+        return placed >= self.members and not self.lacking(state)
+
     def lacking(self, state: ClusterState) -> list[str]:
         """Resources of which too little is free; what the members on nodes take, assumed ones too, is free for them."""
         return [name for name, wanted in self.resources.items() if _free(state, self.key, name) < wanted]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum, auto
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from moorage.core.frozen import FrozenDict
@@ -64,6 +65,13 @@ class GangTerms(NamedTuple):
     group: PodGroup | None = None
     estimated: bool = False
     """Whether a further member may change the number: it may have another controller."""
+
+    @property
+    def least_left(self) -> float:
+        """Where an eviction leaves fewer members than this, the others have to go too."""
+        if self.disruption is Disruption.SINGLE:
+            return 0
+        return inf if self.disruption is Disruption.WHOLE or self.min_count is None else self.min_count
 
 
 _BY_ANNOTATION = Declared.ANNOTATION
@@ -217,19 +225,10 @@ def taken_along(state: ClusterState, victims: Iterable[PodRecord]) -> list[PodRe
     found: list[PodRecord] = []
     for key, uids in going.items():
         rest = [record for record in lasting(state, key) if record.pod.uid not in uids]
-        if rest and _falls(state, key, len(rest)):
+        terms = terms_of(state, key) if rest else None
+        if terms is not None and len(rest) < terms.least_left:
             found.extend(sorted(rest, key=lambda record: record.pod.key))
     return found
-
-
-def _falls(state: ClusterState, key: GangKey, left: int) -> bool:
-    """Whether a gang with this many members left is evicted as a whole."""
-    terms = terms_of(state, key)
-    if terms is None or terms.disruption is Disruption.SINGLE:
-        return False
-    if terms.disruption is Disruption.WHOLE or terms.min_count is None:
-        return True
-    return left < terms.min_count
 
 
 def eviction_priority(state: ClusterState, record: PodRecord) -> int:

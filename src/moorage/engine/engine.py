@@ -49,6 +49,7 @@ from moorage.engine.placing import Placing, choose
 from moorage.engine.planning import PLANNED, Planning
 from moorage.engine.queue import Backoff, Place, QueuedGang, QueuedPod, SchedulingQueue
 from moorage.engine.races import tell_race
+from moorage.engine.trial import Trial
 from moorage.framework.changes import Change, What
 from moorage.framework.configuration import Extender
 from moorage.framework.contract import PlansUnits
@@ -251,6 +252,10 @@ class Engine:
     def runner_of(self, pod: Pod) -> Runner | None:
         """The runner of the profile that is responsible for a pod."""
         return self._board.runner_of(pod)
+
+    def trial(self, now: float, misfit_s: float | None = None) -> Trial:
+        """Ask where pods would go as things stand; inside a statement, so that nothing of it stays."""
+        return Trial(self._board, now, misfit_s=misfit_s)
 
     def left_out(self, pod: Pod, now: float) -> str:
         """Why the plan has no node for a waiting pod; empty if it has one, or nothing is planned."""

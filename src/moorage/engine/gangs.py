@@ -11,37 +11,34 @@ that smaller work of equal importance does not take every freed place (`gangturn
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.events import StatusDone
-from moorage.core.gangneeds import Domain, GangNeeds, lacks, needs_of
+from moorage.core.gangneeds import Domain, GangNeeds, needs_of
 from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, own_priority
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import PodGroup, Workload, object_key
 from moorage.core.pods import Pod
-from moorage.core.state import NOWHERE
 from moorage.engine.board import Board, Commands
 from moorage.engine.diagnosis import rejecting_plugins
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
-from moorage.engine.failures import NO_DOMAIN, Failure, failure_of, failure_of_judgement
-from moorage.engine.faults import describe
+from moorage.engine.failures import NO_DOMAIN, Failure
 from moorage.engine.flights import READY, Flight, Party
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
-from moorage.engine.gangtrial import Trial
 from moorage.engine.gate import refused
 from moorage.engine.notices import Notices
-from moorage.engine.placing import Placing, choose
+from moorage.engine.placing import Placing
 from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.engine.recovery import Recovery
+from moorage.engine.trial import Outcome, Trial
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import GangPatience
 from moorage.framework.cycle import Cycle
-from moorage.framework.gang_capacity import kind_of
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.status import Code
 
@@ -185,6 +182,10 @@ class Gangs:
         """The number of members, waiting or not."""
         return len(gang.members) + len(lasting(self._state, gang.key))
 
+    def needs(self, key: GangKey, waiting: Collection[Pod]) -> GangNeeds | None:
+        """What has to hold so that a gang of which these wait may start; None while its PodGroup is missing."""
+        return needs_of(self._state, key, waiting, self.recovery.runs)
+
     # --- PreEnqueue ---
 
     def gate(self, gang: QueuedGang, now: float) -> str | None:
@@ -197,7 +198,7 @@ class Gangs:
         if self._state.evictions.holds(gang.uid):
             return _EVICTING
         waiting = [entry.pod for entry in gang.members.values()]
-        needs = needs_of(self._state, gang.key, waiting, self.recovery.runs)
+        needs = self.needs(gang.key, waiting)
         if needs is None:
             self._room.lies_idle(gang, now)
             return self._wait(gang, f"waiting for PodGroup {gang.key.object_key}", now)
@@ -254,111 +255,30 @@ class Gangs:
         ready.sort(key=_by_importance)
         # 2. Where: together, in one domain if the group asks for that.
         domains = needs.domains(self._state)
-        short = self._lacks(needs)
-        trial = self._try_domains(ready, needs.members, domains, now) if short is None else Trial(failure=short)
+        board = self._board
+        trial = Trial(board, now, observer=board.observer, reserve=self._placing.try_reserve)
+        outcome = trial.place_gang(ready, needs, domains)
         # 3. Not enough: perhaps make room. Where nobody has to go for it, it is there already, found in another order.
         made = NOTHING_MADE
-        if len(trial.flights) < needs.members:
-            made = self._make_room(gang, found, trial, domains, now, commands)
+        if not outcome.enough:
+            made = self._make_room(gang, found, outcome, domains, now, commands)
             if made.promised and not made.evicts:
-                trial = self._try(ready, needs.members, made.domain, now)
+                outcome = trial.place_in(made.domain, ready, needs)
                 made = Made(self._room.clear(ready))
-        enough = len(trial.flights) >= needs.members
-        self._note(gang, enough, trial)
+        board.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod in outcome.given_up)
+        self.tried.append((outcome.code, board.responsible(gang.pod).profile.scheduler_name))
         # 4. On their way; or say why not, and wait for help.
-        if enough:
-            self._depart(gang, trial, now, commands)
+        if outcome.enough:
+            self._depart(gang, outcome, now, commands)
         else:
-            self._fail(gang, found, trial, made, now, commands)
+            self._fail(gang, found, outcome, made, now, commands)
         return len(ready)
-
-    def _note(self, gang: QueuedGang, enough: bool, trial: Trial) -> None:
-        outcome = Code.SUCCESS if enough else Code.UNSCHEDULABLE if trial.failure is None else trial.failure.code
-        self.tried.append((outcome, self._board.responsible(gang.pod).profile.scheduler_name))
-
-    def _try_domains(
-        self, ready: Sequence[QueuedPod], needed: int, domains: Sequence[Domain | None], now: float
-    ) -> Trial:
-        """Try one domain after the other; if none will do, once more as if nothing was promised to the members.
-
-        What they were promised was proven to hold all of them then. Since then it may have become too little, and what
-        one of them is promised would be in the way of another.
-        """
-        trial: Trial | None = None
-        for domain in domains:
-            trial = self._try(ready, needed, domain, now, trial)
-            if len(trial.flights) >= needed:
-                return trial
-        promises = self._state.nominations
-        aside = [entry.pod for entry in ready if promises.node_of(entry.pod.uid) is not None]
-        with self._state.statement() as what_if:
-            for pod in aside:
-                promises.clear(pod.uid)
-            for domain in domains if aside else ():
-                trial = self._try(ready, needed, domain, now, trial)
-                if len(trial.flights) >= needed:
-                    self._board.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod in aside)
-                    what_if.commit()
-                    break
-        return trial or Trial()
-
-    def _lacks(self, needs: GangNeeds) -> Failure | None:
-        """What the cluster as a whole lacks of the group's minResources."""
-        short = needs.lacking(self._state)
-        return Failure(lacks(short), frozenset({GANG_SCHEDULING, "NodeResourcesFit"})) if short else None
-
-    def _try(
-        self, ready: Sequence[QueuedPod], needed: int, domain: Domain | None, now: float, last: Trial | None = None
-    ) -> Trial:
-        """Place the members one after another; what was placed stays only if it is enough.
-
-        Where it is known to be too little, one of every kind of member is tried all the same: what keeps it out counts.
-        """
-        trial = Trial() if last is None else Trial(rejected_by=last.rejected_by)
-        with self._state.statement() as what_if:
-            try:
-                in_vain = False
-                for number, entry in enumerate(ready):
-                    if in_vain and (kind_of(entry.pod) in trial.kinds() or trial.too_many):
-                        continue
-                    trial.tried.append(entry.pod)
-                    self._try_one(trial, entry, domain, now)
-                    self._board.stopped()
-                    in_vain = in_vain or len(trial.flights) + len(ready) - number - 1 < needed
-            except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-                trial.failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
-                needed = len(ready) + 1
-            if len(trial.flights) >= needed:
-                what_if.commit()
-        return trial
-
-    def _try_one(self, trial: Trial, entry: QueuedPod, domain: Domain | None, now: float) -> None:
-        runner = self._board.responsible(entry.pod)
-        cycle = Cycle(entry.pod, self._state, now)
-        cycle.misfit_s = entry.misfit_s
-        if domain is not None:
-            cycle.memo[GANG_SCHEDULING] = domain
-        if self._board.observer is not None:
-            self._board.observer(runner, cycle)
-        row = choose(self._state, runner, cycle)
-        if row == NOWHERE:
-            if trial.wants_to_know(entry.pod):
-                judgement = runner.judge(cycle, self._state.rows())
-                trial.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
-            return
-        flight = self._placing.assume(entry, runner, cycle, row)
-        status = self._placing.try_reserve(flight) if flight.late.reserve else None
-        if status is None:
-            trial.flights.append(flight)
-        else:
-            self._state.forget(entry.pod.uid)
-            trial.fail(failure_of(status), entry.pod)
 
     # --- on their way ---
 
-    def _depart(self, gang: QueuedGang, trial: Trial, now: float, commands: Commands) -> None:
+    def _depart(self, gang: QueuedGang, outcome: Outcome, now: float, commands: Commands) -> None:
         """Take the members out of the queue; those for whom there was no node wait on."""
-        party = Party(gang.key, trial.flights)
+        party = Party(gang.key, outcome.flights)
         self.recovery.set_out(party)
         self._room.turns.leave(gang.key, now)
         for flight in party.flights:
@@ -437,34 +357,36 @@ class Gangs:
         self,
         gang: QueuedGang,
         muster: Muster,
-        trial: Trial,
+        outcome: Outcome,
         domains: Sequence[Domain | None],
         now: float,
         commands: Commands,
     ) -> Made:
-        if not self._state.node_count or (trial.failure is not None and trial.failure.code is Code.ERROR):
+        if not self._state.node_count or (outcome.failure is not None and outcome.failure.code is Code.ERROR):
             return NOTHING_MADE
         return self._room.make(gang, muster.ready, muster.needs, domains, now, commands)
 
-    def _fail(self, gang: QueuedGang, muster: Muster, trial: Trial, made: Made, now: float, commands: Commands) -> None:
-        failure = trial.failure or Failure("no room", frozenset())
-        rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *trial.rejected_by, *self._others_wanted(trial, now)}
+    def _fail(
+        self, gang: QueuedGang, muster: Muster, outcome: Outcome, made: Made, now: float, commands: Commands
+    ) -> None:
+        failure = outcome.failure or Failure("no room", frozenset())
+        rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *outcome.rejected_by, *self._others_wanted(outcome, now)}
         if muster.needs.terms.topology_key is not None:
             rejected_by.add(NO_DOMAIN)
-        prefix = f"pod group {gang.key.object_key}: {len(trial.flights)} of {muster.needs.members} members fit; "
+        prefix = f"pod group {gang.key.object_key}: {len(outcome.flights)} of {muster.needs.members} members fit; "
         message = f"{prefix}{failure.message} {made.message}".rstrip()
         failure = Failure(message, frozenset(rejected_by), failure.code)
         if not made.promised:
-            self._room.turns.keep(gang, muster.ready, muster.needs, trial.flights, self._patience(gang), now)
+            self._room.turns.keep(gang, muster.ready, muster.needs, outcome.flights, self._patience(gang), now)
         self._give_back(gang, failure, now, commands, made.nominate)
 
-    def _others_wanted(self, trial: Trial, now: float) -> Iterator[str]:
+    def _others_wanted(self, outcome: Outcome, now: float) -> Iterator[str]:
         """Plugins that keep members that found a node from other ones, where they would be in nobody's way."""
-        if trial.too_many:
+        if outcome.too_many:
             runners = self._board.runners.values()
             yield from (plugin.name for runner in runners for plugin in runner.plugins.filter)
             return
-        for flight in trial.placed_only():
+        for flight in outcome.placed_only():
             yield from self._rejecting(flight, now)
 
     def _rejecting(self, flight: Flight, now: float) -> Iterable[str]:

@@ -37,7 +37,7 @@ class Placing:
     def place(self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int, now: float, commands: Commands) -> None:
         """The other half of a cycle, once there is a row."""
         # 4. Assume it there, and let plugins reserve what they need.
-        flight = self.assume(entry, runner, cycle, row)
+        flight = assume(self._state, entry, runner, cycle, row)
         self.embark(flight)
         status = self.reserve(flight) if flight.late.reserve else None
         if status is not None:
@@ -48,14 +48,6 @@ class Placing:
         # 6. What did not last is not worth telling.
         if self._board.flights.get(entry.pod.uid) is flight:
             self.tell(flight)
-
-    def assume(self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int) -> Flight:
-        """Count the pod on its row."""
-        state = self._state
-        node = state.node(row)
-        state.assume(entry.pod, row)
-        late = runner.late(cycle)
-        return Flight(entry, cycle, runner, row, node.name, late, nodes_at=state.node_log.position, node_uid=node.uid)
 
     def embark(self, flight: Flight) -> None:
         """The decision stands: the pod is on its way, and what it was promised elsewhere is free."""
@@ -189,6 +181,13 @@ def _scheduled_event(flight: Flight) -> RecordEvent:
     pod = flight.entry.pod
     note = f"Successfully assigned {pod.key} to {flight.node}"
     return RecordEvent(_ref(pod), "Normal", "Scheduled", "Binding", note, flight.runner.profile.scheduler_name)
+
+
+def assume(state: ClusterState, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int) -> Flight:
+    """Count the pod on its row; it has yet to embark."""
+    name = state.assume(entry.pod, row).node
+    late = runner.late(cycle)
+    return Flight(entry, cycle, runner, row, name, late, nodes_at=state.node_log.position, node_uid=state.node(row).uid)
 
 
 def choose(state: ClusterState, runner: Runner, cycle: Cycle) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import inf
 
 import numpy as np
@@ -136,14 +137,11 @@ class GangSearch:
             if short:
                 return GangFound(placed=len(guests), why=f"{lacks(short)} even then.")
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
-            victims = Reprieve(self._runner, away, guests, self._may_start).victims(broken)
+            may_start = partial(self._needs.admits, state, len(guests))
+            victims = Reprieve(self._runner, away, guests, may_start).victims(broken)
         if victims is None:
             return GangFound(placed=len(guests) - 1, why=_APART)
         return GangFound({g.cycle.pod.uid: state.node(g.row).name for g in guests}, victims, len(guests))
-
-    def _may_start(self) -> bool:
-        """Whether the cluster has what the gang's minResources ask for."""
-        return not self._needs.lacking(self._state)
 
     def _room(self, cycle: Cycle, away: Away) -> tuple[int, str]:
         """A row for one member, with its victims thought away; or why there is none."""

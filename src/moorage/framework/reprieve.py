@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from moorage.core.gangs import Disruption, lasting, taken_along, terms_of
+from moorage.core.gangs import lasting, taken_along, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.victims import importance, staying
@@ -126,12 +126,8 @@ class Reprieve:
     def _least(self, key: GangKey, members: Sequence[PodRecord]) -> int:
         """How many of a gang's members have to come back if one of them does."""
         terms = terms_of(self._state, key, [member.pod for member in members])
-        if terms is None or terms.disruption is Disruption.SINGLE:
-            return 1
-        if terms.disruption is Disruption.WHOLE or terms.min_count is None:
-            return len(members)
         remaining = [record for record in lasting(self._state, key) if record.pod.uid not in self._away.records]
-        return min(terms.min_count - len(remaining), len(members))
+        return 0 if terms is None else int(min(terms.least_left - len(remaining), len(members)))
 
     # --- letting in ---
 

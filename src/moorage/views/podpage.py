@@ -6,17 +6,14 @@ The pod is judged as the cluster is now; a bound one as if it were pending. Noth
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 from moorage.core.pods import Pod, as_pending
 from moorage.core.quantity import format_amount
-from moorage.core.state import NOWHERE
 from moorage.engine.counterfactual import runner_up
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.faults import describe
 from moorage.engine.opinion import Opinion
-from moorage.framework.cycle import Cycle
 from moorage.views.queues import place_of
 from moorage.views.world import World
 
@@ -37,15 +34,15 @@ def pod_page(world: World, pod: Pod, now: float) -> dict[str, Any]:
         return {**page, "verdict": refusal, "judged": False}
     state = world.state
     ghost = pod if pod.node is None else as_pending(pod)
-    with nullcontext() if pod.node is None else state.statement():
+    with state.statement():
         if pod.node is not None:
             state.remove_pod(pod.uid)
         try:
             nodes = explain(runner, state, ghost, now)
-            row = runner.decide(Cycle(ghost, state, now))
+            record = world.engine.trial(now).place(ghost)
         except Exception as error:  # noqa: BLE001 - a plugin's fault is told like any other answer
             return {**page, "verdict": f"A plugin failed: {describe(error)}.", "judged": False}
-        chosen = None if row == NOWHERE else state.node(row).name
+    chosen = None if record is None else record.node
     return {**page, **_judgement(pod, chosen, nodes), "judged": True}
 
 

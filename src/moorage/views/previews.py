@@ -14,7 +14,7 @@ from typing import Any
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import PlacementPolicy, Workload, object_key
 from moorage.core.pods import Pod, as_pending
-from moorage.core.state import NOWHERE, ClusterState
+from moorage.core.state import ClusterState
 from moorage.core.strategy import (
     Strategy,
     StrategyError,
@@ -27,7 +27,6 @@ from moorage.core.strategy import (
 )
 from moorage.engine.faults import describe
 from moorage.engine.keeping.splits import Split
-from moorage.framework.cycle import Cycle
 from moorage.views.placements import Spot, find_split, place_of_strategy
 from moorage.views.world import World
 
@@ -147,17 +146,16 @@ def _placed(
     pairs = [*successors]
     placed: list[tuple[Pod, Pod, str]] = []
     stuck: list[Pod] = []
-    state = world.state
+    trial = world.engine.trial(now)
     for pod, _ in pairs:
-        state.remove_pod(pod.uid)
+        world.state.remove_pod(pod.uid)
     for pod, ghost in pairs:
-        runner = world.engine.runner_of(pod)
         try:
-            row = NOWHERE if runner is None else runner.decide(Cycle(ghost, state, now))
+            record = trial.place(ghost)
         except Exception as error:  # noqa: BLE001 - a plugin's fault is told, and ends the preview only
             return placed, stuck, describe(error)
-        if row == NOWHERE:
+        if record is None:
             stuck.append(pod)
         else:
-            placed.append((pod, ghost, state.assume(ghost, row).node))
+            placed.append((pod, ghost, record.node))
     return placed, stuck, ""

@@ -120,14 +120,11 @@ class _Moves:
                 self._state.remove_pod(record.pod.uid)
             self._state.assume(self._pod, row)
             for pod in (record.pod for record in gone):
-                runner = self._scene.engine.runner_of(pod)
-                ghost = as_pending(pod)
-                target = NOWHERE if runner is None else runner.decide(self._scene.cycle(ghost))
-                if target == NOWHERE:
+                placed = self._scene.place(as_pending(pod))
+                if placed is None:
                     self._stuck.add(pod.template)
                     return ()
-                to_node = self._state.assume(ghost, target).node
-                found.append(MovePod(pod.namespace, pod.name, pod.uid, nodes[pod.uid], to_node))
+                found.append(MovePod(pod.namespace, pod.name, pod.uid, nodes[pod.uid], placed.node))
         return tuple(found)
 
     def _related(self, row: int) -> list[PodRecord]:

@@ -18,7 +18,6 @@ import numpy as np
 
 from moorage.core.affinity import NodeAffinity, NodeTerm
 from moorage.core.edits import AddNode, Changed, Edits, LowerRequest
-from moorage.core.gangneeds import needs_of
 from moorage.core.membership import GangKey
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate
@@ -26,8 +25,8 @@ from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.engine.engine import Engine
 from moorage.engine.gate import refused
+from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
-from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, OnlyNodes
 
@@ -74,6 +73,7 @@ class Scene:
         self.now_s = now_s
         self.trials = 0
         """How many changes were tried."""
+        self._trial = engine.trial(now_s, now_s - PATIENCE_S)
         self._rewriter = rewriter
         self._ahead = [each for each in ahead if each.uid != pod.uid][-MOST_AHEAD:]
         self.daemons = True
@@ -167,9 +167,11 @@ class Scene:
 
     def cycle(self, pod: Pod) -> Cycle:
         """The decision on a pod that has waited long."""
-        cycle = Cycle(pod, self.state, self.now_s)
-        cycle.misfit_s = self.now_s - PATIENCE_S
-        return cycle
+        return self._trial.cycle(pod)
+
+    def place(self, pod: Pod) -> PodRecord | None:
+        """Put a pod where its profile wants it, until the trial ends; None if it fits nowhere."""
+        return self._trial.place(pod)
 
     def may_enter(self, runner: Runner | None, pod: Pod) -> bool:
         """Whether a profile decides on the pod and nothing keeps it from being tried."""
@@ -227,13 +229,13 @@ class Scene:
             runner = self.engine.runner_of(pod)
             if runner is None or not self.may_enter(runner, pod) or (self.unit and pod.template.gang == self.unit):
                 continue
-            cycle = self.cycle(pod)
-            row = runner.decide(cycle)
-            if row == NOWHERE and self.outranks(pod):
+            record = self.place(pod)
+            if record is None and self.outranks(pod):
+                cycle = self.cycle(pod)
                 row, victims = self._nominated(runner, cycle, runner.judge(cycle, self.state.rows()))
                 self._unseat(victims)
-            if row != NOWHERE:
-                self.state.assume(pod, row)
+                record = None if row == NOWHERE else self.state.assume(pod, row)
+            if record is not None:
                 self._seated.append(pod.uid)
 
     def outranks(self, pod: Pod) -> bool:
@@ -282,34 +284,15 @@ class Scene:
     def _place_gang(self, swapped: dict[str, Pod]) -> int:
         """The row of the pod if enough members of its gang find one together."""
         members = [swapped.get(pod.uid, pod) for pod in self._members]
+        needs = None if self.unit is None else self.engine.gangs.needs(self.unit, members)
+        if needs is None:
+            return NOWHERE
+        waited_s = self.now_s - PATIENCE_S
         ready = [pod for pod in members if self.may_enter(self.engine.runner_of(pod), pod)]
-        if self.unit is None:
-            return NOWHERE
-        needs = needs_of(self.state, self.unit, members, self.engine.gangs.recovery.runs)
-        if needs is None or needs.lacking(self.state):
-            return NOWHERE
-        for domain in needs.domains(self.state):
-            row = self._place_members(ready, needs.members, domain)
-            if row != NOWHERE:
-                return row
-        return NOWHERE
-
-    def _place_members(self, members: Iterable[Pod], needed: int, domain: frozenset[str] | None) -> int:
-        count, own = 0, NOWHERE
-        with self.state.statement():
-            for pod in members:
-                runner = self.engine.runner_of(pod)
-                cycle = self.cycle(pod)
-                if domain is not None:
-                    cycle.memo[GANG_SCHEDULING] = domain
-                row = NOWHERE if runner is None else runner.decide(cycle)
-                if row == NOWHERE:
-                    continue
-                self.state.assume(pod, row)
-                count += 1
-                if pod.uid == self.pod.uid:
-                    own = row
-        return own if count >= needed else NOWHERE
+        entries = [QueuedPod(pod, waited_s, waited_s, misfit_s=waited_s) for pod in ready]
+        outcome = self._trial.place_gang(entries, needs, needs.domains(self.state))
+        rows = (flight.row for flight in outcome.flights if outcome.enough and flight.entry.uid == self.pod.uid)
+        return next(rows, NOWHERE)
 
 
 def lowered(scene: Scene, pod: Pod, base: Edits) -> Iterator[tuple[float, Edits]]:

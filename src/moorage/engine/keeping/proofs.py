@@ -92,22 +92,17 @@ class Proofs:
         self, pod: Pod, now: float, choose: Callable[[Runner, Cycle], int], template: PodTemplate | None = None
     ) -> str | None:
         """Choose a row for a pod as if it stood nowhere; if there is one the pod stands there from now on."""
-        runner = self._world.runner_of(pod)
-        if runner is None:
-            return None
         ghost = as_pending(pod if template is None else replace(pod, template=template))
         with self.state.statement() as attempt:
             self.state.remove_pod(pod.uid)
             try:
-                row = choose(runner, Cycle(ghost, self.state, now))
+                record = self._world.trial(now).place(ghost, choose)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not keep the others' pods from moving
                 self._faults[describe(error)] = None
                 return None
-            if row == NOWHERE:
-                return None
-            node = self.state.assume(ghost, row).node
-            attempt.commit()
-        return node
+            if record is not None:
+                attempt.commit()
+        return None if record is None else record.node
 
     def _best(self, runner: Runner, cycle: Cycle, leaving: Mask) -> int:
         rows = runner.judge(cycle, self.state.rows()).passed

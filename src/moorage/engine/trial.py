@@ -1,0 +1,203 @@
+"""Would these pods fit, where, and why not: pods and gangs placed on the state as it is, each counting for the next.
+
+What is placed stays until the statement of the caller ends; a gang is placed in a statement of its own, which stays
+only if enough members found a node. Scheduling a gang and every what-if ask here, so that they cannot differ.
+
+What a gang that does not fit is filed under: everything counts that kept any kind of member from any node. Where not
+all are needed, room for another one than the first may be enough; and one that found a node may have taken the only one
+that another could have had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from moorage.core.gangneeds import Domain, GangNeeds, lacks
+from moorage.core.pods import Pod
+from moorage.core.state import NOWHERE, PodRecord
+from moorage.engine.board import Board, Observer
+from moorage.engine.failures import Failure, failure_of, failure_of_judgement
+from moorage.engine.faults import describe
+from moorage.engine.flights import Flight
+from moorage.engine.placing import assume, choose
+from moorage.engine.queue import QueuedPod
+from moorage.framework.cycle import Cycle
+from moorage.framework.gang_capacity import kind_of
+from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.runner import Runner
+from moorage.framework.status import Code, Status
+
+_MOST_KINDS = 8
+"""So many kinds of members are asked about; a gang of more of them is filed under every filter instead."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of placing a gang."""
+
+    enough: bool = False
+    """Whether the gang may start; otherwise what was placed was taken back."""
+    flights: list[Flight] = field(default_factory=list)
+    """Members that found a node."""
+    failure: Failure | None = None
+    """Why the first one that found none did not."""
+    rejected_by: set[str] = field(default_factory=set)
+    """Plugins that kept members from nodes, in other domains too."""
+    given_up: Sequence[Pod] = ()
+    """Members that found a node only because nothing is promised to them any more."""
+    tried: list[Pod] = field(default_factory=list)
+    """Members that were tried and are not in `_kinds` yet: nobody asks about a gang that fits."""
+    _kinds: set[object] = field(default_factory=set)
+    _failed: set[object] = field(default_factory=set)
+    """Those of which one found no node."""
+
+    @property
+    def code(self) -> Code:
+        """What it comes to."""
+        if self.enough:
+            return Code.SUCCESS
+        return Code.UNSCHEDULABLE if self.failure is None else self.failure.code
+
+    def kinds(self) -> set[object]:
+        """Kinds of members that were tried."""
+        while self.tried:
+            self._kinds.add(kind_of(self.tried.pop()))
+        return self._kinds
+
+    def wants_to_know(self, pod: Pod) -> bool:
+        """Whether it is worth asking why a member found no node."""
+        return kind_of(pod) not in self._failed and len(self._failed) < _MOST_KINDS
+
+    def fail(self, failure: Failure, pod: Pod) -> None:
+        """A member found no node. The first reason is told, unless a plugin made a mistake."""
+        self._failed.add(kind_of(pod))
+        self.rejected_by |= failure.rejected_by
+        if self.failure is None or (failure.code is Code.ERROR and self.failure.code is not Code.ERROR):
+            self.failure = failure
+
+    def placed_only(self) -> Iterable[Flight]:
+        """One member of each kind of which all found a node."""
+        placed = {kind_of(flight.entry.pod): flight for flight in self.flights}
+        return [flight for kind, flight in placed.items() if kind not in self._failed]
+
+    @property
+    def too_many(self) -> bool:
+        """Whether there may be more kinds of members than are asked about."""
+        return len(self.kinds()) >= _MOST_KINDS
+
+
+class Trial:
+    """Places pods at one time on the state of a board."""
+
+    def __init__(
+        self,
+        board: Board,
+        now: float,
+        *,
+        misfit_s: float | None = None,
+        observer: Observer | None = None,
+        reserve: Callable[[Flight], Status | None] | None = None,
+    ) -> None:
+        """Single pods have fitted nowhere since `misfit_s`; `reserve` asks Reserve for members where that is wanted."""
+        self._board = board
+        self._state = board.state
+        self._now = now
+        self._misfit_s = misfit_s
+        self._observer = observer
+        self._reserve = reserve
+
+    # --- a pod ---
+
+    def cycle(self, pod: Pod) -> Cycle:
+        """The decision on a pod."""
+        cycle = Cycle(pod, self._state, self._now)
+        cycle.misfit_s = self._misfit_s
+        return cycle
+
+    def place(self, pod: Pod, choice: Callable[[Runner, Cycle], int] = Runner.decide) -> PodRecord | None:
+        """Put a pod where its profile, or `choice`, wants it; None if it fits nowhere or no profile is responsible."""
+        runner = self._board.runner_of(pod)
+        row = NOWHERE if runner is None else choice(runner, self.cycle(pod))
+        return None if row == NOWHERE else self._state.assume(pod, row)
+
+    # --- a gang ---
+
+    def place_gang(self, ready: Sequence[QueuedPod], needs: GangNeeds, domains: Sequence[Domain | None]) -> Outcome:
+        """Try one domain after the other; if none will do, once more as if nothing was promised to the members.
+
+        What they were promised was proven to hold all of them then. Since then it may have become too little, and what
+        one of them is promised would be in the way of another.
+        """
+        short = needs.lacking(self._state)
+        if short:
+            return Outcome(failure=Failure(lacks(short), frozenset({GANG_SCHEDULING, "NodeResourcesFit"})))
+        outcome: Outcome | None = None
+        for domain in domains:
+            outcome = self.place_in(domain, ready, needs, outcome)
+            if outcome.enough:
+                return outcome
+        promises = self._state.nominations
+        aside = [entry.pod for entry in ready if promises.node_of(entry.pod.uid) is not None]
+        with self._state.statement() as what_if:
+            for pod in aside:
+                promises.clear(pod.uid)
+            for domain in domains if aside else ():
+                outcome = self.place_in(domain, ready, needs, outcome)
+                if outcome.enough:
+                    outcome.given_up = aside
+                    what_if.commit()
+                    break
+        return outcome or Outcome()
+
+    def place_in(
+        self,
+        domain: Domain | None,
+        ready: Sequence[QueuedPod],
+        needs: GangNeeds,
+        last: Outcome | None = None,
+    ) -> Outcome:
+        """Place the members one after another; what was placed stays only if it is enough.
+
+        Where it is known to be too little, one of every kind of member is tried all the same: what keeps it out counts.
+        """
+        outcome = Outcome() if last is None else Outcome(rejected_by=last.rejected_by)
+        needed, in_vain = needs.members, False
+        with self._state.statement() as what_if:
+            try:
+                for number, entry in enumerate(ready):
+                    if in_vain and (kind_of(entry.pod) in outcome.kinds() or outcome.too_many):
+                        continue
+                    outcome.tried.append(entry.pod)
+                    self._place_member(outcome, entry, domain)
+                    self._board.stopped()
+                    in_vain = in_vain or len(outcome.flights) + len(ready) - number - 1 < needed
+            except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+                outcome.failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
+                return outcome
+            outcome.enough = needs.admits(self._state, len(outcome.flights))
+            if outcome.enough:
+                what_if.commit()
+        return outcome
+
+    def _place_member(self, outcome: Outcome, entry: QueuedPod, domain: Domain | None) -> None:
+        runner = self._board.responsible(entry.pod)
+        cycle = Cycle(entry.pod, self._state, self._now)
+        cycle.misfit_s = entry.misfit_s
+        if domain is not None:
+            cycle.memo[GANG_SCHEDULING] = domain
+        if self._observer is not None:
+            self._observer(runner, cycle)
+        row = choose(self._state, runner, cycle)
+        if row == NOWHERE:
+            if outcome.wants_to_know(entry.pod):
+                judgement = runner.judge(cycle, self._state.rows())
+                outcome.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
+            return
+        flight = assume(self._state, entry, runner, cycle, row)
+        status = self._reserve(flight) if self._reserve is not None and flight.late.reserve else None
+        if status is None:
+            outcome.flights.append(flight)
+        else:
+            self._state.forget(entry.pod.uid)
+            outcome.fail(failure_of(status), entry.pod)
