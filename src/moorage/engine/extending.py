@@ -291,8 +291,7 @@ class Extending:
         with self.state.statement():
             for uid in uids:
                 self.state.remove_pod(uid)
-            judgement = self._runner.judge(Cycle(pod, self.state, now), np.array([row], dtype=np.intp))
-        return bool(len(judgement.passed))
+            return self._runner.fits(Cycle(pod, self.state, now), row)
 
 
 def _reasons(judgement: Judgement, asked: Rows) -> list[tuple[Rows, str, bool]]:

@@ -13,6 +13,7 @@ from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import preempted_event
 from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failures import Failure, failure_of_judgement
+from moorage.engine.faults import Faults
 from moorage.engine.flights import Flight, Stage
 from moorage.engine.planning import Planning
 from moorage.engine.queue import QueuedPod
@@ -43,7 +44,7 @@ class Failing:
         if failure.code is not Code.ERROR and state.node_count:
             if self.asking is not None:
                 self.asking.prepare(cycle)
-            nomination, tail = self._make_room(runner, cycle, judgement)
+            nomination, tail = make_room(self._board.faults, runner, cycle, judgement)
         self.heed(cycle, entry, runner, now, commands)
         if nomination is not None or tail:
             if self.asking is not None and self.asking.consults(entry, runner, failure, nomination, now, commands):
@@ -71,23 +72,6 @@ class Failing:
         """Do what was found out to help, and let the pod wait."""
         nominate = None if nomination is None else self._apply_nomination(entry, nomination, now, commands)
         self.fail(entry, runner, failure, now, commands, nominate)
-
-    def _make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[Nomination | None, str]:
-        """PostFilter: the first plugin that nominates a node decides, else all are heard; also the message's tail."""
-        said: list[str] = []
-        found: Nomination | None = None
-        for plugin in runner.plugins.post_filter:
-            answer = self._board.faults.ask(plugin, plugin.post_filter, cycle, runner, judgement)
-            if isinstance(answer, Nomination):
-                if answer.node is not None:
-                    return answer, answer.message
-                found = answer
-                said.append(answer.message)
-            elif isinstance(answer, Status):
-                said.append(answer.message)
-                if answer.code is Code.ERROR:
-                    break
-        return found, ", ".join(text for text in said if text)
 
     def _apply_nomination(self, entry: QueuedPod, nomination: Nomination, now: float, commands: Commands) -> str | None:
         """Evict, and promise the node; returns what status.nominatedNodeName should become, None if it may stay."""
@@ -179,3 +163,21 @@ class Failing:
             commands.append(PatchPodStatus(_ref(pod), None if told else condition, nominate, pod.generation))
         reporter = runner.profile.scheduler_name
         commands.append(RecordEvent(_ref(pod), "Warning", "FailedScheduling", "Scheduling", failure.message, reporter))
+
+
+def make_room(faults: Faults, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[Nomination | None, str]:
+    """PostFilter: the first plugin that nominates a node decides, else all are heard; also the message's tail."""
+    said: list[str] = []
+    found: Nomination | None = None
+    for plugin in runner.plugins.post_filter:
+        answer = faults.ask(plugin, plugin.post_filter, cycle, runner, judgement)
+        if isinstance(answer, Nomination):
+            if answer.node is not None:
+                return answer, answer.message
+            found = answer
+            said.append(answer.message)
+        elif isinstance(answer, Status):
+            said.append(answer.message)
+            if answer.code is Code.ERROR:
+                break
+    return found, ", ".join(text for text in said if text)

@@ -17,6 +17,7 @@ from moorage.core.gangneeds import Domain, GangNeeds, lacks
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, PodRecord
 from moorage.engine.board import Board, Observer
+from moorage.engine.failing import make_room
 from moorage.engine.failures import Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import describe
 from moorage.engine.flights import Flight
@@ -25,7 +26,7 @@ from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import kind_of
 from moorage.framework.gangs import GANG_SCHEDULING
-from moorage.framework.runner import Runner
+from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Status
 
 _MOST_KINDS = 8
@@ -120,6 +121,15 @@ class Trial:
         runner = self._board.runner_of(pod)
         row = NOWHERE if runner is None else choice(runner, self.cycle(pod))
         return None if row == NOWHERE else self._state.assume(pod, row)
+
+    def make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[int, list[PodRecord]]:
+        """The row on which evictions would make room, and the pods that would go; NOWHERE if they cannot help."""
+        nomination, _ = make_room(self._board.faults, runner, cycle, judgement)
+        row = None if nomination is None or nomination.node is None else self._state.row_of(nomination.node)
+        if nomination is None or row is None:
+            return NOWHERE, []
+        records = map(self._state.record, nomination.victims)
+        return row, [record for record in records if record is not None]
 
     # --- a gang ---
 

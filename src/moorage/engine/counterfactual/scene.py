@@ -27,8 +27,8 @@ from moorage.engine.engine import Engine
 from moorage.engine.gate import refused
 from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
-from moorage.framework.runner import Judgement, Runner
-from moorage.framework.status import Code, Nomination, OnlyNodes
+from moorage.framework.runner import Runner
+from moorage.framework.status import Code, OnlyNodes
 
 PATIENCE_S = 3600.0
 """Whoever asks what would help has waited: rules that grow lenient with time have done so."""
@@ -232,7 +232,7 @@ class Scene:
             record = self.place(pod)
             if record is None and self.outranks(pod):
                 cycle = self.cycle(pod)
-                row, victims = self._nominated(runner, cycle, runner.judge(cycle, self.state.rows()))
+                row, victims = self._trial.make_room(runner, cycle, runner.judge(cycle, self.state.rows()))
                 self._unseat(victims)
                 record = None if row == NOWHERE else self.state.assume(pod, row)
             if record is not None:
@@ -241,16 +241,6 @@ class Scene:
     def outranks(self, pod: Pod) -> bool:
         """Whether somebody stands who is less important."""
         return self._least_priority is not None and self._least_priority < pod.template.priority
-
-    def _nominated(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[int, list[PodRecord]]:
-        """The row that evictions would make room on, and who would go."""
-        for plugin in runner.plugins.post_filter:
-            answer = plugin.post_filter(cycle, runner, judgement)
-            if isinstance(answer, Nomination) and answer.node is not None:
-                row = self.state.row_of(answer.node)
-                records = [self.state.record(uid) for uid in answer.victims]
-                return NOWHERE if row is None else row, [each for each in records if each is not None]
-        return NOWHERE, []
 
     def _unseat(self, victims: Iterable[PodRecord]) -> None:
         for record in victims:
@@ -271,7 +261,7 @@ class Scene:
             return runner.best_of(cycle, judgement.passed) if proof else int(judgement.passed[0]), ()
         if not self.evicts or not self.outranks(pod):
             return NOWHERE, ()
-        row, victims = self._nominated(runner, cycle, judgement)
+        row, victims = self._trial.make_room(runner, cycle, judgement)
         if row == NOWHERE or not proof:
             return row, tuple(record.pod.key for record in victims)
         # Whoever is more important and has no node yet may want the room that is made.
