@@ -118,7 +118,7 @@ def server_context() -> ssl.SSLContext:
 
 
 def trust_clients(context: ssl.SSLContext, authorities: str, source: str) -> None:
-    """Verify client certificates by these authorities (PEM) from now on. Nobody has to have one: see `Callers`."""
+    """Verify client certificates by these CAs (PEM) from now on. They are optional in TLS: see `Callers`."""
     try:
         context.load_verify_locations(cadata=authorities)
     except (ssl.SSLError, ValueError):
@@ -128,18 +128,18 @@ def trust_clients(context: ssl.SSLContext, authorities: str, source: str) -> Non
 
 @dataclass(frozen=True, slots=True)
 class Callers:
-    """Whose questions count, where client certificates are verified (`trust_clients`).
+    """Which callers are answered, where client certificates are verified (`trust_clients`).
 
-    TLS lets callers without a certificate in, as the kubelet's probes have none; who answers questions asks here.
+    TLS admits callers without a certificate, as the kubelet's probes have none; request handlers check here.
     """
 
     certified: bool = False
-    """Whether a certificate is needed; without one everybody who reaches the port is believed."""
+    """Whether a certificate is required; otherwise every client that reaches the port is answered."""
     names: frozenset[str] = frozenset()
     """Common names that are accepted; empty: all that the authorities have signed."""
 
     def refusal(self, peer: Any) -> str:
-        """Why a caller with this certificate (`peercert` of the connection) is not heard; empty if he is."""
+        """Why a caller with this certificate (`peercert` of the connection) is refused; empty if it is not."""
         if not self.certified:
             return ""
         if not peer:
@@ -150,7 +150,7 @@ class Callers:
         return ""
 
     def knows(self, peer: Any) -> bool:
-        """Whether it is certain who asks."""
+        """Whether the caller is authenticated."""
         return self.certified and not self.refusal(peer)
 
 

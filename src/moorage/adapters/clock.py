@@ -1,8 +1,8 @@
 """What time it is: the wall clock at the start of the process, plus monotonic time since.
 
-Backoffs, deadlines and ages must not jump when somebody sets the clock of the machine: an hour back would mean no retry
-for an hour, an hour forth would fire every deadline. So everything below asks `now_s`, which starts where the wall
-clock stood and never jumps. Only what is about the calendar, such as whether a certificate is valid, asks `wall_s`.
+Backoffs, deadlines and ages must not jump when the clock of the machine is set: an hour back would mean no retry for an
+hour, an hour forth would fire every deadline. So everything below asks `now_s`, which starts where the wall clock stood
+and never jumps. Only what is about the calendar, such as whether a certificate is valid, asks `wall_s`.
 """
 
 from __future__ import annotations

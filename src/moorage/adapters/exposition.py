@@ -1,4 +1,4 @@
-"""The format of a page of metrics, as whoever asks for it says in the Accept header."""
+"""The format of a page of metrics, chosen by the Accept header."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""How every server of ours listens: aiohttp answers, and this layer bounds what callers may hold.
+"""How every server listens: aiohttp answers, and this layer limits the resources of clients.
 
-Invariants, whoever calls and whatever he sends:
+Invariants, whatever clients send:
 - No more than `Bounds.connections` are open, counted from the moment they are accepted, before TLS; no more than
-  `per_address` of them from one address. Where there is no room, the one that has waited longest without a question of
-  its address goes, that of the address that holds most, or one whose body is still on its way; one whose question is
-  being answered stays. So a probe gets in however many others hang. Whoever came or spoke within `grace_s` is left
-  alone, and the new caller waits that long for a place: after a stall of this process all who had to wait come at once,
-  and their questions may have arrived without having been looked at. Of those who wait for a place there are at most
-  half as many as places, and nothing is read from them; the others push as if there was no grace.
+  `per_address` of them from one address. At the limit, the connection of the same address that has been idle longest is
+  closed, else that of the address with the most connections, else one whose body is still incomplete; a connection
+  whose request is being answered is kept. So a probe is answered however many other clients hang. A connection that was
+  opened or active within `grace_s` is kept, and the new client waits that long: after a stall of this process all
+  clients arrive at once, and their requests may have arrived without having been read. At most half as many clients as
+  there are connections wait, and nothing is read from them; the others replace connections as if there were no grace
+  period.
 - A handshake, the head of a request and its body arrive within their times, or the connection ends.
 - Bodies that are being read or answered hold at most `bodies_bytes` together; what exceeds that gets 503 with
   Retry-After.
@@ -36,7 +37,7 @@ _SMALL_BYTES = 64 << 10
 """Bodies of this size are free: the number of connections bounds them."""
 _TELL_EVERY_S = 60.0
 _LOOK_S = 0.1
-"""Between two looks for a free place."""
+"""Interval between two checks for a free place."""
 
 log = structlog.get_logger()
 
@@ -58,14 +59,14 @@ class BodyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What callers of one server may hold."""
+    """Resource limits for the clients of one server."""
 
     connections: int = 256
     """A connection with TLS costs some 300 KB."""
     per_address: int = 192
-    """Less than all, so that nobody alone can take every place. API servers and proxies are one address each."""
+    """Less than all, so that no single client can take every place. API servers and proxies are one address each."""
     grace_s: float = 1.0
-    """How long a caller who came or spoke keeps his place although others want it."""
+    """How long a client that connected or sent something keeps its place when others need it."""
     handshake_s: float = 10.0
     head_s: float = 10.0
     """For the head of a request, from the connection or its first byte on."""
@@ -90,11 +91,11 @@ class _Connection:
     """When it was accepted, or last answered."""
     answered: bool = False
     busy: bool = False
-    """Whether a question of it is being answered."""
+    """Whether a request of it is being answered."""
     reading: bool = False
-    """Whether the body of that question is still on its way."""
+    """Whether the body of that request is still incomplete."""
     began_s: float | None = None
-    """When the first byte of the next question came."""
+    """When the first byte of the next request arrived."""
     held_bytes: int = 0
     """Of the body of that question."""
     abort: Callable[[], object] = lambda: None
@@ -149,7 +150,7 @@ class _Watched(asyncio.Protocol):
 
 
 class _Door:
-    """Who is in, and who may come in."""
+    """The open connections, and which new ones are admitted."""
 
     def __init__(self, bounds: Bounds, now_s: Callable[[], float]) -> None:
         self.bounds = bounds
@@ -165,11 +166,11 @@ class _Door:
         return self._addresses.get(address, 0) >= self.bounds.per_address
 
     def room(self, address: str) -> bool:
-        """Whether a caller can come in without another's leaving."""
+        """Whether a client can be admitted without closing another connection."""
         return len(self._inside) < self.bounds.connections and not self._crowded(address)
 
     def enter(self, address: str, grace_s: float) -> _Connection | None:
-        """A place for a caller, perhaps that of another who has only waited for so long; None if there is none."""
+        """A place for a client, perhaps that of one that has been idle long enough; None if there is none."""
         if not self.room(address):
             leaving = self._dispensable(address if self._crowded(address) else None, grace_s)
             if not grace_s or leaving is not None:
@@ -241,7 +242,7 @@ class _Door:
             log.warning("too many callers at once, some are turned away", **held)
 
     async def handle(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request, and take note that somebody is being answered."""
+        """Answer a request, and mark its connection as busy meanwhile."""
         connection = self.by_protocol.get(request.protocol)
         if connection is None:
             return await handler(request)
@@ -455,7 +456,7 @@ def _hang_up(connected: socket.socket) -> None:
     """End a connection whose transport may be in the making.
 
     That closes the socket when it reads the end. Closed here, its number could be another caller's by the time that the
-    transport begins to read, and that caller would never be heard.
+    transport begins to read, and that client would never be answered.
     """
     with suppress(OSError):
         connected.shutdown(socket.SHUT_RDWR)

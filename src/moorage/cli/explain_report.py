@@ -40,8 +40,9 @@ def document(opinion: Opinion) -> dict[str, Any]:
 
 
 def _what_if(opinion: Opinion) -> dict[str, Any]:
-    """Suggestions for a pending pod that fits nowhere, and the runner-up for a bound one. A pending pod that gets a
-    node is shown exactly as by `moorage simulate`.
+    """Suggestions for a pending pod that fits nowhere, and the runner-up for a bound one.
+
+    A pending pod that gets a node is shown exactly as by `moorage simulate`.
     """
     if opinion.node is None and opinion.stands_on is None:
         return {"suggestions": [suggestion.document() for suggestion in opinion.suggestions]}

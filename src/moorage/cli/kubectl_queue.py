@@ -24,8 +24,9 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 @output_option("table", "json")
 @common_options
 def command(namespace: str | None, all_namespaces: bool, kubeconfig: str | None, output_format: str) -> int:
-    """List the pending pods: their queue, for how long, and why. The queue is derived from gates, conditions,
-    nominations and events, whichever scheduler a pod belongs to.
+    """List the pending pods: their queue, for how long, and why.
+
+    The queue is derived from gates, conditions, nominations and events, whichever scheduler a pod belongs to.
     """
     from moorage.app.waiting import QueueError, list_waiting  # noqa: PLC0415 - not needed for --help
     from moorage.cli.logs import answering_logs  # noqa: PLC0415

@@ -1,6 +1,7 @@
-"""Format and verbosity of the log: `-v` and `--log-format`, for the commands that log. Lines go to stderr, as stdout is
-for results. Messages of libraries that use the standard library's logging look the same: one line each, without
-tracebacks.
+"""Format and verbosity of the log: `-v` and `--log-format`, for the commands that log.
+
+Lines go to stderr, as stdout is for results. Messages of libraries that use the standard library's logging look the
+same: one line each, without tracebacks.
 """
 
 from __future__ import annotations

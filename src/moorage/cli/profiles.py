@@ -20,9 +20,10 @@ def find_registry() -> Registry:
 
 
 def load_reading(config_file: str | None, *, asks_extenders: bool = False, otherwise: str = "") -> Reading:
-    """Read the configuration; any problem ends the command, notices are printed. Commands that do not call HTTP
-    extenders say so if there are any, as their answer may differ from the scheduler's. `otherwise` is used if no file
-    is given; empty: the default profile.
+    """Read the configuration; any problem ends the command, notices are printed.
+
+    Commands that do not call HTTP extenders say so if there are any, as their answer may differ from the scheduler's.
+    `otherwise` is used if no file is given; empty: the default profile.
     """
     registry = find_registry()
     if config_file is None:

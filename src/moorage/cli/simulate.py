@@ -157,8 +157,9 @@ def answer(asked: Request) -> int:
 
 
 def _base_reading(asked: Request, changes: Sequence[Change]) -> Reading | None:
-    """The profiles for the unchanged cluster, None if they are those for the changed one. If only the configuration of
-    a live cluster changes, the unchanged one is evaluated with the default profile.
+    """The profiles for the unchanged cluster, None if they are those for the changed one.
+
+    If only the configuration of a live cluster changes, the unchanged one is evaluated with the default profile.
     """
     from moorage.cli.profiles import load_reading  # noqa: PLC0415
 

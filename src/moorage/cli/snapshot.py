@@ -35,9 +35,10 @@ _OWNER_ONLY = 0o600
 )
 @common_options
 def command(kubeconfig: str | None, config_file: str | None, file: str) -> int:
-    """Save all objects of a live cluster that `moorage simulate` reads; nothing is written to the cluster. The file is
-    readable by you only, and appears when it is complete. It holds no Secrets or ConfigMaps, and neither env values nor
-    commands of containers. With --config, the prices that the configuration names are saved too.
+    """Save all objects of a live cluster that `moorage simulate` reads; nothing is written to the cluster.
+
+    The file is readable by you only, and appears when it is complete. It holds no Secrets or ConfigMaps, and neither
+    env values nor commands of containers. With --config, the prices that the configuration names are saved too.
     """
     from moorage.app.snapshot import LEFT_OUT, SnapshotError, slimmed, take_snapshot  # noqa: PLC0415 - not for --help
     from moorage.cli.logs import answering_logs  # noqa: PLC0415

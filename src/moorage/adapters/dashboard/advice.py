@@ -15,7 +15,7 @@ Raw = Callable[[str, str, str], Mapping[str, Any] | None]
 
 
 def adviser(raw: Raw) -> Callable[[World, str, float], list[dict[str, Any]]]:
-    """Who knows what would help; `raw` is asked about the few objects that a suggestion changes."""
+    """Finds suggestions; `raw` returns the few objects that a suggestion changes."""
 
     def advise(world: World, key: str, now: float) -> list[dict[str, Any]]:
         pod = world.pod(key)

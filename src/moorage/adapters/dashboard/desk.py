@@ -99,7 +99,7 @@ class Desk:
         self._wake.set()
 
     def put_from_elsewhere(self, told: list[Told]) -> None:
-        """Something happened; from any other thread. Once the desk is closed nobody listens."""
+        """Something happened; from any other thread. Ignored once the desk is closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.put, *told)
 
@@ -120,7 +120,7 @@ class Desk:
             self.hub.publish(number, news)
 
     async def replace(self, world: World) -> None:
-        """Show another world from now on; everybody begins anew."""
+        """Show another world from now on; all browsers reload."""
 
         def exchange(_: World) -> None:
             self._world, self._snapshot = world, None
@@ -181,7 +181,7 @@ class Desk:
         return self._published
 
     async def queue(self, place: str) -> dict[str, Any]:
-        """Who waits."""
+        """The pending pods."""
         return await self.ask(lambda world: queue_page(world, _QUEUE_ROWS, place))
 
     async def node(self, name: str) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""News for everybody who looks: numbered messages, the latest of them kept for those who come back.
+"""Updates for all connected browsers: numbered messages, the latest of them kept for clients that reconnect.
 
-A visitor who is too slow, or who was away for too long, is told to begin anew and loses nothing but that.
+A client that is too slow, or was away for too long, is told to reload, and loses nothing else.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 _KEPT = 128
 _MOST_BEHIND = 32
 _ALWAYS = 1 << 62
-"""The number of what everybody is told, whatever they know."""
+"""The number of messages that all clients get, whatever they have seen."""
 
 RESET = b"event: reset\ndata: {}\n\n"
 
@@ -36,7 +36,7 @@ class Hub:
         return len(self._visitors)
 
     def publish(self, number: int, data: bytes) -> None:
-        """Tell everybody; numbers rise by one."""
+        """Send to all clients; numbers rise by one."""
         message = frame(number, data)
         self._recent.append((number, message))
         for queue in self._visitors:
@@ -48,13 +48,13 @@ class Hub:
                 queue.put_nowait((number, message))
 
     def reset(self) -> None:
-        """Everybody begins anew."""
+        """All clients reload."""
         self._recent.clear()
         for queue in self._visitors:
             queue.put_nowait((_ALWAYS, RESET))
 
     def close(self) -> None:
-        """Send everybody home."""
+        """Disconnect all clients."""
         self._closed = True
         for queue in self._visitors:
             queue.put_nowait((_ALWAYS, b""))
@@ -62,7 +62,7 @@ class Hub:
     async def listen(self, since: int, last: int) -> AsyncIterator[bytes]:
         """What comes after the message `since`, for ever; `last` is the newest number that was told.
 
-        A visitor may know of one message that is about to be told; who knows of more comes from another server.
+        A client may know of one message that is about to be sent; one that knows of more comes from another server.
         """
         queue: asyncio.Queue[tuple[int, bytes]] = asyncio.Queue()
         missed = [message for message in self._recent if message[0] > since]

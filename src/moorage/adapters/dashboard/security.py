@@ -1,7 +1,7 @@
-"""Who may ask: this very page and no other, from this machine unless told otherwise, with a token where it matters.
+"""Access control: only the page itself, from localhost by default, with a token for everything about the cluster.
 
-- `Host` must name this machine or the address that is listened on: a name that somebody pointed at us (DNS rebinding)
-  is refused, whatever it asks for.
+- `Host` must name this machine or the address that is listened on: a foreign name that resolves to this server (DNS
+  rebinding) is refused, whatever it asks for.
 - Requests of other origins are refused, by `Sec-Fetch-Site` and `Origin`. The page itself may be reached by a link.
 - Whatever is told about a cluster needs the token: a machine has users who may not read its pods' environment. Only
   a guard without a token, for what is made up anyway, tells everything, and on this machine only.
@@ -49,9 +49,9 @@ class Guard:
     host: str
     """What is listened on."""
     token: str = ""
-    """Empty: everybody on this machine may look, and nobody may change anything."""
+    """Empty: all users of this machine may read, and changes are refused."""
     read_only: bool = False
-    """Whether the token is for looking only, and nobody may change anything."""
+    """Whether the token grants read access only, and changes are refused."""
     more_hosts: Collection[str] = ()
     """Names under which the server may be asked beside its own."""
 
@@ -138,7 +138,7 @@ def guarding(guard: Guard) -> Middleware:
         if refused is not None:
             answer: web.StreamResponse = web.json_response({"error": refused[1]}, status=refused[0])
         elif request.path == "/" and request.query:
-            # Whoever has put a token there has it out of his address at once; it does not count.
+            # A token in the query is removed from the address at once; it is not accepted.
             answer = web.Response(status=303, headers={"Location": "/"})
         else:
             try:

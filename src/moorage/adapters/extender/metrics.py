@@ -17,7 +17,7 @@ ANSWERED, HELD_BACK = "answered", "held_back"
 
 
 class ExtenderMetrics(Collector):
-    """The metrics of one extender; sizes are read when somebody asks for them."""
+    """The metrics of one extender; sizes are read when metrics are scraped."""
 
     def __init__(self, extending: Extending, active: Callable[[], bool]) -> None:
         self._extending = extending
@@ -53,7 +53,7 @@ class ExtenderMetrics(Collector):
         """Everything as it is now; called for every scrape."""
         for source in (self._requests, self._durations, self._waits):
             for family in source.collect():
-                # When a series began is nobody's question, and doubles their number.
+                # The creation time of each series is not needed, and would double their number.
                 family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
                 yield family
         sizes = {

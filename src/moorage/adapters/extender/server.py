@@ -1,7 +1,7 @@
 """The extender's HTTP server: four questions, health, readiness, metrics.
 
-An extender whose caches are not filled, or that stands by while another replica is active, is not ready and refuses
-questions. Where client certificates are verified, callers without one are refused; binds are carried out for certified
+An extender whose caches are not filled, or that is a standby while another replica is active, is not ready and refuses
+requests. Where client certificates are verified, callers without one are refused; binds are carried out for certified
 callers only, and only where the configuration allows them.
 """
 
@@ -33,7 +33,7 @@ Answer = Callable[[bytes], Awaitable[bytes]]
 
 
 def bounds_of(body_bytes: int, read_s: float) -> Bounds:
-    """What callers may hold: a body of so many bytes at a time, or several smaller ones, read within `read_s`."""
+    """Limits for callers: one body of this size at a time, or several smaller ones, read within `read_s`."""
     return Bounds(
         connections=_CONNECTIONS,
         per_address=_CONNECTIONS * 3 // 4,
@@ -57,13 +57,13 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """Who is heard, and whether binds are carried out."""
+    """Which callers are answered, and whether binds are carried out."""
 
     callers: Callers = field(default_factory=Callers)
     binds: bool = False
 
     def refusal(self, verb: str, peer: Any) -> str:
-        """Why a caller with this certificate is not heard; empty if he is."""
+        """Why a caller with this certificate is refused; empty if it is not."""
         if verb == _BIND and not self.callers.certified:
             return "binds are carried out for callers with a client certificate only; start with --client-ca-file"
         return self.callers.refusal(peer)

@@ -7,9 +7,9 @@ says are records, `length, kind, bytes`; a large one goes on in the next frame.
 
 Segments are numbered. Each can be read without the others.
 
-A segment may come from anybody: it is read piece by piece, and what is larger than anything that is written ends the
-reading before it is in memory. That is so for bytes, and for the values that they would become: whatever msgpack makes
-an object of begins with a byte that is no ASCII, so such bytes are counted.
+A segment may come from an untrusted source: it is read piece by piece, and what is larger than anything that is written
+ends the reading before it is in memory. That is so for bytes, and for the values that they would become: whatever
+msgpack makes an object of begins with a byte that is no ASCII, so such bytes are counted.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Frames:
 
 
 def record(kind: int, data: bytes) -> bytes:
-    """A record as it stands in a segment; `ValueError` for one that nobody would read."""
+    """A record as it is stored in a segment; `ValueError` for one that readers would refuse."""
     if len(data) > MOST_RECORD_BYTES:
         raise ValueError(f"a record has {len(data) >> 20} MiB, and {MOST_RECORD_BYTES >> 20} are the most")
     if _has_too_many_values(data):

@@ -40,7 +40,7 @@ MOST_SHARED = 200_000
 _CHUNK = 256
 """Events in one record, so that no record grows with the cluster."""
 _LONGEST_S = 1e11
-"""Times are seconds since 1970; beyond this nobody can have written."""
+"""Times are seconds since 1970; later ones cannot be genuine."""
 EMPTY, FROM_IMAGE = "empty", "image"
 
 COMMANDS: tuple[type[Any], ...] = (
@@ -138,7 +138,7 @@ def _told(commands: Sequence[Command]) -> tuple[bytes, Sequence[Command]]:
 
 
 def commands_of(data: bytes) -> list[Command]:
-    """The commands that `commands_bytes` wrote; `Unreadable` where somebody else did."""
+    """The commands that `commands_bytes` wrote; `Unreadable` for other bytes."""
 
     def read() -> list[Command]:
         numbers, told = decode(data) or (b"", [])
@@ -363,7 +363,7 @@ class Restorer:
         self._events: list[Event] = []
 
     def restore(self, piece: Piece) -> Record | None:
-        """What a piece says; None where it is only for later ones. `Unreadable` where nobody can tell."""
+        """The record of a piece; None if it is only used by later ones. `Unreadable` if it cannot be decoded."""
         return reading(lambda: self._restore(piece))
 
     def _restore(self, piece: Piece) -> Record | None:

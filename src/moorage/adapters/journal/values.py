@@ -4,8 +4,8 @@ Texts, numbers, tuples and `FrozenDict` are what they are in msgpack; everything
 class. Only the values of `moorage.core` can be named (frozen dataclasses, named tuples, enums), and each field must be
 of the declared type. Fields that have their default value are left out.
 
-Values of annotations whose key speaks of a secret are replaced by a digest under a key that is thrown away with the
-process: equal ones stay equal, and nobody can tell what they were.
+Values of annotations whose key mentions a secret are replaced by a digest under a key that exists only in this process:
+equal values stay equal, and the originals cannot be recovered.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def reading(read: Callable[[], Result]) -> Result:
         return read()
     except Unreadable:
         raise
-    except Exception as error:  # noqa: BLE001 - bytes that nobody has foreseen
+    except Exception as error:  # noqa: BLE001 - arbitrary bytes
         text = " ".join(str(error).split())[:_MOST_SAID]
         raise Unreadable(f"a value cannot be read: {type(error).__name__}: {text}") from None
 

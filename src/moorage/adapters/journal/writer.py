@@ -252,7 +252,7 @@ class _Files:
         os.close(self._lock_file)
 
     def flush(self) -> None:
-        """Write what waits; for whoever does not want to wait for the thread."""
+        """Write what is queued, without waiting for the thread."""
         with self._writing:
             self._write_waiting()
 

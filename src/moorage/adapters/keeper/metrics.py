@@ -1,4 +1,4 @@
-"""The keeper's numbers, read from its books when somebody asks; only durations are collected on the way."""
+"""The keeper's metrics, read from its state at scrape time; only durations are collected as they occur."""
 
 from __future__ import annotations
 

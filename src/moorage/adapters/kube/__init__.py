@@ -1,6 +1,6 @@
 """Everything between Moorage and a Kubernetes API server.
 
-`credentials` says who we are, `client` carries single requests, `discovery` says what the server serves, `reflector`
+`credentials` holds our identity, `client` carries single requests, `discovery` says what the server serves, `reflector`
 keeps a copy of one resource up to date, `binder` carries out the engine's commands, `events` publishes events.
 
 What can go wrong, as exceptions. The binder, the recorder and the reflector turn them into values and states; only the
@@ -16,7 +16,7 @@ client and the credentials raise them:
         ├── Unauthorized        401: the server does not know us, also after the credentials were renewed
         ├── Forbidden           403: the server knows us and says no
         ├── NotFound            404 of the API server: no such object
-        ├── NoSuchPath          404 of anybody else, a proxy say; or a kind that the API server does not serve
+        ├── NoSuchPath          404 of a proxy, say; or a kind that the API server does not serve
         ├── NotServed           a 404 of which discovery says that the kind is not served
         ├── Conflict            409: the object is not in the state that the request assumed
         │   └── AlreadyExists   409 of a creation

@@ -11,8 +11,8 @@ Invariants:
 - Commands on the same pod are carried out one after another, in order; a status patch must never overtake a bind.
 - Everything names the pod by uid too, so that a new pod of the same name is never touched.
 - Binds and evictions go before status patches when there is a queue; for a namespace that is alone at most `in_flight`
-  requests run at once, and one in `CALM` of them at most are status patches that nobody waits for: a thousand pods that
-  fit nowhere hold up no bind. Namespaces share fairly (`lanes`): slow binds of one hold up no other.
+  requests run at once, and one in `CALM` of them at most are status patches that nothing waits for: a thousand pods
+  that fit nowhere hold up no bind. Namespaces share fairly (`lanes`): slow binds of one hold up no other.
 - What has changed since the decision is looked at when the first byte of a bind is about to go out (`obstacle`).
 """
 

@@ -87,7 +87,7 @@ class KubeClient:
     async def finish(self, timeout_s: float) -> None:
         """Let no more writes out, and wait for the answers to those that are, for `timeout_s` at most.
 
-        Who wants to write from now on waits until it is cancelled: there is nothing true that could be answered.
+        Writes from now on wait until they are cancelled, as their result could not be known.
         """
         self._finishing = True
         with contextlib.suppress(TimeoutError):
@@ -122,7 +122,7 @@ class KubeClient:
     ) -> bytes:
         """Send one request and give the body of the answer. `timeout_s` is for each attempt, body included.
 
-        Whoever has something better to do than to wait where the server asks for it gives 0 `retries`.
+        Callers that cannot afford to wait when the server asks for it pass 0 `retries`.
         """
         url = self._url(path, query)
         exchange = _Exchange(

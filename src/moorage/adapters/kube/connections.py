@@ -8,7 +8,7 @@ Invariants:
 - A connection carries one exchange at a time. After an error, a timeout or a cancelled exchange it is closed, never
   used again.
 - What was sent is never sent twice, except a read on a kept connection that the server had closed meanwhile.
-- Sockets belong to the event loop; whoever closes the pool closes them all, and ends what waits for an answer.
+- Sockets belong to the event loop; closing the pool closes them all, and ends every exchange that waits for a response.
 """
 
 from __future__ import annotations
@@ -114,14 +114,14 @@ class Connection:
         self._socket.close()
 
     def lose(self, why: str) -> None:
-        """Drop the connection, and tell whoever waits for an answer."""
+        """Drop the connection, and fail the exchange that waits for a response."""
         unheard = not self._reader.begun
         self.close()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(LostError(why, unheard=unheard))
 
     def expire(self) -> None:
-        """Drop the connection, and end who waits for an answer with TimeoutError."""
+        """Drop the connection, and end the waiting exchange with TimeoutError."""
         self.close()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(TimeoutError())
@@ -162,7 +162,7 @@ class Connection:
     def _take(self, piece: bytes) -> None:
         waiting = self._answer
         if waiting is None or waiting.done():
-            self.close()  # nobody asked for anything
+            self.close()  # no request is open
             return
         try:
             found = self._reader.feed(piece)
@@ -262,7 +262,9 @@ def _reason(failure: OSError) -> str:
 
 
 class ConnectionPool:
-    """At most `limit` connections at once; who finds none free waits in line. Belongs to the loop it is made in."""
+    """At most `limit` connections at once; if none is free, requests wait in order. Belongs to the loop it is made
+    in.
+    """
 
     def __init__(self, limit: int) -> None:
         self._loop = asyncio.get_running_loop()
@@ -378,7 +380,9 @@ class ConnectionPool:
         return connection
 
     def _forget_old(self) -> None:
-        """Close what nobody has used for long, also of servers or credentials that nobody asks for any more."""
+        """Close connections that have been idle for long, also those to servers or with credentials no longer in
+        use.
+        """
         oldest_s = time.monotonic() - KEEP_ALIVE_S
         for origin, idle in list(self._idle.items()):
             old = [each for each in idle if each.closed or each.idle_since_s < oldest_s]
@@ -390,7 +394,7 @@ class ConnectionPool:
                 del self._idle[origin]
 
     def _made_room(self) -> bool:
-        """Close a connection that nobody uses, to whatever server it goes."""
+        """Close an idle connection, whatever its server."""
         for idle in self._idle.values():
             if idle:
                 connection = idle.pop(0)

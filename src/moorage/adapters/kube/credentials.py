@@ -1,4 +1,4 @@
-"""Who we are to which API server: one `Credentials` value per process, from a kubeconfig or from inside a cluster.
+"""Identity and API server: one `Credentials` value per process, from a kubeconfig or from inside a cluster.
 
 Everything may change while we run: token files and certificates are rotated, exec credentials expire. `access()` is
 therefore asked before every request; it answers from memory and looks at the files at most once a second. What cannot
@@ -37,7 +37,7 @@ from moorage.adapters.kube.tls import TlsMaterial, make_context
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 LOOK_S = 1.0
 _WARNED_OF: set[str] = set()
-"""Servers whose certificate nobody verifies; each is told once, however often credentials are loaded."""
+"""Servers whose certificate is not verified; each is logged once, however often credentials are loaded."""
 
 log = structlog.get_logger()
 
@@ -147,7 +147,7 @@ class Credentials:
 
     @property
     def _is_private(self) -> bool:
-        """Whether nobody on the way to the server can read what it is told, or that is allowed."""
+        """Whether the connection is encrypted or local, or plain HTTP is explicitly allowed."""
         return not self.server.startswith("http:") or self._plain_http or _is_loopback(self.server)
 
     async def access(self) -> Access:

@@ -159,7 +159,9 @@ async def served_resources(client: KubeClient, *, aggregated: bool = True) -> Se
 
 
 async def unserved(client: KubeClient, resource: Resource) -> bool:
-    """Whether the server itself says that it has no such kind; a 404 may be anybody's. It always has the core group."""
+    """Whether the server itself says that it has no such kind; a 404 may come from a proxy. It always has the core
+    group.
+    """
     return bool(resource.group) and (await served_resources(client)).lacks(resource)
 
 

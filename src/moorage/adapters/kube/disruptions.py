@@ -6,7 +6,7 @@ Invariants:
 - A pod counts as gone only if the API server says so of this very pod when it is read again, whatever the eviction was
   answered with.
 - Evictions name the pod's uid, and writes the node's, so that nothing of the same name is ever touched.
-- A budget's refusal is an answer like any other: whoever ordered the eviction knows until when it makes sense to ask
+- A budget's refusal is an answer like any other: the sender of the eviction knows until when it makes sense to ask
   again, so nothing is tried twice here.
 - Commands go out in the order in which they came, nodes before pods; at most `in_flight` run at once.
 """

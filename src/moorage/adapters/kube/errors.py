@@ -83,7 +83,7 @@ class NotFound(ApiError):  # noqa: N818
 
 
 class NoSuchPath(ApiError):  # noqa: N818
-    """Somebody answered 404 without a Status that says what is not found, so that nothing follows from it.
+    """A 404 without a Status that says what is not found, so that nothing follows from it.
 
     API servers do that for kinds that they do not serve, and proxies for whatever they like; see `discovery`.
     """

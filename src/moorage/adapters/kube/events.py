@@ -217,7 +217,7 @@ class EventRecorder:
         return late
 
     def _is_pressing(self, entry: _Entry) -> bool:
-        """Whether repetitions are to be written at once: the first ones, and those that nobody looks after later."""
+        """Whether repetitions are written at once: the first ones, and those that would not be written later."""
         return entry.written_count == 1 or self._flushing or self._entries.get(entry.command) is not entry
 
     async def _publish(self, entry: _Entry) -> bool:

@@ -171,7 +171,7 @@ class Extenders:
     async def _priorities(
         self, question: AskExtenders, pod: bytes, kept: tuple[str, ...], hearing: _Hearing
     ) -> dict[str, int]:
-        # Who has just failed to filter would only be waited for once more.
+        # An extender that has just failed to filter would only cause another wait.
         places = [place for place in question.extenders if place not in hearing.failed]
         places = [place for place in places if self._calls[place].extender.prioritize_verb]
         scores: dict[str, int] = {}

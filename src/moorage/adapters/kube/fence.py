@@ -24,7 +24,7 @@ class FencedTransport:
     async def send(self, request: Request) -> Response:
         """Send the request, or refuse it with Unreachable."""
         if request.method not in READS:
-            self._check()  # who may not write need not open a connection
+            self._check()  # without leadership there is no need to open a connection
             request.check = functools.partial(self._check, request.check)
         return await self._transport.send(request)
 

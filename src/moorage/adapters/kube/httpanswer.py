@@ -1,9 +1,9 @@
-"""Reads one HTTP/1.1 answer from the bytes of a connection: status, headers and the whole body.
+"""Parses one HTTP/1.1 response from the bytes of a connection: status, headers and the whole body.
 
-Bodies come with a length, in chunks, or until the server closes. An answer of which two readers could think that it
-ends at different places (two lengths, a length and chunks, folded or half lines) is refused: what follows it on the
-connection would belong to another request. Pure: bytes in, an answer out when it is complete.
-Headers are only looked at where somebody asks for them; of most answers nobody does.
+Bodies come with a length, in chunks, or until the server closes. A response whose end is ambiguous (two lengths, a
+length and chunks, folded or incomplete lines) is refused: what follows it on the connection would be taken for the
+response to another request. Pure: bytes in, a response out when it is complete. Headers are parsed only when they are
+read, which is rare.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BadAnswerError(ValueError):
 
 
 class Answer:
-    """A complete answer. It fits where a response whose body is still to come is expected."""
+    """A complete response. It can be used where a response with an unread body is expected."""
 
     __slots__ = ("_head", "body", "status")
 

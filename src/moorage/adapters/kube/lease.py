@@ -1,13 +1,14 @@
 """Leader election on a Lease, with the rules of client-go, so that both kinds of replicas can share a lease.
 
 Invariants:
-- A lease of somebody else is respected for its duration after it was last seen to change, by our own monotonic clock.
-  Clocks of different machines are never compared. A lease that somebody deletes counts as unchanged.
-- Every write names the resource version that it is based on; of two who write at the same time, one is refused.
-- Who leaves waits for its own last write, and gives back what that may have taken: nobody leads who is not there.
+- The lease of another holder is respected for its duration after its last observed change, by our own monotonic clock.
+  Clocks of different machines are never compared. A deleted lease counts as unchanged.
+- Every write has the resource version that it is based on as precondition; of two concurrent writes, one is refused.
+- A candidate that stops waits for its own last write, and releases the lease that it may have taken: no stopped process
+  holds the lease.
 - `leading` is true only while the last renewal that succeeded began less than the renew deadline ago, which is shorter
-  than the lease: we know that we no longer lead before anybody else can.
-- While we lead, the lease names us. Whoever else it names, we have lost, at once. A lease that was deleted is made
+  than the lease: a leader knows that it has lost the lease before another candidate can take it.
+- While we lead, the lease names us. If it names another holder, we have lost it at once. A deleted lease is created
   again, in the same term.
 - Nothing is acquired or renewed unless the work that the lease is for is alive (`heartbeat_s`).
 """
@@ -53,8 +54,8 @@ class LeaderElector:
     """Takes part in one election. Belongs to one event loop; only `leading` may be called from any thread.
 
     `acquire` waits until we lead, `hold` renews until we do not, `release` ends it well. `follow` runs beside them and
-    watches the Lease, so that nobody waits for a timer. `heartbeat_s` gives the monotonic time at which the work last
-    showed a sign of life. `jitter` gives numbers between 0 and 1, `now_s` the time that is stamped.
+    watches the Lease, so that changes are seen without waiting for a timer. `heartbeat_s` gives the monotonic time of
+    the last sign of life of the work. `jitter` gives numbers between 0 and 1, `now_s` the time that is stamped.
     """
 
     def __init__(
@@ -84,7 +85,7 @@ class LeaderElector:
         self._leads = False
         self._valid_until_s = -math.inf
         self._underway: asyncio.Task[bytes] | None = None
-        """The last write, until it has succeeded: the server may carry it out, whoever stopped waiting for it."""
+        """The last write, until it has succeeded: the server may carry it out even if we stopped waiting for it."""
         self._said = ""
         self._woken = asyncio.Event()
 
@@ -94,7 +95,7 @@ class LeaderElector:
 
     @property
     def holder(self) -> str:
-        """Who leads as far as we know; empty when nobody does."""
+        """The current leader as far as we know; empty if there is none."""
         return self._record.holder
 
     async def follow(self) -> None:
@@ -137,7 +138,7 @@ class LeaderElector:
                 return lost
 
     async def release(self) -> None:
-        """Give the lease back, if it is ours, so that a standby need not wait until it expires."""
+        """Release the lease, if it is ours, so that a standby need not wait until it expires."""
         self._leads = False
         try:
             async with asyncio.timeout(self._request_s()):
@@ -147,7 +148,7 @@ class LeaderElector:
                 with contextlib.suppress(Conflict, NotFound):
                     await self._given_back()
                     return
-                # Somebody changed it since we last did: look whether it still names us.
+                # It was changed since our last write: check whether it still names us.
                 await self._look()
                 await self._given_back()
         except (KubeError, TimeoutError) as error:
@@ -195,7 +196,7 @@ class LeaderElector:
         return "", retry_s
 
     async def _try(self) -> bool:
-        """Take or keep the lease; False when it is somebody else's."""
+        """Take or keep the lease; False if another candidate holds it."""
         if self._leads and self._lease is not None:
             with contextlib.suppress(Conflict, NotFound):
                 await self._write(self._lease)
@@ -242,7 +243,7 @@ class LeaderElector:
             self._underway.cancel()
         self._underway = asyncio.create_task(self._sent(lease, record))
         self._underway.add_done_callback(_heard)
-        # A request cannot be taken back: who is cancelled while it is out leaves it alone, and `release` waits for it.
+        # A request cannot be taken back: a cancelled attempt leaves it running, and `release` waits for it.
         answer = await asyncio.shield(self._underway)
         self._underway = None
         self._see(parse_lease(answer))
@@ -268,7 +269,7 @@ class LeaderElector:
     def _saw(self, lease: Lease | None) -> None:
         """The watch speaks; None: the Lease does not exist. It may lag behind what we read or wrote ourselves.
 
-        So it never decides anything: it tells a standby that its time runs anew, and anybody to look for himself.
+        So it never decides anything: it restarts the timer of a standby, and makes every candidate read the Lease.
         """
         holder = "" if lease is None else lease.record.holder
         if not self._leads and lease is not None:
@@ -327,7 +328,7 @@ class _LeaseSink:
 
 
 def _heard(task: asyncio.Task[bytes]) -> None:
-    """Look at how a request ended that nobody waits for any more; asyncio would complain otherwise."""
+    """Retrieve the result of a request that is no longer awaited; asyncio would warn otherwise."""
     if not task.cancelled():
         task.exception()
 

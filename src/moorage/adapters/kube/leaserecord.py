@@ -1,4 +1,4 @@
-"""A Lease as an election reads and writes it: who leads, for how long without a sign of life, and in which term.
+"""A Lease as an election reads and writes it: the holder, the duration, and the term.
 
 Fields that this module does not know are kept as they were read, so that labels and what other components add to the
 Lease survive a renewal.
@@ -22,7 +22,7 @@ TERM_ANNOTATION = "moorage.dev/term"
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One reign of one leader. Terms of one lease are never equal, because every takeover counts a transition."""
+    """One period of leadership. Terms of one lease are never equal, because every takeover counts a transition."""
 
     transitions: int
     """`spec.leaseTransitions` of the Lease after the takeover."""
@@ -38,7 +38,7 @@ class LeaseRecord:
     """What the spec of a Lease says. Times are texts as the holder's clock wrote them, and never compared."""
 
     holder: str = ""
-    """Empty: nobody leads."""
+    """Empty: there is no leader."""
     duration_s: int = 0
     acquired: str = ""
     renewed: str = ""
@@ -92,7 +92,7 @@ def new_lease(namespace: str, name: str, record: LeaseRecord) -> dict[str, Any]:
 
 
 def changed_lease(lease: Lease, record: LeaseRecord) -> dict[str, Any]:
-    """The body that replaces the Lease, on the condition that nobody else changed it meanwhile."""
+    """The body that replaces the Lease, on the condition that it has not changed in the meantime."""
     content = copy.copy(lease.content)
     content["spec"] = {**(content.get("spec") or {}), **_spec(record)}
     return content

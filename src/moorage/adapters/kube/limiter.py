@@ -33,7 +33,9 @@ class RateLimiter:
         self._filled_at_s = monotonic_s()
 
     async def acquire(self) -> None:
-        """Wait for our turn. Each caller takes its token at once, if need be from the future: nobody is overtaken."""
+        """Wait for our turn. Each caller takes its token at once, if need be from the future, so callers are served in
+        order.
+        """
         if not self.limited:
             return
         now_s = self._monotonic_s()

@@ -1,4 +1,4 @@
-"""One list of several kinds, all of the same moment, for whoever wants a picture and no film.
+"""One consistent list of several kinds, for commands that need a snapshot and no watch.
 
 The first list is a consistent read; the others ask for the very version that it had. Where the server has forgotten
 that version already, or counts differently for a kind, the newest list of that kind is taken instead.

@@ -1,7 +1,7 @@
 """Writes to objects other than pods that a pod's way to its node needs: claims, volumes, device claims.
 
-Whoever asked gets a plain yes or no. A write without an answer is tried again: if the server had taken the first one
-after all, the precondition refuses the second, and the pod's next attempt finds the object as it wanted it.
+The result is a plain yes or no. A write without a response is retried: if the server had taken the first one after all,
+the precondition refuses the second, and the pod's next attempt finds the object as it wanted it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pods and nodes as whole JSON texts, for those who must be sent everything about them."""
+"""Pods and nodes as complete JSON texts, for extenders that are sent whole objects."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How many replicas of a component work at the same time: each one keeps a Lease of its own, as API servers do.
+"""How many replicas of a component run at the same time: each keeps its own Lease, as API servers do.
 
-Nobody is elected. A replica counts as long as its Lease changes at least every `DURATION_S`, by our own clock: clocks
-of machines are never compared. Leases that were left behind are removed after a while. Without the right to write or to
-watch leases everybody believes to be alone.
+There is no election. A replica counts as long as its Lease changes at least every `DURATION_S`, by our own clock:
+clocks of machines are never compared. Leases that were left behind are removed after a while. Without permission to
+write or to watch leases every replica assumes that it is the only one.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Invariants:
 - What cannot be read changes nothing: the last good prices stay, and age. A source that confirms them, also by saying
   that nothing has changed, makes them young again; but they are never younger than their own `asOf`.
-- Prices older than `stale_after_s` are handed on once more, marked as stale; nobody makes up others.
+- Prices older than `stale_after_s` are passed on once more, marked as stale.
 - Every change for the worse or the better is one log line, however often it is found again.
 """
 
@@ -302,7 +302,7 @@ class PriceFollower:
 
 
 def make_reader(source: PriceSource, client: KubeClient, transport: Transport, jitter: Callable[[], float]) -> Reader:
-    """Who reads a source."""
+    """The reader of a source."""
     if source.kind is SourceKind.FILE:
         return FileReader(os.fspath(source.where))
     if source.kind is SourceKind.URL:

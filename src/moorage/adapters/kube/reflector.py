@@ -6,7 +6,7 @@ Invariants:
 - Whatever happens to the connection is repaired here: lost watches resume at the last version seen, versions that the
   server no longer has lead to a new list, failures are retried with growing, jittered pauses.
 - A watch that is silent for longer than bookmarks can explain is taken for dead.
-- An object that cannot be read concerns nobody else: it is counted, told of once and left out. Its deletion takes
+- An object that cannot be decoded does not affect others: it is counted, logged once and skipped. Its deletion takes
   effect all the same, as deletions are told by metadata alone.
 - A kind that is not served is an empty one that may appear later. Only discovery can say so: a 404 by itself is an
   error like any other, and the core group is always served.
@@ -97,14 +97,14 @@ class Pace:
     """Every duration and size of a reflector; tests shorten them."""
 
     silence_s: float = 90.0
-    """Bookmarks come about once a minute, so this much silence means that nobody is there."""
+    """Bookmarks arrive about once a minute, so this much silence means that the connection is dead."""
     first_silence_s: float = 15.0
     """The same before a streaming list is complete; after that, everything is listed in pages instead."""
     watch_s: float = 300.0
     """The server is asked to end a watch after this to twice this time, which spreads the load after its restart."""
     first_pause_s: float = 0.5
     longest_pause_s: float = 5.0
-    """A server that is back is found within this time: whoever does not see the cluster decides nothing."""
+    """A server that is back is found within this time: without watches nothing can be decided."""
     look_again_s: float = 30.0
     """How often to look for a kind that is not served, or that we may not read."""
     stream_again_s: float = 3600.0
@@ -117,8 +117,8 @@ class Reflector(Generic[T]):
 
     `parse` runs as objects arrive, so that a large list is never held as raw JSON. An object for which it raises,
     whatever that is, is left out; the sink gets what `remains` makes of it instead, if that is anything. `jitter` gives
-    numbers between 0 and 1. With `tells_refusal` off, whoever waits for `settled` has to log that the kind may not be
-    read from the start.
+    numbers between 0 and 1. With `tells_refusal` off, the code that waits for `settled` has to log that the kind may
+    not be read from the start.
     """
 
     def __init__(

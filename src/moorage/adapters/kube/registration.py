@@ -1,8 +1,8 @@
-"""Keeps one MutatingWebhookConfiguration as it has to be.
+"""Keeps one MutatingWebhookConfiguration up to date.
 
-Whoever changes it, by hand or with a chart, finds it right again a moment later; what it is to look like may change as
-well. Every write names the version that it replaces, so replicas that write at once never undo each other. An object
-that does not exist is made only where that was asked for, and what was made here is removed again by `withdraw`.
+Changes by hand or by a chart are reverted a moment later; the desired content may change as well. Every write has the
+replaced version as precondition, so replicas that write at the same time never undo each other's changes. A missing
+object is created only if that is configured, and an object created here is deleted again by `withdraw`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WEBHOOK_CONFIGURATIONS = Resource(
     kind="MutatingWebhookConfiguration",
 )
 LEAST_PAUSE_S = 0.2
-"""Between two writes: somebody who always undoes ours must not keep the server busy."""
+"""Between two writes: a controller that always reverts ours must not keep the server busy."""
 LONGEST_PAUSE_S = 5.0
 
 Document = dict[str, Any]
@@ -70,7 +70,7 @@ class Registration:
         )
 
     async def run(self) -> None:
-        """Keep it true until cancelled."""
+        """Keep it up to date until cancelled."""
         await self._reflector.beside(self._keep())
 
     async def looked(self) -> Document | None:
@@ -140,7 +140,7 @@ class Registration:
         return "" if state.phase in (Phase.SYNCED, Phase.RETRYING) else f"cannot be read: {state.error or state.phase}"
 
     async def _write(self) -> bool:
-        """Write what has to be; True if somebody else was quicker, and it has to be looked at again."""
+        """Write the desired content; True if there was a conflict, and it has to be read again."""
         current = self.current
         if current is None:
             return await self._create()

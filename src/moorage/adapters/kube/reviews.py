@@ -1,8 +1,8 @@
-"""Who somebody is and what he may do, by the API server: TokenReview, SubjectAccessReview, the clients' authority.
+"""Authentication and authorization by the API server: TokenReview, SubjectAccessReview, the client CA.
 
-It takes the rights of `system:auth-delegator`, and for the authority those of the role
-`extension-apiserver-authentication-reader` in kube-system, as for every component that leaves these questions to the
-API server. `LookupError` says that there is no answer; whoever asks must then refuse.
+It needs the permissions of `system:auth-delegator`, and for the CA those of the role
+`extension-apiserver-authentication-reader` in kube-system, like every component that delegates these decisions to the
+API server. `LookupError` means that there is no answer; the caller must then refuse the request.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AccessReviews:
         self._authorizing = authorizing
 
     async def authenticate(self, token: str) -> Mapping[str, Any] | None:
-        """Whose token it is: `username`, `uid`, `groups`, `extra`; None if it is nobody's."""
+        """The user of a token: `username`, `uid`, `groups`, `extra`; None if the token is unknown."""
         status = await _ask(self._authenticating, TOKEN_REVIEWS, {"token": token})
         user: dict[str, Any] = status.get("user") or {}
         return user if status.get("authenticated") and user.get("username") else None
@@ -45,7 +45,7 @@ class AccessReviews:
         return bool(status.get("allowed"))
 
     async def client_authority(self) -> str:
-        """Certificates (PEM) of those whose client certificates the API server accepts; empty if there are none."""
+        """The CAs (PEM) whose client certificates the API server accepts; empty if there are none."""
         name, namespace, key = _AUTHORITY
         try:
             answer = await self._authenticating.get(CONFIG_MAPS, name, namespace)

@@ -32,7 +32,9 @@ HEADER_LIMIT_BYTES = 1 << 18
 
 @dataclass(slots=True)  # not frozen: that would cost more than the rest of its making, twice per pod
 class Request:
-    """One HTTP request, made for one attempt. Whoever passes it on may add a `check`; nothing else is ever changed."""
+    """One HTTP request, made for one attempt. Code that passes it on may add a `check`; nothing else is ever
+    changed.
+    """
 
     method: str
     url: str
@@ -118,7 +120,7 @@ class _AiohttpResponse:
 
     def close(self) -> None:
         # A watch is dropped in the middle of its body. Ending TLS politely would wait for the server to answer, longer
-        # than the session and its event loop may live, and nobody would close the socket then.
+        # than the session and its event loop may live, and the socket would never be closed then.
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             connection.transport.abort()

@@ -1,7 +1,7 @@
 """The bytes of lists and watches: lines of any length, envelopes, and the few fields that following a resource needs.
 
-Objects themselves stay raw JSON here; what they mean is for whoever receives them. JSON that is nested too deeply to be
-decoded is read all the same, without what lies deeper than `JSON_DEPTH`. `Garbage` is what no API server sends.
+Objects themselves stay raw JSON here; the receiver decodes them. JSON that is nested too deeply to be decoded is read
+all the same, without what lies deeper than `JSON_DEPTH`. `Garbage` is what no API server sends.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The history of a store: one log of changes in commit order, read through watches that remember their place.
 
 Watches pull; nothing calls back. The same calls in the same order therefore always give the same reading. A change is
-kept until every open watch has passed it, so whoever stops pulling must close its watch.
+kept until every open watch has passed it, so a reader that stops must close its watch.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ChangeLog:
         return self._first + len(self._changes)
 
     def append(self, change: Change) -> None:
-        """Add a change; forgotten at once when nobody watches."""
+        """Add a change; dropped at once if there are no watches."""
         if self._watches:
             self._changes.append(change)
         else:

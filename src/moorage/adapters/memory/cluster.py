@@ -89,7 +89,7 @@ class EmbeddedCluster:
         return self.clock.next_s
 
     def step(self) -> bool:
-        """Let everyone react until a whole round changes nothing; whether anything changed at all."""
+        """Let all controllers react until a whole round changes nothing; whether anything changed at all."""
         start = self.store.resource_version
         for _ in range(_MOST_ROUNDS):
             before = self.store.resource_version

@@ -1,8 +1,8 @@
 """Disruption budgets of the embedded cluster: the controller that fills in their status, and the eviction verb.
 
 Numbers are those of Kubernetes' disruption controller: how many pods are expected follows from the scale of the
-controllers of the covered pods, percentages are rounded up, healthy is who is ready and not on its way out. An eviction
-takes from the allowance at once and is remembered in `disruptedPods` until the pod is seen to go.
+controllers of the covered pods, percentages are rounded up, a pod is healthy if it is ready and not being deleted. An
+eviction takes from the allowance at once and is remembered in `disruptedPods` until the pod is seen to go.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Virtual kubelets: bound pods run, deleted ones end, some run to completion.
 
 One object plays the kubelets of all nodes. With delays of zero everything happens within the step; otherwise timers of
-the virtual clock bring it about. A pod on a node that does not exist is nobody's and stays as it is.
+the virtual clock bring it about. A pod on a node that does not exist has no kubelet and stays as it is.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Kubernetes objects as plain JSON dictionaries, and the few questions that everyone asks of them.
+"""Kubernetes objects as plain JSON dictionaries, and common accessors.
 
-The contract of the whole folder: an object is frozen once somebody else can see it. Whoever hands an object in gives
-it away, whoever reads one only looks; a change is a new dictionary that shares every part it does not touch. That is
-why nothing here ever deep-copies, and `KubeObject` is typed as a `Mapping`, so that the type checker sees most slips.
+The contract of the whole folder: an object is frozen once other code can see it. Code that passes an object in gives up
+ownership, readers never change it; a change is a new dictionary that shares every part it does not touch. That is why
+nothing here ever deep-copies, and `KubeObject` is typed as a `Mapping`, so that the type checker sees most slips.
 """
 
 from __future__ import annotations

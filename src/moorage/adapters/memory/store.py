@@ -255,7 +255,7 @@ class Store:
         return "".join(self._random.choices(SUFFIX_ALPHABET, k=length))
 
     def new_uid(self) -> str:
-        """A uid that nobody has, from the store's seed."""
+        """A new unique uid, from the store's seed."""
         digits = f"{self._random.getrandbits(128):032x}"
         return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"
 
@@ -289,7 +289,7 @@ class Store:
             )
 
     def _commit(self, old: KubeObject | None, new: dict[str, Any]) -> KubeObject:
-        """Put `new` in place; its metadata must be a dictionary that nobody else holds."""
+        """Put `new` in place; its metadata must not be shared."""
         key = key_of(new)
         self._version += 1
         self._kind_versions[key.kind] = self._version

@@ -66,7 +66,7 @@ class VolumeControllers:
             )
 
     def _release_new_volumes(self) -> None:
-        """New volumes without a claim become Available; before that nobody may use them."""
+        """New volumes without a claim become Available; before that they cannot be used."""
         for volume in self._store.list("PersistentVolume"):
             if status_of(volume).get("phase") in (None, "Pending") and not spec_of(volume).get("claimRef"):
                 self._store.patch_status("PersistentVolume", "", volume["metadata"]["name"], {"phase": "Available"})

@@ -1,4 +1,4 @@
-"""Who leads, as client-go's metric says it."""
+"""Whether this replica is the leader, as client-go's metric reports it."""
 
 from __future__ import annotations
 

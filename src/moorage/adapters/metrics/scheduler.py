@@ -1,8 +1,8 @@
 """The scheduler's metrics, fed by looking at what goes into the engine and what comes out of it.
 
 The engine is pure and knows nothing of metrics: the loop tells `SchedulerMetrics` of every call of `handle`, and what
-the engine counts for itself is read when somebody asks for it (`sizes`). An attempt counts when its outcome is known, a
-successful one when the pod is bound. What takes a clock inside of calls is measured in some of them (`sampling`).
+the engine counts for itself is read at scrape time (`sizes`). An attempt counts when its outcome is known, a successful
+one when the pod is bound. What takes a clock inside of calls is measured in some of them (`sampling`).
 
 What several attempts in one call cost each is not known, so they share its time evenly.
 """
@@ -122,7 +122,7 @@ class SchedulerMetrics(Collector):
             self._count_outcomes(turn)
         for event in turn.events:
             if type(event) is BindDone:
-                # Pods that vanished or were bound by somebody else on the way: their attempt has no outcome.
+                # Pods that vanished or were bound by another scheduler in the meantime: their attempt has no outcome.
                 self._bindings.pop(event.uid, None)
         waited = self._engine.flights.waited
         while waited:
@@ -160,7 +160,7 @@ class SchedulerMetrics(Collector):
             self._evicted(evictions)
 
     def _evicted(self, evictions: Iterable[DeletePod]) -> None:
-        """Victims by whom they are for; a gang is released in one turn, and says the same of all its members."""
+        """Victims by preemptor; a gang is released in one turn, with the same message for all its members."""
         victims = Counter(eviction.preemptor for eviction in evictions if eviction.preemptor is not None)
         for number in victims.values():
             self._victims.observe((), number)

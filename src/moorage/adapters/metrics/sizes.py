@@ -1,4 +1,6 @@
-"""What is counted when somebody asks: what waits where and for whom, what the cache holds, gangs and the plan."""
+"""Metrics that are computed at scrape time: pending pods by queue and plugin, the size of the cache, gangs and the
+plan.
+"""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Slowness:
             self._named.append(Slow(plugin, period.pods, period.longest_s))
 
     def take(self) -> tuple[list[DecisionSlow], list[Slow]]:
-        """What the engine is to be told of since the last call, and who is to be named."""
+        """The events for the engine since the last call, and the plugins to name in the log."""
         if not self._new:
             return [], []
         new, named = self._new, self._named

@@ -1,8 +1,8 @@
-"""Who may read what: authentication and authorisation of requests, left to the API server as kube-scheduler leaves it.
+"""Authentication and authorisation of requests, delegated to the API server as in kube-scheduler.
 
 A request has a bearer token, a client certificate that TLS has verified already, or is anonymous. Paths that are always
-allowed are open to everybody and cost no question. For all others the API server is asked; an answer counts for
-`REMEMBER_S`. Where there is no answer, nobody gets in. Refusals look like kube-scheduler's.
+allowed need no review. For all others the API server is asked; an answer is cached for `REMEMBER_S`. Without an answer
+the request is refused. Refusals look like kube-scheduler's.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ log = structlog.get_logger()
 
 
 class Reviews(Protocol):
-    """The API server's opinion. Both raise LookupError when there is none."""
+    """Reviews by the API server. Both raise LookupError if there is no answer."""
 
     async def authenticate(self, token: str) -> User | None:
-        """Whose token it is; None if it is nobody's."""
+        """The user of a token; None if it is unknown."""
 
     async def authorize(self, user: User, verb: str, path: str) -> bool:
         """Whether a user may do this with a path."""

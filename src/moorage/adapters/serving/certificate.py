@@ -1,10 +1,10 @@
-"""The server's certificate: the operator's own, or one that it signs itself; and whose client certificates count.
+"""The server's certificate, from files or self-signed, and the CAs of accepted client certificates.
 
-A self-signed one lives in memory only. Nothing is written to disk, so a read-only root file system is fine.
+A self-signed one is kept in memory only. Nothing is written to disk, so a read-only root file system is fine.
 
-Files are read again when their content changes (`Freshness`); connections that exist keep what they began with. A pair
-that does not go together, as in the middle of a rotation, is left alone until it does. Authorities are only ever
-added: one that clients are no longer to come with is trusted until the process starts anew.
+Files are read again when their content changes (`Freshness`); connections that exist keep what they began with. A
+certificate that does not match its key, as in the middle of a rotation, is not used. CAs are only ever added: one that
+was removed stays trusted until the process restarts.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def file_context(
 
 
 class Freshness:
-    """Keeps a context up to date with files; whoever owns it calls `look` from time to time."""
+    """Keeps a context up to date with files; its owner calls `look` from time to time."""
 
     def __init__(
         self, context: ssl.SSLContext, cert_file: str | None, key_file: str | None, ca_file: str | None
@@ -87,7 +87,7 @@ class Freshness:
         return True
 
     def trust(self, authorities: str, source: str) -> None:
-        """Accept client certificates of these authorities (PEM) from now on; nobody has to have one."""
+        """Accept client certificates of these CAs (PEM) from now on; they are optional."""
         if not authorities.strip() or authorities == self._authorities:
             return
         trust_clients(self._context, authorities, source)

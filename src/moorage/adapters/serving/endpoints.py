@@ -31,7 +31,7 @@ class Sources:
     resources: Callable[[], Render | None] = field(default=lambda: None)
     """Notes what `/metrics/resources` tells; the text is made in another thread. None: not ours to tell."""
     client_authority: Callable[[], Awaitable[str]] | None = None
-    """Certificates (PEM) of those whose client certificates count; raises LookupError when they cannot be found."""
+    """The CAs (PEM) of accepted client certificates; raises LookupError if they cannot be found."""
 
 
 def application(sources: Sources, gate: Gate) -> web.Application:

@@ -26,7 +26,7 @@ _NOSNIFF = {"X-Content-Type-Options": "nosniff"}
 
 
 def ping() -> str:
-    """Nothing is wrong with whoever answers."""
+    """Always healthy: the process answers."""
     return ""
 
 

@@ -1,7 +1,7 @@
 """Plain HTTP for processes in a pod: metrics on one address, health on another.
 
-Nobody's secrets are told, and the kubelet and Prometheus ask without credentials, so there is no TLS. It shares the
-event loop with what it reports on, on purpose: a loop that hangs does not answer.
+The pages hold no secrets, and the kubelet and Prometheus request them without credentials, so there is no TLS. It
+shares the event loop with what it reports on, on purpose: a loop that hangs does not answer.
 """
 
 from __future__ import annotations

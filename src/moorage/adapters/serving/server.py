@@ -1,7 +1,7 @@
 """The HTTPS server of a component: where it listens, and with which certificate.
 
 It shares the event loop with what it reports on, on purpose: a loop that hangs does not answer `/livez`. What is served
-is in `endpoints`, who may read it in `access`.
+is in `endpoints`, access control in `access`.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ServingOptions:
-    """Where to listen, and as whom. Port 0 picks a free one."""
+    """The address to listen on, and the certificate. Port 0 picks a free one."""
 
     bind_address: str = ALL_ADDRESSES
     port: int = DEFAULT_PORT
     cert_file: str | None = None
     key_file: str | None = None
     client_ca_file: str | None = None
-    """Whose client certificates count; without it, those that the API server accepts."""
+    """The CAs of accepted client certificates; without it, those that the API server accepts."""
     always_allowed: tuple[str, ...] = ALWAYS_ALLOWED
-    """Paths that everybody may read; a star at the end stands for everything below."""
+    """Paths that need no authorization; a trailing star matches everything below."""
     reload_every_s: float = 5.0
     """How often files are looked at."""
 

@@ -26,7 +26,7 @@ _NOTE = "For people who look for a fault; the format may change at any time. Pro
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Who serves."""
+    """The server that is described."""
 
     name: str
     version: str

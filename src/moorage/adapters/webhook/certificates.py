@@ -2,7 +2,7 @@
 
 Invariants: a certificate comes into use whole or not at all, so that no handshake ever meets one without its key;
 handshakes that have begun end with the certificate they began with. What is made here lives in memory only, and the
-authority's key is forgotten as soon as it has signed: nobody can sign another certificate with it.
+authority's key is discarded as soon as it has signed: it cannot sign another certificate.
 """
 
 from __future__ import annotations
@@ -127,6 +127,6 @@ def merged_bundle(bundle: bytes, own: Iterable[bytes], now: datetime) -> bytes:
     alive = [pem for pem, certificate in others.items() if certificate.not_valid_after_utc > now and pem not in ours]
     alive.sort(key=lambda pem: others[pem].not_valid_before_utc)
     kept = set(alive[max(0, len(alive) + len(ours) - BUNDLE_LIMIT) :])
-    # The order in which they stand does not matter to anybody, so it is left as it is.
+    # Their order does not matter, so it is left as it is.
     stay = [pem for pem in others if pem in kept or pem in ours]
     return b"".join([*stay, *(pem for pem in ours if pem not in others)])

@@ -20,7 +20,7 @@ from moorage.engine.admission import Admission, Asked, Outcome, Verdict
 from moorage.wire.admission import Question, Unasked, placement_patch, read_review, review_answer
 
 _MOST_WAITING = 64
-"""Questions that wait at a time, where anybody may ask: every event is looked at for each of them."""
+"""Reviews that may wait at a time without client certificates: every event is checked for each of them."""
 
 log = structlog.get_logger()
 

@@ -16,7 +16,7 @@ _BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class WebhookMetrics(Collector):
-    """The metrics of one webhook; sizes are read when somebody asks for them."""
+    """The metrics of one webhook; sizes are read when metrics are scraped."""
 
     def __init__(self, admission: Admission, certificate_expires_s: Callable[[], float]) -> None:
         self._admission = admission
@@ -76,7 +76,7 @@ class WebhookMetrics(Collector):
         """Everything as it is now; called for every scrape."""
         for source in (self._requests, self._latency, self._in_flight, self._placed, self._errors):
             for family in source.collect():
-                # When a series began is nobody's question, and doubles their number.
+                # The creation time of each series is not needed, and would double their number.
                 family.samples = [sample for sample in family.samples if not sample.name.endswith("_created")]
                 yield family
         roster = self._admission.roster

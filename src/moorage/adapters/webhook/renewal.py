@@ -2,7 +2,7 @@
 
 A certificate that is made here is replaced after two thirds of its life, in this order: the new authority is announced
 beside the old one, every API server gets the time to hear of it, then the new certificate is served. The old authority
-stays announced until it expires, so whoever still has the old certificate in hand finds it good. Files are looked at
+stays announced until it expires, so the old certificate is still trusted where it is still in use. Files are looked at
 every few seconds, as mounted secrets change without a word.
 """
 
@@ -38,7 +38,7 @@ class FileRenewal:
 
     @property
     def authorities(self) -> list[bytes]:
-        """Whom to trust for the certificate, as far as that is ours to tell."""
+        """The CAs to trust for the certificate, if we manage them."""
         return [self.serving.issued.authority] if self.serving.issued.authority else []
 
     async def run(self) -> None:
@@ -88,7 +88,7 @@ class SelfRenewal:
         self._issued_s = time.monotonic()
         self.serving = Serving(self._issue())
         self.authorities = [self.serving.issued.authority]
-        """Whom to trust: for the certificate in use, for the next one, and for those before it until they expire."""
+        """The CAs to trust: for the certificate in use, for the next one, and for earlier ones until they expire."""
 
     @property
     def due(self) -> bool:
@@ -121,7 +121,7 @@ class SelfRenewal:
         return True
 
     def reissue(self) -> None:
-        """Serve a certificate for the names of now, at once; for a server that nobody trusts yet."""
+        """Serve a certificate for the current names, at once; for a server that no client trusts yet."""
         if not self._issued_for.issuperset(self._names()):
             fresh = self._issue()
             self.authorities = [fresh.authority]

@@ -28,7 +28,7 @@ BOUNDS = Bounds(
 ANYBODY = Callers()
 
 Mutate = Callable[[bytes, bool], Awaitable[bytes]]
-"""The body of a question, and whether it is known who asks -> the body of its answer."""
+"""The body of a review, and whether the caller is authenticated -> the body of the response."""
 
 
 def application(mutate: Mutate, metrics: WebhookMetrics, callers: Callers = ANYBODY) -> web.Application:

@@ -1,4 +1,4 @@
-"""Who descends from whom: Deployment -> ReplicaSet -> pod, CronJob -> Job -> pod.
+"""Ownership: Deployment -> ReplicaSet -> pod, CronJob -> Job -> pod.
 
 Snapshots often leave out the one in the middle (`kubectl get deployments,pods`). Its pods then still belong to the
 Deployment: the ReplicaSet's name is the Deployment's with the pod's template hash, and a CronJob's Job is numbered.
