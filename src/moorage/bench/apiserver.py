@@ -1,8 +1,8 @@
-"""How etcd and kube-apiserver of a throw-away control plane are called, and who may log in.
+"""How etcd and kube-apiserver of a throw-away control plane are started, and their users.
 
 Users log in with tokens from a file that the API server reads at its start, or with client certificates of the plane's
-own authority. RBAC is on: except for the admin, everybody has only the rights that Kubernetes gives them by default or
-that a test grants.
+own authority. RBAC is on: except for the admin, users have only the permissions that Kubernetes gives them by default
+or that a test grants.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WITHOUT_CONTROLLERS = ("ServiceAccount", "TaintNodesByCondition", "StorageObject
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Somebody who may log in, and the groups that RBAC sees."""
+    """A user, and the groups that RBAC sees."""
 
     name: str
     groups: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The guard of `moorage bench core --check`: no decision may become much dearer without somebody noticing.
+"""The check of `moorage bench core --check`: detects when decisions have become much slower.
 
 Times of different machines cannot be compared, so nothing here is a time. A decision is compared with a yardstick, a
 fixed piece of Python and numpy work that is measured beside it, in CPU time: the ratio is how many decisions the
@@ -90,7 +90,7 @@ def write(path: Path, found: Mapping[str, float]) -> None:
 
 
 def regressions(found: Mapping[str, float], wanted: Mapping[str, float]) -> Iterator[str]:
-    """One line for each workload that fell behind, and for each that the baseline knows and nobody measured."""
+    """One line for each workload that fell behind, and for each in the baseline that was not measured."""
     for workload, want in wanted.items():
         got = found.get(workload)
         if got is None:

@@ -1,6 +1,6 @@
 """The chart of `moorage bench cluster`: pods per second and CPU per pod, side by side for every workload.
 
-matplotlib is in the extra `bench`; without it there is no chart, and whoever asks is told.
+matplotlib is in the extra `bench`; without it there is no chart, and a message says so.
 """
 
 from __future__ import annotations

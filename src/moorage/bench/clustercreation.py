@@ -65,6 +65,6 @@ async def churn(client: KubeClient) -> None:
                 await client.request("PATCH", path, body=label, content_type=MERGE_PATCH)
             if number >= _FIRST_CHURN_NODE + 50:
                 await client.request("DELETE", f"{NODES}/node-{number - 50}")
-        except NotFound:  # pragma: no cover - somebody else was quicker, which is churn too
+        except NotFound:  # pragma: no cover - it is gone already, which is churn too
             pass
         await asyncio.sleep(_CHURN_PAUSE_S)

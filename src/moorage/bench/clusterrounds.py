@@ -1,4 +1,4 @@
-"""The whole of `moorage bench cluster`: who is measured when, and what comes out of it.
+"""The rounds of `moorage bench cluster`: what is measured when, and the results.
 
 In every round each contender gets every workload on a control plane of its own. The order of the two schedulers turns
 with every round, so that whatever the machine does over time hits both. Figures are medians over the rounds.

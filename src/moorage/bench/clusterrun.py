@@ -1,4 +1,4 @@
-"""One measurement of `moorage bench cluster`: a fresh control plane, one workload, one who binds it.
+"""One measurement of `moorage bench cluster`: a fresh control plane, one workload, one scheduler.
 
 Order: nodes and pods are created, the watcher starts, then the contender, with all the work waiting for it. When the
 burst is bound and its events are there, more pods arrive at a steady rate. Nothing else runs.

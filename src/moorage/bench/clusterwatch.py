@@ -73,7 +73,7 @@ class Watcher:
         self.first_bind: Callable[[], None] = lambda: None
         """Called when the first pod is bound."""
         self.changed = asyncio.Event()
-        """Set with every bind and every event that was noted; whoever waits clears it."""
+        """Set with every recorded bind and event; cleared by the waiting code."""
         self._present: set[str] = set()
         self._watches: list[asyncio.Task[None]] = []
 

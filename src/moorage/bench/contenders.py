@@ -1,4 +1,5 @@
-"""Who is measured: kube-scheduler, Moorage and the limit client, each a process with the same rights and no rate limit.
+"""What is measured: kube-scheduler, Moorage and the limit client, each a process with the same permissions and no rate
+limit.
 
 Both schedulers run with their default profile under the name that the pods ask for. kube-scheduler's gates are its
 defaults, except that gangs need theirs.
@@ -18,11 +19,11 @@ from moorage.bench.processes import Child, free_ports
 
 GATES = {"GenericWorkload": True}
 QPS = 100_000
-"""Far more than the API server can do, so that nobody waits for his own limit."""
+"""Far more than the API server can do, so that no client waits for its own rate limit."""
 
 
 class Contender(StrEnum):
-    """Somebody who binds pods."""
+    """A process that binds pods."""
 
     KUBE_SCHEDULER = "kube-scheduler"
     MOORAGE = "moorage"
@@ -37,7 +38,7 @@ def plane_options(*, gangs: bool) -> Options:
 
 
 def start(contender: Contender, plane: ControlPlane, *, gangs: bool) -> Child:
-    """Start the process; it works when it is ready to, nobody waits for that."""
+    """Start the process, without waiting until it is ready."""
     log = plane.logs / f"{contender}.log"
     # As when installed, Python code is compiled once and kept, not at every start.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

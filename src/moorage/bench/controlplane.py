@@ -85,7 +85,7 @@ class ControlPlane:
 
     @property
     def admin_kubeconfig(self) -> Path:
-        """Kubeconfig of a user who may do everything."""
+        """Kubeconfig of a cluster administrator."""
         return self.kubeconfig_for(ADMIN.name)
 
     @property
@@ -109,7 +109,7 @@ class ControlPlane:
         return self._credentials.folder
 
     def kubeconfig_for(self, user: str) -> Path:
-        """Kubeconfig of a user of the options, who logs in with a token."""
+        """Kubeconfig of a user of the options, with a token."""
         return self._credentials.kubeconfig(user, self.url)
 
     def token_of(self, user: str) -> str:
@@ -201,7 +201,7 @@ class ControlPlane:
         self._retried(lambda _attempt: self._start_server(f"{etcd.url}"))
 
     def _retried(self, start: Callable[[int], Child]) -> Child:
-        """Start a child that serves, with another port when somebody else was quicker to take the first one."""
+        """Start a child that serves, on another port if the first one was taken in the meantime."""
         for attempt in range(1, ATTEMPTS):
             with contextlib.suppress(PortTakenError):
                 return start(attempt)

@@ -68,7 +68,7 @@ class Pace:
 class VirtualKubelet:
     """The kubelets of all nodes that were added to it. Belongs to one event loop; an async context manager.
 
-    adopt_all also runs the pods of nodes that somebody else made, without keeping those nodes alive.
+    adopt_all also runs the pods of other nodes, without keeping those nodes alive.
     """
 
     def __init__(self, client: KubeClient, *, pace: Pace | None = None, adopt_all: bool = False) -> None:

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class PodWork:
-    """Receives what the reflector sees and hands pods to `start` and `end`; `runs_here` says whose nodes are ours."""
+    """Receives what the reflector sees and passes pods to `start` and `end`; `runs_here` says which nodes are ours."""
 
     def __init__(self, start: Deed, end: Deed, runs_here: Callable[[str], bool]) -> None:
         self._start = start

@@ -32,7 +32,7 @@ class ProcessError(Exception):
 
 
 class PortTakenError(ProcessError):
-    """A child ended because somebody else listens on its port."""
+    """A child ended because another process listens on its port."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Child:
     ) -> Self:
         """Start a program with its output in the log file; the folder is removed if we die without stopping it.
 
-        url is where the child serves, for those who talk to it.
+        url is where the child serves.
         """
         removal = [] if remove_when_orphaned is None else ["--remove", str(remove_when_orphaned)]
         with log.open("wb") as output:
@@ -133,7 +133,7 @@ class Child:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback ports that nobody listens on now; a child that still finds one taken has to be started again."""
+    """Free loopback ports; a child that still finds one taken has to be started again."""
     held: list[socket.socket] = []
     try:
         while len(held) < count:

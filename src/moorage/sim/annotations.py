@@ -1,6 +1,6 @@
 """The annotations that Moorage reads, and what their values must look like.
 
-Annotations are free text to Kubernetes, so a slip in one is noticed by nobody but the one who reads it.
+Annotations are free text to Kubernetes, so only the component that reads one notices a mistake in it.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ class Findings:
     problems: list[Problem] = field(default_factory=list)
     notices: list[Problem] = field(default_factory=list)
     unread: dict[str, int] = field(default_factory=dict)
-    """Kind -> number of objects that nobody here understands."""
+    """Kind -> number of objects of kinds that are not read."""
 
 
 def check_file(file: str, data: bytes, registry: Registry) -> Findings:

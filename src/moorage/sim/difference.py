@@ -1,8 +1,8 @@
-"""What differs between two simulations of one cluster: who moves, who waits, who goes, how full it is, what it costs.
+"""The difference between two simulations of one cluster: pods that move, wait or are evicted, utilisation, cost.
 
 A pod of the one is the pod of the same name of the other. What is left over then is matched by workload: a pod that a
-controller made in place of an evicted one has another name, but it is the same pod to those who run it. Both
-simulations are looked at in their end state, so whatever happens in both of them is no difference.
+controller made in place of an evicted one has another name, but users regard it as the same pod. Both simulations are
+looked at in their end state, so whatever happens in both of them is no difference.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Why(StrEnum):
     PREEMPTION = "preemption"
     SCALE = "scale"
     PLACEMENT = "placement"
-    """Nobody took it from there; with the changes it is placed elsewhere."""
+    """It was not evicted; with the changes it is placed elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Eviction:
     by: str | None = None
     """`namespace/name` of the pod that it makes room for."""
     returns: str | None = None
-    """`namespace/name` of the pod that is made in its place, None if nobody makes one."""
+    """`namespace/name` of the pod that replaces it, None if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +185,7 @@ def pods_on_nodes(world: World) -> Iterator[Pod]:
 
 
 def _workload(body: KubeObject | None, lineage: Lineage) -> tuple[str, str, str] | None:
-    """Whom a pod belongs to in the end; the controller itself where nothing else is known of it."""
+    """The topmost owner of a pod; the controller itself if no other owner is known."""
     if body is None:
         return None
     namespace = str(body["metadata"].get("namespace") or "")
@@ -275,7 +275,7 @@ class Causes:
 
 
 def causes_of(applied: Applied, after: Outcome) -> Causes:
-    """Gather who was taken away by whom."""
+    """Collect the evicted pods and what evicted them."""
     preempted = dict.fromkeys(after.evictions, "")
     preempted |= {victim: story.key for story in after.pods for victim in story.victims}
     return Causes(applied.drained, frozenset(applied.scaled_away), preempted)
@@ -311,7 +311,7 @@ def pod_differences(pairs: Pairs, causes: Causes, evicted_before: Iterable[str])
 def _evictions(
     pairs: Pairs, causes: Causes, heirs: Mapping[str, str], evicted_before: frozenset[str]
 ) -> Iterator[Eviction]:
-    # Who came after the changes and was pushed out again never stood anywhere before.
+    # A pod that was created after the changes and preempted again had no node before.
     nodes = {pod.key: pod.node for pod in (*(old for old, _ in pairs.both), *pairs.gone) if pod.node is not None}
     for key, node in sorted(causes.drained.items()):
         namespace, _, name = key.partition("/")

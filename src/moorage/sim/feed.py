@@ -44,7 +44,7 @@ class Feed:
                 events.append(PodGone(uid))
             else:
                 self._sort_in(change.object, events, waiting)
-        # Whoever reacts to a pod must know the nodes and classes it refers to, so those are told of first.
+        # A pod refers to nodes and classes, so those come first.
         events.sort(key=lambda event: isinstance(event, PodSeen | PodGone))
         waiting.sort(key=lambda pair: pair[0])
         events += [event for _, event in waiting]

@@ -44,7 +44,7 @@ class NodeLoad:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The cluster as the simulation left it, for whoever wants to know more; it is only to be looked at."""
+    """The cluster as the simulation left it, for further inspection; do not change it."""
 
     cluster: EmbeddedCluster
     state: ClusterState
@@ -64,7 +64,7 @@ class Outcome:
     warnings: Sequence[str]
     explanations: Explanations | None = None
     cost: Cost | None = None
-    """None where nobody said what nodes cost."""
+    """None without prices."""
     world: World | None = None
 
     @property

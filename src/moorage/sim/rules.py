@@ -1,4 +1,4 @@
-"""Who decides in a simulation, taken from a configuration."""
+"""The profiles of a simulation, taken from a configuration."""
 
 from __future__ import annotations
 

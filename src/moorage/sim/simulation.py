@@ -46,7 +46,7 @@ class SimulationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Who decides, and how."""
+    """The profiles and options of the simulation."""
 
     profiles: Sequence[Profile]
     settings: EngineSettings = field(default_factory=EngineSettings)
@@ -114,7 +114,7 @@ class _Run:
         self._feed = Feed(self._cluster)
 
     def finish(self) -> None:
-        """Decide, carry out, let everyone react; then on to the next moment, until there is none."""
+        """Decide, carry out, let all controllers react; then advance to the next timer, until there is none."""
         end_s = self._cluster.now_s + LONGEST_S
         answers, self._untold = self._untold, []
         for _ in range(_MOST_ROUNDS):
@@ -181,7 +181,7 @@ class _Run:
         )
 
     def _has_owner(self, body: KubeObject) -> bool:
-        """Whether somebody in the input will make another pod in its place."""
+        """Whether a controller in the input will create another pod in its place."""
         owner = controller_of(body)
         return owner is not None and self._cluster.store.owner(body, owner) is not None
 

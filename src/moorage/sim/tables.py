@@ -1,7 +1,7 @@
 """Tables for people, on a screen or in a pipe.
 
-Names and messages come from files and clusters, where anyone may have written them: what a terminal would take for a
-command, or what would turn text around, is never printed.
+Names and messages come from files and clusters, and are not trusted: what a terminal would take for a command, or what
+would turn text around, is never printed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from io import StringIO
 from typing import TextIO
 
 PIPE_WIDTH = 1000
-"""Characters of a line where nobody says how wide the screen is: as good as no limit."""
+"""Characters of a line if the width of the screen is unknown: in effect no limit."""
 
 
 def shown(text: str) -> str:

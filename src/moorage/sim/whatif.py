@@ -64,7 +64,7 @@ def on_top(base: Manifests, more: Manifests) -> Manifests:
 def readable(manifests: Manifests) -> tuple[Manifests, list[str]]:
     """The objects of a live cluster that can be read, and a line about each of the others.
 
-    Nobody can repair a live cluster before asking about it, so one strange object must not keep the rest from it.
+    A live cluster cannot be repaired first, so one invalid object must not prevent the simulation.
     """
     check = ObjectCheck()
     kept: list[Manifest] = []
@@ -195,7 +195,7 @@ def _budget_message(budget: PodDisruptionBudget, evicted: int, stranded: int) ->
 
 
 def _budgets(world: World) -> list[PodDisruptionBudget]:
-    """The budgets of a cluster; the allowance is computed where nobody has filled it in, and nothing stays changed."""
+    """The budgets of a cluster; the allowance is computed if the status is empty, and nothing stays changed."""
     store, kind = world.cluster.store, BY_ID[BUDGET]
     given = store.list(BUDGET)
     DisruptionController(store).step()

@@ -170,7 +170,7 @@ class _Work:
             self.applied.notes.append(f"{change}: {pods}; kubectl drain wants --delete-emptydir-data")
 
     def _note_orphan(self, pod: KubeObject, node: str) -> None:
-        """Say so if nobody makes the pod again."""
+        """Say so if the pod is not recreated."""
         owner, name = controller_of(pod), _name(pod)
         if owner is None:
             said = f"{name} has no controller, so that it is gone for good; kubectl drain wants --force"
@@ -195,7 +195,7 @@ class _Work:
                 self._store.load({**pod, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}})
 
     def _remove(self, pod: KubeObject) -> None:
-        """Take the pod away at once, whoever would want to look at it first."""
+        """Remove the pod at once, without finalizers."""
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
         if metadata_of(pod).get("finalizers"):
             self._store.patch("Pod", namespace, name, {"metadata": {"finalizers": None}})

@@ -1,4 +1,4 @@
-"""Changes to a cluster that somebody thinks about making, as values, and the texts that name them.
+"""Planned changes to a cluster as values, and the texts that name them.
 
 Every text that cannot be understood, and every node or workload that is not there, is a `ChangeError` of one line.
 """
@@ -142,7 +142,7 @@ def _absence(change: Change, known: Mapping[str, set[tuple[str, str]]]) -> str:
 
 
 def did_you_mean(name: str, known: Sequence[str]) -> str:
-    """The end of a sentence about a name that nobody has: names like it, or some that there are."""
+    """The end of a sentence about an unknown name: similar names, or some existing ones."""
     near = get_close_matches(name, known, n=_MOST_SUGGESTIONS)
     if near:
         return f"did you mean {' or '.join(near)}?"

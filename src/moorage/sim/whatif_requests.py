@@ -13,7 +13,7 @@ from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Dr
 MOST_CHANGES = 100
 """In one question."""
 MOST_REPLICAS = 20_000
-"""Of all workloads that are scaled, together. A page answers while somebody waits; `moorage simulate` does more."""
+"""Of all workloads that are scaled, together. A page has to answer quickly; `moorage simulate` allows more."""
 MOST_NODES = 5_000
 """That are added, together."""
 

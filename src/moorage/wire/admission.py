@@ -166,7 +166,7 @@ def _additions(
         yield {"op": "add", "path": path, "value": missing}
         return
     for key, value in missing.items():
-        # `add` replaces what is there, whoever wrote it between the question and the patch.
+        # `add` replaces what is there, even if it was written between the review and the patch.
         yield {"op": "add", "path": f"{path}/{key.replace('~', '~0').replace('/', '~1')}", "value": value}
 
 

@@ -118,7 +118,7 @@ def _translated(data: bytes, error: Exception) -> FieldError:
 def _descend(value: msgspec.Raw, step: str, problem: str) -> tuple[str, msgspec.Raw]:
     """One step of msgspec's path; `...` is a dictionary's value, of which msgspec does not say which.
 
-    Only what is on the way is looked into: an object may have a million parts, and all but one are nobody's business.
+    Only the parts on the path are read: an object may have a million parts, and all but one do not matter here.
     """
     try:
         if bytes(memoryview(value)[:1]) == b"[" and step.isdigit():

@@ -1,7 +1,7 @@
 """The one table of the kinds that Moorage reads: where the API server serves them, and how they become core values.
 
-Whoever watches a cluster learns here what to watch; whoever reads files learns here what is understood. Everything that
-cannot be read raises `WireError`, whose text is one line with kind, name, field, value and remedy.
+The table says which kinds are watched in a cluster and which are read from files. Everything that cannot be decoded
+raises `WireError`, whose text is one line with kind, name, field, value and remedy.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def readable_versions(name: str) -> tuple[str, ...]:
 
 
 def pod_kind(table: TemplateTable) -> Kind:
-    """`POD`, whose pods share their templates through the table; for whoever decodes many."""
+    """`POD`, whose pods share their templates through the table; for decoding many pods."""
     return replace(
         POD,
         decode=lambda data: decode_pod(data, table),

@@ -2,7 +2,7 @@
 
 Lists (`List`, `PodList`, ...) are taken apart. Every object stays a plain dictionary and knows its place. Nothing here
 stops at the first problem: all of all files are collected, each in one line, and objects without problems are still
-there for whoever wants to look further.
+available for further checks.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ def _manifest(body: dict[str, Any], place: Place, found: Manifests) -> Manifest 
     metadata = metadata or {}
     known = find_kind(api_version, kind)
     if api_version and kind and known is None:
-        # Nobody looks into it, so it need not even have a name (a Kustomization, a configuration).
+        # It is not read further, so it need not even have a name (a Kustomization, a configuration).
         _warn_of_version(api_version, kind, place, found)
         return Manifest(place, api_version, kind, _said(metadata, "namespace"), _said(metadata, "name"), body)
     name = _text(metadata, "name", "metadata.name", place, found.problems)

@@ -74,7 +74,7 @@ class Rewriter:
             self.rewrite(pod, own, changed)
 
     def rewrite(self, pod: Pod, edits: list[PodEdit], changed: Changed) -> None:
-        """Change the pod itself. Who knows where pods come from may change that instead."""
+        """Change the pod itself. Subclasses that know the pod's controller may change its template instead."""
         given, stored = self._both("Pod", pod.namespace, pod.name)
         plans = plans_of(stored, edits)
         changed.documents.append(rewritten(given, pod.name, edits, plans))
@@ -178,14 +178,16 @@ def rewritten(
 
 
 def decoded_pod(known: Pod, stored: Plain) -> Pod:
-    """The changed pod with the identity and the priority of the known one, which somebody may have settled."""
+    """The changed pod with the identity of the known one, and its priority, which may have been determined
+    elsewhere.
+    """
     found: Pod = POD.from_builtin(stored)
     template = replace(found.template, priority=known.template.priority)
     return replace(found, uid=known.uid, template=template, created_s=known.created_s)
 
 
 def _plain(kind: str, body: Mapping[str, Any]) -> Plain:
-    """A copy, complete: items of lists do not say what they are, and who manages which field concerns nobody here."""
+    """A complete copy, with kind and apiVersion, which items of lists lack, and without managedFields."""
     copy: Plain = deepcopy(dict(body))
     copy.setdefault("kind", kind)
     copy.setdefault("apiVersion", next(iter(readable_versions(kind)), "v1"))

@@ -2,8 +2,8 @@
 
 `TemplateTable` remembers, by the bytes of a pod's parts, what was made of them. A pod that looks like one seen before
 costs one dictionary lookup; a new one is parsed part by part, and if its template equals a known one, written
-differently, the known one is used. A template is remembered for as long as somebody has it, and the latest ones a while
-longer; to forget one costs a repeated parse and nothing else, since templates compare by value.
+differently, the known one is used. A template is remembered for as long as it is referenced, and the latest ones a
+while longer; to forget one costs a repeated parse and nothing else, since templates compare by value.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PodEntry:
 
 
 class TemplateTable:
-    """Interns templates. Owned by whoever decodes pods; not to be shared between threads that decode.
+    """Interns templates. Owned by the decoder of pods; not to be shared between threads that decode.
 
     `limit` and `most_bytes` bound how many templates are remembered although no pod has them.
     """
@@ -124,7 +124,7 @@ def _discard(entries: dict[Key, PodEntry], key: Key, gone: ref[PodTemplate]) -> 
 
 
 def _cut_containers(wire: PodWire, cutter: Cutter) -> None:
-    """Containers, and what is said about them, beyond the limit are dropped from the frame before anybody looks."""
+    """Containers and their statuses beyond the limit are dropped from the frame before they are used."""
     spec, status = wire.spec, wire.status
     if spec.containers is not None and len(spec.containers) > CONTAINERS:
         spec.containers = list(cutter.cut(spec.containers, CONTAINERS, "spec.containers"))

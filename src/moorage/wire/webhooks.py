@@ -42,7 +42,7 @@ class Terms:
 
     name: str
     excluded: tuple[str, ...] = ()
-    """Namespaces whose pods we are not asked about."""
+    """Namespaces that the webhook is not called for."""
     service: Service | None = None
     url: str = ""
     """Where we are found without a Service."""

@@ -49,7 +49,7 @@ _UNREAD_KINDS = frozenset({"Event"})
 class Broadcast:
     """A view of a demo that browsers can see, too; a context manager.
 
-    `url` is where; it is empty on a machine that lets nobody listen, and the demo goes on without.
+    `url` is where; it is empty if listening is not permitted, and the demo continues without it.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Broadcast:
     ) -> None:
         self.url = ""
         self.view: View | None = None
-        """Who else looks."""
+        """The other views."""
         self.stage = stage
         self._rules = rules
         self._scenario = scenario

@@ -1,4 +1,4 @@
-"""What can be seen of a demo at one moment: plain values, for whoever draws them."""
+"""The state of a demo at one moment: plain values, to be drawn."""
 
 from __future__ import annotations
 

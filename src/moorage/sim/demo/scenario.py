@@ -29,7 +29,7 @@ Deed: TypeAlias = Callable[[EmbeddedCluster, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """Something that somebody does to the cluster, or that befalls it."""
+    """A change to the cluster, by a user or from outside."""
 
     at_s: float
     """Since the beginning of the opening or of the cycle."""
@@ -50,7 +50,7 @@ class Scenario:
     cycle: Sequence[Act]
     cycle_s: float
     configuration: str = ""
-    """A configuration file for those who give none of their own; empty: the default profile."""
+    """The configuration file if none is given; empty: the default profile."""
     keeper: KeeperConfiguration | None = None
     """How the keeper looks after the pods; None: there is none."""
     keeper_needs: str = ""
@@ -167,7 +167,7 @@ def give_notice(*nodes: str) -> Deed:
 
 
 def repeat_notice(*nodes: str) -> Deed:
-    """The same is said again in other words; nobody may be moved twice for it."""
+    """The same notice in another form; no pod may be moved twice for it."""
     condition = {"type": "PreemptScheduled", "status": "True", "reason": "PreemptScheduled"}
 
     def do(cluster: EmbeddedCluster, _: int) -> None:

@@ -30,7 +30,8 @@ from moorage.views.words import Happening
 T = TypeVar("T")
 RATE_WINDOW_S = 5.0
 _MOST_ROUNDS = 1000
-"""Rounds of deciding and carrying out within one moment; more would mean that somebody undoes what others do."""
+"""Rounds of deciding and carrying out within one moment; more would mean that controllers keep undoing each other's
+changes."""
 _KEPT_EVENTS = 200
 
 
@@ -95,7 +96,9 @@ class Stage:
         return self.chronicle.take()
 
     def act(self, deed: Callable[[EmbeddedCluster], T]) -> T:
-        """Somebody who watches does something to the cluster; everyone reacts at once. What the deed gives."""
+        """A user of the dashboard changes the cluster; all controllers react at once. Returns the result of the
+        change.
+        """
         given = deed(self.cluster)
         self._settle()
         return given
@@ -107,7 +110,7 @@ class Stage:
         return due_s if self._next_act is None else min(due_s, self._next_act[0])
 
     def _perform(self, until_s: float) -> None:
-        """The acts that are due, each with everyone's reaction before the next one."""
+        """The acts that are due, each with the reactions to it before the next one."""
         while self._next_act is not None and self._next_act[0] <= until_s:
             _, cycle, act = self._next_act
             if act.story:
@@ -118,7 +121,7 @@ class Stage:
             self._next_act = next(self._acts, None)
 
     def _settle(self) -> None:
-        """Decide, carry out and let everyone react until nobody has anything left to do at this moment."""
+        """Decide, carry out and let all controllers react until nothing is left to do at this moment."""
         answers: list[Event] = []
         kept: list[KeeperEvent] = []
         for _ in range(_MOST_ROUNDS):
@@ -131,7 +134,7 @@ class Stage:
             kept = self._keep([*kept, *seen])
 
     def _is_due(self) -> bool:
-        """Whether somebody wanted to be woken by now."""
+        """Whether a timer has expired by now."""
         times = [time_s for time_s in (self._wake_s, self._keeper_wake_s) if time_s is not None]
         return bool(times) and min(times) <= self.cluster.now_s
 

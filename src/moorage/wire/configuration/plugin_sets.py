@@ -61,7 +61,7 @@ def _sets(shape: PluginsShape) -> Iterator[tuple[Point | None, SetShape]]:
 
 
 def unknown_plugin(name: str, registry: Registry) -> str:
-    """What to say about a name that nobody knows."""
+    """What to say about an unknown name."""
     if name in REMOVED_PLUGINS:
         return "was removed from v1; NodeVolumeLimits does its work"
     meant = registry.suggestion(name, also=KUBE_SCHEDULER_PLUGINS)
