@@ -85,7 +85,7 @@ true
 {{- end }}
 {{- end }}
 
-{{/* Whether the webhook writes into its registration: not where somebody else tells the CA bundle. */}}
+{{/* Whether the webhook writes into its registration: not if cert-manager writes the CA bundle. */}}
 {{- define "moorage.keepsRegistration" -}}
 {{- if and (include "moorage.webhookConfiguration" . | fromYaml).webhookName (not (include "moorage.certManager" .)) -}}
 true

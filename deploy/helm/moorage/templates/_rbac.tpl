@@ -28,7 +28,7 @@ true
 {{- end }}
 {{- end }}
 
-{{/* The same and more, for those who keep placement strategies whatever the profile says. */}}
+{{/* The same and more, for components that apply placement strategies whatever the profile says. */}}
 {{- define "moorage.rules.controllers" -}}
 - apiGroups: [""]
   resources: [replicationcontrollers]
@@ -66,7 +66,7 @@ true
   verbs: [list, watch]
 {{- end }}
 
-{{/* The part of system:volume-scheduler that only reads, for those who place nothing. */}}
+{{/* The read-only part of system:volume-scheduler, for components that place no pods. */}}
 {{- define "moorage.rules.volumes" -}}
 - apiGroups: [""]
   resources: [persistentvolumeclaims, persistentvolumes]
