@@ -22,10 +22,11 @@ from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.listening import Bounds, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh
+from moorage.app.asked import CERTIFICATE_FLAGS, AskedOptions
 from moorage.app.connection import connected, leadership_of
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import StartError
-from moorage.app.process import Process, address_of, run, tuned, until_stopped
+from moorage.app.process import Process, run, tuned, until_stopped
 from moorage.app.sources import Following, watched_kinds
 from moorage.core.commands import Bind, Command, RecordEvent
 from moorage.core.events import BindDone, BindOutcome
@@ -42,27 +43,7 @@ _LOOK_S = 5.0
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
-class ExtenderOptions:
-    """What the command line says."""
-
-    kubeconfig: str | None = None
-    listen: str | None = None
-    """HOST:PORT; None: as configured."""
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    client_ca_file: str | None = None
-    """Whose client certificates callers must come with; None: everybody is heard."""
-    client_names: tuple[str, ...] = ()
-    """Common names that are heard; none: all that the authorities have signed."""
-
-    @property
-    def callers(self) -> Callers:
-        """Who is heard."""
-        return Callers(self.client_ca_file is not None, frozenset(self.client_names))
-
-
-def run_extender(configuration: Configuration, profiles: Sequence[Profile], options: ExtenderOptions) -> None:
+def run_extender(configuration: Configuration, profiles: Sequence[Profile], options: AskedOptions) -> None:
     """Answer until SIGINT or SIGTERM; raises LeadershipLost when another replica has to."""
     run(_main(configuration, profiles, options))
 
@@ -84,26 +65,23 @@ class _Tls:
     freshness: Freshness
 
 
-def _tls(options: ExtenderOptions) -> _Tls | None:
-    if bool(options.tls_cert) != bool(options.tls_key):
-        given, missing = ("--tls-cert", "--tls-key") if options.tls_cert else ("--tls-key", "--tls-cert")
-        raise StartError(f"{given} needs {missing}: a certificate and its key go together; give both or none")
-    if options.client_names and not options.client_ca_file:
-        raise StartError("--client-name needs --client-ca-file: without it nobody is asked for a certificate")
-    if not (options.tls_cert and options.tls_key):
+def _tls(options: AskedOptions) -> _Tls | None:
+    options.check()
+    files = options.certificate
+    if files is None:
         if options.client_ca_file:
             raise StartError("--client-ca-file needs --tls-cert and --tls-key: client certificates need HTTPS")
         return None
-    context = file_context(options.tls_cert, options.tls_key, ("--tls-cert", "--tls-key"))
-    return _Tls(context, Freshness(context, options.tls_cert, options.tls_key, options.client_ca_file))
+    context = file_context(*files, CERTIFICATE_FLAGS)
+    return _Tls(context, Freshness(context, *files, options.client_ca_file))
 
 
-async def _main(configuration: Configuration, profiles: Sequence[Profile], options: ExtenderOptions) -> None:
+async def _main(configuration: Configuration, profiles: Sequence[Profile], options: AskedOptions) -> None:
     settings = extender_configuration(configuration)
     tls = _tls(options)
     certified = options.callers.certified
     extending = Extending(_profile(settings, profiles), longest_wait_s=settings.longest_wait_s, certified=certified)
-    where = address_of("--listen", options.listen or settings.listen, "0.0.0.0:8888")
+    where = options.address(settings.listen, "0.0.0.0:8888")
     leadership = leadership_of(settings.leader_election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         extender = ExtenderProcess(extending, settings, client, events_client, leadership, options.callers)

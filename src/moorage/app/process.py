@@ -28,7 +28,6 @@ from moorage.app.connection import reached
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import Parts, StartError, first, stop_signal
 from moorage.app.sources import Following
-from moorage.wire.configuration.extending import split_address
 
 FLUSH_S = 2.0
 UNLISTED = "not every kind has been listed yet"
@@ -49,14 +48,6 @@ async def until_stopped(
 ) -> None:
     """Work until SIGINT or SIGTERM, or until `stop` ends."""
     await first(stop or stop_signal(), clock.tell_of_jumps(), work, *chores)
-
-
-def address_of(flag: str, text: str, example: str) -> tuple[str, int]:
-    """Where to listen, as the command line or the configuration says it."""
-    where = split_address(text)
-    if where is None:
-        raise StartError(f"{flag} {text}: not an address; write HOST:PORT, such as {example}")
-    return where
 
 
 class Process:

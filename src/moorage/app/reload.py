@@ -11,19 +11,17 @@ next start; everything else of the file is applied.
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import structlog
 
-from moorage.adapters.kube.credentials import SERVICE_ACCOUNT
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.metrics.reloads import ReloadMetrics
+from moorage.app.identity import own_pod
 from moorage.app.plugins import find_plugins
-from moorage.core.commands import PodRef, RecordEvent
+from moorage.core.commands import RecordEvent
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.wire.configuration import Reading, read_configuration
@@ -135,22 +133,6 @@ class Reloader:
 
     def _event(self, kind: str, reason: str, note: str) -> RecordEvent:
         return RecordEvent(own_pod(self.configuration), kind, reason, "Reloading", note, REPORTER)
-
-
-def own_pod(configuration: Configuration) -> PodRef:
-    """The pod that this process is; outside of a cluster one named like the host, where the lease would be."""
-    namespace = (
-        os.environ.get("POD_NAMESPACE", "") or _own_namespace() or configuration.leader_election.resource_namespace
-    )
-    name = os.environ.get("POD_NAME", "") or socket.gethostname().lower()
-    return PodRef(namespace, name, os.environ.get("POD_UID", ""))
-
-
-def _own_namespace() -> str:
-    try:
-        return (SERVICE_ACCOUNT / "namespace").read_text().strip()
-    except OSError:
-        return ""
 
 
 def _content(file: Path) -> bytes | str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import random
 import secrets
 import signal
@@ -18,7 +17,6 @@ from typing import Any
 import structlog
 from aiohttp import web
 
-from moorage.adapters.certificates import Callers
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.presence import Presence
@@ -32,9 +30,10 @@ from moorage.adapters.webhook.desk import Desk
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
 from moorage.adapters.webhook.server import BOUNDS, application
+from moorage.app.asked import AskedOptions
 from moorage.app.connection import connected
-from moorage.app.lifetime import StartError
-from moorage.app.process import FLUSH_S, STOPPING, Process, address_of, run, tuned, until_stopped
+from moorage.app.identity import own_namespace
+from moorage.app.process import FLUSH_S, STOPPING, Process, run, tuned, until_stopped
 from moorage.app.sources import Following
 from moorage.core.commands import Command, RecordEvent
 from moorage.core.strategies import STRATEGY_KINDS
@@ -49,7 +48,6 @@ _LOOK_S = 5.0
 """Between two looks at the file of client authorities."""
 _HEARD_S = 1.0
 """API servers hear of a change of their webhook configurations within this time, if all is well."""
-_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _ELSEWHERE = "default"
 """Namespace of a webhook that runs outside of the cluster."""
 _LABEL_LIMIT = 63
@@ -58,28 +56,13 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookOptions:
-    """What the command line says."""
+class WebhookOptions(AskedOptions):
+    """What the command line says. Without certificates: those of the configuration, or such as are made here."""
 
-    kubeconfig: str | None = None
-    listen: str | None = None
-    """HOST:PORT; None: as configured."""
-    tls_cert: str | None = None
-    tls_key: str | None = None
-    """Files; None: those of the configuration, or certificates that are made here."""
     self_signed: bool = False
     """Certificates are made here, whatever the configuration says."""
     metrics_at: Address | None = None
     health_at: Address | None = None
-    client_ca_file: str | None = None
-    """Whose client certificates callers must come with; None: everybody is heard, and not all of it believed."""
-    client_names: tuple[str, ...] = ()
-    """Common names of those certificates; none: all of them."""
-
-    @property
-    def callers(self) -> Callers:
-        """Whose questions count."""
-        return Callers(self.client_ca_file is not None, frozenset(self.client_names))
 
 
 def run_webhook(configuration: Configuration, options: WebhookOptions) -> None:
@@ -89,9 +72,8 @@ def run_webhook(configuration: Configuration, options: WebhookOptions) -> None:
 
 async def _main(configuration: Configuration, options: WebhookOptions) -> None:
     settings = webhook_configuration(configuration)
-    if options.client_names and not options.client_ca_file:
-        raise StartError("--client-name needs --client-ca-file: names count in certificates that somebody has signed")
-    where = address_of("--listen", options.listen or settings.listen, "0.0.0.0:9443")
+    options.check()
+    where = options.address(settings.listen, "0.0.0.0:9443")
     async with connected(configuration, options.kubeconfig, None) as (client, events_client):
         process = WebhookProcess(settings, client, events_client, where[0], options)
         page = MetricsPage(process.metrics, *process.collectors())
@@ -244,11 +226,8 @@ class WebhookProcess(Process):
 
     def _renewal(self, options: WebhookOptions) -> Renewal:
         settings = self._settings
-        if bool(options.tls_cert) != bool(options.tls_key):
-            given, missing = ("--tls-cert", "--tls-key") if options.tls_cert else ("--tls-key", "--tls-cert")
-            raise StartError(f"{given} needs {missing}: a certificate and its key go together; give both or none")
-        if options.tls_cert and options.tls_key:
-            return FileRenewal(options.tls_cert, options.tls_key, self._announce)
+        if options.certificate is not None:
+            return FileRenewal(*options.certificate, self._announce)
         if not options.self_signed and _has_content(settings.certificate_file) and _has_content(settings.key_file):
             return FileRenewal(settings.certificate_file, settings.key_file, self._announce)
         return SelfRenewal(
@@ -292,14 +271,3 @@ def _has_content(file: str) -> bool:
         return bool(file) and Path(file).stat().st_size > 0
     except OSError:
         return False
-
-
-def own_namespace() -> str:
-    """The namespace of the pod that this process runs in; empty outside of a cluster."""
-    named = os.environ.get("POD_NAMESPACE", "")
-    if named:
-        return named
-    try:
-        return _OWN_NAMESPACE.read_text().strip()
-    except OSError:
-        return ""

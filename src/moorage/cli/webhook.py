@@ -82,11 +82,11 @@ def command(
         listen,
         tls_cert,
         tls_key,
+        client_ca_file,
+        client_names,
         self_signed,
         probe_address("--metrics-listen", metrics_listen),
         probe_address("--health-listen", health_listen),
-        client_ca_file,
-        client_names,
     )
     with running(context):
         run_webhook(configuration_of(reading), options)

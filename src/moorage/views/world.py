@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from moorage.core.capacity import CapacityTypes
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.follow import SEEN
 from moorage.core.membership import GangKey
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
@@ -52,9 +53,6 @@ class QueueTold:
 class Settled:
     """What was told so far is what there is; everything from now on is news."""
 
-
-_SEEN = (PodSeen, PodGone, NodeSeen, NodeGone, ObjectSeen, ObjectGone)
-"""What the engine is told. Answers to commands are for whoever gave them; what came of them is seen."""
 
 Told: TypeAlias = Event | QueueTold | Happening | Settled
 
@@ -128,7 +126,7 @@ class World:
             hearer = self._hearers.get(type(item))
             if hearer is not None:
                 hearer(item, now)
-            if isinstance(item, _SEEN):
+            if isinstance(item, SEEN):  # answers to commands are not for us; what came of them is seen
                 events.append(item)
         self.engine.handle(events, now, budget=0)
         self._review()
