@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from moorage.core.commands import ClearNode, EvictPod, KeeperCommand, PatchObject, RecordEvent
-from moorage.core.events import EvictOutcome, NodeGone, NodeSeen, ObjectSeen, PatchDone, PodGone, PodSeen
+from moorage.core.events import EvictDone, EvictOutcome, NodeGone, NodeSeen, ObjectSeen, PatchDone, PodGone, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.objects import PlacementPolicy, Workload
 from moorage.core.pods import Owner, Pod
 from moorage.core.selectors import Operator, Requirement, Selector
-from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_strategy, targets
+from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_strategy, restamped, targets
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST, MOST_UNANSWERED
 from moorage.engine.keeping.keeper import Keeper
@@ -344,6 +344,25 @@ def test_a_successor_is_not_moved_again() -> None:
     assert shore.evicted == [], "the only one that is left stands wrong, and has just come"
     shore.wait(90)
     assert len(shore.evicted) == 1
+
+
+def test_a_successor_counts_for_the_rule_that_it_was_given() -> None:
+    """Also on a node that a more specific rule names: nothing was missed."""
+    text = "weight=1,nodeSelector=kind:od;weight=1,nodeSelector=kind:spot;weight=1,nodeSelector=kind:spot,disk:ssd"
+    strategy = parse_strategy(text)
+    shore = Harbour(plugin=False)
+    ssd = make_node("ssd", cpu="8", labels={"kind": "spot", "disk": "ssd"})
+    shore.see(*nodes(), ssd, *stamped(fleet(3, 0)))
+    shore.tell(owner(3, text=text))
+    shore.wait(8)
+    (command,) = shore.of(EvictPod)
+    old = shore.pods[command.pod.uid]
+    new = replace(old, uid="new", name="new", template=restamped(old.template, strategy, 1), node="ssd")
+    shore.tell(EvictDone(old.uid, EvictOutcome.EVICTED), PodSeen(replace(old, deleted_s=shore.now)))
+    shore.tell(PodGone(old.uid), PodSeen(replace(new, created_s=shore.now)))
+    assert {event.reason for event in shore.of(RecordEvent)} == {"PlacementRepair"}
+    (counted,) = shore.keeper.upkeep.splits
+    assert counted.actual == (2, 1, 0)
 
 
 def test_a_workload_whose_successor_went_elsewhere_is_left_alone() -> None:

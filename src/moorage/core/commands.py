@@ -19,6 +19,11 @@ class PodRef(NamedTuple):
     name: str
     uid: str
 
+    @property
+    def key(self) -> str:
+        """`namespace/name`, as messages and outputs name a pod."""
+        return f"{self.namespace}/{self.name}"
+
 
 class Bind(NamedTuple):
     """Bind the pod to the node, with the uid as precondition. Answered by `BindDone`."""

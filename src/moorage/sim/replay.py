@@ -211,7 +211,7 @@ class Outcome:
             if isinstance(command, Bind):
                 self.recorded_nodes[uid] = command.node
             elif isinstance(command, DeletePod):
-                self.recorded_evictions[uid] = f"{command.pod.namespace}/{command.pod.name}"
+                self.recorded_evictions[uid] = command.pod.key
 
     def decided(self, commands: Sequence[Command]) -> None:
         """What is decided now; its consequences are the next answers."""
@@ -219,7 +219,7 @@ class Outcome:
             if isinstance(command, Bind):
                 self.nodes[command.pod.uid] = command.node
             elif isinstance(command, DeletePod):
-                self.evictions[command.pod.uid] = f"{command.pod.namespace}/{command.pod.name}"
+                self.evictions[command.pod.uid] = command.pod.key
         self._answers += self._echo.events(commands)
 
     # --- from what was told then to what is told now ---

@@ -198,9 +198,9 @@ class _Run:
         story.message = f"evicted to make room for {preemptor}" if preemptor else "deleted"
 
     def _note_victim(self, command: DeletePod) -> None:
-        victim = f"{command.pod.namespace}/{command.pod.name}"
+        victim = command.pod.key
         by = command.preemptor
-        self._evictions[command.pod.uid] = (victim, f"{by.namespace}/{by.name}" if by is not None else "")
+        self._evictions[command.pod.uid] = (victim, by.key if by is not None else "")
         story = None if by is None else self._stories.get(by.uid)
         if story is not None:
             story.victims.append(victim)

@@ -36,7 +36,7 @@ _WAITING = ("Unschedulable", "SchedulerError")
 
 def about_pod(at_s: float, what: What, pod: PodRef | Pod, facts: Facts) -> Happening:
     """Something happened to a pod."""
-    return Happening(at_s, what, POD, f"{pod.namespace}/{pod.name}", facts)
+    return Happening(at_s, what, POD, pod.key, facts)
 
 
 def about_node(at_s: float, what: What, name: str, facts: Facts = {}) -> Happening:  # noqa: B006 - never changed
@@ -77,7 +77,7 @@ def _event(command: RecordEvent, now_s: float) -> Iterator[Happening]:
 
 
 def _delete(command: DeletePod, now_s: float) -> Iterator[Happening]:
-    preemptor = "" if command.preemptor is None else f"{command.preemptor.namespace}/{command.preemptor.name}"
+    preemptor = "" if command.preemptor is None else command.preemptor.key
     facts = {"preemptor": preemptor, "reason": command.reason, "message": command.message}
     yield about_pod(now_s, What.EVICTS, command.pod, facts)
 
@@ -117,7 +117,7 @@ def _object(command: PatchObject, now_s: float) -> Iterator[Happening]:
 
 
 def _clear(command: ClearNode, now_s: float) -> Iterator[Happening]:
-    pods = ", ".join(f"{pod.namespace}/{pod.name}" for pod in command.pods)
+    pods = ", ".join(pod.key for pod in command.pods)
     yield about_node(now_s, What.CLEARS, command.node, {"pods": pods})
 
 

@@ -175,7 +175,7 @@ def _differences(now_s: float, recorded: list[Command], replayed: list[Command])
         before = tuple(told(command) for command in recorded if command.pod == pod)
         after = tuple(told(command) for command in replayed if command.pod == pod)
         if before != after:
-            yield Difference(now_s, f"{pod.namespace}/{pod.name}", before, after)
+            yield Difference(now_s, pod.key, before, after)
 
 
 def told(command: Command) -> str:

@@ -228,7 +228,7 @@ class Binder:
             except KubeError as error:
                 final = isinstance(error, Forbidden | BadRequest) or attempt == STATUS_ATTEMPTS - 1
                 if final:
-                    pod = f"{command.pod.namespace}/{command.pod.name}"
+                    pod = command.pod.key
                     log.warning("pod status not written", pod=pod, error=str(error))
                     return StatusDone(uid, ok=False, message=str(error), token=token)
                 await self._pause(attempt)

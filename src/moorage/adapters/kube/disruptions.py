@@ -137,6 +137,6 @@ class Disruptions:
         except (NotFound, Conflict):
             return False
         except KubeError as error:
-            log.warning("pod not deleted", pod=f"{pod.namespace}/{pod.name}", why=str(error))
+            log.warning("pod not deleted", pod=pod.key, why=str(error))
             return False
         return True
