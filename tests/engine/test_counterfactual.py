@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from moorage.core.arrays import Rows
-from moorage.core.edits import Changed, Edits
+from moorage.core.edits import Changed, DropLabel, Edits
 from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
 from moorage.core.pods import Pod
 from moorage.engine.counterfactual import Suggestion, runner_up, suggest, waiting_ahead
 from moorage.engine.counterfactual.growth import fewest
-from moorage.engine.counterfactual.relations import least
 from moorage.engine.engine import Engine
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion
@@ -24,7 +25,8 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.profiles import Profile, build_profiles
 from moorage.framework.registry import Registry
-from moorage.framework.status import Rejections
+from moorage.framework.remedies import Rejected, Remedy, least
+from moorage.framework.status import Reason, Rejections
 from moorage.plugins.builtin import BUILTIN
 from moorage.wire.kinds import NODE, POD, find_kind
 from moorage.wire.rewriting import Rewriter
@@ -243,6 +245,38 @@ def test_a_plugin_that_fails_costs_its_suggestions_and_nothing_else() -> None:
     assert world.suggestions() == ()
     assert _picture(world) == before
     check_invariants(world.engine.state)
+
+
+class Quiet(Plugin):
+    """A stranger's plugin: nodes of one zone take no pods whose label says that they are loud."""
+
+    name: ClassVar[str] = "Quiet"
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        loud = cycle.template.labels.get("volume") == "loud"
+        return Rejections(np.full(len(rows), int(loud), dtype=np.int64), (Reason("node(s) like it quiet"),))
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Without the label, the pod is no longer loud."""
+        kept = FrozenDict({key: value for key, value in rejected.pod.template.labels.items() if key != "volume"})
+        if rejected.accepts(replace(rejected.pod.template, labels=kept)):
+            yield Remedy((DropLabel("volume"),), 2.0)
+
+
+def test_a_strangers_plugin_can_say_what_would_help() -> None:
+    """Alone, and together with what another plugin wants; what it suggests is tried like everything else."""
+    configuration = ProfileConfiguration("moorage", multi_point=PluginSet(enabled=(Entry("Quiet"),)))
+    (profile,) = build_profiles(Configuration(profiles=(configuration,)), Registry((*BUILTIN, Quiet)))
+    loud = pod("stuck")
+    loud["metadata"]["labels"] = {"volume": "loud"}
+    large = pod("large", 5000)
+    large["metadata"]["labels"] = {"volume": "loud"}
+    world = World([*TWO, loud, large], profile)
+    text = "Remove the pod's label volume, which rules about it select"
+    assert world.texts()[0] == f"{text}; it then fits on n2."
+    assert f"Lower the cpu request from 5 to 4 and {text[0].lower()}{text[1:]}; it then fits on n2." in world.texts(
+        "large"
+    )
 
 
 def test_pods_ahead_are_those_that_the_queue_has_before() -> None:

@@ -16,6 +16,7 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import SKIP, OnlyNodes, Reason, Rejections, Status, unresolvable
 from moorage.testing import ConformanceError, GeneratedCluster, check_plugin
 from moorage.testing.conformance import CHECKS
@@ -312,6 +313,20 @@ class Mixed(Comfort):
         return (object(),)
 
 
+class Quack(Comfort):
+    """Suggests words."""
+
+    def remedies(self, rejected: Rejected) -> list[Any]:
+        return [f"be kinder to {rejected.pod.name}"]
+
+
+class Placebo(Comfort):
+    """Suggests to change nothing."""
+
+    def remedies(self, rejected: Rejected) -> list[Remedy]:
+        return [Remedy((), 1.0)] if rejected.pod.name else []
+
+
 BAD = [
     (Forgetful, "deterministic"),
     (Meddler, "state untouched"),
@@ -338,6 +353,8 @@ BAD = [
     (BadKey, "other points"),
     (BadBinder, "other points"),
     (Mixed, "raises nothing"),
+    (Quack, "remedies as promised"),
+    (Placebo, "remedies as promised"),
     (WrongReference, "equals reference"),
     (WrongScore, "equals reference"),
     (SkipsTooMuch, "equals reference"),

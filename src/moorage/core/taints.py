@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 NO_SCHEDULE = "NoSchedule"
@@ -41,9 +41,14 @@ class Toleration:
         return self.operator == "Exists"
 
 
+def barring(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> Iterator[Taint]:
+    """The taints that forbid scheduling and are not tolerated."""
+    return (t for t in taints if t.effect in (NO_SCHEDULE, NO_EXECUTE) and not is_tolerated(t, tolerations))
+
+
 def is_barred(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> bool:
     """Whether a taint that forbids scheduling is not tolerated."""
-    return any(t.effect in (NO_SCHEDULE, NO_EXECUTE) and not is_tolerated(t, tolerations) for t in taints)
+    return next(barring(taints, tolerations), None) is not None
 
 
 def is_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:

@@ -10,7 +10,7 @@ whatever the order of the nodes. Every method may raise: that fails the attempt 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from moorage.core.arrays import Ints, Rows
@@ -22,6 +22,7 @@ from moorage.core.state import ClusterState
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import GangNomination, Hold, Nomination, OnlyNodes, Rejections, Status
 
 if TYPE_CHECKING:
@@ -305,6 +306,14 @@ class FollowsStrategies(Protocol):
     @property
     def follows_strategies(self) -> bool:
         """Whether it does."""
+
+
+@runtime_checkable
+class SuggestsRemedies(Named, Protocol):
+    """A filter that knows what would make it accept a pod; asked where people ask, never by a decision."""
+
+    def remedies(self, rejected: Rejected, /) -> Iterable[Remedy]:
+        """Ways out for this pod on this row, in any order; the engine finds out which of them are enough."""
 
 
 @runtime_checkable

@@ -1,38 +1,8 @@
 """What a plugin is.
 
-A plugin is a class with a name, optionally arguments, and any of the methods below. The framework looks at which
-methods the class has; there is nothing else to register. Every method gets the `Cycle` of the pod being decided.
-
-Arrays: `rows` is `intp[n]`, ascending row numbers of the nodes to judge; what comes back has the same length and order.
-A plugin never changes the state, `rows` or anything it was given, and gives the same answer for the same question,
-whatever the order of the nodes.
-
-    pre_enqueue(pod) -> Status | None                    may the pod enter the queue? (None: yes)
-    queue_key(pod, since_s) -> tuple                     QueueSort: smallest first
-    pre_filter(cycle) -> Status | OnlyNodes | None       SKIP leaves the plugin's filter out
-    filter(cycle, rows) -> Rejections | None             None: all rows pass
-    filter_row(cycle, row) -> bool                       optional fast path for one row: True if it passes
-    slack(cycle, rows) -> [(column, int64[n])]           optional with Reads.AMOUNTS: how much more may be requested
-                                                         beside the pod; `filter` passes while none is negative
-    post_filter(cycle, runner, diagnosis) -> Nomination | Status | None
-    post_filter_gang(cycles, runner, needs) -> GangNomination | Status | None
-                                                         optional beside post_filter: room for as many of them as the
-                                                         gang needs (`needs.members`) to start
-    pre_score(cycle, rows) -> Status | None              SKIP leaves the plugin's score out
-    score(cycle, rows) -> int64[n]                       0..100 unless `normalize` brings it there
-    score_row(cycle, row) -> int                         optional fast path for one row
-    normalize(cycle, scores) -> int64[n]                 over the feasible rows only; must return 0..100
-    reserve(cycle, row) -> Status | None ; unreserve(cycle, row) -> None
-    permit(cycle, row) -> Status | Hold | None
-    pre_bind(cycle, row) -> Status | Hold | None
-    bind(cycle, row) -> Command | Status                 Status SKIP: the next plugin binds
-    post_bind(cycle, row) -> None
-    awaits(template, state) -> Hashable | None           optional, for `moorage extender`: the group of pods, such as
-                                                         the controller's uid, whose places decide about such a pod
-                                                         just now; None while they do not matter to it
-
-kube-scheduler does not tell an extender where a pod goes, and asks about the next one before the last is bound. While a
-pod of the same group is on its way, the extender waits for it, a second at most, before it asks Filter.
+A plugin is a class with a name, optionally arguments, and any of the methods that `framework.contract` declares. The
+framework looks at which methods the class has; there is nothing else to register. Every runner makes its own plugins,
+so what a plugin keeps belongs to one profile on one state.
 
 A plugin whose answers are kept (`reads` is not CLUSTER) is asked PreFilter and PreScore once per class of equal pods:
 what they return must follow from `sign`, and `filter` and `score` must not rely on what they left in `cycle.memo`.

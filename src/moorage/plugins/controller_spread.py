@@ -12,7 +12,7 @@ the pods of the old one are about to go. A controller that has not been seen yet
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -20,6 +20,7 @@ import numpy as np
 from moorage.core.annotations import MIN_HOSTS, Count, annotated_count
 from moorage.core.arrays import Rows
 from moorage.core.controllers import Controller, controller_of
+from moorage.core.edits import Annotate
 from moorage.core.objects import CRON_JOB, DEPLOYMENT, JOB, REPLICA_SET, STATEFUL_SET
 from moorage.core.ownercounts import may_count_together, owner_key
 from moorage.core.pods import PodTemplate
@@ -27,6 +28,7 @@ from moorage.core.state import ClusterState
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import SKIP, Reason, Rejections, Status
 
 DEFAULT_HOSTS = 2
@@ -105,6 +107,16 @@ class ControllerSpread(Plugin):
         taken = state.pick(counts.dense(state.capacity), rows) > 0
         reason = Reason(f"node(s) would leave controller {rule.controller.title} on too few hosts")
         return Rejections(taken.astype(np.int64), (reason,))
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """As many hosts as the controller's pods have got already."""
+        state, pod = rejected.state, rejected.pod
+        controller = controller_of(state, pod.template)
+        if controller is None:
+            return
+        places = max(1, state.owner_rows(pod.template).places)
+        key = next((key for key in MIN_HOSTS if key in controller.annotations), MIN_HOSTS[0])
+        yield Remedy((Annotate(controller.kind, pod.namespace, controller.name, key, str(places)),), 2.0)
 
 
 def _rule_of(state: ClusterState, template: PodTemplate) -> _Rule | None:

@@ -8,7 +8,7 @@ on nodes that have none of it themselves: where a device plugin offers it, the k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.claims import IMPLICIT_EXTENDED_RESOURCE, DeviceClass, ResourceClaim
 from moorage.core.commands import PatchObject, PodRef
 from moorage.core.durations import parse_duration
+from moorage.core.edits import DropDevices
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodeterms import any_term
 from moorage.core.pods import UNRESOLVED_CLAIM, Pod, PodTemplate
@@ -27,6 +28,7 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import MAX_REASONS, SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
 
@@ -108,6 +110,11 @@ class DynamicResources(Plugin):
         for number, name in enumerate(wanted.backed, start=1):
             bits[~_offered(cycle.state, name, rows)] |= 1 << number
         return Rejections(bits, (_ELSEWHERE, *wanted.backed.values())) if bits.any() else None
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Do without devices."""
+        if rejected.pod.template.claims:
+            yield Remedy((DropDevices(),), 7.0)
 
     def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Status | None:  # noqa: ARG002
         """Nothing to make room with; but where PreFilter ended before this plugin, kube-scheduler's message says so."""

@@ -8,7 +8,8 @@ that are being deleted still count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,7 +18,8 @@ from pydantic import Field
 from moorage.core.affinity import PodAffinity, PodTerm
 from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.domains import DomainColumn
-from moorage.core.frozen import EMPTY
+from moorage.core.edits import DropLabel, DropPodRule
+from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import NAMESPACE, Namespace
 from moorage.core.podcounts import PodCounter, PodCounts, Question
 from moorage.core.pods import Pod, PodTemplate
@@ -31,6 +33,7 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import SKIP, Reason, Rejections, Status
 
 _MAX_SCORE = 100
@@ -45,6 +48,8 @@ _FIRST_OF: Ints = np.array([0, 1, 2, 1, 4, 1, 2, 1], dtype=np.int64)
 _KEPT_PARTS = 1 << 15
 """Plans and what they consist of; with more, all are made anew."""
 _NOBODY = PodAffinity()
+_DROP, _LABEL = 4.0, 5.0
+"""Costs of remedies."""
 
 
 class InterPodAffinityArgs(PluginArgs):
@@ -178,6 +183,32 @@ class InterPodAffinity(Plugin):
         return tables
 
     # --- Score ---
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Single terms or labels of the pod first; all terms of a kind only where no single one will do."""
+        template, accepts = rejected.pod.template, rejected.accepts
+        singles = [
+            Remedy((DropPodRule(index, anti),), _DROP)
+            for anti in (False, True)
+            for index in range(len(_terms(template, anti=anti)))
+            if accepts(_without(template, anti=anti, index=index))
+        ]
+        singles += [Remedy((DropLabel(key),), _LABEL) for key in template.labels if accepts(_unlabelled(template, key))]
+        yield from singles
+        if singles:
+            return
+        for kinds in ((False,), (True,), (False, True)):
+            edits = tuple(
+                DropPodRule(index, anti)
+                for anti in kinds
+                for index in reversed(range(len(_terms(template, anti=anti))))
+            )
+            if edits:
+                yield Remedy(edits, _DROP * len(edits))
+                bare = _without_all(template, kinds)
+                for key in template.labels:
+                    if accepts(_unlabelled(bare, key)):
+                        yield Remedy((*edits, DropLabel(key)), _DROP * len(edits) + _LABEL)
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
         """Sum the weights up by domain; skip the pod if no term matches any pod."""
@@ -369,3 +400,29 @@ def _node_helps(terms: list[HeldTerm], labels: Mapping[str, str]) -> bool:
     """A new node helps unless all that the pod asks for is company in topologies that the node is not part of."""
     near = [term for term in terms if term.kind is TermKind.REQUIRED]
     return len(near) < len(terms) or not terms or any(term.topology_key in labels for term in near)
+
+
+def _without_all(template: PodTemplate, kinds: tuple[bool, ...]) -> PodTemplate:
+    for anti in kinds:
+        for index in reversed(range(len(_terms(template, anti=anti)))):
+            template = _without(template, anti=anti, index=index)
+    return template
+
+
+def _unlabelled(template: PodTemplate, key: str) -> PodTemplate:
+    labels = FrozenDict({name: value for name, value in template.labels.items() if name != key})
+    return replace(template, labels=labels)
+
+
+def _terms(template: PodTemplate, *, anti: bool) -> tuple[object, ...]:
+    affinity = template.pod_anti_affinity if anti else template.pod_affinity
+    return () if affinity is None else affinity.required
+
+
+def _without(template: PodTemplate, *, anti: bool, index: int) -> PodTemplate:
+    affinity = template.pod_anti_affinity if anti else template.pod_affinity
+    if affinity is None:
+        return template
+    required = tuple(term for number, term in enumerate(affinity.required) if number != index)
+    left = PodAffinity(required, affinity.preferred) if required or affinity.preferred else None
+    return replace(template, pod_anti_affinity=left) if anti else replace(template, pod_affinity=left)

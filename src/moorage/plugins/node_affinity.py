@@ -5,6 +5,7 @@ The argument `addedAffinity` adds terms to every pod of the profile; a node that
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from pydantic import Field, model_validator
 from moorage.core.affinity import NodeAffinity as AffinityTerms
 from moorage.core.affinity import NodeTerm, PreferredNodeTerm
 from moorage.core.arrays import Ints, Mask, Rows
+from moorage.core.edits import DropNodeRules, DropSelector, Edit, SetNodeLabel
 from moorage.core.frozen import FrozenDict
 from moorage.core.labelnames import is_label_value, is_qualified_name
 from moorage.core.nodes import Node
@@ -23,6 +25,7 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import SKIP, OnlyNodes, Reason, Rejections, Status, unresolvable
 
 _MAX_SCORE = 100
@@ -31,6 +34,7 @@ _REASONS = (
     Reason("node(s) didn't match scheduler-enforced node affinity", resolvable=False),
 )
 _POD_BIT, _ENFORCED_BIT = 1, 2
+_RELAX, _LABEL, _DROP_ALL = 2.5, 3.0, 4.0
 
 
 class NodeSelectorRequirement(PluginArgs):
@@ -174,6 +178,29 @@ class NodeAffinity(Plugin):
             bits[~any_term(state, self._added.required, rows)] = _ENFORCED_BIT
         return Rejections(bits, _REASONS) if bits.any() else None
 
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Ask for less, or label the node; each remedy settles the selector and the affinity together."""
+        template, node = rejected.pod.template, rejected.state.node(rejected.row)
+        keys = [key for key, value in template.node_selector.items() if node.labels.get(key) != value]
+        terms = _required(template)
+        relaxed: list[Edit] = [DropSelector(key) for key in keys]
+        labels: dict[str, str | None] = {key: template.node_selector[key] for key in keys}
+        if terms is None or any(term.matches(node.name, node.labels) for term in terms):
+            yield from _both(node, relaxed, labels)
+            return
+        yield Remedy((*relaxed, DropNodeRules()), _RELAX * len(relaxed) + _DROP_ALL)
+        for number, term in enumerate(terms):
+            failing = _failing(term, node)
+            if not failing and not term.fields:
+                continue
+            if len(failing) < len(term.expressions) + len(term.fields):
+                dropped = DropNodeRules(number, tuple(dict.fromkeys(each.key for each in failing)))
+                yield Remedy((*relaxed, dropped), _RELAX * (len(relaxed) + len(failing)))
+            named = any(not field.matches_value(node.name) for field in term.fields)
+            answers = None if named else _answers(failing, node.labels)
+            if answers is not None:
+                yield from _both(node, [], {**labels, **answers})
+
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
         """Skip pods without preferences."""
         return None if self._preferred(cycle.template) else SKIP
@@ -207,3 +234,36 @@ def _named_nodes(term: NodeTerm) -> frozenset[str] | None:
     """The nodes that a term admits by name, None if it names none."""
     sets = [frozenset(f.values) for f in term.fields if f.key == NAME_FIELD and f.operator is Operator.IN]
     return frozenset.intersection(*sets) if sets else None
+
+
+def _both(node: Node, relaxed: list[Edit], labels: Mapping[str, str | None]) -> Iterator[Remedy]:
+    if relaxed:
+        yield Remedy(tuple(relaxed), _RELAX * len(relaxed))
+    if labels:
+        edits = tuple(SetNodeLabel(node.name, key, value) for key, value in labels.items())
+        yield Remedy(edits, _LABEL * len(edits))
+
+
+def _failing(term: NodeTerm, node: Node) -> list[Requirement]:
+    found = [each for each in term.expressions if not each.matches_value(node.labels.get(each.key))]
+    return found + [each for each in term.fields if not each.matches_value(node.name)]
+
+
+def _answers(failing: list[Requirement], labels: Mapping[str, str]) -> dict[str, str | None] | None:
+    """Labels that satisfy all of these; None if no label can."""
+    found: dict[str, str | None] = {}
+    for each in failing:
+        bound = parse_label_integer(each.values[0]) if each.values else None
+        match each.operator:
+            case Operator.IN:
+                found[each.key] = each.values[0]
+            case Operator.EXISTS:
+                found[each.key] = "true"
+            case Operator.NOT_IN | Operator.DOES_NOT_EXIST:
+                found[each.key] = None
+            case Operator.GT | Operator.LT if bound is not None:
+                found[each.key] = str(bound + 1 if each.operator is Operator.GT else bound - 1)
+            case _:
+                return None
+    settled = {**labels, **found}
+    return found if all(each.matches_value(settled.get(each.key)) for each in failing) else None

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from moorage.core.arrays import Rows
+from moorage.core.edits import DropHostPort
 from moorage.core.pods import HostPort, PodTemplate
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import SKIP, Reason, Rejections, Status
 
 _TAKEN = (Reason("node(s) didn't have free ports for the requested pod ports"),)
@@ -52,6 +55,15 @@ class NodePorts(Plugin):
         wanted = cycle.template.host_ports
         held = (record.pod.template.host_ports for record in cycle.state.records_on(row))
         return not any(ports and _collide(wanted, ports) for ports in held)
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Give up the one port that is taken, or all."""
+        ports = rejected.pod.template.host_ports
+        for port in ports:
+            left = tuple(each for each in ports if each != port)
+            if len(ports) > 1 and rejected.accepts(replace(rejected.pod.template, host_ports=left)):
+                yield Remedy((DropHostPort(port),), 2.5)
+        yield Remedy(tuple(map(DropHostPort, ports)), 2.5 * len(ports))
 
 
 def _collide(wanted: Iterable[HostPort], held: tuple[HostPort, ...]) -> bool:

@@ -10,6 +10,7 @@ integer (amounts up to `_EXACT_WHOLE`, 81 TiB), since it is ten times faster.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from itertools import pairwise
 from typing import Annotated, ClassVar, NamedTuple, Self
@@ -20,6 +21,7 @@ from pydantic import Field, field_validator, model_validator
 from moorage.core.amountplans import RequestPlans, Wholes
 from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.columns import CPU_COLUMN, EPHEMERAL_COLUMN, MEMORY_COLUMN, PODS_COLUMN, ResourceColumns
+from moorage.core.edits import LowerRequest
 from moorage.core.labelnames import is_qualified_name
 from moorage.core.pods import PodTemplate
 from moorage.core.resourcenames import is_extended_resource, is_scalar_resource
@@ -29,6 +31,7 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy, lowering_cost
 from moorage.framework.status import MAX_REASONS, Reason, Rejections
 
 _MAX_SCORE = 100
@@ -235,6 +238,22 @@ class NodeResourcesFit(Plugin):
         return found
 
     # --- Score ---
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Lower every request that is too large for the row."""
+        edits: list[LowerRequest] = []
+        cost = 0.0
+        resources, row = rejected.state.resources, rejected.row
+        if resources.allocatable[PODS_COLUMN, row] <= resources.requested[PODS_COLUMN, row]:
+            return
+        for name, amount in rejected.pod.template.requests.amounts:
+            column = resources.known(name)
+            free = 0 if column is None else int(resources.allocatable[column, row] - resources.requested[column, row])
+            if free < amount:
+                edits.append(LowerRequest(name, max(0, free)))
+                cost += lowering_cost(amount, max(0, free))
+        if edits:
+            yield Remedy(tuple(edits), cost)
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """The weighted mean over the resources, 0..100."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from moorage.core.arrays import Rows
+from moorage.core.edits import Uncordon
 from moorage.core.pods import PodTemplate
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY, Taint, is_tolerated
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import Reason, Rejections
 
 _UNSCHEDULABLE = (Reason("node(s) were unschedulable", resolvable=False),)
@@ -41,3 +44,7 @@ class NodeUnschedulable(Plugin):
         if not cordoned.any() or self.sign(cycle.template):
             return None
         return Rejections(cordoned.astype(np.int64), _UNSCHEDULABLE)
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Uncordon the node."""
+        yield Remedy((Uncordon(rejected.state.node(rejected.row).name),), 1.5)

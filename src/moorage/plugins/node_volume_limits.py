@@ -19,6 +19,7 @@ from moorage.core.volumeuse import UNLIMITED
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import volume_remedies
 from moorage.framework.status import MAX_REASONS, SKIP, Reason, Rejections, Status
 
 _EXCEEDED = Reason("node(s) exceed max volume count")
@@ -31,6 +32,7 @@ class NodeVolumeLimits(Plugin):
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What.NODE_ADDED | What.POD_REMOVED | What.OBJECT
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, ATTACHMENT})
+    remedies = volume_remedies
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """Pods with volumes that a CSI driver may have to attach."""

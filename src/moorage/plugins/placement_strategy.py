@@ -17,13 +17,15 @@ it, two seconds at most: objects and pods come by different watches.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
 from moorage.core.arrays import Ids, Rows
+from moorage.core.controllers import controller_of
+from moorage.core.edits import Annotate, DropAnnotations, DropLabel
 from moorage.core.objects import PLACEMENT_POLICY
 from moorage.core.ownercounts import may_count_together, owner_key
 from moorage.core.pods import PodTemplate
@@ -34,15 +36,17 @@ from moorage.core.strategies import (
     Holding,
     is_awaited,
     open_rules,
+    policy_of,
     rule_counts,
     rules_at,
     strategy_of,
 )
-from moorage.core.strategy import Strategy, ranking, stamp_of, stamped_rule
+from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, ranking, stamp_of, stamped_rule
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import SKIP, Code, Reason, Rejections, Status
 
 _POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
@@ -133,6 +137,21 @@ class PlacementStrategy(Plugin):
         bad = ids != chosen if chosen != NO_RULE else np.ones(len(rows), dtype=np.bool_)
         named = choice.rules if chosen == NO_RULE else (chosen,)
         return Rejections(bad.astype(np.int64), (_reason(choice.strategy, named),))
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Remove the strategy from the pod or its controller, or the labels by which a policy selects the pod."""
+        state, pod = rejected.state, rejected.pod
+        own = tuple(key for key in STRATEGY_ANNOTATIONS if key in pod.template.annotations)
+        if own:
+            yield Remedy((DropAnnotations(own),), 4.0)
+        controller = controller_of(state, pod.template)
+        if controller is not None:
+            said = [key for key in STRATEGY_ANNOTATIONS if key in controller.annotations]
+            for key in said[:1]:
+                yield Remedy((Annotate(controller.kind, pod.namespace, controller.name, key, None),), 4.0)
+        policy = policy_of(state, pod.template)
+        for key in () if policy is None else dict.fromkeys(each.key for each in policy.selector.requirements):
+            yield Remedy((DropLabel(key),), 5.0)
 
     # --- where the pod may go ---
 

@@ -9,6 +9,8 @@ count, and neither do those on nodes that the constraint's policies leave out.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
 from weakref import ref
@@ -20,6 +22,7 @@ from moorage.core.affinity import SpreadConstraint
 from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.defaultselector import SOURCE_KINDS, Sources, default_selector, selector_sources
 from moorage.core.domains import EVERYWHERE, DomainColumn, Scope
+from moorage.core.edits import RelaxSpread, SetNodeLabel
 from moorage.core.frozen import EMPTY
 from moorage.core.labelnames import is_qualified_name
 from moorage.core.podcounts import PodCounter, PodCounts, Question
@@ -32,6 +35,7 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy, least
 from moorage.framework.status import SKIP, Reason, Rejections, Status
 
 _MAX_SCORE = 100
@@ -43,6 +47,10 @@ _UNEVEN_BIT, _UNLABELLED_BIT = 1, 2
 _KEPT_PARTS = 1 << 15
 """Plans and what they consist of; with more, all are made anew."""
 _POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
+_MOST_SKEW = 1 << 20
+_MOST_DOMAINS = 3
+_SOFTEN, _NODE_LABEL = 3.5, 3.0
+"""Costs of remedies."""
 
 
 class DefaultingType(StrEnum):
@@ -226,6 +234,25 @@ class PodTopologySpread(Plugin):
 
     # --- Score ---
 
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Each hard constraint alone: a larger skew, fewer domains, a preference; then all of them as preferences."""
+        template, node = rejected.pod.template, rejected.state.node(rejected.row)
+        hard = [index for index, constraint in enumerate(template.spread) if constraint.hard]
+        if not hard:
+            return
+        lacking = [key for index in hard if (key := template.spread[index].topology_key) not in node.labels]
+        if lacking:
+            yield from _labels(rejected.state, node.name, lacking)
+        found = False
+        for index in hard:
+            if not rejected.accepts(_softened(template, index)):
+                continue
+            found = True
+            yield Remedy((RelaxSpread(index),), _SOFTEN)
+            yield from _relaxed(rejected, template, index)
+        if not found:
+            yield Remedy(tuple(map(RelaxSpread, hard)), _SOFTEN * len(hard))
+
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
         """Skip pods without soft constraints; find the rows that get no score."""
         state = cycle.state
@@ -402,3 +429,35 @@ def _counts_for(template: PodTemplate, hard: list[SpreadConstraint], change: Cha
     deleting = (change.pod.deleted_s is None) != (change.before.deleted_s is None)
     return any(each.selector.matches(now) != each.selector.matches(before) or
                (deleting and each.selector.matches(now)) for each in hard)  # fmt: skip
+
+
+def _relaxed(rejected: Rejected, template: PodTemplate, index: int) -> Iterator[Remedy]:
+    constraint = template.spread[index]
+
+    def fits(**change: int) -> bool:
+        return rejected.accepts(_with(template, index, replace(constraint, **change)))  # type: ignore[arg-type]
+
+    if fits(max_skew=_MOST_SKEW):
+        skew = least(constraint.max_skew + 1, _MOST_SKEW, lambda value: fits(max_skew=value))
+        yield Remedy((RelaxSpread(index, max_skew=skew),), 1.5 + min(2.0, 0.25 * (skew - constraint.max_skew)))
+    if constraint.min_domains > 1 and fits(min_domains=1):
+        lost = least(1, constraint.min_domains - 1, lambda value: fits(min_domains=constraint.min_domains - value))
+        yield Remedy((RelaxSpread(index, min_domains=constraint.min_domains - lost),), 1.5 + min(2.0, 0.25 * lost))
+
+
+def _with(template: PodTemplate, index: int, constraint: SpreadConstraint) -> PodTemplate:
+    spread = tuple(constraint if number == index else each for number, each in enumerate(template.spread))
+    return replace(template, spread=spread)
+
+
+def _softened(template: PodTemplate, index: int) -> PodTemplate:
+    return _with(template, index, replace(template.spread[index], hard=False))
+
+
+def _labels(state: ClusterState, node: str, keys: list[str]) -> Iterator[Remedy]:
+    """The node joins a domain that there is, or one of its own."""
+    if len(keys) > 1:
+        return
+    values = sorted({state.node(int(row)).labels.get(keys[0], "") for row in state.rows()} - {""})
+    for value in [*values[:_MOST_DOMAINS], node]:
+        yield Remedy((SetNodeLabel(node, keys[0], value),), _NODE_LABEL)

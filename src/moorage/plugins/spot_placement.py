@@ -16,7 +16,7 @@ ones. Pods of a DaemonSet belong to their node and are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from enum import StrEnum
 from typing import Annotated, ClassVar, NamedTuple
 
@@ -27,6 +27,7 @@ from moorage.core.annotations import ON_DEMAND_BASE, SPOT, Count, annotated_coun
 from moorage.core.arrays import Ints, Rows
 from moorage.core.capacity import Capacity, CapacityLabel, CapacityTypes
 from moorage.core.controllers import CONTROLLER_KINDS, Controller, controller_of
+from moorage.core.edits import Annotate
 from moorage.core.labelnames import is_qualified_name
 from moorage.core.objects import DAEMON_SET
 from moorage.core.ownercounts import may_count_together, owner_key
@@ -36,6 +37,7 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import SKIP, Reason, Rejections, Status
 
 MALFORMED = "MalformedAnnotation"
@@ -207,6 +209,13 @@ class SpotPlacement(Plugin):
         text = f"node(s) were spot, and controller {policy.controller.title} keeps {policy.keep} pod(s) on on-demand"
         capacities = state.pick(self._types.column(state), rows)
         return Rejections((capacities == _SPOT).astype(np.int64), (Reason(text, resolvable=False),))
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Keep none of the controller's pods on on-demand nodes."""
+        pod = rejected.pod
+        controller = controller_of(rejected.state, pod.template)
+        if controller is not None:
+            yield Remedy((Annotate(controller.kind, pod.namespace, controller.name, ON_DEMAND_BASE[0], "0"),), 3.0)
 
     # --- Score ---
 

@@ -5,23 +5,36 @@ Nodes share few distinct sets of taints, so both answers are worked out once per
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
+from moorage.core.edits import DropTaint, Tolerate, Uncordon
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
-from moorage.core.taints import PREFER_NO_SCHEDULE, Taint, Toleration, is_barred, is_tolerated
+from moorage.core.taints import (
+    PREFER_NO_SCHEDULE,
+    UNSCHEDULABLE_TAINT_KEY,
+    Taint,
+    Toleration,
+    barring,
+    is_barred,
+    is_tolerated,
+)
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import Reason, Rejections
 
 _MAX_SCORE = 100
 _KEPT_TABLES = 1024
 _KEPT_TOLERATIONS = 1 << 16
 """In all tables, some 200 bytes each."""
+_TROUBLE = "node.kubernetes.io/"
+"""How the keys of taints begin that say that something is wrong with a node at present."""
 _UNTOLERATED = (Reason("node(s) had untolerated taint(s)", resolvable=False),)
 
 Tolerations = tuple[Toleration, ...]
@@ -73,6 +86,18 @@ class TaintToleration(Plugin):
             return None
         return Rejections(table.barred.take(cycle.state.pick(cycle.state.taints.ids, rows)), _UNTOLERATED)
 
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Tolerate the taints, remove them, or uncordon the node where that is what they say."""
+        node = rejected.state.node(rejected.row)
+        missing = list(barring(node.taints, rejected.pod.template.tolerations))
+        if node.unschedulable:
+            # Being cordoned shows as a taint too, and goes with it.
+            rest = [taint for taint in missing if taint.key != UNSCHEDULABLE_TAINT_KEY]
+            if len(rest) < len(missing):
+                yield Remedy((Uncordon(node.name), *map(Tolerate, rest)), 1.5 + _cost(rest))
+        yield Remedy(tuple(map(Tolerate, missing)), _cost(missing))
+        yield Remedy(tuple(DropTaint(node.name, taint) for taint in missing), _cost(missing) + 1.5)
+
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """The number of PreferNoSchedule taints that the pod does not tolerate."""
         table = self._table(cycle.state, cycle.template.tolerations)
@@ -100,6 +125,10 @@ class TaintToleration(Plugin):
         if len(table.barred) < len(state.taints.sets):
             table.extend(tolerations, state.taints.sets)
         return table
+
+
+def _cost(taints: Iterable[Taint]) -> float:
+    return sum(6.0 if taint.key.startswith(_TROUBLE) else 2.0 for taint in taints)
 
 
 def _count_discouraging(taints: tuple[Taint, ...], tolerations: Tolerations) -> int:

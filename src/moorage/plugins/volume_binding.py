@@ -27,6 +27,7 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import volume_remedies
 from moorage.framework.status import SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
 
 _FULL = 100
@@ -77,6 +78,7 @@ class VolumeBinding(Plugin):
     wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT | What.POD_REMOVED
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CAPACITY})
     keeps: ClassVar[Mapping[str, Any]] = {_WAITS: Progress}
+    remedies = volume_remedies
 
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:
         self.args: VolumeBindingArgs = args or VolumeBindingArgs()

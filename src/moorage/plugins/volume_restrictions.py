@@ -18,6 +18,7 @@ from moorage.core.volumes import READ_WRITE_ONCE_POD
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import volume_remedies
 from moorage.framework.status import SKIP, Reason, Rejections, Status, unresolvable
 
 _REASONS = (
@@ -40,6 +41,7 @@ class VolumeRestrictions(Plugin):
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What.NODE_ADDED | What.POD_REMOVED | What.OBJECT
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM})
+    remedies = volume_remedies
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """Pods that name claims or disks."""

@@ -21,6 +21,7 @@ from moorage.core.volumes import PersistentVolume, PersistentVolumeClaim
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import volume_remedies
 from moorage.framework.status import SKIP, Reason, Rejections, Status, unresolvable
 
 _LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
@@ -42,6 +43,7 @@ class VolumeZone(Plugin):
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, VOLUME, CLASS})
+    remedies = volume_remedies
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """Pods that name claims."""

@@ -20,18 +20,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from moorage.core.arrays import Rows
 from moorage.core.commands import Bind, DeletePod, PatchPodStatus, RecordEvent
+from moorage.core.edits import Edit
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
+from moorage.framework.contract import SuggestsRemedies
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import Status
 from moorage.testing.answers import NOW_S, Answer, Malformed, ask, by_name, filter_reasons, score_array
 from moorage.testing.builders import make_node, make_pod, make_state
@@ -39,6 +43,7 @@ from moorage.testing.clusters import GeneratedCluster, generate_cluster
 from moorage.testing.fingerprint import fingerprint
 
 DEFAULT_SEEDS = range(12)
+_FEW_ROWS = 3
 
 ReferenceFilter = Callable[[Pod, Node, list[Pod], GeneratedCluster], list[str]]
 ReferenceScore = Callable[[Pod, Node, list[Pod], GeneratedCluster], int]
@@ -270,6 +275,35 @@ def _other_points(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]
             yield f"bind returned {type(said).__name__}; return a command or Status"
 
 
+def _remedies(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]:
+    """`remedies` returns remedies with edits and a cost, the same twice, and leaves the state alone."""
+    state, plugin = cluster.state(), subject.new()
+    if not isinstance(plugin, SuggestsRemedies):
+        return
+    for pod in cluster.pending:
+        before, reasons = fingerprint(state), ask(plugin, state, pod).reasons
+        for row in [int(row) for row in state.rows() if reasons.get(state.node(int(row)).name)][:_FEW_ROWS]:
+            rejected = Rejected(state, pod, row, partial(_accepts, plugin, state, pod, row))
+            found = list(plugin.remedies(rejected))
+            where = f"pod {pod.name}, node {state.node(row).name}"
+            for remedy in found:
+                if not isinstance(remedy, Remedy) or not all(isinstance(edit, Edit) for edit in remedy.edits):
+                    yield f"{where}: {remedy!r:.80}; return Remedy(edits, cost) with edits of moorage.core.edits"
+                elif not remedy.edits or remedy.cost <= 0:
+                    yield f"{where}: {remedy!r:.80} changes or costs nothing"
+            if list(plugin.remedies(rejected)) != found:
+                yield f"{where}: other remedies when asked again"
+        if fingerprint(state) != before:
+            yield f"pod {pod.name}: the state changed"
+
+
+def _accepts(plugin: object, state: ClusterState, pod: Pod, row: int, template: PodTemplate) -> bool:
+    changed = replace(pod, template=template, requests=template.requests)
+    answer = ask(plugin, state, changed, np.array([row], dtype=np.intp))
+    name = state.node(row).name
+    return answer.refusal is None and (answer.only is None or name in answer.only) and not answer.reasons.get(name)
+
+
 def _reference(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]:
     """Filter and Score equal the scalar reference."""
     state, plugin = cluster.state(), subject.new()
@@ -305,6 +339,7 @@ CHECKS: dict[str, _Check] = {
     "sign honest": _honest_sign,
     "reads honest": _honest_reads,
     "other points": _other_points,
+    "remedies as promised": _remedies,
     "equals reference": _reference,
 }
 """Promise -> its check. All of them also watch shape, dtype, range, untouched arguments, and that nothing is raised."""

@@ -27,6 +27,8 @@ from moorage.engine.engine import Engine
 from moorage.engine.gate import refused
 from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
+from moorage.framework.instances import Instance
+from moorage.framework.remedies import lowering_cost
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, OnlyNodes
 
@@ -150,11 +152,8 @@ class Scene:
             row, evicted = self._place(pod, swapped, proof=proof)
             return None if row == NOWHERE else Fit(edits, changed, self.state.node(row).name, evicted)
 
-    def accepts(self, plugin_name: str, template: PodTemplate, row: int) -> bool:
+    def accepts(self, plugin: Instance, row: int, template: PodTemplate) -> bool:
         """Whether one plugin accepts a pod like this on one row, as things stand."""
-        plugin = None if self.runner is None else self.runner.plugins.get(plugin_name)
-        if plugin is None:
-            return False
         cycle = self.cycle(replace(self.pod, template=template, requests=template.requests))
         answer = plugin.pre_filter(cycle) if hasattr(plugin, "pre_filter") else None
         if isinstance(answer, OnlyNodes):
@@ -295,11 +294,6 @@ def lowered(scene: Scene, pod: Pod, base: Edits) -> Iterator[tuple[float, Edits]
             low, high = (middle, high) if fits else (low, middle)
         if low >= 0:
             yield lowering_cost(amount, low), (LowerRequest(name, low),)
-
-
-def lowering_cost(before: int, after: int) -> float:
-    """How much a lower request asks for; a pod that may ask for nothing at all is another pod."""
-    return 1.0 + 4.0 * (before - after) / before + (0.0 if after else 3.0)
 
 
 def _is_daemon(pod: Pod) -> bool:

@@ -34,14 +34,16 @@ from moorage.core.edits import (
     UseScheduler,
 )
 from moorage.core.pods import Pod
-from moorage.engine.counterfactual.fixes import Fix, fixes_for, missing_taints, one_of_each
+from moorage.core.taints import barring
 from moorage.engine.counterfactual.gangs import gang_candidates
 from moorage.engine.counterfactual.growth import fewest, growth_cost, kinds_of_nodes, more_nodes
 from moorage.engine.counterfactual.moves import moves
 from moorage.engine.counterfactual.objections import FIT, TAINTS, Objections, find_objections, shortage
+from moorage.engine.counterfactual.remedies import Remedies
 from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered
 from moorage.engine.counterfactual.wording import sentence
 from moorage.engine.engine import Engine
+from moorage.framework.remedies import Remedy
 from moorage.framework.runner import Runner
 
 MOST_SUGGESTIONS = 8
@@ -145,7 +147,7 @@ class _Search:
         if self._scene.unit is not None:
             self._try_all(gang_candidates(self._scene, self._pod))
         else:
-            self._look(runner)
+            self._look(runner, Remedies(self._scene, runner))
         return self._suggestions()
 
     # --- 1 ---
@@ -169,9 +171,9 @@ class _Search:
 
     # --- 2 to 4 ---
 
-    def _look(self, runner: Runner) -> None:
+    def _look(self, runner: Runner, remedies: Remedies) -> None:
         objections = find_objections(self._scene, runner, self._pod)
-        self._try_all(self._fixes(objections))
+        self._try_all(self._fixes(remedies, objections))
         if self._has_kin():
             self._try_all(lowered(self._scene, self._pod, self._base))
         for edits, cost in self._some_moves(runner, objections):
@@ -184,10 +186,10 @@ class _Search:
             self._scene.daemons = False
             self._grow()
         if self._best() > _DEAR:
-            self._grow_and_fix(runner)
+            self._grow_and_fix(runner, remedies)
         if self._may_evict():
             self._scene.evicts = True
-            self._try_all(self._fixes(objections, _EVICTABLE), most=_MOST_EVICTIONS)
+            self._try_all(self._fixes(remedies, objections, _EVICTABLE), most=_MOST_EVICTIONS)
             if not self._found:
                 self._try_all((1.0 + len(edits), edits) for edits in self._everything(objections))
             self._scene.evicts = False
@@ -199,16 +201,18 @@ class _Search:
         """Whether somebody stands who is less important."""
         return self._pod.template.preemption_policy != "Never" and self._scene.outranks(self._pod)
 
-    def _fixes(self, objections: Objections, settled: frozenset[str] = frozenset()) -> Iterator[tuple[float, Edits]]:
+    def _fixes(
+        self, remedies: Remedies, objections: Objections, settled: frozenset[str] = frozenset()
+    ) -> Iterator[tuple[float, Edits]]:
         """Singles and combinations for the most promising rows of each group, cheapest first.
 
         What `settled` plugins object to need not be fixed: others are evicted for it.
         """
         found: dict[Edits, float] = {}
-        for index in self._promising(objections):
+        for index in self._promising(remedies, objections):
             row = int(objections.rows[index])
-            objectors = one_of_each(set(objections.at(index)) - settled)
-            options = [fixes_for(plugin, self._scene, self._pod, row) for plugin in objectors]
+            objectors = remedies.distinct(set(objections.at(index)) - settled)
+            options = [remedies.of(plugin, self._pod, row) for plugin in objectors]
             if options and all(options):
                 most = _MOST_PRODUCTS if len(options) > 1 else 1 << 30
                 for _, fixes in zip(range(most), product(*(sorted(each, key=_cost) for each in options)), strict=False):
@@ -216,7 +220,7 @@ class _Search:
                     found[edits] = min(cost, found.get(edits, cost))
         yield from sorted(((cost, edits) for edits, cost in found.items()), key=lambda item: item[0])
 
-    def _promising(self, objections: Objections) -> list[int]:
+    def _promising(self, remedies: Remedies, objections: Objections) -> list[int]:
         """Indexes of rows: of each group that fails alike, those that lack the least."""
         state, rows = self._scene.state, objections.rows
         nothing = np.zeros(len(rows), dtype=np.int64)
@@ -231,7 +235,7 @@ class _Search:
             if len(entries) < _ROWS_PER_GROUP:
                 entries.append((float(lacking[index]), state.node(int(rows[index])).name, index))
         ranked = sorted(
-            (len(one_of_each(objections.at(entry[2]))), entry) for entries in best.values() for entry in entries
+            (len(remedies.distinct(objections.at(entry[2]))), entry) for entries in best.values() for entry in entries
         )
         return [entry[2] for count, entry in ranked if 0 < count <= _MOST_OBJECTORS][:_MOST_GROUPS]
 
@@ -247,7 +251,7 @@ class _Search:
         for rank, node in enumerate(kinds_of_nodes(self._scene.state, self._pod.template)):
             self._try(growth_cost(1, rank), more_nodes(self._scene.state, node.name, 1))
 
-    def _grow_and_fix(self, runner: Runner) -> None:
+    def _grow_and_fix(self, runner: Runner, remedies: Remedies) -> None:
         """A new node that would need a change of the pod, too: for a pod that is too large for any node, say."""
         for rank, node in enumerate(kinds_of_nodes(self._scene.state, self._pod.template)):
             added = more_nodes(self._scene.state, node.name, 1)
@@ -256,8 +260,8 @@ class _Search:
                     continue
                 objections = find_objections(self._scene, runner, self._pod)
                 index = int(np.searchsorted(objections.rows, row))
-                objectors = one_of_each(objections.at(index))
-                options = [fixes_for(plugin, self._scene, self._pod, row) for plugin in objectors]
+                objectors = remedies.distinct(objections.at(index))
+                options = [remedies.of(plugin, self._pod, row) for plugin in objectors]
                 choices = [[fix for fix in each if _of_pod(fix.edits)] for each in options]
                 joined = [_joined(fixes) for fixes in product(*choices)] if all(choices) else []
             for edits, cost in joined[:_MOST_PRODUCTS]:
@@ -293,10 +297,10 @@ class _Search:
                 yield tuple(kind)
 
     def _tolerations(self, objections: Objections) -> Iterator[Edit]:
-        state = self._scene.state
-        sets = {int(state.taints.ids[row]): int(row) for row in objections.rows}
-        taints = (taint for row in sets.values() for taint in missing_taints(state, self._pod.template, row))
-        return map(Tolerate, dict.fromkeys(taints))
+        taints = self._scene.state.taints
+        sets = dict.fromkeys(taints.ids[objections.rows].tolist())
+        found = (taint for each in sets for taint in barring(taints.sets[each], self._pod.template.tolerations))
+        return map(Tolerate, dict.fromkeys(found))
 
     # --- trying ---
 
@@ -374,7 +378,7 @@ class _Search:
         return Suggestion(text, documents, fit.node, cost + 0.5 * max(0, extra), fit.edits)
 
 
-def _joined(fixes: Iterable[Fix]) -> tuple[Edits, float]:
+def _joined(fixes: Iterable[Remedy]) -> tuple[Edits, float]:
     """All edits once; what a fix shares with those before it costs nothing more."""
     edits: dict[Edit, None] = {}
     cost = 0.0
@@ -394,7 +398,7 @@ def _asks_less(one: Edits, other: Edits) -> bool:
     )
 
 
-def _cost(fix: Fix) -> float:
+def _cost(fix: Remedy) -> float:
     return fix.cost
 
 
