@@ -54,7 +54,7 @@ def test_the_queue_shows_who_waits_and_why(demo: str, visit: Visit) -> None:
     expect(table).to_contain_text("batch-1-")
     expect(table).to_contain_text("Insufficient cpu")
     page.get_by_role("button", name="Gated").click()
-    expect(page.get_by_text("Nobody waits here.")).to_be_visible()
+    expect(page.get_by_text("No pending pods here.")).to_be_visible()
     page.get_by_role("button", name="All").click()
 
 

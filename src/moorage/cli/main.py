@@ -133,7 +133,7 @@ def _guarded(body: Callable[[], object], session: Session) -> int:
 
 def _internal_error(error: Exception, session: Session) -> int:
     if session.verbosity >= TRACEBACK_VERBOSITY:
-        import traceback  # noqa: PLC0415 - only for those who asked
+        import traceback  # noqa: PLC0415 - only if requested
 
         traceback.print_exc()
     while isinstance(error, ExceptionGroup):

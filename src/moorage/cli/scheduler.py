@@ -54,7 +54,7 @@ class _Paths(click.ParamType[tuple[str, ...]]):
 @click.option(
     "--bind-address",
     metavar="ADDRESS",
-    default="0.0.0.0",  # noqa: S104 - as kube-scheduler; only health is open to everybody
+    default="0.0.0.0",  # noqa: S104 - as kube-scheduler; only health is open
     show_default=True,
     help="IP address to serve on.",
 )

@@ -50,7 +50,7 @@ def answer_to(command: KeeperCommand) -> KeeperEvent | None: ...
 
 
 def answer_to(command: Command | KeeperCommand) -> KeeperEvent | None:
-    """That the command was carried out; None for commands that nobody answers, and for questions to extenders."""
+    """That the command was carried out; None for commands without an answer, and for calls to extenders."""
     match command:
         case Bind():
             return BindDone(command.pod.uid, BindOutcome.BOUND, command.node)

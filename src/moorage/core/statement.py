@@ -1,7 +1,7 @@
 """What-ifs: changes that are taken back, newest first, unless they are to stay.
 
-Everything that a what-if may touch notes its undo here: pods, nodes, other objects and amounts (`core.state`), promises
-of nodes (`core.nominations`), and whoever reserves something for a pod in a what-if.
+Everything that a what-if may touch notes its undo here: pods, nodes, other objects and amounts (`core.state`),
+nominations (`core.nominations`), and everything that plugins reserve for a pod in a what-if.
 """
 
 from __future__ import annotations

@@ -98,10 +98,10 @@ class FileRewriter(Rewriter):
         stored = self._stored("Pod", pod.namespace, pod.name)
         owner = None if stored is None else controller_of(stored)
         if stored is None or owner is None or any(isinstance(edit, DropLabel) for edit in edits):
-            raise RewriteError("nobody is known who makes the pod")
+            raise RewriteError("the controller of the pod is not known")
         given = self._raw(str(owner.get("kind")), pod.namespace, str(owner.get("name")))
         if given is None:
-            raise RewriteError("who makes the pod is not in the input")
+            raise RewriteError("the controller of the pod is not in the input")
         plans = plans_of(dict(stored), edits)
         document = deepcopy(dict(given))
         holder, field = _template_holder(document)

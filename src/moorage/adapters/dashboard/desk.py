@@ -1,4 +1,4 @@
-"""Who answers: a world in a thread of its own, an inbox for what happens, and the pages as JSON bytes.
+"""Answers requests: a world in its own thread, an inbox for events, and the pages as JSON bytes.
 
 Everything that touches the world runs in one worker thread, one thing at a time, so the event loop stays free to serve.
 News are told a few times a second at most, however much happens.

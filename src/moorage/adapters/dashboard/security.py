@@ -3,8 +3,8 @@
 - `Host` must name this machine or the address that is listened on: a foreign name that resolves to this server (DNS
   rebinding) is refused, whatever it asks for.
 - Requests of other origins are refused, by `Sec-Fetch-Site` and `Origin`. The page itself may be reached by a link.
-- Whatever is told about a cluster needs the token: a machine has users who may not read its pods' environment. Only
-  a guard without a token, for what is made up anyway, tells everything, and on this machine only.
+- Everything about a cluster needs the token: other users of the machine must not read the pods' environment. Only a
+  guard without a token, for what is made up anyway, tells everything, and on this machine only.
 - The token comes in a header. In an address it would end up in logs and histories, so that one is never looked at.
 - The page may load and connect to nothing but this server, and may not be framed. Scripts that write markup fail.
 """

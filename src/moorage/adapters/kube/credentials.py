@@ -260,7 +260,7 @@ def from_kubeconfig(
         raise cluster.error("insecure-skip-tls-verify", True, remedy)
     if identity.insecure and server.startswith("https:") and server not in _WARNED_OF:
         _WARNED_OF.add(server)
-        log.warning("the API server's certificate is not verified: anybody on the way can be it", server=server)
+        log.warning("the API server's certificate is not verified: the connection can be intercepted", server=server)
     if user is not None:
         _read_user(user, cluster, identity, now_s)
     return Credentials(

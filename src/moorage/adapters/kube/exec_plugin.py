@@ -55,7 +55,7 @@ class ExecPlugin:
             raise spec.error("apiVersion", self._api_version, f"must be {VERSIONS[0]} or {VERSIONS[1]}")
         mode = spec.text("interactiveMode") or ("" if self._api_version == VERSIONS[0] else "IfAvailable")
         if mode not in {"Never", "IfAvailable"}:
-            remedy = "must be Never or IfAvailable, because nobody sits at a terminal here"
+            remedy = "must be Never or IfAvailable, because there is no terminal here"
             raise spec.error("interactiveMode", mode, remedy)
         self._command = _command(spec)
         self._environment = _environment(spec)

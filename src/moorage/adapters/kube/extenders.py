@@ -1,9 +1,9 @@
-"""Asks the HTTP extenders of the configuration, as kube-scheduler does, and answers the engine with events.
+"""Calls the HTTP extenders of the configuration, as kube-scheduler does, and answers the engine with events.
 
 Invariants:
 - Every AskExtenders is answered by one ExtendersAnswered, every AskPreemption by one PreemptionAnswered, whatever
-  happens, and says which extenders gave an answer and which failed. Questions are taken as they come: whoever asks
-  has one open for each extender.
+  happens, and says which extenders gave an answer and which failed. Requests are handled as they come: the engine has
+  at most one open for each extender.
 - Filters are asked in order, each about the nodes that the one before kept; priorities all at once, and only where two
   nodes or more are left. Errors of an extender that may be ignored, and of any priority, count as silence.
 - Pods are read from the API server when they are needed and kept by their version. Nodes are followed with a watch of

@@ -285,7 +285,9 @@ class LeaderElector:
     def _taken(self) -> str:
         if self._record.holder == self.identity:
             return ""
-        return f"the lease {self.name} is held by {self._record.holder or 'nobody'}"
+        return f"the lease {self.name} " + (
+            f"is held by {self._record.holder}" if self._record.holder else "has no holder"
+        )
 
     def _expired(self, problem: str) -> str:
         if self._monotonic_s() < self._valid_until_s:

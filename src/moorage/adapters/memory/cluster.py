@@ -1,7 +1,7 @@
 """The embedded cluster: store, clock, admission, controllers, kubelets and collectors, wired together.
 
-Nothing happens by itself. Requests change the store at once; `step` lets everyone react until nobody has anything left
-to do; `advance` moves the clock from timer to timer, with a step after each. Same seed and same calls: same cluster.
+Nothing happens by itself. Requests change the store at once; `step` lets all controllers react until nothing is left to
+do; `advance` moves the clock from timer to timer, with a step after each. Same seed and same calls: same cluster.
 """
 
 from __future__ import annotations

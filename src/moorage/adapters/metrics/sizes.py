@@ -89,7 +89,9 @@ def _under_way(engine: Engine, popped: int) -> Metric:
 
 def _circuits(engine: Engine) -> Metric:
     circuits = GaugeMetricFamily(
-        "moorage_circuit_open", "Whether somebody failed so often that he is not asked for now.", labels=("name",)
+        "moorage_circuit_open",
+        "Whether the extender failed so often that it is not called for now.",
+        labels=("name",),
     )
     for breaker in engine.asking.breakers.all if engine.asking is not None else ():
         circuits.add_metric((breaker.name,), int(breaker.shown_open(clock.now_s())))
@@ -105,7 +107,7 @@ def _cache(engine: Engine) -> Iterable[Metric]:
     yield cache
     yield GaugeMetricFamily(
         "moorage_overcommitted_nodes",
-        "Nodes whose pods request more than they offer: another scheduler, or somebody by hand, bound to them too.",
+        "Nodes whose pods request more than they offer: another scheduler, or a user by hand, bound to them too.",
         value=overcommitted_count(state),
     )
     underway = GaugeMetricFamily(

@@ -21,7 +21,7 @@ from moorage.adapters.serving.access import failure
 
 _GROUP, _VERSION = "config.k8s.io", "v1beta1"
 _JSON, _YAML, _TEXT = "application/json", "application/yaml", "text/plain"
-_NOTE = "For people who look for a fault; the format may change at any time. Programs ask for JSON."
+_NOTE = "For debugging by people; the format may change at any time. Programs should request JSON."
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-// Questions to the server. The token after the # of the address, which browsers tell nobody, goes into a header, and out of
+// Requests to the server. The token after the # of the address, which browsers do not send, goes into a header, and out of
 // the address at once.
 
 const KEY = "moorage-token";

@@ -22,7 +22,7 @@ export function h(tag, props, ...children) {
   return element;
 }
 
-/** A name that somebody else chose: kept from turning around the text beside it. */
+/** An untrusted name: kept from reversing the text beside it. */
 export const name = (text, props) => h("bdi", { dir: "ltr", ...props }, text);
 
 export const podLink = (key) => h("a", { href: `#/pod/${encodeURIComponent(key)}` }, name(key));
@@ -94,7 +94,7 @@ export function choice(label, options, chosen, choose) {
 }
 
 let announced = 0;
-/** Tell people who cannot see the page. */
+/** Announce to screen readers. */
 export function announce(text) {
   if (Date.now() - announced < 1000) return;
   announced = Date.now();

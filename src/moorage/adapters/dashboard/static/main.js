@@ -45,7 +45,7 @@ function route() {
   return body;
 }
 
-/** A part of the address as text; who wrote the address may have written anything. */
+/** A part of the address as text; it is not trusted. */
 function decoded(text) {
   try { return decodeURIComponent(text); } catch { return text; }
 }

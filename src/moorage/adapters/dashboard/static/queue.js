@@ -1,4 +1,4 @@
-// Who waits: active, backing off, unschedulable and gated pods, and gangs with their members.
+// The pending pods: active, backing off, unschedulable and gated pods, and gangs with their members.
 
 import { get } from "./api.js";
 import { announce, chip, choice, empty, h, name, nodeLink, panel, podLink, Table } from "./dom.js";
@@ -30,7 +30,7 @@ export function queuePage(main, signal) {
     { title: "Priority", class: "num", cell: (r) => count(r.priority) },
     { title: "Why", class: "text wide", cell: (r) => [r.nominated ? ["promised ", nodeLink(r.nominated), ". "] : "", r.message || "not tried yet"] },
   ], (r) => r.pod);
-  const nobody = empty("Nobody waits here.");
+  const none = empty("No pending pods here.");
   const gangs = h("div", { class: "columns" });
   const gangSection = h("section", { class: "grid", hidden: true }, h("h2", {}, "Gangs that wait"), gangs);
   const places = [["", "All"], ...Object.entries(PLACES)];
@@ -43,12 +43,12 @@ export function queuePage(main, signal) {
     const all = Object.entries(page.counts).reduce((sum, [place, n]) => sum + (remembered.place && place !== remembered.place ? 0 : n), 0);
     table.update(page.rows.map((r) => ({ ...r, waited: Math.max(0, Math.round(store.summary.now - r.since)) })), all > page.rows.length ? `${count(page.rows.length)} of ${plural(all, "waiting pod")}` : plural(all, "waiting pod"));
     table.element.hidden = !page.rows.length;
-    nobody.hidden = page.rows.length > 0;
+    none.hidden = page.rows.length > 0;
     gangs.replaceChildren(...page.gangs.map(gangCard));
     gangSection.hidden = !page.gangs.length;
   };
   main.replaceChildren(h("div", { class: "head" }, h("h1", {}, "Queue"), note), stats,
     h("div", { class: "row" }, choice("Show", places, remembered.place, (value) => { remembered.place = value; announce(`Showing ${PLACES[value] ?? "all"}`); load(); })),
-    panel("", table.element, nobody), gangSection);
+    panel("", table.element, none), gangSection);
   return whenNew("queue", signal, 700, load);
 }

@@ -1,4 +1,4 @@
-// What this page knows of the cluster: nodes by row number, the summary, and who wants to hear of changes.
+// What this page knows of the cluster: nodes by row number, the summary, and the listeners for changes.
 
 import { events, get, Refused } from "./api.js";
 

@@ -16,7 +16,7 @@ export function timelinePage(main, signal) {
   const table = new Table("Timeline", [
     { title: "Time", class: "tight", cell: (e) => h("time", { dateTime: new Date(e.t * 1000).toISOString(), title: moment(e.t) }, clock(e.t)) },
     { title: "What", class: "tight", cell: (e) => chip(...(KINDS[e.what] ?? [e.what])) },
-    { title: "Who", class: "text name", cell: (e) => (e.pod ? podLink(e.subject) : name(e.subject)) },
+    { title: "Object", class: "text name", cell: (e) => (e.pod ? podLink(e.subject) : name(e.subject)) },
     { title: "", class: "text wide", cell: (e) => name(e.text) },
   ], (e) => e.n);
   const none = empty("Nothing has happened yet.");

@@ -1,4 +1,4 @@
-// What if: drain nodes, scale workloads, add nodes; and see who moves, who waits, who is evicted and what it costs.
+// What if: drain nodes, scale workloads, add nodes; and see which pods move, wait or are evicted, and the cost.
 
 import { post } from "./api.js";
 import { announce, empty, h, name, nodeLink, panel, podLink, Table } from "./dom.js";
