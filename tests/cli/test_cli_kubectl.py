@@ -24,6 +24,7 @@ from moorage.bench.kubelet import kubelet_thread
 from moorage.bench.virtualnodes import VirtualNode
 from moorage.cli.kubectl import PLUGIN_COMMANDS, run
 from moorage.cli.kubectl_queue import age_text, document, write_table
+from moorage.core.objects import PodGroup
 from moorage.core.pods import Condition
 from moorage.engine.queue import Place
 from moorage.testing import make_pod
@@ -250,6 +251,24 @@ def test_the_order_of_the_queue() -> None:
     found = WaitingList("server")
     fill(found, pods, [], [], NOW_S, "default")
     assert [(pod.name, pod.age_s) for pod in found.pods] == [("urgent", 0.0), ("old", 50.0), ("young", 5.0)]
+
+
+def test_gangs_need_what_the_scheduler_says() -> None:
+    """Of several sizes the largest, or the PodGroup's; a gang of which nobody waits is not listed."""
+    key, size = "moorage.dev/pod-group", "moorage.dev/pod-group-min-available"
+    of_group = {"scheduling.x-k8s.io/pod-group": "g"}
+    pods = [
+        make_pod("a0", annotations={key: "a", size: "2"}),
+        make_pod("a1", annotations={key: "a", size: "3"}, node="n1"),
+        make_pod("b0", annotations={key: "b", size: "1"}, node="n1"),
+        make_pod("g0", labels=of_group),
+        replace(make_pod("g1", labels=of_group, node="n1"), deleted_s=NOW_S),
+        make_pod("h0", labels={"scheduling.x-k8s.io/pod-group": "h"}),
+    ]
+    found = WaitingList("server")
+    fill(found, pods, [PodGroup("default", "g", api_group="scheduling.x-k8s.io", min_count=5)], [], NOW_S)
+    told = {gang.name: (gang.min_available, gang.waiting, gang.standing) for gang in found.gangs}
+    assert told == {"a": (3, 1, 1), "g": (5, 1, 0), "h": (None, 1, 0)}
 
 
 def test_messages_do_not_command_the_terminal() -> None:

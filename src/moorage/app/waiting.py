@@ -16,10 +16,11 @@ from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServ
 from moorage.adapters.kube.intake import UNFINISHED_PODS, resource_of
 from moorage.adapters.kube.listing import Lister
 from moorage.adapters.kube.resources import EVENTS, Resource
-from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND
-from moorage.core.membership import Declared, GangKey
+from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, terms_of
+from moorage.core.membership import GangKey
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
+from moorage.core.state import ClusterState
 from moorage.engine.queue import Place
 from moorage.views.waiting import Tried, guess
 from moorage.wire.errors import REFUSALS, WireError
@@ -27,7 +28,6 @@ from moorage.wire.kinds import BY_ID, pod_kind
 from moorage.wire.templates import TemplateTable
 
 FAILED = "FailedScheduling"
-_GROUP_KINDS = {Declared.SPEC: NATIVE_KIND, Declared.LABEL: COSCHEDULING_KIND}
 _PLACES = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED)
 
 
@@ -145,7 +145,7 @@ async def _listed(kubeconfig: str | None, namespace: str | None) -> WaitingList:
                 pods.append(kind.decode(raw))
             except WireError as error:
                 found.warnings.append(f"left out, it cannot be read: {error}")
-        groups = [group for each in _GROUP_KINDS.values() for group in await _groups(lister, each, found)]
+        groups = [group for each in (NATIVE_KIND, COSCHEDULING_KIND) for group in await _groups(lister, each, found)]
         events = await _events(lister, found)
     fill(found, pods, groups, events, clock.now_s(), namespace)
     return found
@@ -195,7 +195,7 @@ def fill(
     now_s: float,
     namespace: str | None = None,
 ) -> None:
-    """Work out who waits where from what was listed."""
+    """Work out from what was listed which pods wait, and where."""
     last: dict[str, EventView] = {}
     for event in events:
         uid = event.regarding.uid if event.regarding is not None else None
@@ -205,7 +205,7 @@ def fill(
     waiting = [pod for pod in pods if pod.node is None and pod.deleted_s is None and not pod.finished]
     waiting.sort(key=lambda pod: (-pod.template.priority, pod.created_s, pod.key))
     found.pods = [_waiting_pod(pod, last.get(pod.uid), now_s) for pod in waiting]
-    found.gangs = _gangs(pods, waiting, groups)
+    found.gangs = _gangs(pods, groups)
 
 
 def _waiting_pod(pod: Pod, event: EventView | None, now_s: float) -> WaitingPod:
@@ -226,26 +226,21 @@ def _waiting_pod(pod: Pod, event: EventView | None, now_s: float) -> WaitingPod:
     )
 
 
-def _gangs(pods: Iterable[Pod], waiting: Iterable[Pod], groups: Iterable[PodGroup]) -> list[WaitingGang]:
-    objects = {(_api(group), group.namespace, group.name): group for group in groups}
-    counts: dict[GangKey, int] = {}
-    sizes: dict[GangKey, int | None] = {}
-    for pod in waiting:
-        gang = pod.template.gang
-        if gang is not None:
-            counts[gang] = counts.get(gang, 0) + 1
-            sizes[gang] = sizes.get(gang) or pod.template.gang_size
-    standing = dict.fromkeys(counts, 0)
+def _gangs(pods: Iterable[Pod], groups: Iterable[PodGroup]) -> list[WaitingGang]:
+    """The gangs of pods that wait, with what the scheduler takes for their needs."""
+    state = ClusterState()
+    for group in groups:
+        native = group.api_group == BY_ID[NATIVE_KIND].group
+        state.put_object(NATIVE_KIND if native else COSCHEDULING_KIND, group.key, group)
+    members: dict[GangKey, list[Pod]] = {}
     for pod in pods:
-        if pod.template.gang in standing and pod.node is not None and pod.deleted_s is None:
-            standing[pod.template.gang] += 1
+        if pod.template.gang is not None and pod.deleted_s is None and not pod.finished:
+            members.setdefault(pod.template.gang, []).append(pod)
     found = []
-    for gang, number in sorted(counts.items()):
-        group = objects.get((_GROUP_KINDS.get(gang.by, ""), gang.namespace, gang.name))
-        size = group.min_count if group is not None else sizes[gang]
-        found.append(WaitingGang(gang.namespace, gang.name, size, number, standing[gang]))
+    for gang, each in sorted(members.items()):
+        waiting = sum(pod.node is None for pod in each)
+        if waiting:
+            terms = terms_of(state, gang, each)
+            needs = None if terms is None else terms.min_count
+            found.append(WaitingGang(gang.namespace, gang.name, needs, waiting, len(each) - waiting))
     return found
-
-
-def _api(group: PodGroup) -> str:
-    return NATIVE_KIND if group.api_group == BY_ID[NATIVE_KIND].group else COSCHEDULING_KIND
