@@ -13,7 +13,16 @@ from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
 from moorage.adapters.metrics.tally import Tally, exponential_bounds
 from moorage.core.commands import Bind, Command
-from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, ObjectSeen, PodGone, PodSeen
+from moorage.core.events import (
+    BindDone,
+    BindOutcome,
+    ConfigurationChanged,
+    Event,
+    NodeSeen,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+)
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.plugin import Plugin, Point
@@ -267,7 +276,8 @@ def test_other_profiles_are_measured_as_well(bench: Bench) -> None:
     """After a change of the configuration, without losing what was counted."""
     bench.bind(NodeSeen(make_node("n")), pod("a"))
     (usual,) = build_profiles(Configuration(), Registry(BUILTIN))
-    bench.engine.reconfigure([replace(usual, scheduler_name="other")], EngineSettings(), bench.now_s)
+    changed = ConfigurationChanged("", [replace(usual, scheduler_name="other")], EngineSettings())
+    bench.engine.handle([changed], bench.now_s, budget=0)
     bench.metrics.reequip()
     assert bench.metrics.sampling.begin(bench.now_s)
     bench.bind(PodSeen(make_pod("b", scheduler_name="other")))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 
 from moorage.app.loop import DecisionLoop
 from moorage.core.commands import Bind, Command
-from moorage.core.events import NodeSeen, PodSeen
+from moorage.core.events import NodeSeen, PodSeen, TermBegan
 from moorage.engine.engine import Engine
 from moorage.framework.cycle import Cycle
 from moorage.framework.status import Hold
@@ -45,3 +46,19 @@ def test_a_gang_that_waits_for_its_last_member_stops_nobody_else() -> None:
         running.cancel()
 
     asyncio.run(run())
+
+
+def test_what_is_told_is_taken_over_after_everything_before_it() -> None:
+    """However many turns that takes: a new leader knows all that was listed before it decides."""
+    engine = Engine([small_profile()])
+    readings = itertools.count()
+
+    async def run() -> None:
+        loop = DecisionLoop(engine, lambda _: None, timer_s=lambda: float(next(readings)))  # one event a turn
+        loop.put_all(NodeSeen(make_node(f"n{number}")) for number in range(7))
+        running = asyncio.create_task(loop.run())
+        await asyncio.wait_for(loop.tell(TermBegan("1/me")), 20)
+        running.cancel()
+
+    asyncio.run(run())
+    assert (engine.state.node_count, engine.gangs.term) == (7, "1/me")

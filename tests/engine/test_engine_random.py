@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from moorage.core.commands import Bind
-from moorage.core.events import BindDone, BindOutcome, NodeGone, NodeSeen, ObjectSeen, PodGone, PodSeen
+from moorage.core.events import (
+    BindDone,
+    BindOutcome,
+    ConfigurationChanged,
+    NodeGone,
+    NodeSeen,
+    ObjectSeen,
+    PodGone,
+    PodSeen,
+)
 from moorage.core.pods import Pod
 from moorage.engine.engine import EngineSettings
 from moorage.engine.queue import Backoff, Place
@@ -177,7 +186,8 @@ class EngineMachine(RuleBasedStateMachine):
     def configuration_changed(self, plain: bool, wait_s: float) -> None:
         """Other plugins decide from now on; every pod is shown again."""
         profile = small_profile(*([] if plain else self._plugins()))
-        self.play.engine.reconfigure([profile], self._settings(Backoff(wait_s, wait_s)), self.play.now)
+        changed = ConfigurationChanged("", [profile], self._settings(Backoff(wait_s, wait_s)))
+        self.play.engine.handle([changed], self.play.now, budget=0)
         self._run(*(PodSeen(pod) for pod in self.real.values()))
 
     def _settings(self, backoff: Backoff) -> EngineSettings:

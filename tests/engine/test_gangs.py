@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from moorage.core.commands import Bind, DeletePod, PatchObject, PatchPodStatus
-from moorage.core.events import BindOutcome, ObjectSeen, PodSeen
+from moorage.core.events import BindOutcome, ObjectSeen, PodSeen, TermBegan
 from moorage.core.objects import PodGroup
 from moorage.core.pods import GANG_RECORD, Condition, Pod
 from moorage.engine.queue import Place
@@ -49,7 +49,7 @@ def test_members_wait_for_each_other_and_start_together(play: Play) -> None:
 
 
 def test_the_record_names_members_and_nodes(play: Play) -> None:
-    play.engine.gangs.term = "7"
+    play.handle(TermBegan("7"))
     play.see(member("a"), member("b"), member("c"))
     [patch] = [patch for patch in play.patches if patch.token]
     assert patch.condition is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from moorage.core.commands import AskExtenders, PatchObject
-from moorage.core.events import BindDone, BindOutcome, EvictOutcome, ExtendersAnswered, StatusDone
+from moorage.core.events import BindDone, BindOutcome, ConfigurationChanged, EvictOutcome, ExtendersAnswered, StatusDone
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import RUNNING
 from moorage.engine.engine import EngineSettings
@@ -63,10 +63,10 @@ def test_a_bind_that_succeeded_earlier_tells_where_the_pod_is() -> None:
 def test_an_answer_to_a_question_of_the_old_configuration_answers_no_new_one() -> None:
     play = Play()
     settings = EngineSettings(extenders=(Extender("http://f", filter_verb="filter"),))
-    play.engine.reconfigure([small_profile()], settings, play.now)
+    play.engine.handle([ConfigurationChanged("", [small_profile()], settings)], play.now, budget=0)
     play.see(make_node("n1", cpu="4"), make_node("n2", cpu="4"), make_pod("a", cpu="1"))
     old = play.asked["default/a"]
-    play.engine.reconfigure([small_profile()], settings, play.now)
+    play.engine.handle([ConfigurationChanged("", [small_profile()], settings)], play.now, budget=0)
     play.handle()
     assert [ask.token != old for ask in play.of(AskExtenders)] == [True]
     play.handle(ExtendersAnswered("default/a", ("n1",), token=old))

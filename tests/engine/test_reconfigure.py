@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from moorage.core.commands import AskExtenders, Command
-from moorage.core.events import BindOutcome, ExtendersAnswered, PodSeen
+from moorage.core.events import BindOutcome, ConfigurationChanged, ExtendersAnswered, PodSeen
 from moorage.core.pods import Pod
 from moorage.engine.engine import EngineSettings
 from moorage.engine.queue import Backoff, Place
@@ -28,7 +28,8 @@ MIN = "moorage.dev/pod-group-min-available"
 
 def reconfigure(play: Play, *profiles: Profile, settings: EngineSettings | None = None) -> list[Command]:
     """Apply a configuration, show every pod again as its user must, and let the engine decide."""
-    commands = play.engine.reconfigure(profiles, settings or EngineSettings(), play.now)
+    changed = ConfigurationChanged("", profiles, settings or EngineSettings())
+    commands, _ = play.engine.handle([changed], play.now, budget=0)
     play.handle(*(PodSeen(pod) for pod in play.pods.values()))
     return commands
 

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from moorage.core.events import PodSeen
+from moorage.core.events import ConfigurationChanged, PodSeen
 from moorage.engine.engine import EngineSettings
 from tests.engine.test_gangs_random import History
 from tests.engine.world import World
@@ -29,8 +29,8 @@ class ChangingWorld(World):
     def turn(self) -> None:
         if self.chance.random() < SHARE:
             self.changes += 1
-            commands = self.engine.reconfigure([default_profile()], EngineSettings(seed=5), self.now)
-            self._orders.extend(commands)
+            changed = ConfigurationChanged("", [default_profile()], EngineSettings(seed=5))
+            self._orders.extend(self.engine.handle([changed], self.now, budget=0)[0])
             self._watch.extend(PodSeen(pod) for pod in self.pods.values())
         super().turn()
 

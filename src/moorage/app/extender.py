@@ -152,7 +152,7 @@ class ExtenderProcess(Process):
         self._unready = _STANDBY
         await self._reign()
 
-    def _begin(self, term: str) -> None:  # noqa: ARG002 - terms mean nothing to an extender
+    async def _begin(self, term: str) -> None:  # noqa: ARG002 - terms mean nothing to an extender
         self._unready = ""
         profile = self._extending.profile
         log.info(

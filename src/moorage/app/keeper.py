@@ -110,7 +110,7 @@ class KeeperProcess(Process):
     def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
         return self._loop(), self._binder.run(), self._disruptions.run()
 
-    def _begin(self, term: str) -> None:  # noqa: ARG002 - terms mean nothing to a keeper
+    async def _begin(self, term: str) -> None:  # noqa: ARG002 - terms mean nothing to a keeper
         self._acting = True
         self._wake.set()
         log.info("keeping", nodes=self._keeper.world.state.node_count, pods=self._keeper.world.state.pod_count)

@@ -30,8 +30,7 @@ from moorage.app.selfcheck import SelfCheck
 from moorage.app.watch import TurnWatch
 from moorage.core.commands import Command
 from moorage.core.events import DecisionSlow, Event
-from moorage.engine.engine import Engine, EngineSettings
-from moorage.framework.profiles import Profile
+from moorage.engine.engine import Engine
 
 _STEP = 32
 _TURN_S = 0.25
@@ -79,6 +78,8 @@ class DecisionLoop:
         self._decision_log = decision_log
         self._selfcheck = selfcheck
         self._inbox: list[Event] = []
+        self._taken = 0
+        """How many events the engine has taken over."""
         self._wake = asyncio.Event()
         self._was_slow = False
         """Whether the last turn took long."""
@@ -98,20 +99,12 @@ class DecisionLoop:
         self.deciding = True
         self._wake.set()
 
-    def reconfigure(self, profiles: Sequence[Profile], settings: EngineSettings, document: str = "") -> None:
-        """Go on with other profiles; called from the event loop's thread, between two turns.
-
-        `document` is the configuration that they are from, for the journal.
-        """
-        now_s = self._now_s()
-        commands = self.engine.reconfigure(profiles, settings, now_s)
-        if self.journal is not None:
-            self.journal.reconfigured(now_s, document, commands)
-        if self._metrics is not None:
-            self._metrics.reequip()
-        for command in commands:
-            self._carry_out(command)
-        self._wake.set()
+    async def tell(self, event: Event) -> None:
+        """Hand over an event, and wait until the engine has taken it over, and everything that came before it."""
+        self.put(event)
+        taken = self._taken + len(self._inbox)
+        while self._taken < taken:  # noqa: ASYNC110 - an asyncio.Event would cost something in every turn
+            await asyncio.sleep(_LOOK_S)
 
     async def answered(self, timeout_s: float) -> None:
         """Wait until every bind that was ordered, or follows a record, is answered, or time is up. Pause first."""
@@ -159,6 +152,7 @@ class DecisionLoop:
             ended_s = self._timer_s()
             self._was_slow = ended_s - began_s >= SLOW_S
             events, self._inbox = self._inbox[: watch.taken], self._inbox[watch.taken :]
+            self._taken += watch.taken
             if self._metrics is not None and sampled:
                 self._metrics.sampling.end(ended_s)
             if self.journal is not None:

@@ -140,7 +140,7 @@ class Process:
         """
         leadership = self._leadership
         if leadership is None:
-            self._begin("")
+            await self._begin("")
             await asyncio.Event().wait()
         else:
             leadership.start(self._heartbeat_s)
@@ -150,10 +150,10 @@ class Process:
         term = await leadership.acquired()
         await self._following.refresh(self.written)
         if leadership.leading():
-            self._begin(str(term))
+            await self._begin(str(term))
         await leadership.lost()
 
-    def _begin(self, term: str) -> None:
+    async def _begin(self, term: str) -> None:
         """Act from now on, in this term; it is empty without an election."""
 
     def _heartbeat_s(self) -> float:

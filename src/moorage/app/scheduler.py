@@ -14,7 +14,6 @@ from typing import Any
 import structlog
 from prometheus_client.registry import Collector
 
-from moorage.adapters import clock
 from moorage.adapters.journal.writer import JournalError
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
@@ -44,6 +43,7 @@ from moorage.app.selfcheck import SelfCheck
 from moorage.app.sources import Following, watched_kinds
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, RecordEvent
 from moorage.core.echo import answer_to
+from moorage.core.events import ConfigurationChanged, TermBegan
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.obstacles import obstacle
 from moorage.engine.queue import Backoff
@@ -242,11 +242,10 @@ class Scheduler(Process):
         file = self._options.config_file
         await first(self._reign(), *([] if file is None else [self._reloader(file).run()]))
 
-    def _begin(self, term: str) -> None:
+    async def _begin(self, term: str) -> None:
         if term:
-            self.term = self.engine.gangs.term = term
-            if self._journal is not None:
-                self._journal.term(clock.now_s(), term)
+            self.term = term
+            await self._loop.tell(TermBegan(term))
         self._loop.start_deciding()
         log.info("scheduling", profiles=list(self.engine.runners), nodes=self.engine.state.node_count)
 
@@ -271,7 +270,9 @@ class Scheduler(Process):
                 await self._loop.answered(_ANSWERS_S)
                 await self._parts.drop(self._extending)
             settings = _settings(configuration, self._options)
-            self._loop.reconfigure(self._acting(profiles), settings, document_of(configuration, profiles))
+            document = document_of(configuration, profiles)
+            await self._loop.tell(ConfigurationChanged(document, self._acting(profiles), settings))
+            self.metrics.reequip()
             if others:
                 await self._replace_extenders(extenders)
         finally:

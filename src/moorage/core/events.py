@@ -7,7 +7,7 @@ answers, or the sender waits for the answer before it sends the command again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -173,6 +173,29 @@ class DecisionSlow:
     took_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class TermBegan:
+    """This process leads from now on; the start of a gang is recorded under this term."""
+
+    term: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigurationChanged:
+    """Other profiles and settings hold from now on.
+
+    Pods of scheduler names that are new were never taken over, and priorities were read with the old plugins: all pods
+    are to be shown again afterwards (PodSeen).
+    """
+
+    document: str
+    """How the configuration is written down, without secrets. A journal has nothing else of it."""
+    profiles: Sequence[Any] = field(default=(), compare=False, repr=False)
+    """What the document means: the profiles (`framework.profiles`)."""
+    settings: Any = field(default=None, compare=False, repr=False)
+    """And the engine's settings."""
+
+
 Event: TypeAlias = (
     NodeSeen
     | NodeGone
@@ -187,6 +210,8 @@ Event: TypeAlias = (
     | ExtendersAnswered
     | PreemptionAnswered
     | DecisionSlow
+    | TermBegan
+    | ConfigurationChanged
 )
 
 

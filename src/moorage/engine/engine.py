@@ -15,6 +15,7 @@ from moorage.core.commands import Command
 from moorage.core.events import (
     BindDone,
     BindOutcome,
+    ConfigurationChanged,
     DecisionSlow,
     DeleteDone,
     Event,
@@ -28,6 +29,7 @@ from moorage.core.events import (
     PodSeen,
     PreemptionAnswered,
     StatusDone,
+    TermBegan,
 )
 from moorage.core.gangs import GANG_KINDS
 from moorage.core.membership import GangKey
@@ -91,6 +93,8 @@ class Engine:
         self.state = ClusterState(settings.seed)
         self._paced = False
         """Whether namespaces have to share the places of binds."""
+        self.document = ""
+        """How the configuration in force is written down; empty while it is that of the beginning."""
         self.stopped_after = ""
         """The namespace of the pod after which the latest call was told to stop; empty if it was not."""
         self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff, Pacing(self._room))
@@ -118,6 +122,8 @@ class Engine:
             ExtendersAnswered: self._nodes_answered,
             PreemptionAnswered: self._victims_answered,
             DecisionSlow: self._decision_slow,
+            TermBegan: self._term_began,
+            ConfigurationChanged: self._configuration_changed,
         }
         """What takes over which event."""
         self.asking: Asking | None = None
@@ -143,43 +149,6 @@ class Engine:
             endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
             self.asking = Asking(settings.extenders, self.state, self.queue, endings, self._board.token)
         self._placing.asking = self._failing.asking = self.asking
-
-    def reconfigure(self, profiles: Sequence[Profile], settings: EngineSettings, now: float) -> list[Command]:
-        """Go on with other profiles and settings. The queue and binds under way stay; the seed stays too.
-
-        Pods that wait in Permit or PreBind or for an extender's answer go back to the queue: whoever holds something
-        for them is gone. Everyone who waits is tried again as soon as his backoff allows. Pods of scheduler names that
-        are new are not known here, and priorities were read with the old plugins: whoever calls this shows all pods
-        again afterwards (PodSeen).
-        """
-        commands: list[Command] = []
-        runners = {profile.scheduler_name: Runner(profile, self.state) for profile in profiles}
-        for flight in self.flights.unposted():
-            if self.flights.get(flight.entry.pod.uid) is flight:
-                self._placing.bring_back(flight, _RECONFIGURED, now, commands)
-        for entry in [] if self.asking is None else self.asking.entries():
-            self.queue.requeue(entry, now, rejected_by=frozenset(), error=False, pending=True)
-        self._board.equip(runners)
-        self._instruct(settings)
-        for entry in [each for each in self.queue.entries() if self.runner_of(each.pod) is None]:
-            self.queue.remove(entry.pod.uid)
-            self._board.end_promise(entry.pod.uid)
-        for entry in list(self.queue.entries()):
-            self._regroup(entry, now)
-        for entry in self.queue.entries() if self.planning is not None else ():
-            self._concern(entry.pod)
-        self.queue.restart(now)
-        return commands
-
-    def _regroup(self, entry: QueuedPod, now: float) -> None:
-        """Whether a profile places gangs together may have changed."""
-        unit = self.gangs.unit_of(entry.pod)
-        if entry.unit == unit:
-            return
-        if entry.place is not Place.IN_FLIGHT:
-            self.queue.upsert(entry.pod, now, unit)
-        elif unit is None:
-            entry.unit = None
 
     # --- the one door ---
 
@@ -478,6 +447,45 @@ class Engine:
         if record is not None:
             record.assumed = True
             self._board.changes.append(Change(What.POD_ADDED, pod=record.pod))
+
+    # --- another configuration ---
+
+    def _term_began(self, event: TermBegan, _now: float, _: list[Command]) -> None:
+        self.gangs.term = event.term
+
+    def _configuration_changed(self, event: ConfigurationChanged, now: float, commands: list[Command]) -> None:
+        """Go on with other profiles and settings. The queue and binds under way stay; the seed stays too.
+
+        Pods that wait in Permit or PreBind or for an extender's answer go back to the queue, as what plugins hold for
+        them is forgotten. Every pod that waits is tried again as soon as its backoff allows.
+        """
+        self.document = event.document
+        runners = {profile.scheduler_name: Runner(profile, self.state) for profile in event.profiles}
+        for flight in self.flights.unposted():
+            if self.flights.get(flight.entry.pod.uid) is flight:
+                self._placing.bring_back(flight, _RECONFIGURED, now, commands)
+        for entry in [] if self.asking is None else self.asking.entries():
+            self.queue.requeue(entry, now, rejected_by=frozenset(), error=False, pending=True)
+        self._board.equip(runners)
+        self._instruct(event.settings)
+        for entry in [each for each in self.queue.entries() if self.runner_of(each.pod) is None]:
+            self.queue.remove(entry.pod.uid)
+            self._board.end_promise(entry.pod.uid)
+        for entry in list(self.queue.entries()):
+            self._regroup(entry, now)
+        for entry in self.queue.entries() if self.planning is not None else ():
+            self._concern(entry.pod)
+        self.queue.restart(now)
+
+    def _regroup(self, entry: QueuedPod, now: float) -> None:
+        """Whether a profile places gangs together may have changed."""
+        unit = self.gangs.unit_of(entry.pod)
+        if entry.unit == unit:
+            return
+        if entry.place is not Place.IN_FLIGHT:
+            self.queue.upsert(entry.pod, now, unit)
+        elif unit is None:
+            entry.unit = None
 
     # --- waking up ---
 

@@ -178,6 +178,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_woken_by",
             "_paced",
             "stopped_after",
+            "document",
         ]
     ),
     Board: frozenset(["state", "runners", "fallback", "faults", "priorities", "observer", "_alarm_numbers", "stop"]),

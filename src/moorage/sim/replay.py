@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from moorage.adapters.journal.reader import JournalReader
-from moorage.adapters.journal.records import Image, Reconfigured, Record, Start, Term, Turn, commands_of
+from moorage.adapters.journal.records import Image, Record, Start, Turn, commands_of
 from moorage.adapters.journal.replaying import engine_of
 from moorage.adapters.journal.timeline import known_to
 from moorage.core.commands import Bind, Command, DeletePod
 from moorage.core.echo import Echo
-from moorage.core.events import BindDone, BindOutcome, Event, PodGone, PodSeen
+from moorage.core.events import BindDone, BindOutcome, ConfigurationChanged, Event, PodGone, PodSeen, TermBegan
 from moorage.core.follow import OBJECTS_SEEN
 from moorage.core.pods import Pod, as_pending
 from moorage.engine.engine import Engine, EngineSettings
@@ -101,10 +101,6 @@ class _Player:
         elif isinstance(record, Image) and not self._known:
             recorded = engine_of(record, self._start, self._registry)
             self._tell(known_to(recorded), 0)
-        elif isinstance(record, Term) and self._engine is not None:
-            self._engine.gangs.term = record.term
-        elif isinstance(record, Reconfigured):
-            self._warn("the configuration was changed while the journal was written; here it stays as given")
 
     def _begin(self, start: Start) -> None:
         before, self._start = self._start, start
@@ -125,6 +121,8 @@ class _Player:
         result.ended_s = turn.now_s
         result.turns += 1
         result.events += len(turn.events)
+        if any(isinstance(event, ConfigurationChanged) for event in turn.events):
+            self._warn("the configuration was changed while the journal was written; here it stays as given")
         self._deciding = turn.budget > 0 or (self._deciding and bool(turn.events))
         self._now_s = max(self._now_s, turn.now_s)
         self._tell(turn.events, turn.budget)
@@ -236,7 +234,7 @@ class Outcome:
                     found.append(event)
             elif isinstance(event, BindDone):
                 self._corrected(event)
-            elif isinstance(event, OBJECTS_SEEN):
+            elif isinstance(event, (*OBJECTS_SEEN, TermBegan)):
                 found.append(event)
         return found
 

@@ -10,7 +10,7 @@ from typing import Any
 from moorage.adapters.journal.writer import Journal
 from moorage.app.journal import document_of
 from moorage.core.commands import Command
-from moorage.core.events import Event
+from moorage.core.events import ConfigurationChanged, Event
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import build_profiles
@@ -61,9 +61,8 @@ class RecordedEngine:
 
     def reconfigure(self, text: str, now: float) -> list[Command]:
         profiles = build_profiles(configuration_of(text), REGISTRY)
-        commands = self.engine.reconfigure(profiles, EngineSettings(seed=SEED), now)
-        self.journal.reconfigured(now, recorded_text(text), commands)
-        return commands
+        changed = ConfigurationChanged(recorded_text(text), profiles, EngineSettings(seed=SEED))
+        return self.handle([changed], now, budget=0)[0]
 
 
 class Recorder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,7 +13,7 @@ from moorage.adapters.journal import image
 from moorage.adapters.journal.frames import Frames, Segment, path_of
 from moorage.adapters.journal.records import Image, Restorer, Scribe, Start, commands_bytes
 from moorage.core.commands import Command
-from moorage.core.events import Event
+from moorage.core.events import ConfigurationChanged, Event
 from moorage.core.invariants import check_invariants
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.framework.profiles import Profile
@@ -57,25 +58,24 @@ class ShadowedEngine:
 
     def handle(self, events: Iterable[Event], now: float, budget: int = 1 << 62) -> tuple[list[Command], float | None]:
         told = list(events)
+        for event in told:
+            if isinstance(event, ConfigurationChanged):
+                self._given = (copy.deepcopy(event.profiles), event.settings, self._given[2])
         commands, next_s = self.engine.handle(told, now, budget)
         if self.shadow is not None:
-            self.shadow.gangs.term = self.engine.gangs.term
             turn = self._passage.through(self._passage.scribe.turn(told, now, budget, commands))
-            again, again_s = self.shadow.handle(turn.events, turn.now_s, turn.budget)
+            again, again_s = self.shadow.handle(map(self._equipped, turn.events), turn.now_s, turn.budget)
             assert commands_bytes(again) == commands_bytes(commands), (again, commands)
             assert again_s == next_s
         if self.rng.random() < self.share:
             self.shadow = self._image()
         return commands, next_s
 
-    def reconfigure(self, profiles: Sequence[Profile], settings: EngineSettings, now: float) -> list[Command]:
-        self._given = (copy.deepcopy(profiles), settings, self._given[2])
-        other = copy.deepcopy(profiles)
-        commands = self.engine.reconfigure(profiles, settings, now)
-        if self.shadow is not None:
-            again = self.shadow.reconfigure(other, settings, now)
-            assert commands_bytes(again) == commands_bytes(commands)
-        return commands
+    def _equipped(self, event: Event) -> Event:
+        """What came back from disk, with plugins of its own where the configuration changed."""
+        if not isinstance(event, ConfigurationChanged):
+            return event
+        return replace(event, profiles=copy.deepcopy(self._given[0]), settings=self._given[1])
 
     def _image(self) -> Engine:
         profiles, settings, others = self._given

@@ -16,7 +16,7 @@ from moorage.adapters.journal.records import Start, Turn
 from moorage.adapters.journal.replaying import replay
 from moorage.adapters.journal.timeline import entries, events, span
 from moorage.adapters.journal.writer import Journal, JournalError
-from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodGone, PodSeen
+from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodGone, PodSeen, TermBegan
 from moorage.engine.engine import Engine
 from moorage.testing.builders import make_node, make_pod
 from moorage.views.words import What
@@ -153,7 +153,7 @@ def test_a_later_process_goes_on_in_the_same_folder(tmp_path: Path) -> None:
 def test_the_story_of_a_journal(tmp_path: Path) -> None:
     """Who was placed when, and what was known at which time, also where the beginning is gone."""
     engine = recorded(tmp_path, 3)
-    engine.journal.term(13.6, "1/me")
+    engine.handle([TermBegan("1/me")], 13.6, 0)
     engine.journal._next_segment(13.7)
     fill(engine, 2, 4)
     engine.journal.close()

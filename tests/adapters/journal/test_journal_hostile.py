@@ -194,10 +194,12 @@ def test_nesting_has_an_end(depth: int, tmp_path: Path) -> None:
 # --- other versions, accidents ---
 
 
-def test_a_later_format_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever reads it is told which version to use, by the command too."""
-    segment(tmp_path, b"", magic=b"moorage\x09")
-    with pytest.raises(ReadError, match="format 9, and this version of Moorage reads format 2; use the version"):
+@pytest.mark.parametrize("number", [frames.FORMAT - 1, frames.FORMAT + 1], ids=["earlier", "later"])
+def test_another_format_is_named(number: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reader is told which version to use, by the command too."""
+    segment(tmp_path, b"", magic=b"moorage" + bytes([number]))
+    words = f"format {number}, and this version of Moorage reads format {frames.FORMAT}; use the version"
+    with pytest.raises(ReadError, match=words):
         replay(tmp_path, REGISTRY)
     assert run(["replay", str(tmp_path)]) == 2
     assert len(capsys.readouterr().err.strip().splitlines()) == 1

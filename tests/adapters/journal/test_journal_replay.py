@@ -11,7 +11,7 @@ import pytest
 from moorage.adapters.journal.frames import segments
 from moorage.adapters.journal.replaying import replay
 from moorage.adapters.metrics.scheduler import SchedulerMetrics
-from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodSeen
+from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodSeen, TermBegan
 from moorage.testing.builders import make_node, make_pod
 from tests.adapters.journal.recording import PACKING, REGISTRY, RecordedEngine, Recorder
 from tests.engine import test_gangs_random as gang_histories
@@ -38,11 +38,10 @@ def test_random_histories_with_gangs_evictions_failures_and_crashes(
 
 
 def test_another_configuration_and_a_term_on_the_way(tmp_path: Path) -> None:
-    """What is done to the engine beside events is done again at its time."""
+    """Events like any other: they are told again at their time."""
     engine = RecordedEngine(tmp_path)
     engine.handle([NodeSeen(make_node(f"n{number}", cpu="8")) for number in range(4)], 1.0, 0)
-    engine.engine.gangs.term = "3/me"
-    engine.journal.term(1.5, "3/me")
+    engine.handle([TermBegan("3/me")], 1.5, 0)
     pods = [make_pod(f"p{number}", cpu="1", uid=f"u{number}") for number in range(12)]
     engine.handle([PodSeen(pod) for pod in pods[:6]], 2.0, 4)
     engine.handle([], 2.1, 32)

@@ -33,7 +33,7 @@ from moorage.core.pods import Condition, Pod, PodTemplate
 from moorage.core.resources import Requests
 from moorage.wire.kinds import BY_ID
 
-START, SHARED, FACTS, IMAGE, EVENTS, TURN, TERM, RECONFIGURED, END = range(1, 10)
+START, SHARED, FACTS, IMAGE, EVENTS, TURN, END = range(1, 8)
 """Kinds of records. Facts are parts of the image that follows them, as events are of the turn."""
 MOST_SHARED = 200_000
 """Values that one segment may share; a writer begins another one long before."""
@@ -99,23 +99,6 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """This process leads from now on."""
-
-    now_s: float
-    term: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reconfigured:
-    """One call of `Engine.reconfigure`."""
-
-    now_s: float
-    configuration: str
-    commands: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class End:
     """The process stopped in good order, or says why not."""
 
@@ -123,7 +106,7 @@ class End:
     reason: str
 
 
-Record: TypeAlias = Start | Image | Turn | Term | Reconfigured | End
+Record: TypeAlias = Start | Image | Turn | End
 RAISED = _encode(None)
 
 
@@ -219,16 +202,6 @@ class Scribe:
         return self.news() + b"".join(records) + record(IMAGE, b"")
 
     @staticmethod
-    def term(now_s: float, term: str) -> bytes:
-        """The record of a term."""
-        return record(TERM, _encode((now_s, term)))
-
-    @staticmethod
-    def reconfigured(now_s: float, configuration: str, commands: Sequence[Command]) -> bytes:
-        """The record of another configuration."""
-        return record(RECONFIGURED, _encode((now_s, configuration, _told(commands))))
-
-    @staticmethod
     def end(now_s: float, reason: str) -> bytes:
         """The last record of a process."""
         return record(END, _encode((now_s, reason)))
@@ -313,45 +286,20 @@ class _Turn(msgspec.Struct, array_like=True):
     stopped_at: int = 0
 
 
-class _Change(msgspec.Struct, array_like=True):
-    now_s: float
-    configuration: str
-    commands: msgspec.Raw
-
-
 class _Told(msgspec.Struct, array_like=True):
     now_s: float
     text: str
 
 
 _turn = msgspec.msgpack.Decoder(_Turn).decode
-_change = msgspec.msgpack.Decoder(_Change).decode
 _text = msgspec.msgpack.Decoder(_Told).decode
 _start = msgspec.msgpack.Decoder(Start).decode
 _rows = msgspec.msgpack.Decoder(list[Any]).decode
 
 
-def _reconfigured(data: bytes) -> Reconfigured:
-    change = _change(data)
-    return Reconfigured(change.now_s, change.configuration, bytes(change.commands))
-
-
-def _term(data: bytes) -> Term:
-    told = _text(data)
-    return Term(told.now_s, told.text)
-
-
 def _end(data: bytes) -> End:
     told = _text(data)
-    return End(told.now_s, told.text)
-
-
-_RARE: dict[int, Callable[[bytes], Record]] = {
-    START: _start,
-    TERM: _term,
-    RECONFIGURED: _reconfigured,
-    END: _end,
-}
+    return End(_checked_time(told.now_s), told.text)
 
 
 class Restorer:
@@ -381,12 +329,13 @@ class Restorer:
         if piece.kind == IMAGE:
             facts, self._facts = self._facts, []
             return Image(facts, self)
-        make = _RARE.get(piece.kind)
-        if make is None:
-            raise Unreadable(f"a record has the unknown kind {piece.kind}; read the journal with a newer version")
-        found = make(piece.data)
-        _checked_time(found.time_s if isinstance(found, Start) else found.now_s)  # type: ignore[union-attr]
-        return found
+        if piece.kind == START:
+            start = _start(piece.data)
+            _checked_time(start.time_s)
+            return start
+        if piece.kind == END:
+            return _end(piece.data)
+        raise Unreadable(f"a record has the unknown kind {piece.kind}; read the journal with a newer version")
 
     def _turn(self, data: bytes) -> Turn:
         turn = _turn(data)

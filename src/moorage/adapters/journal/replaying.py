@@ -7,8 +7,8 @@ the replay begins with the image at the beginning of the segment. Every call mus
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from moorage.adapters.journal import image
@@ -17,16 +17,15 @@ from moorage.adapters.journal.records import (
     EMPTY,
     RAISED,
     Image,
-    Reconfigured,
     Record,
     Start,
-    Term,
     Turn,
     commands_bytes,
     commands_of,
 )
 from moorage.adapters.journal.values import Unreadable
 from moorage.core.commands import Bind, Command, DeletePod
+from moorage.core.events import ConfigurationChanged, Event
 from moorage.engine.board import Stop
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
@@ -104,11 +103,6 @@ class Player:
             self._begin(record)
         elif isinstance(record, Image):
             self._load(record)
-        elif isinstance(record, Term):
-            if self.engine is not None:
-                self.engine.gangs.term = record.term
-        elif isinstance(record, Reconfigured):
-            self._reconfigure(record)
 
     def _begin(self, start: Start) -> None:
         result = self.result
@@ -135,21 +129,24 @@ class Player:
         self._turns += 1
         if self.engine is None:
             raise ReadError("a segment neither begins with an empty engine nor with an image; it cannot be replayed")
+        events = list(self._equipped(turn.events))
         try:
             stop = _stop_at(turn.stopped_at)
-            commands: list[Command] | None = self.engine.handle(turn.events, turn.now_s, turn.budget, stop)[0]
+            commands: list[Command] | None = self.engine.handle(events, turn.now_s, turn.budget, stop)[0]
         except Exception:  # noqa: BLE001 - the recorded call may have raised too
             commands = None
         self.engine.faults.take()
         self._compare(turn.now_s, turn.commands, commands)
 
-    def _reconfigure(self, change: Reconfigured) -> None:
-        self.result.saw(change.now_s)
-        if self.engine is not None and self._start is not None:
-            reading = read_recorded(change.configuration, self._registry)
-            settings = settings_of(configuration_of(reading), self._start.seed)
-            commands = self.engine.reconfigure(reading.profiles, settings, change.now_s)
-            self._compare(change.now_s, change.commands, commands)
+    def _equipped(self, events: Iterable[Event]) -> Iterator[Event]:
+        """Events as the engine was told them: a configuration with what it means."""
+        for event in events:
+            if isinstance(event, ConfigurationChanged) and self._start is not None:
+                reading = read_recorded(event.document, self._registry)
+                settings = settings_of(configuration_of(reading), self._start.seed)
+                yield replace(event, profiles=reading.profiles, settings=settings)
+            else:
+                yield event
 
     def _compare(self, now_s: float, recorded: bytes, commands: list[Command] | None) -> None:
         for command in commands or ():

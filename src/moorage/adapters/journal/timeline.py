@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from moorage.adapters.journal.reader import JournalReader
-from moorage.adapters.journal.records import End, Image, Reconfigured, Record, Start, Term, Turn, commands_of
+from moorage.adapters.journal.records import End, Image, Record, Start, Turn, commands_of
 from moorage.adapters.journal.replaying import engine_of
 from moorage.core.commands import RecordEvent
-from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.events import ConfigurationChanged, Event, NodeSeen, ObjectSeen, PodSeen, TermBegan
 from moorage.engine.engine import Engine
 from moorage.framework.registry import Registry
 from moorage.views.story import decided
@@ -84,13 +84,14 @@ def _started(start: Start, *, follows: bool) -> Happening:
 
 def _told(record: Record) -> Iterator[Happening]:
     if isinstance(record, Turn):
+        for event in record.events:
+            if isinstance(event, TermBegan):
+                yield Happening(record.now_s, What.LEADS, facts={"term": event.term})
+            elif isinstance(event, ConfigurationChanged):
+                yield Happening(record.now_s, What.RECONFIGURED)
         for command in commands_of(record.commands):
             # Events only announce what other commands do.
             if not isinstance(command, RecordEvent):
                 yield from (each for each in decided(command, record.now_s) if WORDS[each.what].chip)
-    elif isinstance(record, Term):
-        yield Happening(record.now_s, What.LEADS, facts={"term": record.term})
-    elif isinstance(record, Reconfigured):
-        yield Happening(record.now_s, What.RECONFIGURED)
     elif isinstance(record, End):
         yield Happening(record.now_s, What.ENDED, facts={"reason": record.reason or "the scheduler stopped"})

@@ -224,8 +224,8 @@ def _has_text_keys(value: Mapping[Any, Any]) -> bool:
 
 @cache
 def _shape_of(kind: type) -> tuple[tuple[str, ...], tuple[Any, ...], Callable[[Any], tuple[Any, ...]]]:
-    """Fields that the constructor takes, their defaults, and how to get them all; private ones are computed."""
-    fields = [field for field in dataclasses.fields(kind) if field.init and not field.name.startswith("_")]
+    """Fields that are compared, their defaults, and how to get them all; the others follow from those."""
+    fields = [each for each in dataclasses.fields(kind) if each.init and each.compare and not each.name.startswith("_")]
     names = tuple(field.name for field in fields)
     defaults = tuple(
         field.default if field.default_factory is dataclasses.MISSING else field.default_factory() for field in fields

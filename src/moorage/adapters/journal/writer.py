@@ -98,18 +98,6 @@ class Journal:
         elif time.monotonic() >= self._paused_until_s:
             self._resume(now_s)
 
-    def term(self, now_s: float, term: str) -> None:
-        """The engine was told that it leads in this term."""
-        self._put(self._scribe.term(now_s, term))
-
-    def reconfigured(self, now_s: float, configuration: str, commands: Sequence[Command]) -> None:
-        """A call of `Engine.reconfigure` has returned; `configuration` is what it was called with, without secrets."""
-        self._configuration = configuration
-        try:
-            self._put(self._scribe.reconfigured(now_s, configuration, commands))
-        except Exception as error:  # noqa: BLE001 - as in `turn`
-            self._break_off(f"{type(error).__name__}: {error}")
-
     def flush(self) -> None:
         """Return when everything so far was handed to the operating system, or could not be."""
         self._files.flush()
@@ -135,7 +123,7 @@ class Journal:
                 turns=self._turns,
                 time_s=now_s,
                 seed=self._seed,
-                configuration=self._configuration,
+                configuration=self._engine.document or self._configuration,
                 begins=begins,
                 gap=gap,
             )
