@@ -92,6 +92,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.TellsCapacity: (SpotPlacement,),
     contract.SpreadsHosts: (ControllerSpread,),
     contract.FollowsStrategies: (PlacementStrategy,),
+    contract.ComparesRows: (PlacementStrategy,),
     contract.CountsEvictions: (DefaultPreemption,),
     contract.GangPostFilter: (DefaultPreemption,),
     contract.AwaitsPods: (ControllerSpread, SpotPlacement, PlacementStrategy),

@@ -309,6 +309,15 @@ class FollowsStrategies(Protocol):
 
 
 @runtime_checkable
+class ComparesRows(Named, Protocol):
+    """A filter that judges a row by the other rows that it is asked about, which earlier filters have passed."""
+
+    @property
+    def compares_rows(self) -> bool:
+        """Whether it does."""
+
+
+@runtime_checkable
 class SuggestsRemedies(Named, Protocol):
     """A filter that knows what would make it accept a pod; asked where people ask, never by a decision."""
 

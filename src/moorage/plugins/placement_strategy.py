@@ -79,6 +79,7 @@ class PlacementStrategy(Plugin):
     )
     kinds: ClassVar[frozenset[str]] = STRATEGY_KINDS
     follows_strategies: ClassVar[bool] = True
+    compares_rows: ClassVar[bool] = True
 
     def __init__(self, args: PlacementStrategyArgs | None = None) -> None:
         self.args: PlacementStrategyArgs = args or PlacementStrategyArgs()

@@ -15,15 +15,13 @@ from moorage.core.arrays import Ints, Rows
 from moorage.core.pods import Pod
 from moorage.core.resources import PODS
 from moorage.engine.counterfactual.scene import Scene
-from moorage.framework.contract import FilterPlugin
+from moorage.framework.contract import ComparesRows, FilterPlugin
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, OnlyNodes
 
 FIT = "NodeResourcesFit"
 TAINTS = "TaintToleration"
-_LAST = "PlacementStrategy"
-"""Judges by what the filters before it left, so it is asked about those rows only, if there are any."""
 _HOPELESS = 1e6
 
 
@@ -67,15 +65,17 @@ def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
         elif answer is not None and answer.code is not Code.SUCCESS:
             silent.add(plugin.name)
             found.add(plugin.name, np.ones(len(rows), dtype=np.int64))
+    last = {each.name for each in runner.plugins.having(ComparesRows)}
     for each in runner.plugins.filter:
         if each.name not in silent:
-            _ask(each, cycle, found)
+            _ask(each, cycle, found, among_open=each.name in last)
     return found
 
 
-def _ask(plugin: FilterPlugin, cycle: Cycle, found: Objections) -> None:
+def _ask(plugin: FilterPlugin, cycle: Cycle, found: Objections, *, among_open: bool) -> None:
+    """Ask about all rows or, with `among_open`, about those that nobody rejects so far, if there are any."""
     open_rows = found.bits == 0
-    if plugin.name != _LAST or not open_rows.any():
+    if not among_open or not open_rows.any():
         open_rows = np.ones(len(found.rows), dtype=np.bool_)
     rejections = plugin.filter(cycle, found.rows if open_rows.all() else found.rows[open_rows])
     if rejections is None or not rejections.bits.any():
