@@ -23,7 +23,7 @@ from moorage.adapters.listening import Bounds, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh
 from moorage.app.asked import CERTIFICATE_FLAGS, AskedOptions
-from moorage.app.connection import connected, leadership_of
+from moorage.app.connection import connected, leadership_of, reached
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import StartError
 from moorage.app.process import Process, run, tuned, until_stopped
@@ -148,7 +148,7 @@ class ExtenderProcess(Process):
 
     async def _live(self) -> None:
         """What the replica before us answered for may be bound by now without our watch having shown it yet."""
-        await self._fill()
+        await self._fill(await reached(self._client))
         self._unready = _STANDBY
         await self._reign()
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-from collections.abc import AsyncIterator, Callable, Container, Coroutine, Sequence
+from collections.abc import AsyncIterator, Container, Coroutine, Sequence
 from typing import Any
 
 from prometheus_client.registry import Collector
@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector
 from moorage.adapters import clock
 from moorage.adapters.certificates import CertificateError
 from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.discovery import ServedResources
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.events import EventRecorder
 from moorage.adapters.listening import ListenError
@@ -114,7 +115,7 @@ class Process:
 
     async def _live(self) -> None:
         """Everything from reaching the API server to the loss of the lease."""
-        await self._fill()
+        await self._fill(await reached(self._client))
         self._unready = ""
         await self._reign()
 
@@ -123,10 +124,8 @@ class Process:
         await self._resign()
         await self._recorder.flush(FLUSH_S)
 
-    async def _fill(self, *chores: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Wait for the API server, start what needs it, and fill the caches."""
-        served = await reached(self._client)
-        self._parts.start(*(chore() for chore in chores))
+    async def _fill(self, served: ServedResources) -> None:
+        """Fill the caches from the API server, which is known to answer."""
         await self._following.fill(served)
         self._filled.set()
 

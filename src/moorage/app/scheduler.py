@@ -30,7 +30,7 @@ from moorage.adapters.serving.configz import configz
 from moorage.adapters.serving.endpoints import Render, Sources
 from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
-from moorage.app.connection import connected, leadership_of
+from moorage.app.connection import connected, leadership_of, reached
 from moorage.app.decisions import DecisionLog
 from moorage.app.dump import dump_on_signal
 from moorage.app.journal import JournalOptions, document_of, open_journal
@@ -235,9 +235,10 @@ class Scheduler(Process):
 
     async def _live(self) -> None:
         """Decide, or stand by until it is our turn, once the caches are filled; follow the configuration's file."""
+        served = await reached(self._client)
         self._binding = self._parts.start(self._binder.run())
         self._start_extenders()
-        await self._fill()
+        await self._fill(served)
         self._unready = ""
         file = self._options.config_file
         await first(self._reign(), *([] if file is None else [self._reloader(file).run()]))

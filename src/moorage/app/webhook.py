@@ -31,7 +31,7 @@ from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
 from moorage.adapters.webhook.server import BOUNDS, application
 from moorage.app.asked import AskedOptions
-from moorage.app.connection import connected
+from moorage.app.connection import connected, reached
 from moorage.app.identity import own_namespace
 from moorage.app.process import FLUSH_S, STOPPING, Process, run, tuned, until_stopped
 from moorage.app.sources import Following
@@ -178,7 +178,11 @@ class WebhookProcess(Process):
 
     async def _live(self) -> None:
         """Fill the caches, tell the API server how to find us, and renew the certificate when it is due."""
-        await self._fill(self._presence.run, *([self._registration.run] if self._settings.webhook_name else []))
+        served = await reached(self._client)
+        self._parts.start(self._presence.run())
+        if self._settings.webhook_name:
+            self._parts.start(self._registration.run())
+        await self._fill(served)
         self._unready = "other replicas are being looked for"
         await self._presence.settled()
         if self._settings.webhook_name:
