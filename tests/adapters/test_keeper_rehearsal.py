@@ -5,8 +5,8 @@ from __future__ import annotations
 from moorage.adapters.keeper.rehearsal import Rehearsal
 from moorage.core.events import KeeperEvent
 from moorage.engine.keeping.deletion_costs import MOST_UNANSWERED, REPEAT_S
+from tests.engine.harbour import Harbour, nodes, owner
 from tests.engine.keeping import member
-from tests.engine.test_keeping_rules import Harbour, nodes, owner
 
 
 def test_a_dry_run_does_not_stop_at_what_may_be_on_its_way() -> None:

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
+from tests.app.endings import COMMANDS, PODS, started
 from tests.app.extender_process import eventually
-from tests.app.test_endings import COMMANDS, PODS, started
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 

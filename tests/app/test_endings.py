@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 import signal
 import socket
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,15 +15,8 @@ import yaml
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
-from tests.app.extender_process import eventually
+from tests.app.endings import COMMANDS, PODS, started
 
-COMMANDS = {
-    "scheduler": (["--secure-port", "0"], "scheduling"),
-    "extender": (["--listen", "127.0.0.1:0"], "answering"),
-    "webhook": (["--listen", "127.0.0.1:0", "--metrics-listen", "", "--health-listen", ""], "ready for placement"),
-    "keeper": (["--leader-elect", "false", "--metrics-listen", "", "--health-listen", ""], "keeping"),
-    "dashboard": (["--listen", "127.0.0.1:0"], "http://127"),
-}
 SABOTAGE = """
 import sys
 from moorage.adapters.kube.intake import KindIntake
@@ -37,39 +27,6 @@ from moorage.cli.main import main
 main()
 """
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}], "schedulerName": "nobody"}}
-PODS = "/api/v1/namespaces/default/pods"
-
-
-class Command:
-    """A command that runs, and what it has said."""
-
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self.process = process
-        self._log = log
-
-    @property
-    def said(self) -> str:
-        """Everything so far."""
-        return self._log.read_text()
-
-    def says(self, words: str) -> None:
-        """Wait until it says this."""
-        eventually(lambda: words in self.said or self.process.poll() is not None, words, 90)
-        assert words in self.said, self.said
-
-    def end(self) -> int:
-        """Wait for its end; a hang is an error."""
-        return self.process.wait(timeout=60)
-
-
-@contextmanager
-def started(arguments: Sequence[str], folder: Path) -> Iterator[Command]:
-    log = folder / "log"
-    with log.open("wb") as output, subprocess.Popen(arguments, stdout=output, stderr=output) as process:
-        try:
-            yield Command(process, log)
-        finally:
-            process.kill()
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -4,49 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
-from moorage.bench.processes import free_ports
 from moorage.engine.keeping import marks
-from tests.app.test_scheduler import eventually, make_node
+from tests.app.keepers import get, keeper
+from tests.app.scheduling import eventually, make_node
 
 NOTICE = {"spec": {"taints": [{"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}]}}
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
-
-
-@contextmanager
-def keeper(plane: ControlPlane, log: Path, *arguments: str) -> Iterator[str]:
-    """A keeper on ports of its own; the block gets the address of its metrics, health is one port on."""
-    metrics, health = free_ports(2)
-    command = [sys.executable, "-m", "moorage", "keeper", "--kubeconfig", str(plane.admin_kubeconfig)]
-    command += ["--metrics-listen", f"127.0.0.1:{metrics}", "--health-listen", f"127.0.0.1:{health}", *arguments]
-    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
-        try:
-            eventually(lambda: get(f"http://127.0.0.1:{health}/readyz")[0] == 200, 60, "the keeper is ready")
-            yield f"http://127.0.0.1:{metrics}/metrics"
-        finally:
-            process.terminate()
-            assert process.wait(20) == 0, log.read_text()
-
-
-def get(url: str) -> tuple[int, str]:
-    """Status and body; 0 when nobody answers."""
-    try:
-        with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own process
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-    except OSError:
-        return 0, ""
 
 
 def make_member(plane: ControlPlane, name: str, node: str) -> None:

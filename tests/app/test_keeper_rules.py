@@ -10,8 +10,8 @@ import yaml
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.engine.keeping.deletion_costs import COST
-from tests.app.test_keeper import get, keeper
-from tests.app.test_scheduler import eventually, make_node
+from tests.app.keepers import get, keeper
+from tests.app.scheduling import eventually, make_node
 from tests.controlplane_fixtures import PlaneFactory
 
 CRD = Path(__file__).parents[2] / "deploy" / "crds" / "placementpolicies.yaml"

@@ -21,7 +21,7 @@ from prometheus_client.samples import Sample
 from moorage.adapters.metrics.tally import exponential_bounds
 from moorage.bench.controlplane import ADMIN, ControlPlane
 from moorage.bench.processes import free_ports
-from tests.app.test_scheduler_serving import ask, eventually, running
+from tests.app.serving import ask, eventually, running
 from tests.contract.manifests import a_node, a_pod, a_priority_class
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

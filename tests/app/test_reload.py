@@ -24,7 +24,7 @@ from moorage.core.commands import RecordEvent
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.wire.configuration import read_configuration
-from tests.app.test_scheduler_serving import OPEN, ask, eventually, running
+from tests.app.serving import OPEN, ask, eventually, running
 from tests.contract.manifests import a_node, a_pod
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

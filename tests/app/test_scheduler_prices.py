@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from moorage.bench.controlplane import ControlPlane
-from tests.app.test_scheduler import eventually, make_node, make_pod, pods_of, scheduler
+from tests.app.scheduling import eventually, make_node, make_pod, pods_of, scheduler
 
 
 def write_prices(file: Path, small: str, large: str) -> None:

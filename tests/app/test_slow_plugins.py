@@ -32,7 +32,7 @@ from moorage.plugins.builtin import BUILTIN
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.testing import make_node, make_pod
 from moorage.wire.configuration import read_configuration
-from tests.app.test_leader_election import QUICK, Site, error_lines, eventually
+from tests.app.sites import QUICK, Site, error_lines, eventually
 from tests.contract.manifests import a_node, a_pod
 from tests.engine.play import small_profile
 

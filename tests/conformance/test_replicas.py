@@ -10,7 +10,7 @@ import yaml
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
-from tests.app.test_scheduler_serving import OPEN, ask, eventually, running
+from tests.app.serving import OPEN, ask, eventually, running
 from tests.contract.manifests import a_node, a_pod
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/srv-04"

@@ -18,7 +18,7 @@ from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing.builders import make_pod
-from tests.engine.test_plan_random import configuration
+from tests.engine.planned import configuration
 
 
 def parts(part: Any) -> Iterator[Any]:

@@ -28,10 +28,10 @@ from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.testing import make_pod
 from moorage.views.world import World
+from tests.engine.admitting import OWNER as ADMITTED
+from tests.engine.admitting import admission, born, decide, template
+from tests.engine.harbour import STRATEGY, Harbour, fleet, nodes, owner
 from tests.engine.keeping import SCHEDULER, member
-from tests.engine.test_admission import OWNER as ADMITTED
-from tests.engine.test_admission import admission, born, decide, template
-from tests.engine.test_keeping_rules import STRATEGY, Harbour, fleet, nodes, owner
 from tests.framework.readers import make_profile
 
 VICTIM = Owner("ReplicaSet", "web", "default/web", "apps/v1")

@@ -14,7 +14,7 @@ from moorage.core.pods import Owner, PodTemplate
 from moorage.core.strategy import Stamp, parse_strategy, targets
 from moorage.engine.admission import DOUBT_WAIT_S, Admission, Asked, Verdict
 from moorage.engine.waiting import Wait
-from tests.engine.test_admission import KEY, OWNER, SPLIT, admission, born, deployment, template
+from tests.engine.admitting import KEY, OWNER, SPLIT, admission, born, deployment, template
 
 BARE = template(owner=None, annotations=FrozenDict({KEY: SPLIT}))
 

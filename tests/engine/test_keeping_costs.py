@@ -8,7 +8,7 @@ from typing import Any
 from moorage.core.events import ObjectSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.prices import PRICE_LIST, PriceList, PriceRule
-from tests.engine.test_keeping_rules import Harbour, fleet, nodes, owner, policy, statuses
+from tests.engine.harbour import Harbour, fleet, nodes, owner, policy, statuses
 
 SPOT = PriceRule(100_000, FrozenDict({"kind": "spot"}))
 OD = PriceRule(400_000, FrozenDict({"kind": "od"}))

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from moorage.core.commands import Bind, Command, PatchObject, PatchPodStatus
 from moorage.core.events import Event, NodeSeen, ObjectSeen, PatchDone, PodSeen
-from moorage.core.volumes import PersistentVolumeClaim
 from moorage.engine.engine import Engine
 from moorage.framework.configuration import Configuration, ProfileConfiguration
 from moorage.framework.profiles import build_profiles
@@ -14,10 +13,7 @@ from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing import make_node, make_pod
 from moorage.testing.storage import claims, make_claim, make_class, make_volume
-
-
-def seen(claim: PersistentVolumeClaim) -> ObjectSeen:
-    return ObjectSeen("PersistentVolumeClaim", claim.key, claim)
+from tests.engine.writes import seen
 
 
 def started() -> tuple[Engine, PatchObject]:

@@ -15,7 +15,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from random import Random
 
@@ -27,19 +26,17 @@ from moorage.core.membership import GROUP_LABEL
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine, EngineSettings
-from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing.builders import make_node, make_pod
-from moorage.wire.configuration import read_configuration
+from tests.engine.planned import configuration
 from tests.engine.world import Habits, Unit, World
 
 SEQUENCES = int(os.environ.get("MOORAGE_PLAN_SEQUENCES", "120"))
 ONLY = os.environ.get("MOORAGE_PLAN_SEED")
 SHARES = 1 if ONLY else 4
 """Tests that share the histories out, so that they can run side by side."""
-CONFIG = Path(__file__).parents[2] / "deploy/examples/custom-scheduler/config.yaml"
 SCHEDULER = "custom-scheduler"
 MIN = "moorage.dev/pod-group-min-available"
 QUIET_S = 12.0
@@ -47,13 +44,6 @@ QUIET_S = 12.0
 EVENTS = 12
 SHARE_TOLD_TWICE = 10
 """Every so many histories are told a second time."""
-
-
-@cache
-def configuration() -> Configuration:
-    found = read_configuration(CONFIG.read_bytes(), CONFIG.name, Registry(BUILTIN)).configuration
-    assert found is not None
-    return found
 
 
 def make_engine() -> Engine:

@@ -23,8 +23,8 @@ from moorage.core.events import PodSeen
 from moorage.framework.profiles import Profile, build_profiles
 from moorage.sim.replay import rerun
 from moorage.testing.builders import make_pod
+from tests.adapters.journal.filling import fill, recorded
 from tests.adapters.journal.recording import REGISTRY, SPREADING, configuration_of
-from tests.adapters.journal.test_journal_files import fill, recorded
 from tests.fuzz.mutation import Mutator
 
 

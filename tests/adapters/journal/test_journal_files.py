@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from random import Random
 from threading import Lock
 
 import pytest
@@ -16,29 +15,12 @@ from moorage.adapters.journal.records import Start, Turn
 from moorage.adapters.journal.replaying import replay
 from moorage.adapters.journal.timeline import entries, events, span
 from moorage.adapters.journal.writer import Journal, JournalError
-from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodGone, PodSeen, TermBegan
+from moorage.core.events import NodeSeen, TermBegan
 from moorage.engine.engine import Engine
-from moorage.testing.builders import make_node, make_pod
 from moorage.views.words import What
-from tests.adapters.journal.recording import REGISTRY, RecordedEngine
+from tests.adapters.journal.filling import fill, recorded
+from tests.adapters.journal.recording import REGISTRY
 from tests.framework.readers import default_profile
-
-
-def fill(engine: RecordedEngine, turns: int, first: int = 0) -> None:
-    """Pods come, are bound, and go."""
-    for turn in range(first, first + turns):
-        now = 10.0 + turn
-        pod = make_pod(f"pod-{turn}", cpu="100m", uid=f"uid-{Random(turn).random()}")
-        commands, _ = engine.handle([PodSeen(pod)], now, 32)
-        answers = [BindDone(command.pod.uid, BindOutcome.BOUND) for command in commands[:1]]
-        engine.handle([*answers, PodGone(pod.uid)], now + 0.5, 32)
-
-
-def recorded(folder: Path, turns: int = 20, size_bytes: int = 1 << 30) -> RecordedEngine:
-    engine = RecordedEngine(folder, size_bytes=size_bytes)
-    engine.handle([NodeSeen(make_node(f"n{number}", cpu="4")) for number in range(3)], 1.0, 0)
-    fill(engine, turns)
-    return engine
 
 
 def test_a_journal_that_is_cut_anywhere_can_be_read_up_to_there(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from moorage.adapters.journal.reader import ReadError
 from moorage.adapters.journal.replaying import replay
 from moorage.adapters.journal.timeline import entries, events, span
 from moorage.cli.main import run
+from tests.adapters.journal.filling import fill, recorded
 from tests.adapters.journal.recording import REGISTRY, recorded_text
-from tests.adapters.journal.test_journal_files import fill, recorded
 
 Ext = msgspec.msgpack.Ext
 encode = msgspec.msgpack.encode

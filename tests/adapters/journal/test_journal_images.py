@@ -20,7 +20,7 @@ from moorage.testing.storage import claims, make_claim, make_class, make_volume
 from tests.adapters.journal.recording import REGISTRY, SPREADING, RecordedEngine
 from tests.adapters.journal.shadow import ShadowedEngine
 from tests.engine import test_engine_random, test_extenders_random, test_plan_random, test_reconfigure_random
-from tests.engine.test_object_writes import seen
+from tests.engine.writes import seen
 
 GUARDED = SPREADING.replace(
     "default-scheduler}",

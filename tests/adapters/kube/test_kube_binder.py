@@ -1,20 +1,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
 
-from moorage.adapters.kube.binder import Binder
 from moorage.core.commands import Bind, DeletePod, PatchPodStatus, PodRef
-from moorage.core.events import BindDone, BindOutcome, DeleteDone, PatchDone, StatusDone
+from moorage.core.events import BindDone, BindOutcome, DeleteDone
 from moorage.core.pods import Condition
+from tests.adapters.kube.bindings import binding
 
 if TYPE_CHECKING:
-    from tests.adapters.kube.conftest import Clock, Handler, ScriptedServer, ServerFactory
+    from tests.adapters.kube.conftest import Clock, Handler, ServerFactory
 
 POD = PodRef("ns", "p", "uid-1")
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -71,22 +70,6 @@ def by_method(*gets: Answer, **others: Answer) -> Handler:
         return await others[request.method](request)
 
     return handler
-
-
-@asynccontextmanager
-async def binding(
-    factory: ServerFactory, handler: Handler, clock: Clock, **options: Any
-) -> AsyncIterator[tuple[ScriptedServer, Binder, list[BindDone | DeleteDone | PatchDone | StatusDone]]]:
-    done: list[BindDone | DeleteDone | PatchDone | StatusDone] = []
-    async with factory(handler) as server, server.client() as client:
-        options = {"now_s": clock, "sleep": clock.sleep, **options}
-        binder = Binder(client, done.append, jitter=lambda: 0.5, **options)
-        task = asyncio.ensure_future(binder.run())
-        try:
-            yield server, binder, done
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
 
 @pytest.mark.parametrize(

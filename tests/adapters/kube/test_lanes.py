@@ -11,7 +11,7 @@ from aiohttp import web
 from moorage.adapters.kube.lanes import Lane, Lanes, Shares
 from moorage.core.commands import Bind, PodRef
 from moorage.core.events import BindDone
-from tests.adapters.kube.test_kube_binder import binding
+from tests.adapters.kube.bindings import binding
 
 if TYPE_CHECKING:
     from tests.adapters.kube.conftest import Clock, ServerFactory
