@@ -18,7 +18,7 @@ from moorage.bench.controlplane import ControlPlane
 from moorage.wire.configuration import default_reading
 from tests.app.test_deep_objects import make_pod, node_with_room
 
-RATE = 20.0
+RATE = 8.0
 """So much faster do timers run here, that of the list which followed 30 s after a doubt above all."""
 PODS = "/api/v1/pods"
 
