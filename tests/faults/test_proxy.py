@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import ssl
 from collections.abc import AsyncIterator
@@ -211,6 +212,8 @@ def test_a_request_is_kept_back_until_it_is_released(empty_control_plane: Contro
     assert asyncio.run(story()) == 201
 
 
+# A client whose TLS connection is cut may not have closed its end when its loop ends.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(
     ("act", "want_lines", "whole"),
     [
@@ -236,7 +239,9 @@ def test_a_watch_ends_as_a_rule_says(
                 return lines, False
             return lines, True
 
-    assert asyncio.run(story()) == (want_lines, whole)
+    found = asyncio.run(story())
+    gc.collect()  # here, where it may warn, and not in another test
+    assert found == (want_lines, whole)
 
 
 def test_a_frozen_watch_loses_nothing_and_can_be_cut(empty_control_plane: ControlPlane, tmp_path: Path) -> None:
