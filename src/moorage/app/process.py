@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+import time
 from collections.abc import AsyncIterator, Container, Coroutine, Sequence
 from typing import Any
 
@@ -156,8 +157,11 @@ class Process:
         """Act from now on, in this term; it is empty without an election."""
 
     def _heartbeat_s(self) -> float:
-        """When the work last gave a sign of life, by the monotonic clock; called in the thread of the election."""
-        raise NotImplementedError
+        """When the work last gave a sign of life, by the monotonic clock; called in the thread of the election.
+
+        Now, as in an election without heartbeat, unless a process has work that can stall.
+        """
+        return time.monotonic()
 
     async def _resign(self) -> None:
         if self._leadership is not None:

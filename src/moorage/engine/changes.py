@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from moorage.core.nodes import Node
+from moorage.core.pods import Pod
 from moorage.core.state import PodMove
 from moorage.engine.failures import EXTENDER, NO_DOMAIN, NO_NODES
+from moorage.engine.faults import Faults
 from moorage.framework.changes import Change, What
 from moorage.framework.runner import Runner
+from moorage.framework.status import Status
 
 
 def node_change(before: Node | None, after: Node) -> Change | None:
@@ -47,3 +50,18 @@ def wakers_of(runners: Iterable[Runner]) -> dict[str, What]:
         for plugin in runner.plugins.all:
             wakers[plugin.name] = wakers.get(plugin.name, What(0)) | plugin.wakes
     return wakers
+
+
+def helps(plugin_name: str, pod: Pod, change: Change, runner: Runner | None, faults: Faults) -> bool:
+    """Whether a change may help a waiting pod that a plugin rejected; `runner` is the pod's, None if it has none."""
+    if change.pod is not None and change.pod.uid == pod.uid and change.what != What.SELF:
+        return False  # the result of its own attempt is not news
+    if plugin_name in STAND_INS or runner is None:
+        return bool(change.what & STAND_INS.get(plugin_name, What.NODE_ADDED))
+    plugin = runner.plugins.get(plugin_name)
+    if plugin is None or not plugin.wakes & change.what:
+        return False
+    if change.what == What.OBJECT and change.kind not in plugin.kinds:
+        return False
+    answer = faults.ask(plugin, plugin.helps, pod.template, change)
+    return isinstance(answer, Status) or bool(answer)

@@ -38,7 +38,7 @@ from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
 from moorage.engine.board import Board, Observer, Stop
-from moorage.engine.changes import MOVES, STAND_INS, node_change, wakers_of
+from moorage.engine.changes import MOVES, helps, node_change, wakers_of
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import describe
@@ -516,18 +516,7 @@ class Engine:
         if isinstance(entry, QueuedGang):
             own = change.pod is not None and change.pod.uid in entry.members
             return not own and any(self._helps(name, member, change) for member in one_of_each(entry.members.values()))
-        if change.pod is not None and change.pod.uid == entry.pod.uid and change.what != What.SELF:
-            return False  # what became of its own attempt is no news
-        runner = self._board.runner_of(entry.pod)
-        if name in STAND_INS or runner is None:
-            return bool(change.what & STAND_INS.get(name, What.NODE_ADDED))
-        plugin = runner.plugins.get(name)
-        if plugin is None or not plugin.wakes & change.what:
-            return False
-        if change.what == What.OBJECT and change.kind not in plugin.kinds:
-            return False
-        answer = self.faults.ask(plugin, plugin.helps, entry.pod.template, change)
-        return isinstance(answer, Status) or bool(answer)
+        return helps(name, entry.pod, change, self._board.runner_of(entry.pod), self.faults)
 
     def _queue_key(self, entry: QueuedPod) -> tuple[Any, ...]:
         """QueueSort; a gang stands where its priority and age put it."""
