@@ -57,7 +57,7 @@ def test_classes_and_templates_stay_bounded(table: ClassTable, state: ClusterSta
         kept = {id(found) for found in table._by_signs.values()}
         known = [found for each in pods if (found := table._by_template.get(each.template)) is not None]
         assert len(known) == len(table._by_template) <= 12
-        assert all(found() is None or id(found()) in kept for found in known)
+        assert all(found.pod_class() is None or id(found.pod_class()) in kept for found in known)
 
 
 def test_templates_of_one_class_stay_bounded(table: ClassTable, state: ClusterState) -> None:

@@ -38,7 +38,6 @@ def test_decisions_about_large_pods_leave_little_behind() -> None:
     pods = [make_pod(f"p{number}", annotations={"a": f"{number:06}" * (KB_200 // 6)}) for number in range(PODS)]
     tables: list[TemplateCache[Any]] = [
         runner._classes._by_template,
-        runner._classes._asked,
         affinity._plans,
         spread._plans,
     ]

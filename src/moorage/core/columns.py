@@ -99,23 +99,7 @@ class ResourceColumns:
             return latest[1]
         found = self._vectors.get(requests)
         if found is None:
-            pairs = [(PODS_COLUMN, 1)]
-            further: tuple[int, ...] = ()
-            unknown: tuple[str, ...] = ()
-            for name, amount in requests.amounts:
-                column = self._index.get(name)
-                if column is None:
-                    unknown = (*unknown, name)
-                elif column != PODS_COLUMN:
-                    pairs.append((column, amount))
-                    if column >= _FIRST:
-                        further = (*further, column)
-            scored = requests.score_cpu_milli, requests.score_memory_bytes
-            always = [*scored, 0, 0, 0, 0]
-            for column, amount in pairs:
-                if column < _FIRST:
-                    always[_SCORED + column] = amount
-            found = Vector(tuple(pairs), *scored, further, unknown, np.array(always, dtype=np.int64))
+            found = self._make_vector(requests)
             self._amounts += len(requests.amounts)
             if len(self._vectors) > _KEPT_VECTORS or self._amounts > _KEPT_AMOUNTS:
                 self._vectors.clear()
@@ -123,6 +107,25 @@ class ResourceColumns:
             self._vectors[requests] = found
         self._latest = (requests, found)
         return found
+
+    def _make_vector(self, requests: Requests) -> Vector:
+        cpu, memory = requests.score_cpu_milli, requests.score_memory_bytes
+        always = [cpu, memory, 0, 0, 0, 0]
+        always[_SCORED + PODS_COLUMN] = 1
+        pairs = [(PODS_COLUMN, 1)]
+        further: list[int] = []
+        unknown: list[str] = []
+        for name, amount in requests.amounts:
+            column = self._index.get(name)
+            if column is None:
+                unknown.append(name)
+            elif column >= _FIRST:
+                pairs.append((column, amount))
+                further.append(column)
+            elif column != PODS_COLUMN:
+                pairs.append((column, amount))
+                always[_SCORED + column] = amount
+        return Vector(tuple(pairs), cpu, memory, tuple(further), tuple(unknown), np.array(always, dtype=np.int64))
 
     def set_allocatable(self, row: int, amounts: Mapping[str, int]) -> bool:
         """Replace what a row offers; an empty mapping clears it. Returns whether a name got a column by that."""

@@ -7,7 +7,7 @@ Classes that differ only in the latter share the former's answers.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import ref
@@ -136,6 +136,21 @@ class OpenPoints(NamedTuple):
     """Whether there is any PreFilter, Filter or Score to ask; otherwise kept answers will do."""
 
 
+class _Known:
+    """What was found out about a template: its class while that is kept, and who must be asked as of which objects."""
+
+    __slots__ = ("objects", "pod_class", "points", "terms")
+
+    def __init__(self) -> None:
+        self.pod_class: Callable[[], PodClass | None] = _no_class
+        self.points: OpenPoints | None = None
+        self.objects = self.terms = 0
+
+
+def _no_class() -> None:
+    """No class is known."""
+
+
 class ClassTable:
     """Finds or makes the class of a pod; classes that nobody asked for again lately are dropped."""
 
@@ -164,13 +179,10 @@ class ClassTable:
         self._openers = tuple(p for p in everyone if p.reads is Reads.CLUSTER)
         self._open_points: dict[tuple[bool, ...], OpenPoints] = {}
         self._spare: Ints | None = None
-        self._asked: TemplateCache[tuple[int, int, OpenPoints]] = TemplateCache(_KEPT_TEMPLATES)
         self._pod_plugins: dict[tuple[frozenset[str], tuple[Scorer, ...]], PodPlugins] = {}
-        self._by_template: TemplateCache[ref[PodClass]] = TemplateCache(_KEPT_TEMPLATES)
-        self._latest: tuple[ref[PodTemplate], PodClass] | None = None
-        """The template that was looked for last, and its class: bursts are of one template."""
-        self._latest_asked: tuple[ref[PodTemplate], int, int, OpenPoints] | None = None
-        """The same for who must be asked."""
+        self._by_template: TemplateCache[_Known] = TemplateCache(_KEPT_TEMPLATES)
+        self._latest: tuple[ref[PodTemplate], _Known] | None = None
+        """The template that was looked for last: bursts are of one template."""
         self._sign_bytes = self._node_sign_bytes = 0
         """Of the keys of the next two, at most."""
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
@@ -184,20 +196,41 @@ class ClassTable:
         """The class of the pod being decided."""
         template = cycle.template
         latest = self._latest
-        if latest is not None and latest[0]() is template:
-            found = latest[1]
+        if latest is None or latest[0]() is not template:
+            latest = self._look_up(template)
+        known = latest[1]
+        found = known.pod_class()
+        if found is None:
+            found = self._by_sign(cycle, template)
+            known.pod_class = ref(found)
+        else:
             found.used = True
-            return found
-        found = self._find(cycle, template)
-        self._latest = (ref(template), found)
         return found
 
-    def _find(self, cycle: Cycle, template: PodTemplate) -> PodClass:
+    def asked(self, cycle: Cycle) -> OpenPoints:
+        """Who must be asked about the pod being decided."""
+        template, state = cycle.template, cycle.state
+        latest = self._latest
+        if latest is None or latest[0]() is not template:
+            latest = self._look_up(template)
+        known = latest[1]
+        objects, terms = state.objects_version, state.pod_terms.version
+        if known.points is None or known.objects != objects or known.terms != terms:
+            concerned = tuple([plugin.concerns(template, state) for plugin in self._openers])
+            if concerned not in self._open_points:
+                self._open_points[concerned] = self._points_of(concerned)
+            known.objects, known.terms, known.points = objects, terms, self._open_points[concerned]
+        return known.points
+
+    def _look_up(self, template: PodTemplate) -> tuple[ref[PodTemplate], _Known]:
         known = self._by_template.get(template)
-        found = None if known is None else known()
-        if found is not None:
-            found.used = True
-            return found
+        if known is None:
+            known = self._by_template.keep(template, _Known())
+        self._latest = latest = (ref(template), known)
+        return latest
+
+    def _by_sign(self, cycle: Cycle, template: PodTemplate) -> PodClass:
+        """The class of pods that no plugin tells apart from these, made if there is none."""
         node_signs = tuple([sign(template) for sign in self._node_signs])
         signs = (node_signs, *[sign(template) for sign in self._pod_signs])
         found = self._by_signs.get(signs)
@@ -208,30 +241,7 @@ class ClassTable:
             self._sign_bytes += found.size
         else:
             found.used = True
-        self._by_template.keep(template, ref(found))
         return found
-
-    def asked(self, cycle: Cycle) -> OpenPoints:
-        """Who must be asked about the pod being decided."""
-        template, state = cycle.template, cycle.state
-        objects, terms = state.objects_version, state.pod_terms.version
-        latest = self._latest_asked
-        if latest is None or latest[0]() is not template or latest[1] != objects or latest[2] != terms:
-            latest = (ref(template), objects, terms, self._points(cycle, objects, terms))
-            self._latest_asked = latest
-        return latest[3]
-
-    def _points(self, cycle: Cycle, objects: int, terms: int) -> OpenPoints:
-        template, state = cycle.template, cycle.state
-        known = self._asked.get(template)
-        if known is not None and known[0] == objects and known[1] == terms:
-            return known[2]
-        concerned = tuple([plugin.concerns(template, state) for plugin in self._openers])
-        if concerned not in self._open_points:
-            self._open_points[concerned] = self._points_of(concerned)
-        points = self._open_points[concerned]
-        self._asked.keep(template, (objects, terms, points))
-        return points
 
     def _points_of(self, concerned: tuple[bool, ...]) -> OpenPoints:
         out = {p.name for p, asked in zip(self._openers, concerned, strict=True) if not asked}
@@ -257,7 +267,6 @@ class ClassTable:
             self._by_signs[signs] = old
             signs, old = self._by_signs.popitem(last=False)
         self._sign_bytes -= old.size
-        self._latest = None
         voices = (old.kept.skipped, old.view.scorer_names)
         self._dropped_attempts[voices] = self._dropped_attempts.get(voices, 0) + old.attempts
         self._spare = old.view.rank
