@@ -13,7 +13,7 @@ STEP = st.tuples(st.sampled_from(["set", "drop", "take"]), st.sampled_from("abcd
 @given(st.lists(STEP, max_size=60))
 def test_the_first_is_that_of_all(steps: list[tuple[str, str, int]]) -> None:
     """Whatever was set, set again, dropped and taken before."""
-    deadlines, want = Deadlines(), dict[str, float]()
+    deadlines, want = Deadlines[str](), dict[str, float]()
     for what, name, at_s in steps:
         if what == "set":
             deadlines.set(name, at_s)
@@ -31,7 +31,7 @@ def test_the_first_is_that_of_all(steps: list[tuple[str, str, int]]) -> None:
 
 def test_times_that_move_leave_nothing_behind() -> None:
     """A plugin that names another deadline at every question does not fill the heap."""
-    deadlines = Deadlines()
+    deadlines = Deadlines[str]()
     for time in range(10_000):
         deadlines.set("a", 1e6 + time)
     assert len(deadlines._heap) < 100

@@ -3,34 +3,54 @@
 from __future__ import annotations
 
 import heapq
+from typing import Generic, TypeVar
 
+from moorage.core.membership import GangKey
+
+Name = TypeVar("Name", str, GangKey)
 _STALE = 64
 """Entries of the heap that may be stale besides one for each name."""
 
 
-class Deadlines:
+class Deadlines(Generic[Name]):
     """One time per name. A heap; entries of names that were dropped or got another time are stale and left out."""
 
     __slots__ = ("_at_s", "_heap")
 
     def __init__(self) -> None:
-        self._at_s: dict[str, float] = {}
-        self._heap: list[tuple[float, str]] = []
+        self._at_s: dict[Name, float] = {}
+        self._heap: list[tuple[float, Name]] = []
 
-    def set(self, name: str, at_s: float) -> None:
+    def __bool__(self) -> bool:
+        return bool(self._at_s)
+
+    def __contains__(self, name: Name) -> bool:
+        return name in self._at_s
+
+    def set(self, name: Name, at_s: float) -> None:
         """Something is due at this time, and at no other."""
         if self._at_s.get(name) == at_s:
             return
         self._at_s[name] = at_s
         heapq.heappush(self._heap, (at_s, name))
         if len(self._heap) > 2 * len(self._at_s) + _STALE:
-            self._heap = sorted((at_s, name) for name, at_s in self._at_s.items())
+            self.tidy()
 
-    def drop(self, name: str) -> None:
+    def setdefault(self, name: Name, at_s: float) -> float:
+        """Something is due at this time, unless it is due at another; when it is."""
+        if name not in self._at_s:
+            self.set(name, at_s)
+        return self._at_s[name]
+
+    def tidy(self) -> None:
+        """Drop stale entries."""
+        self._heap = sorted((at_s, name) for name, at_s in self._at_s.items())
+
+    def drop(self, name: Name) -> None:
         """Nothing is due for it any more."""
         self._at_s.pop(name, None)
 
-    def take_due(self, now: float) -> list[str]:
+    def take_due(self, now: float) -> list[Name]:
         """The names whose time has come, the earliest first; they are dropped."""
         due = []
         while (at_s := self.first_s()) is not None and at_s <= now:

@@ -29,6 +29,7 @@ from moorage.core.volumes import ClaimRef
 from moorage.engine.asking import Asking, _Question
 from moorage.engine.board import Board
 from moorage.engine.breakers import Breaker, Breakers
+from moorage.engine.deadlines import Deadlines
 from moorage.engine.engine import Engine
 from moorage.engine.evictor import Evictor
 from moorage.engine.flights import Flight, Flights, Party
@@ -101,7 +102,8 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_controlled": dict[_Place, dict[GangKey, None]],
         "_controllers": dict[GangKey, set[_Place]],
     },
-    GangRoom: {"turns": GangTurns, "_idle": dict[GangKey, float]},
+    GangRoom: {"turns": GangTurns, "_idle": Deadlines},
+    Deadlines: {"_at_s": dict[GangKey, float]},
     GangTurns: {
         "favoured": GangKey | None,
         "_until_s": float,
@@ -115,7 +117,8 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_starting": set[GangKey],
         "_carriers": dict[GangKey, str],
         "_running": set[GangKey],
-        "_deadlines": dict[GangKey, float],
+        "_deadlines": Deadlines,
+        "_overdue": dict[GangKey, None],
         "_told": dict[GangKey, str],
         "_stuck": dict[GangKey, str],
         "_debts": BudgetDebts,
@@ -190,6 +193,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Notices: frozenset(["_board", "_failing"]),
     Gangs: frozenset(["_board", "_state", "_queue", "_placing", "_failing", "_notices", "tried"]),
     GangRoom: frozenset(["_board", "_state", "_failing"]),
+    Deadlines: frozenset(["_heap"]),
     GangTurns: frozenset(["_board", "_priority"]),
     Recovery: frozenset(["_board", "_state", "planning", "vanished"]),
     Planning: frozenset(["_board", "_state", "_sort", "_nodes_at", "runs", "concern"]),

@@ -155,7 +155,7 @@ class Flights:
     def __init__(self) -> None:
         self._flights: dict[str, Flight] = {}
         self._held: dict[str, Flight] = {}
-        self._deadlines = Deadlines()
+        self._deadlines: Deadlines[str] = Deadlines()
         """Those of the pods that are held, by uid."""
         self._wakes = What(0)
         """Changes that concern nobody who is held are not among these; some that concern nobody any more may be."""

@@ -13,6 +13,7 @@ from moorage.core.commands import PatchPodStatus
 from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.membership import GangKey
 from moorage.engine.board import Board, Commands
+from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.gangturns import GangTurns
@@ -54,7 +55,7 @@ class GangRoom:
         self._state = board.state
         self._failing = failing
         self.turns = GangTurns(board, priority)
-        self._idle: dict[GangKey, float] = {}
+        self._idle: Deadlines[GangKey] = Deadlines()
         """Gangs that have promises but too few members -> when the promises end."""
 
     # --- evictions ---
@@ -140,13 +141,12 @@ class GangRoom:
 
     def is_of_use(self, key: GangKey) -> None:
         """A gang has enough members."""
-        self._idle.pop(key, None)
+        self._idle.drop(key)
 
     def review(self, now: float, commands: Commands) -> None:
         """Give back what was promised to gangs that have lacked members for too long, and end turns."""
         self.turns.review(now)
-        for key in [key for key, until_s in self._idle.items() if until_s <= now]:
-            del self._idle[key]
+        for key in self._idle.take_due(now):
             gang = self._board.queue.gang(key)
             if gang is None:
                 continue

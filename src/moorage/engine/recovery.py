@@ -22,6 +22,7 @@ from moorage.core.membership import GangKey
 from moorage.core.objects import NATIVE_GROUPS
 from moorage.core.state import PodRecord
 from moorage.engine.board import Board, Commands
+from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
 from moorage.engine.flights import Party
 from moorage.engine.gangrecords import STARTED, recorded_size, records_of
@@ -57,8 +58,10 @@ class Recovery:
         """The member that carries the record of a gang."""
         self._running: set[GangKey] = set()
         """Gangs that were complete once and of which something is left."""
-        self._deadlines: dict[GangKey, float] = {}
+        self._deadlines: Deadlines[GangKey] = Deadlines()
         """Gangs that were started in part -> when they are released."""
+        self._overdue: dict[GangKey, None] = {}
+        """Those whose time has come and of which members are on their way: they are released if that fails, too."""
         self._told: dict[GangKey, str] = {}
         """What the group's condition says of gangs without room."""
         self._stuck: dict[GangKey, str] = {}
@@ -75,11 +78,11 @@ class Recovery:
     @property
     def busy(self) -> bool:
         """Whether `review` has something to look at now or later."""
-        return bool(self._concerned or self._deadlines)
+        return bool(self._concerned or self._deadlines or self._overdue)
 
     def next_review_s(self) -> float | None:
-        """When `review` has something to do even if nothing happens; who is on the way is looked at on arrival."""
-        return min((at_s for key, at_s in self._deadlines.items() if not self._under_way(key)), default=None)
+        """When `review` has something to do even if nothing happens."""
+        return self._deadlines.first_s()
 
     def set_out(self, party: Party) -> None:
         """Members are on their way to their nodes; if they are all that stands of their gang, it begins."""
@@ -148,9 +151,9 @@ class Recovery:
 
     def review(self, now: float, commands: Commands) -> None:
         """Look at the gangs that something happened to, and at those whose time has come."""
-        due = [key for key, at_s in self._deadlines.items() if at_s <= now]
+        self._overdue.update(dict.fromkeys(self._deadlines.take_due(now)))
         concerned, self._concerned = self._concerned, {}
-        for key in dict.fromkeys([*concerned, *due]):
+        for key in [*(concerned | self._overdue)]:
             self._look(key, now, commands)
 
     def _look(self, key: GangKey, now: float, commands: Commands) -> None:
@@ -180,7 +183,7 @@ class Recovery:
             terms = terms._replace(min_count=recorded_size([*waiting, *(record.pod for record in there)]))
         if terms is None or terms.min_count is None:
             self._starting.discard(key)
-            self._deadlines.pop(key, None)
+            self._end_deadline(key)
         elif len(there) >= terms.min_count:
             self._completed(key, terms, there, now, commands)
         elif self.planning is not None and self.planning.drops(key, there[0].pod):
@@ -188,7 +191,7 @@ class Recovery:
         elif not self.runs(key, terms):
             self._half_started(key, terms, there, now, commands)
         else:
-            self._deadlines.pop(key, None)
+            self._end_deadline(key)
             self._recognise(key, terms, there, commands)
 
     def _recognise(self, key: GangKey, terms: GangTerms, there: list[PodRecord], commands: Commands) -> None:
@@ -206,7 +209,7 @@ class Recovery:
         self._running.discard(key)
         self._starting.discard(key)
         self._carriers.pop(key, None)
-        self._deadlines.pop(key, None)
+        self._end_deadline(key)
         self._parties.pop(key, None)
         self._stuck.pop(key, None)
         if gang is None:
@@ -231,7 +234,7 @@ class Recovery:
         """As many members as needed are bound: say so, once."""
         self._stuck.pop(key, None)
         self._starting.discard(key)
-        self._deadlines.pop(key, None)
+        self._end_deadline(key)
         self._told.pop(key, None)
         if key in self._running:
             return
@@ -259,13 +262,15 @@ class Recovery:
     ) -> None:
         """A start that broke off: the recorded places are kept for a while, then what stands is released."""
         self._starting.add(key)
-        deadline_s = self._deadlines.get(key)
-        if deadline_s is None:
-            self._deadlines[key] = now + self._patience_s(there[0], terms)
-            self._keep_recorded(key, there)
-        elif deadline_s <= now:
-            del self._deadlines[key]
+        if key in self._overdue:
             self._let_go(key, there, now, commands)
+        elif key not in self._deadlines:
+            self._deadlines.set(key, now + self._patience_s(there[0], terms))
+            self._keep_recorded(key, there)
+
+    def _end_deadline(self, key: GangKey) -> None:
+        self._deadlines.drop(key)
+        self._overdue.pop(key, None)
 
     def _patience_s(self, record: PodRecord, terms: GangTerms) -> float:
         """How long a start may take to be completed: the group may say less than the plugin's argument."""
@@ -286,13 +291,14 @@ class Recovery:
 
     def _let_go(self, key: GangKey, there: list[PodRecord], now: float, commands: Commands) -> None:
         """Release what stands of a gang, unless something speaks against it; then it is told, and looked at again."""
+        self._overdue.pop(key, None)
         budgets = Budgets(self._state.objects.get(BUDGETS, {}).values())
         why = self._objection(there, budgets, now)
         if why is None:
             self._debts.note((record.pod for record in there), budgets, now)
             self._release(key, there, commands)
             return
-        self._deadlines[key] = now + _AGAIN_S
+        self._deadlines.set(key, now + _AGAIN_S)
         message = f"pod group {key.object_key} was started in part and is not released: {why}"
         if self._stuck.get(key) != message:
             self._stuck[key] = message
