@@ -17,16 +17,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from moorage.core.changelog import ChangeLog
+from moorage.core.nodecolumn import NodeColumn
 
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState
 
 Capacities: TypeAlias = npt.NDArray[np.int8]
 """One `Capacity` per row, shape (capacity of the state,)."""
-
-_ROW_BY_ROW = 32
-"""Up to this many changed nodes are looked at one by one, more with one call on all rows."""
 
 
 class Capacity(IntEnum):
@@ -70,9 +67,7 @@ class CapacityTypes:
         """Read `more` labels before those that are always read."""
         self.labels: tuple[CapacityLabel, ...] = (*more, *CAPACITY_LABELS)
         self.unlabelled = unlabelled
-        self._column: Capacities = np.zeros(0, dtype=np.int8)
-        self._log: ChangeLog | None = None
-        self._position = -1
+        self._column: NodeColumn[np.int8] = NodeColumn()
 
     def of(self, labels: Mapping[str, str]) -> Capacity:
         """The capacity of a node with these labels."""
@@ -85,18 +80,11 @@ class CapacityTypes:
 
     def column(self, state: ClusterState) -> Capacities:
         """The capacity of every row, int8[state.capacity], kept until a node changes. Do not change the array."""
-        log = state.node_log
-        if self._log is log and self._position == log.position:
-            return self._column
-        known = self._log is log and len(self._column) == state.capacity
-        changed = log.since(self._position) if known else None
-        if changed is None or len(changed) > _ROW_BY_ROW:
-            self._column = self._all_rows(state)
-        else:
-            for row in changed:
-                self._column[row] = self.of(state.node(row).labels) if state.alive[row] else self.unlabelled
-        self._log, self._position = log, log.position
-        return self._column
+
+        def one_row(row: int) -> Capacity:
+            return self.of(state.node(row).labels) if state.alive[row] else self.unlabelled
+
+        return self._column.of(state, one_row, lambda: self._all_rows(state))
 
     def _all_rows(self, state: ClusterState) -> Capacities:
         found: Capacities = np.full(state.capacity, Capacity.UNKNOWN, dtype=np.int8)

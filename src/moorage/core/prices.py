@@ -18,8 +18,8 @@ import numpy as np
 
 from moorage.core.arrays import Ints
 from moorage.core.capacity import Capacity, CapacityTypes
-from moorage.core.changelog import ChangeLog
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.nodecolumn import NodeColumn
 from moorage.core.resources import CPU, MEMORY, Requests
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ LARGEST = 10_000_000
 _DIGITS = 6
 _SHOWN_DIGITS = 4
 _PRICE = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,30}))?", re.ASCII)
-_ROW_BY_ROW = 32
-"""Up to this many changed nodes are looked at one by one, more with one call on all rows."""
 
 _Shape: TypeAlias = tuple[tuple[str, ...], bool]
 """What a rule asks about: label keys, sorted, and whether it asks about the capacity type."""
@@ -139,9 +137,7 @@ class PriceTable:
         for rank, rule in enumerate(ranked):
             self._ranks.setdefault(rule.shape, {}).setdefault(rule.asked, rank)
         self._types = CapacityTypes()
-        self._column: Ints = np.zeros(0, dtype=np.int64)
-        self._log: ChangeLog | None = None
-        self._position = -1
+        self._column: NodeColumn[np.int64] = NodeColumn()
 
     def of(self, labels: Mapping[str, str]) -> int | None:
         """Micros an hour of a node with these labels, None if it has no price."""
@@ -153,19 +149,12 @@ class PriceTable:
 
     def column(self, state: ClusterState) -> Ints:
         """Micros an hour of every row, int64[state.capacity], kept until a node changes. Do not change the array."""
-        log = state.node_log
-        if self._log is log and self._position == log.position:
-            return self._column
-        known = self._log is log and len(self._column) == state.capacity
-        changed = log.since(self._position) if known else None
-        if changed is None or len(changed) > _ROW_BY_ROW:
-            self._column = self._all_rows(state)
-        else:
-            for row in changed:
-                found = self.of(state.node(row).labels) if state.alive[row] else None
-                self._column[row] = NO_PRICE if found is None else found
-        self._log, self._position = log, log.position
-        return self._column
+
+        def one_row(row: int) -> int:
+            found = self.of(state.node(row).labels) if state.alive[row] else None
+            return NO_PRICE if found is None else found
+
+        return self._column.of(state, one_row, lambda: self._all_rows(state))
 
     def _all_rows(self, state: ClusterState) -> Ints:
         """Rows that say the same are looked up once, so that the number of rules does not matter."""
