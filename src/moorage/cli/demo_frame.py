@@ -8,7 +8,7 @@ conveyed by colour alone.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
@@ -153,15 +153,12 @@ def _node_columns(
     zone_width = max((len(node.zone) for node in nodes), default=0)
     each = max(1, (width - zone_width - 3) // (name_width + load_width + 3))
     lines = []
-    for zone, members in groupby(nodes, key=lambda node: node.zone):
-        row = list(members)
-        for start in range(0, len(row), each):
-            line = Text(f" {'' if start else zone:<{zone_width}} ", style="bold")
-            for node in row[start : start + each]:
-                style = "not bold" if node.state is NodeState.READY else "red strike"
-                line.append(" ").append(f"{node.name:<{name_width}.{name_width}}", style=style).append(" ")
-                line.append_text(load(node.cpu)).append(" ")
-            lines.append(line)
+    for line, row in _zoned(nodes, zone_width, each):
+        for node in row:
+            style = "not bold" if node.state is NodeState.READY else "red strike"
+            line.append(" ").append(f"{node.name:<{name_width}.{name_width}}", style=style).append(" ")
+            line.append_text(load(node.cpu)).append(" ")
+        lines.append(line)
     return lines
 
 
@@ -170,16 +167,22 @@ def _node_strips(nodes: Sequence[NodePicture], width: int, glyphs: Glyphs) -> li
     zone_width = max((len(node.zone) for node in nodes), default=0)
     each = max(1, width - zone_width - 3)
     lines = []
+    for line, row in _zoned(nodes, zone_width, each):
+        line.append(" ")
+        for node in row:
+            level = glyphs.levels[round(node.cpu * (len(glyphs.levels) - 1))]
+            ready = node.state is NodeState.READY
+            line.append(level if ready else "x", style=_load_style(node.cpu) if ready else "red")
+        lines.append(line)
+    return lines
+
+
+def _zoned(nodes: Sequence[NodePicture], zone_width: int, each: int) -> Iterator[tuple[Text, list[NodePicture]]]:
+    """A line for every `each` nodes of a zone, begun with the zone where it is the first, and these nodes."""
     for zone, members in groupby(nodes, key=lambda node: node.zone):
         row = list(members)
         for start in range(0, len(row), each):
-            line = Text(f" {'' if start else zone:<{zone_width}}  ", style="bold")
-            for node in row[start : start + each]:
-                level = glyphs.levels[round(node.cpu * (len(glyphs.levels) - 1))]
-                ready = node.state is NodeState.READY
-                line.append(level if ready else "x", style=_load_style(node.cpu) if ready else "red")
-            lines.append(line)
-    return lines
+            yield Text(f" {'' if start else zone:<{zone_width}} ", style="bold"), row[start : start + each]
 
 
 def _bar(share: float, width: int, glyphs: Glyphs) -> Text:

@@ -11,6 +11,7 @@ from moorage.engine.counterfactual import runner_up
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion
 from moorage.sim import tables
+from moorage.sim.explanations import nodes_document
 
 SHOWN_NODES = 20
 """How many nodes a table shows without --all."""
@@ -34,7 +35,7 @@ def document(opinion: Opinion) -> dict[str, Any]:
         "nominatedNode": opinion.nominated_node,
         "victims": list(opinion.victims),
         "message": opinion.message,
-        "explain": {name: _node_document(node) for name, node in opinion.nodes.items()},
+        "explain": nodes_document(opinion.nodes),
         **_what_if(opinion),
     }
 
@@ -48,12 +49,6 @@ def _what_if(opinion: Opinion) -> dict[str, Any]:
         return {"suggestions": [suggestion.document() for suggestion in opinion.suggestions]}
     second = runner_up(opinion) if opinion.stands_on is not None else None
     return {} if second is None else {"runnerUp": second.document()}
-
-
-def _node_document(node: NodeExplanation) -> dict[str, Any]:
-    if node.rejected:
-        return {"rejected": node.rejected}
-    return {"scores": node.scores, "total": node.total}
 
 
 def write_table(opinion: Opinion, out: TextIO, *, show_all: bool) -> None:

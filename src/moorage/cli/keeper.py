@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import click
 
-from moorage.cli.options import boolean_option, common_options, config_option, kubeconfig_option, session_of
-
-METRICS_LISTEN, HEALTH_LISTEN = ":8080", ":8081"
+from moorage.cli.options import (
+    boolean_option,
+    common_options,
+    config_option,
+    kubeconfig_option,
+    probe_options,
+    session_of,
+)
 
 
 @click.command()
 @config_option
 @kubeconfig_option
 @boolean_option("--leader-elect", text="Take part in leader election; overrides the configuration.")
-@click.option(
-    "--metrics-listen",
-    metavar="HOST:PORT",
-    default=METRICS_LISTEN,
-    show_default=True,
-    help="Address of /metrics; empty: not served.",
-)
-@click.option(
-    "--health-listen",
-    metavar="HOST:PORT",
-    default=HEALTH_LISTEN,
-    show_default=True,
-    help="Address of /healthz and /readyz; empty: not served.",
-)
+@probe_options
 @click.option("--dry-run", is_flag=True, help="Print what would be done, and write nothing.")
 @common_options
 @click.pass_context

@@ -169,6 +169,24 @@ def client_certificate_options(command: Function) -> Function:
     )(command)
 
 
+def probe_options(command: Function) -> Function:
+    """`--metrics-listen` and `--health-listen`: where a process without an HTTPS port of its own is observed."""
+    command = click.option(
+        "--health-listen",
+        metavar="HOST:PORT",
+        default=":8081",
+        show_default=True,
+        help="Address of /healthz and /readyz; empty: not served.",
+    )(command)
+    return click.option(
+        "--metrics-listen",
+        metavar="HOST:PORT",
+        default=":8080",
+        show_default=True,
+        help="Address of /metrics; empty: not served.",
+    )(command)
+
+
 def output_option(*formats: str) -> Callable[[Function], Function]:
     """`-o FORMAT`; the first one is the default."""
     return click.option(

@@ -10,6 +10,7 @@ from moorage.cli.options import (
     common_options,
     config_option,
     kubeconfig_option,
+    probe_options,
     session_of,
 )
 
@@ -30,20 +31,7 @@ from moorage.cli.options import (
     is_flag=True,
     help="Create and renew certificates, and write their CA to the webhook configuration; the default without files.",
 )
-@click.option(
-    "--metrics-listen",
-    metavar="HOST:PORT",
-    default=":8080",
-    show_default=True,
-    help="Address of /metrics; empty: not served.",
-)
-@click.option(
-    "--health-listen",
-    metavar="HOST:PORT",
-    default=":8081",
-    show_default=True,
-    help="Address of /healthz and /readyz; empty: not served.",
-)
+@probe_options
 @client_certificate_options
 @common_options
 @click.pass_context

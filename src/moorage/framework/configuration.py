@@ -8,7 +8,7 @@ profile, `moorage`, and no leader election.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.plugin import Point
@@ -60,6 +60,10 @@ class LeaderElection:
     resource_lock: str = "leases"
     resource_name: str = LEASE_NAME
     resource_namespace: str = LEASE_NAMESPACE
+
+    def on_lease_of(self, component: str) -> LeaderElection:
+        """The same election for a component beside the scheduler, which has a lease of its own."""
+        return replace(self, resource_name=f"{self.resource_name}-{component}")
 
 
 @dataclass(frozen=True, slots=True)

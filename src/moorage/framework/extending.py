@@ -45,6 +45,4 @@ def extender_configuration(configuration: Configuration) -> ExtenderConfiguratio
     extender = found if isinstance(found, ExtenderConfiguration) else ExtenderConfiguration()
     if extender.leader_election is not None:
         return extender
-    general = configuration.leader_election
-    own = replace(general, resource_name=f"{general.resource_name}-extender")
-    return replace(extender, leader_election=own)
+    return replace(extender, leader_election=configuration.leader_election.on_lease_of("extender"))

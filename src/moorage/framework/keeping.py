@@ -82,5 +82,4 @@ def keeper_configuration(configuration: Configuration) -> KeeperConfiguration:
     keeper = found if isinstance(found, KeeperConfiguration) else KeeperConfiguration()
     if keeper.leader_election is not None:
         return keeper
-    general = configuration.leader_election
-    return replace(keeper, leader_election=replace(general, resource_name=f"{general.resource_name}-keeper"))
+    return replace(keeper, leader_election=configuration.leader_election.on_lease_of("keeper"))

@@ -7,6 +7,7 @@ as compressed JSON (much of it repeats) and unpacked one at a time when the repo
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -34,7 +35,7 @@ class Explanations:
             found = explain(runner, cycle.state, cycle.pod, cycle.now)
         except Exception:  # noqa: BLE001 - a plugin's fault; the attempt itself will meet it and say so in its message
             found = {}
-        document = {name: _node_document(node) for name, node in found.items()}
+        document = nodes_document(found)
         self._packed[cycle.pod.uid] = zlib.compress(msgspec.json.encode(document), _FASTEST)
 
     def of(self, uid: str) -> dict[str, Any]:
@@ -44,7 +45,9 @@ class Explanations:
         return document
 
 
-def _node_document(node: NodeExplanation) -> dict[str, Any]:
-    if node.rejected:
-        return {"rejected": node.rejected}
-    return {"scores": node.scores, "total": node.total}
+def nodes_document(nodes: Mapping[str, NodeExplanation]) -> dict[str, dict[str, Any]]:
+    """Each node with its rejection, or with its scores, as `explain` of a pod's entry has them."""
+    return {
+        name: {"rejected": node.rejected} if node.rejected else {"scores": node.scores, "total": node.total}
+        for name, node in nodes.items()
+    }

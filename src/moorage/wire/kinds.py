@@ -16,7 +16,7 @@ from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.prices import PriceList
 from moorage.wire import claims, csi, groups, policies, prices, storage, workloads
-from moorage.wire.errors import REFUSALS, FieldError, WireError, explain
+from moorage.wire.errors import REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.node import decode_node, node_from_builtin
 from moorage.wire.pod import decode_pod, pod_from_builtin
 from moorage.wire.templates import TemplateTable
@@ -83,11 +83,7 @@ def _kind(
             raise explain(name, data, error) from None
 
     def from_builtin(body: Mapping[str, Any]) -> Any:
-        try:
-            data = msgspec.json.encode(body)
-        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-            raise WireError(name, "", f"cannot be written as JSON ({error}); use plain values only") from None
-        return decode(data)
+        return decode(builtin_json(name, body))
 
     value = get_type_hints(convert)["return"]
     return Kind(name, group, (version, *older), plural, namespaced, decode, from_builtin, id, value)

@@ -49,6 +49,14 @@ def read_leader_election(shape: LeaderElectionShape, findings: Findings) -> Lead
     return result
 
 
+def read_own_election(shape: LeaderElectionShape | None, component: str, findings: Findings) -> LeaderElection | None:
+    """The election of a component that has its own document, on its own lease unless it names one."""
+    if shape is None:
+        return None
+    election = read_leader_election(shape, findings)
+    return election if shape.resource_name else election.on_lease_of(component)
+
+
 def check_leader_election(election: LeaderElection, findings: Findings) -> None:
     """Find what is wrong with an election that is to take place; also for those that a flag asks for."""
     _check_durations(election, findings)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from moorage.framework.configuration import LEASE_NAME, LeaderElection
 from moorage.framework.extending import ExtenderConfiguration
-from moorage.wire.configuration.connections import read_leader_election
+from moorage.wire.configuration.connections import read_own_election
 from moorage.wire.configuration.findings import Findings
 from moorage.wire.configuration.schema import Int64, LeaderElectionShape, Seconds, WayInShape
 
@@ -41,17 +39,10 @@ def read_extender(shape: ExtenderDocumentShape, profile: str, findings: Findings
         "request_timeout_s": shape.request_timeout,
         "max_body_bytes": shape.max_body_bytes,
         "binds": shape.binds,
-        "leader_election": _election(shape.leader_election, findings),
+        "leader_election": read_own_election(shape.leader_election, "extender", findings),
     }
     settings = {name: value for name, value in given.items() if value is not None}
     return ExtenderConfiguration(profile=profile, **settings)
-
-
-def _election(shape: LeaderElectionShape | None, findings: Findings) -> LeaderElection | None:
-    if shape is None:
-        return None
-    election = read_leader_election(shape, findings)
-    return election if shape.resource_name else replace(election, resource_name=f"{LEASE_NAME}-extender")
 
 
 def split_address(text: str) -> tuple[str, int] | None:

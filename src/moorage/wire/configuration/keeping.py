@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Any
 
 from pydantic import Field
 
-from moorage.framework.configuration import LEASE_NAME, LeaderElection
 from moorage.framework.keeping import AtDeadline, KeeperConfiguration, NodeSignal, SignalKind
-from moorage.wire.configuration.connections import read_leader_election
+from moorage.wire.configuration.connections import read_own_election
 from moorage.wire.configuration.findings import Findings
 from moorage.wire.configuration.schema import Int32, LeaderElectionShape, Seconds, Shape, WayInShape
 
@@ -55,7 +53,7 @@ def read_keeper(shape: KeeperShape, profile: str, findings: Findings) -> KeeperC
         "returns_at_once": _at_least(shape.returns_at_once, 0, "returnsAtOnce", findings),
         "repairs_at_once": _at_least(shape.repairs_at_once, 0, "repairsAtOnce", findings),
         "move_again_after_s": _not_negative(shape.move_again_after, "moveAgainAfter", findings),
-        "leader_election": _election(shape.leader_election, findings),
+        "leader_election": read_own_election(shape.leader_election, "keeper", findings),
     }
     settings = {name: value for name, value in given.items() if value is not None}
     signals = [_signal(signal, f"signals[{index}]", findings) for index, signal in enumerate(shape.signals)]
@@ -64,13 +62,6 @@ def read_keeper(shape: KeeperShape, profile: str, findings: Findings) -> KeeperC
         message = f"must be shorter than noticeTime, which is {found.notice_s:g}s"
         findings.problem("deadlineMargin", f"{found.margin_s:g}s", message)
     return found
-
-
-def _election(shape: LeaderElectionShape | None, findings: Findings) -> LeaderElection | None:
-    if shape is None:
-        return None
-    election = read_leader_election(shape, findings)
-    return election if shape.resource_name else replace(election, resource_name=f"{LEASE_NAME}-keeper")
 
 
 def _positive(seconds: float | None, path: str, findings: Findings) -> float | None:
