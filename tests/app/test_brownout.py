@@ -16,7 +16,7 @@ from moorage.app.plugins import find_plugins
 from moorage.app.scheduler import Scheduler, SchedulerOptions
 from moorage.bench.controlplane import ControlPlane
 from moorage.wire.configuration import default_reading
-from tests.app.test_deep_objects import make_pod, node_with_room
+from tests.app.posting import make_pod, node_with_room
 
 RATE = 8.0
 """So much faster do timers run here, that of the list which followed 30 s after a doubt above all."""

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from moorage.cli.main import run
+from tests.dashboard.recorded import record
 
 
 @pytest.mark.parametrize(
@@ -42,8 +43,6 @@ def test_a_port_that_is_taken(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The line names the address."""
-    from tests.dashboard.test_dashboard_journal import record  # noqa: PLC0415 - a journal is quickest to serve
-
     record(tmp_path / "journal")
     monkeypatch.delenv("MOORAGE_DASHBOARD_TOKEN", raising=False)
     with socket.socket() as taken:

@@ -31,6 +31,12 @@ EVERYTHING = (
     "webhook.certManager.enabled=true",
     "grafanaDashboard.enabled=true",
 )
+PRICES = (
+    "config.scheduler.profiles[0].schedulerName=cheap",
+    "config.scheduler.profiles[0].pluginConfig[0].name=CostAware",
+    "config.scheduler.profiles[0].pluginConfig[0].args.source.configMap.namespace=costs",
+    "config.scheduler.profiles[0].pluginConfig[0].args.source.configMap.name=prices",
+)
 STRANGERS = {
     "ServiceMonitor": ("monitoring.coreos.com", "servicemonitors"),
     "PrometheusRule": ("monitoring.coreos.com", "prometheusrules"),

@@ -19,6 +19,7 @@ from tests.deploy.chart import (
     COMPONENTS,
     EVERYTHING,
     NAMESPACE,
+    PRICES,
     RELEASE,
     ROOT,
     helm,
@@ -292,14 +293,6 @@ def test_the_scheduler_knows_which_pod_it_is() -> None:
     fields = {entry["name"]: entry["valueFrom"]["fieldRef"]["fieldPath"] for entry in container["env"]}
     assert fields == {"POD_NAME": "metadata.name", "POD_NAMESPACE": "metadata.namespace", "POD_UID": "metadata.uid"}
     assert not any("subPath" in mount for mount in container["volumeMounts"])
-
-
-PRICES = (
-    "config.scheduler.profiles[0].schedulerName=cheap",
-    "config.scheduler.profiles[0].pluginConfig[0].name=CostAware",
-    "config.scheduler.profiles[0].pluginConfig[0].args.source.configMap.namespace=costs",
-    "config.scheduler.profiles[0].pluginConfig[0].args.source.configMap.name=prices",
-)
 
 
 def test_a_configmap_with_prices_may_be_read_by_name() -> None:

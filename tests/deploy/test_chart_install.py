@@ -20,6 +20,7 @@ from tests.deploy.chart import (
     COMPONENTS,
     EVERYTHING,
     NAMESPACE,
+    PRICES,
     RELEASE,
     ROOT,
     STRANGERS,
@@ -34,7 +35,6 @@ from tests.deploy.chart import (
     released,
     rendered,
 )
-from tests.deploy.test_chart import PRICES
 
 pytestmark = pytest.mark.xdist_group("chart")
 

@@ -19,7 +19,9 @@ from moorage.testing.builders import make_node, make_pod
 from moorage.testing.storage import claims, make_claim, make_class, make_volume
 from tests.adapters.journal.recording import REGISTRY, SPREADING, RecordedEngine
 from tests.adapters.journal.shadow import ShadowedEngine
-from tests.engine import test_engine_random, test_extenders_random, test_plan_random, test_reconfigure_random
+from tests.engine import changing_world, extender_machine, plan_histories
+from tests.engine.engine_machine import EngineMachine
+from tests.engine.extender_machine import ExtenderMachine
 from tests.engine.writes import seen
 
 GUARDED = SPREADING.replace(
@@ -39,8 +41,8 @@ def shadowed(tmp_path: Path) -> Iterator[type[ShadowedEngine]]:
 @pytest.mark.parametrize("seed", range(8))
 def test_planned_gangs(seed: int, shadowed: type[ShadowedEngine], monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan, units that are not in it, gangs that run."""
-    monkeypatch.setattr(test_plan_random, "Engine", shadowed)
-    test_plan_random.History(seed).tell()
+    monkeypatch.setattr(plan_histories, "Engine", shadowed)
+    plan_histories.History(seed).tell()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -48,20 +50,19 @@ def test_other_configurations_on_the_way(
     seed: int, shadowed: type[ShadowedEngine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Binds that were ordered under another configuration are answered under the next one."""
-    monkeypatch.setattr("tests.engine.test_gangs_random.Engine", shadowed)
-    test_reconfigure_random.test_no_gang_is_left_in_part(seed, monkeypatch)
+    monkeypatch.setattr("tests.engine.gang_histories.Engine", shadowed)
+    changing_world.tell(seed, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    "module", [test_engine_random, test_extenders_random], ids=["events of every kind", "extenders"]
-)
-def test_random_events(module: object, shadowed: type[ShadowedEngine], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("machine", [EngineMachine, ExtenderMachine], ids=["events of every kind", "extenders"])
+def test_random_events(
+    machine: type[EngineMachine], shadowed: type[ShadowedEngine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whatever is told in whatever order."""
     monkeypatch.setattr("tests.engine.play.Engine", shadowed)
-    monkeypatch.setattr(test_extenders_random, "Engine", shadowed)
+    monkeypatch.setattr(extender_machine, "Engine", shadowed)
     for room in ("image", "records"):  # there are kinds of the test's own
         monkeypatch.setattr(f"moorage.adapters.journal.{room}.checked_object", lambda *_: None)
-    machine = module.ExtenderMachine if module is test_extenders_random else module.EngineMachine  # type: ignore[attr-defined]
     run_state_machine_as_test(
         machine,
         settings=settings(

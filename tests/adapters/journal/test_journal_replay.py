@@ -14,7 +14,7 @@ from moorage.adapters.metrics.scheduler import SchedulerMetrics
 from moorage.core.events import BindDone, BindOutcome, Event, NodeSeen, PodSeen, TermBegan
 from moorage.testing.builders import make_node, make_pod
 from tests.adapters.journal.recording import PACKING, REGISTRY, RecordedEngine, Recorder
-from tests.engine import test_gangs_random as gang_histories
+from tests.engine import gang_histories
 
 HISTORIES = int(os.environ.get("MOORAGE_JOURNAL_HISTORIES", "6"))
 
