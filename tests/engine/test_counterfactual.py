@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from moorage.core.arrays import Rows
-from moorage.core.edits import Changed, DropLabel, Edits
+from moorage.core.edits import Changed, DropLabel, Edits, SetNodeLabel
 from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
-from moorage.core.pods import Pod
+from moorage.core.pods import Pod, PodTemplate
+from moorage.core.state import ClusterState
 from moorage.engine.counterfactual import Suggestion, runner_up, suggest, waiting_ahead
 from moorage.engine.counterfactual.growth import fewest
 from moorage.engine.engine import Engine
@@ -277,6 +278,94 @@ def test_a_strangers_plugin_can_say_what_would_help() -> None:
     assert f"Lower the cpu request from 5 to 4 and {text[0].lower()}{text[1:]}; it then fits on n2." in world.texts(
         "large"
     )
+
+
+def _with(*plugins: type[Plugin]) -> Profile:
+    more = PluginSet(enabled=tuple(Entry(plugin.name) for plugin in plugins))
+    configuration = ProfileConfiguration("moorage", multi_point=more)
+    (profile,) = build_profiles(Configuration(profiles=(configuration,)), Registry((*BUILTIN, *plugins)))
+    return profile
+
+
+class Confused(Plugin):
+    """A stranger's plugin that keeps pods off one zone, and whose hooks are broken."""
+
+    name: ClassVar[str] = "Confused"
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        there = [cycle.state.node(int(row)).labels[ZONE] == "a" for row in rows]
+        return Rejections(np.array(there, dtype=np.int64), (Reason("node(s) were confusing"),))
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Say half of it."""
+        yield Remedy((SetNodeLabel(rejected.state.node(rejected.row).name, ZONE, "c"),), 2.0)
+        raise RuntimeError("lost the thread")
+
+    def remedy_groups(self, state: ClusterState, rows: Rows) -> Any:
+        """Answer with something of another length."""
+        return np.zeros(len(rows) + state.node_count, dtype=np.int64)
+
+    def separates(self, template: PodTemplate, other: PodTemplate) -> Iterable[str]:
+        """Look for a label that no pod has."""
+        return [template.labels["none"], other.labels["none"]]
+
+
+def test_a_plugin_whose_hooks_raise_loses_its_own_suggestions_only() -> None:
+    """What the others suggest stays, and each fault is named once, however often the hook would have been asked."""
+    objects = [
+        *(node(f"a{i}", 4000 + i, 4, "a") for i in range(3)),
+        node("b1", 4000, 4, "b"),
+        *(pod(f"old{i}", 700, nodeName=name) for i, name in enumerate(("a0", "a0", "a1", "b1"))),
+        pod("stuck", 3500),
+    ]
+    world = World(objects, _with(Confused))
+    assert world.texts() == [
+        "Lower the cpu request from 3500m to 3300m; it then fits on b1.",
+        "Add one more node like b1; it then fits there.",
+    ]
+    assert sorted(world.engine.faults.take()) == [
+        "plugin Confused: remedies raised RuntimeError: lost the thread",
+        "plugin Confused: remedy_groups raised ValueError: cannot reshape array of size 8 into shape (4,)",
+        "plugin Confused: separates raised KeyError: 'none'",
+    ]
+
+
+class Elbows(Plugin):
+    """A stranger's plugin: pods with elbows do not share a zone, and no node holds more than two pods."""
+
+    name: ClassVar[str] = "Elbows"
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
+        state = cycle.state
+        bits = np.zeros(len(rows), dtype=np.int64)
+        crowded = {
+            state.node(each.row).labels[ZONE] for each in state.records() if "elbows" in each.pod.template.labels
+        }
+        for index, row in enumerate(map(int, rows)):
+            near = "elbows" in cycle.template.labels and state.node(row).labels[ZONE] in crowded
+            bits[index] = near | (int("old" in state.node(row).labels) << 1)
+        return Rejections(bits, (Reason("node(s) had elbows nearby"), Reason("node(s) were old", resolvable=False)))
+
+    def separates(self, template: PodTemplate, other: PodTemplate) -> Iterable[str]:
+        """Two with elbows."""
+        return [ZONE] if "elbows" in template.labels and "elbows" in other.labels else []
+
+
+def test_a_strangers_plugin_can_say_which_pods_are_in_the_way() -> None:
+    """Pods of other nodes are moved for it, and none for a node that it would reject all the same."""
+    elbows = {"elbows": "two"}
+    objects = [
+        node("n1", 1000, 4, "a"),
+        node("n2", 1000, 4, "a"),
+        node("n3", 500, 4, "b"),
+        pod("pushy", 100, labels=elbows, nodeName="n1"),
+        pod("filler", 800, nodeName="n1"),
+        pod("stuck", 900, labels=elbows),
+    ]
+    text = "Move pod default/pushy from n1 to n3; it then fits on n2."
+    assert text in World(objects, _with(Elbows)).texts()
+    objects[1]["metadata"]["labels"]["old"] = "yes"
+    assert not any(text.startswith("Move") for text in World(objects, _with(Elbows)).texts())
 
 
 def test_pods_ahead_are_those_that_the_queue_has_before() -> None:

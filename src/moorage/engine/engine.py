@@ -48,7 +48,7 @@ from moorage.engine.gate import refused
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.placing import Placing, choose
-from moorage.engine.planning import PLANNED, Planning
+from moorage.engine.planning import Planning
 from moorage.engine.queue import Backoff, Place, QueuedGang, QueuedPod, SchedulingQueue
 from moorage.engine.races import tell_race
 from moorage.engine.trial import Trial
@@ -542,7 +542,7 @@ class Engine:
         if self.planning is None or self.planning.admits(entry):
             return None
         self._notices.later(entry, self.planning.refusal(entry), now)
-        return PLANNED
+        return self.planning.name
 
     def _next_wakeup(self, now: float) -> float | None:
         pacing = self.queue.pacing
@@ -565,7 +565,7 @@ class Engine:
             self.queue.remove(pod.uid)
             return 1
         if self.planning is not None and self._plan_gate(entry, now) is not None:
-            self.queue.hold(entry, PLANNED)
+            self.queue.hold(entry, self.planning.name)
             return 1
         if isinstance(entry, QueuedGang):
             return self.gangs.attempt(entry, now, commands)

@@ -37,12 +37,11 @@ from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.engine.recovery import Recovery
 from moorage.engine.trial import Outcome, Trial
 from moorage.framework.changes import Change, What
-from moorage.framework.contract import GangPatience
+from moorage.framework.contract import GangPatience, GangPostFilter
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.status import Code
 
-_EVICTING = "DefaultPreemption"
 _KEPT_TRIALS = 4096
 
 
@@ -196,7 +195,8 @@ class Gangs:
     def _muster(self, gang: QueuedGang, now: float) -> Muster | str:
         """Who is to be placed; or the plugin that keeps the gang from being tried."""
         if self._state.evictions.holds(gang.uid):
-            return _EVICTING
+            room = self._board.responsible(gang.pod).plugins.first(GangPostFilter)
+            return GANG_SCHEDULING if room is None else room.name
         waiting = [entry.pod for entry in gang.members.values()]
         needs = self.needs(gang.key, waiting)
         if needs is None:

@@ -28,8 +28,6 @@ from moorage.engine.queue import Place, QueuedGang, QueuedPod, gang_uid
 from moorage.framework.contract import OwnsNodes, PlansUnits
 from moorage.framework.runner import Runner
 
-PLANNED = "PlanSort"
-"""Whom a unit waits for that is not in the plan."""
 _BLOCKING = ("NoSchedule", "NoExecute")
 _ALONE = GangTerms(1)
 """What holds for a single pod."""
@@ -74,6 +72,11 @@ class Planning:
             self._state.node_log.append(row)
 
     # --- what the engine asks ---
+
+    @property
+    def name(self) -> str:
+        """The plugin that keeps units outside the plan from being tried."""
+        return self._sort.name
 
     def plans(self, pod: Pod) -> bool:
         """Whether the pod's profile is planned."""

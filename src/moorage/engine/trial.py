@@ -26,6 +26,7 @@ from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import kind_of
 from moorage.framework.gangs import GANG_SCHEDULING
+from moorage.framework.plugin import Reads
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Status
 
@@ -141,7 +142,7 @@ class Trial:
         """
         short = needs.lacking(self._state)
         if short:
-            return Outcome(failure=Failure(lacks(short), frozenset({GANG_SCHEDULING, "NodeResourcesFit"})))
+            return Outcome(failure=Failure(lacks(short), frozenset({GANG_SCHEDULING, *self._counting(ready)})))
         outcome: Outcome | None = None
         for domain in domains:
             outcome = self.place_in(domain, ready, needs, outcome)
@@ -159,6 +160,11 @@ class Trial:
                     what_if.commit()
                     break
         return outcome or Outcome()
+
+    def _counting(self, ready: Iterable[QueuedPod]) -> Iterable[str]:
+        """The filters that look at amounts: what helps against their rejections gives room for minResources, too."""
+        runners = {self._board.responsible(entry.pod) for entry in ready}
+        return {each.name for runner in runners for each in runner.plugins.filter if each.reads is Reads.AMOUNTS}
 
     def place_in(
         self,

@@ -326,6 +326,22 @@ class SuggestsRemedies(Named, Protocol):
 
 
 @runtime_checkable
+class RemedyGroups(Named, Protocol):
+    """Beside `remedies`: what else than the reasons tells rows apart for it; a few rows of each group are looked at."""
+
+    def remedy_groups(self, state: ClusterState, rows: Rows, /) -> Ints:
+        """int64[n]: rows with equal numbers have the same remedies."""
+
+
+@runtime_checkable
+class SeparatesPods(Named, Protocol):
+    """A filter that may reject a node because of pods on other nodes of its domain; asked as `remedies` is."""
+
+    def separates(self, template: PodTemplate, other: PodTemplate, /) -> Iterable[str]:
+        """The topology keys in whose domains a pod like `other` may be why one like `template` is rejected."""
+
+
+@runtime_checkable
 class CountsEvictions(Protocol):
     """Read by metrics."""
 

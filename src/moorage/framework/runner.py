@@ -64,17 +64,13 @@ class Judgement:
         """Rows on which removing pods cannot help."""
         found = set(map(int, self.excluded))
         for verdict in self.verdicts:
-            fixed_bits = sum(1 << i for i, reason in enumerate(verdict.rejections.reasons) if not reason.resolvable)
-            found.update(map(int, verdict.rows[(verdict.rejections.bits & fixed_bits) != 0]))
+            found.update(map(int, verdict.rows[verdict.rejections.unresolvable_mask()]))
         return found
 
     def resolvable_rows(self) -> Rows:
         """Rejected rows on which removing pods could help, ascending; without PreFilter's refusal."""
-        found = [self.passed[:0]]
-        for verdict in self.verdicts:
-            fixed_bits = sum(1 << i for i, reason in enumerate(verdict.rejections.reasons) if not reason.resolvable)
-            found.append(verdict.rows[(verdict.rejections.bits & fixed_bits) == 0])
-        return np.sort(np.concatenate(found))
+        found = (verdict.rows[~verdict.rejections.unresolvable_mask()] for verdict in self.verdicts)
+        return np.sort(np.concatenate([self.passed[:0], *found]))
 
 
 class Runner:

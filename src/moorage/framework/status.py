@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from moorage.core.arrays import Ints
+from moorage.core.arrays import Ints, Mask
 from moorage.core.commands import Command, Victims
 
 
@@ -74,6 +74,12 @@ class Rejections:
 
     bits: Ints
     reasons: Sequence[Reason]
+
+    def unresolvable_mask(self) -> Mask:
+        """The rows that it rejects even if pods are removed from them, bool[n]."""
+        fixed = sum(1 << number for number, reason in enumerate(self.reasons) if not reason.resolvable)
+        mask: Mask = (self.bits & fixed) != 0
+        return mask
 
 
 @dataclass(frozen=True, slots=True)

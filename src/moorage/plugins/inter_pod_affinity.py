@@ -210,6 +210,13 @@ class InterPodAffinity(Plugin):
                     if accepts(_unlabelled(bare, key)):
                         yield Remedy((*edits, DropLabel(key)), _DROP * len(edits) + _LABEL)
 
+    def separates(self, template: PodTemplate, other: PodTemplate) -> set[str]:
+        """The topologies in which one of the two wants to be apart from the other."""
+        wanted = {term.topology_key for term in _terms(template, anti=True) if term.selector.matches(other.labels)}
+        return wanted | {
+            term.topology_key for term in _terms(other, anti=True) if term.selector.matches(template.labels)
+        }
+
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
         """Sum the weights up by domain; skip the pod if no term matches any pod."""
         state = cycle.state
@@ -414,7 +421,7 @@ def _unlabelled(template: PodTemplate, key: str) -> PodTemplate:
     return replace(template, labels=labels)
 
 
-def _terms(template: PodTemplate, *, anti: bool) -> tuple[object, ...]:
+def _terms(template: PodTemplate, *, anti: bool) -> tuple[PodTerm, ...]:
     affinity = template.pod_anti_affinity if anti else template.pod_affinity
     return () if affinity is None else affinity.required
 

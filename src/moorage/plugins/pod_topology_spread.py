@@ -253,6 +253,12 @@ class PodTopologySpread(Plugin):
         if not found:
             yield Remedy(tuple(map(RelaxSpread, hard)), _SOFTEN * len(hard))
 
+    def separates(self, template: PodTemplate, other: PodTemplate) -> set[str]:
+        """The topologies over which the pod has to be spread together with the other one."""
+        if template.namespace != other.namespace:
+            return set()
+        return {each.topology_key for each in template.spread if each.hard and each.selector.matches(other.labels)}
+
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
         """Skip pods without soft constraints; find the rows that get no score."""
         state = cycle.state

@@ -98,6 +98,10 @@ class TaintToleration(Plugin):
         yield Remedy(tuple(map(Tolerate, missing)), _cost(missing))
         yield Remedy(tuple(DropTaint(node.name, taint) for taint in missing), _cost(missing) + 1.5)
 
+    def remedy_groups(self, state: ClusterState, rows: Rows) -> Ints:
+        """Nodes with the same taints need the same tolerations."""
+        return state.taints.ids[rows].astype(np.int64)
+
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """The number of PreferNoSchedule taints that the pod does not tolerate."""
         table = self._table(cycle.state, cycle.template.tolerations)

@@ -6,23 +6,20 @@ every other moved pod in its new place.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from moorage.core.affinity import PodTerm
 from moorage.core.edits import Edits, MovePod
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate, as_pending
 from moorage.core.state import NOWHERE, PodRecord
-from moorage.engine.counterfactual.objections import FIT, Objections, shortage
+from moorage.engine.counterfactual.objections import Objections, shortage
+from moorage.engine.counterfactual.remedies import Remedies
 from moorage.engine.counterfactual.scene import Scene
+from moorage.framework.contract import SlackFilter
 from moorage.framework.runner import Runner
 
-_HELPED = frozenset({FIT, "NodePorts", "InterPodAffinity", "PodTopologySpread", "NodeVolumeLimits", "ControllerSpread",
-                     "OnePodPerNode", "VolumeRestrictions"})  # fmt: skip
-"""Plugins whose mind the leaving of pods can change, whatever else they may object to."""
-_RELATED = frozenset({"InterPodAffinity", "PodTopologySpread"})
 _MOST_ROWS = 64
 _MOST_PODS = 4
 """More than so many moves for one pod are no small change."""
@@ -33,13 +30,13 @@ _MOST_LOOKS = 4
 _NODE_AGENTS = ("", "Node")
 
 
-def moves(scene: Scene, runner: Runner, pod: Pod, objections: Objections) -> Iterator[tuple[Edits, float]]:
+def moves(
+    scene: Scene, runner: Runner, remedies: Remedies, pod: Pod, objections: Objections
+) -> Iterator[tuple[Edits, float]]:
     """Sets of moves with their cost, the most promising nodes first."""
-    search = _Moves(scene, runner, pod)
+    search = _Moves(scene, runner, remedies, pod)
     lacking = shortage(scene, pod, objections.rows)
-    helped = _HELPED | objections.resolvable
-    fixed = sum(1 << number for number, name in enumerate(objections.plugins) if name not in helped)
-    promising = np.flatnonzero((objections.bits != 0) & ((objections.bits & fixed) == 0))
+    promising = np.flatnonzero((objections.bits != 0) & (objections.fixed == 0))
     order = sorted(promising.tolist(), key=lambda i: (lacking[i], scene.state.node(int(objections.rows[i])).name))
     for index in order[:_MOST_ROWS]:
         found = search.on_row(int(objections.rows[index]), set(objections.at(index)))
@@ -50,10 +47,14 @@ def moves(scene: Scene, runner: Runner, pod: Pod, objections: Objections) -> Ite
 
 
 class _Moves:
-    def __init__(self, scene: Scene, runner: Runner, pod: Pod) -> None:
+    def __init__(self, scene: Scene, runner: Runner, remedies: Remedies, pod: Pod) -> None:
         self._scene = scene
         self._state = scene.state
         self._runner = runner
+        self._filters = {plugin.name for plugin in runner.plugins.filter}
+        self._counting = {plugin.name for plugin in runner.plugins.filter if isinstance(plugin, SlackFilter)}
+        """Filters that reject for amounts only."""
+        self._remedies = remedies
         self._pod = pod
         self._proofs = 0
         self._stuck: set[PodTemplate] = set()
@@ -68,10 +69,12 @@ class _Moves:
     def on_row(self, row: int, plugins: set[str]) -> Edits:
         """The moves that let the pod in on a row; empty if none were found."""
         here = [record for record in self._state.records_on(row) if _movable(record)]
-        candidates = [*here, *(self._related(row) if plugins & _RELATED and self._looks < _MOST_LOOKS else ())]
+        looks = self._remedies.separate(plugins) and self._looks < _MOST_LOOKS
+        candidates = [*here, *(self._related(row) if looks else ())]
         candidates = [each for each in candidates if each.pod.template not in self._stuck]
+        slack = self._slack(row, plugins) if plugins <= self._counting else {}
         for record in sorted(candidates, key=_importance):
-            if (plugins == {FIT} and not self._suffices(record, row)) or not self._admits(row, [record]):
+            if not _suffices(record, slack) or not self._admits(row, [record]):
                 continue
             found = self._places(row, [record])
             if found or self.exhausted:
@@ -93,16 +96,11 @@ class _Moves:
                 gone = rest
         return self._places(row, gone)
 
-    def _suffices(self, record: PodRecord, row: int) -> bool:
-        """Whether the amounts would do without this pod; cheaper than asking everybody."""
-        resources = self._state.resources
-        freed = dict(record.vector.pairs)
-        wanted = resources.vector(self._pod.template.requests)
-        for column, amount in wanted.pairs:
-            free = int(resources.allocatable[column, row] - resources.requested[column, row])
-            if free + freed.get(column, 0) < amount:
-                return False
-        return not wanted.unknown
+    def _slack(self, row: int, plugins: set[str]) -> dict[int, int]:
+        """Resource column -> how much more the row could hold beside the pod; negative where that is too much."""
+        others = frozenset(self._filters - plugins)
+        found, _ = self._runner.slack(self._scene.cycle(self._pod), np.array([row], dtype=np.intp), others)
+        return {column: int(left[0]) for column, left in found.items()}
 
     def _admits(self, row: int, gone: Iterable[PodRecord]) -> bool:
         with self._state.statement():
@@ -148,23 +146,16 @@ class _Moves:
                 template = record.pod.template
                 keys = known.get(template)
                 if keys is None:
-                    keys = known[template] = _keys_between(self._pod.template, template)
+                    keys = known[template] = self._remedies.keys_between(self._pod.template, template)
                 if keys and record.row != NOWHERE and _movable(record):
                     self._about.append((record, keys))
         return self._about
 
 
-def _keys_between(own: PodTemplate, other: PodTemplate) -> set[str]:
-    """The topologies in which one of the two says something about the other."""
-    found = {term.topology_key for term in _apart(own) if term.selector.matches(other.labels)}
-    found |= {term.topology_key for term in _apart(other) if term.selector.matches(own.labels)}
-    if own.namespace == other.namespace:
-        found |= {each.topology_key for each in own.spread if each.hard and each.selector.matches(other.labels)}
-    return found
-
-
-def _apart(template: PodTemplate) -> tuple[PodTerm, ...]:
-    return () if template.pod_anti_affinity is None else template.pod_anti_affinity.required
+def _suffices(record: PodRecord, slack: Mapping[int, int]) -> bool:
+    """Whether the amounts would do without this pod; cheaper than asking every filter."""
+    freed = dict(record.vector.pairs)
+    return all(left + freed.get(column, 0) >= 0 for column, left in slack.items())
 
 
 def _movable(record: PodRecord) -> bool:

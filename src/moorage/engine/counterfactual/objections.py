@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from moorage.core.arrays import Ints, Rows
+from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.pods import Pod
 from moorage.core.resources import PODS
 from moorage.engine.counterfactual.scene import Scene
@@ -20,8 +20,6 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, OnlyNodes
 
-FIT = "NodeResourcesFit"
-TAINTS = "TaintToleration"
 _HOPELESS = 1e6
 
 
@@ -31,40 +29,46 @@ class Objections:
 
     rows: Rows
     bits: Ints
+    fixed: Ints
+    """The same, where it does so even if pods are removed from the node."""
     plugins: list[str] = field(default_factory=list)
     detail: dict[str, Ints] = field(default_factory=dict)
     """Plugin -> its reason bits, aligned with `rows`."""
-    resolvable: set[str] = field(default_factory=set)
-    """Plugins all of whose reasons the leaving of pods could change."""
 
-    def at(self, index: int) -> list[str]:
-        """The plugins that reject the row at this index, in profile order."""
-        bits = int(self.bits[index])
+    def at(self, index: int, *, fixed: bool = False) -> list[str]:
+        """The plugins that reject the row at this index, whichever pods leave it with `fixed`, in profile order."""
+        bits = int(self.fixed[index] if fixed else self.bits[index])
         return [name for number, name in enumerate(self.plugins) if bits >> number & 1]
 
-    def add(self, name: str, detail: Ints) -> None:
-        """What one plugin says, its reason bits, aligned with `rows`."""
-        self.bits |= (detail != 0).astype(np.int64) << len(self.plugins)
-        self.plugins.append(name)
-        self.detail[name] = detail
+    def add(self, name: str, detail: Ints, fixed: Mask) -> None:
+        """What one plugin says: its reason bits, and where removing pods cannot help; aligned with `rows`."""
+        if name not in self.detail:
+            self.plugins.append(name)
+            self.detail[name] = np.zeros_like(self.bits)
+        number = self.plugins.index(name)
+        self.bits |= (detail != 0).astype(np.int64) << number
+        self.fixed |= fixed.astype(np.int64) << number
+        self.detail[name] |= detail
 
 
 def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
     """Ask everybody, inside an open scene."""
     cycle, state = scene.cycle(pod), scene.state
     rows = state.rows()
-    found = Objections(rows, np.zeros(len(rows), dtype=np.int64))
+    found = Objections(rows, np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
     silent: set[str] = set()
     for plugin in runner.plugins.pre_filter:
         answer = plugin.pre_filter(cycle)
         if isinstance(answer, OnlyNodes):
-            names = [state.node(int(row)).name in answer.names for row in rows]
-            found.add(plugin.name, (~np.array(names, dtype=np.bool_)).astype(np.int64))
+            names = [state.node(int(row)).name not in answer.names for row in rows]
+            excluded = np.array(names, dtype=np.bool_)
+            found.add(plugin.name, excluded.astype(np.int64), excluded)
         elif answer is not None and answer.code is Code.SKIP:
             silent.add(plugin.name)
         elif answer is not None and answer.code is not Code.SUCCESS:
             silent.add(plugin.name)
-            found.add(plugin.name, np.ones(len(rows), dtype=np.int64))
+            fixed = np.full(len(rows), answer.code is not Code.UNSCHEDULABLE)
+            found.add(plugin.name, np.ones(len(rows), dtype=np.int64), fixed)
     last = {each.name for each in runner.plugins.having(ComparesRows)}
     for each in runner.plugins.filter:
         if each.name not in silent:
@@ -80,15 +84,10 @@ def _ask(plugin: FilterPlugin, cycle: Cycle, found: Objections, *, among_open: b
     rejections = plugin.filter(cycle, found.rows if open_rows.all() else found.rows[open_rows])
     if rejections is None or not rejections.bits.any():
         return
-    if all(reason.resolvable for reason in rejections.reasons):
-        found.resolvable.add(plugin.name)
     detail: Ints = np.zeros(len(found.rows), dtype=np.int64)
-    detail[open_rows] = rejections.bits
-    if plugin.name in found.detail:  # it narrowed the nodes before
-        found.bits |= (detail != 0).astype(np.int64) << found.plugins.index(plugin.name)
-        found.detail[plugin.name] |= detail
-    else:
-        found.add(plugin.name, detail)
+    fixed: Mask = np.zeros(len(found.rows), dtype=np.bool_)
+    detail[open_rows], fixed[open_rows] = rejections.bits, rejections.unresolvable_mask()
+    found.add(plugin.name, detail, fixed)
 
 
 def shortage(scene: Scene, pod: Pod, rows: Rows) -> Any:

@@ -38,7 +38,7 @@ from moorage.core.taints import barring
 from moorage.engine.counterfactual.gangs import gang_candidates
 from moorage.engine.counterfactual.growth import fewest, growth_cost, kinds_of_nodes, more_nodes
 from moorage.engine.counterfactual.moves import moves
-from moorage.engine.counterfactual.objections import FIT, TAINTS, Objections, find_objections, shortage
+from moorage.engine.counterfactual.objections import Objections, find_objections, shortage
 from moorage.engine.counterfactual.remedies import Remedies
 from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered
 from moorage.engine.counterfactual.wording import sentence
@@ -60,7 +60,6 @@ _FEW_AHEAD = 64
 """With more pods ahead no value is searched for step by step: each step decides on all of them."""
 _DEAR = 6.0
 """Where nothing costs less, a new node and a change of the pod are tried together."""
-_EVICTABLE = frozenset({FIT, "NodePorts", "InterPodAffinity", "NodeVolumeLimits", "PodTopologySpread"})
 _ENOUGH = 24
 """So many changes that help are enough to choose from."""
 
@@ -176,7 +175,7 @@ class _Search:
         self._try_all(self._fixes(remedies, objections))
         if self._has_kin():
             self._try_all(lowered(self._scene, self._pod, self._base))
-        for edits, cost in self._some_moves(runner, objections):
+        for edits, cost in self._some_moves(runner, remedies, objections):
             self._try(cost, edits)
         self._grow()
         if not self._found:
@@ -189,7 +188,7 @@ class _Search:
             self._grow_and_fix(runner, remedies)
         if self._may_evict():
             self._scene.evicts = True
-            self._try_all(self._fixes(remedies, objections, _EVICTABLE), most=_MOST_EVICTIONS)
+            self._try_all(self._fixes(remedies, objections, evicting=True), most=_MOST_EVICTIONS)
             if not self._found:
                 self._try_all((1.0 + len(edits), edits) for edits in self._everything(objections))
             self._scene.evicts = False
@@ -202,16 +201,16 @@ class _Search:
         return self._pod.template.preemption_policy != "Never" and self._scene.outranks(self._pod)
 
     def _fixes(
-        self, remedies: Remedies, objections: Objections, settled: frozenset[str] = frozenset()
+        self, remedies: Remedies, objections: Objections, *, evicting: bool = False
     ) -> Iterator[tuple[float, Edits]]:
         """Singles and combinations for the most promising rows of each group, cheapest first.
 
-        What `settled` plugins object to need not be fixed: others are evicted for it.
+        With `evicting`, what the removal of pods can change need not be fixed.
         """
         found: dict[Edits, float] = {}
         for index in self._promising(remedies, objections):
             row = int(objections.rows[index])
-            objectors = remedies.distinct(set(objections.at(index)) - settled)
+            objectors = remedies.distinct(objections.at(index, fixed=evicting))
             options = [remedies.of(plugin, self._pod, row) for plugin in objectors]
             if options and all(options):
                 most = _MOST_PRODUCTS if len(options) > 1 else 1 << 30
@@ -223,9 +222,7 @@ class _Search:
     def _promising(self, remedies: Remedies, objections: Objections) -> list[int]:
         """Indexes of rows: of each group that fails alike, those that lack the least."""
         state, rows = self._scene.state, objections.rows
-        nothing = np.zeros(len(rows), dtype=np.int64)
-        columns = [objections.bits, objections.detail.get(FIT, nothing)]
-        columns.append(state.taints.ids[rows].astype(np.int64) if TAINTS in objections.detail else nothing)
+        columns = [objections.bits, *objections.detail.values(), *remedies.groups(objections.plugins, rows)]
         _, inverse = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
         lacking = shortage(self._scene, self._pod, rows)
         best: dict[int, list[tuple[float, str, int]]] = {}
@@ -239,10 +236,10 @@ class _Search:
         )
         return [entry[2] for count, entry in ranked if 0 < count <= _MOST_OBJECTORS][:_MOST_GROUPS]
 
-    def _some_moves(self, runner: Runner, objections: Objections) -> Iterator[tuple[Edits, float]]:
+    def _some_moves(self, runner: Runner, remedies: Remedies, objections: Objections) -> Iterator[tuple[Edits, float]]:
         if any(isinstance(edit, UseScheduler) for edit in self._base):
             return
-        for number, found in enumerate(moves(self._scene, runner, self._pod, objections), start=1):
+        for number, found in enumerate(moves(self._scene, runner, remedies, self._pod, objections), start=1):
             yield found
             if number >= _MOST_MOVES:
                 return
