@@ -39,6 +39,8 @@ class Recorder:
     url: str = ""
     seen: list[tuple[str, str, Any]] = field(default_factory=list)
     """Method, path and question."""
+    ended: threading.Event = field(default_factory=threading.Event)
+    """Until then `/hanging` says nothing."""
 
     def answer(self, path: str, question: Any) -> Any:
         """`/whole` knows nothing, `/names` knows the nodes; labels of the pod say what they think."""
@@ -77,6 +79,9 @@ def recording(plane: ControlPlane) -> Iterator[Recorder]:
         def do_POST(self) -> None:
             question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             recorder.seen.append((self.command, self.path, question))
+            if self.path.startswith("/hanging/"):
+                recorder.ended.wait()
+                return
             body = json.dumps(recorder.answer(self.path, question)).encode()
             absent_at = (question.get("Pod", {}).get("metadata", {}).get("labels") or {}).get("absent-at")
             self.send_response(404 if self.path.startswith(f"/{absent_at}/") else 200)
@@ -94,8 +99,20 @@ def recording(plane: ControlPlane) -> Iterator[Recorder]:
         try:
             yield recorder
         finally:
+            recorder.ended.set()
             server.shutdown()
             thread.join()
+
+
+def config_of(*extenders: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "percentageOfNodesToScore": 100,
+        "profiles": [{"schedulerName": SCHEDULER}],
+        "extenders": list(extenders),
+    }
 
 
 def config(url: str) -> dict[str, Any]:
@@ -104,14 +121,7 @@ def config(url: str) -> dict[str, Any]:
     names = {**whole, "urlPrefix": f"{url}/names", "nodeCacheCapable": True, "preemptVerb": "preempt"}
     resource = {"name": GPU, "ignoredByScheduler": True}
     gpus = {"urlPrefix": f"{url}/gpus", "filterVerb": "filter", "bindVerb": "bind", "managedResources": [resource]}
-    return {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
-        "percentageOfNodesToScore": 100,
-        "profiles": [{"schedulerName": SCHEDULER}],
-        "extenders": [whole, names, gpus],
-    }
+    return config_of(whole, names, gpus)
 
 
 def make_node(plane: ControlPlane, name: str) -> None:
@@ -245,3 +255,40 @@ def test_extenders_cannot_tell_the_schedulers_apart(plane: ControlPlane, tmp_pat
     assert found[0] == want[0]
     assert sorted(found[1]) == sorted(want[1])
     assert found[1] == want[1]
+
+
+def test_one_that_hangs_and_may_be_ignored_is_soon_passed_over(plane: ControlPlane, tmp_path: Path) -> None:
+    """After a few questions without an answer pods are bound without it, all that wait."""
+    make_node(plane, "n1")
+    pods = [f"p{number}" for number in range(20)]
+    for name in pods:
+        make_pod(plane, name, {}, cpu="100m")
+    with recording(plane) as recorder:
+        hanging = {"urlPrefix": f"{recorder.url}/hanging", "filterVerb": "filter", "ignorable": True}
+        with moorage_scheduler(plane, config_of({**hanging, "httpTimeout": "500ms"}), tmp_path):
+            for name in pods:
+                eventually(partial(node_of, plane, name), f"{name} is bound", within_s=60)
+        assert 0 < len(recorder.seen) < len(pods) / 2
+
+
+def test_one_that_hangs_holds_up_nobody_who_waits_for_another(plane: ControlPlane, tmp_path: Path) -> None:
+    """Its question stays open; pods of another extender are asked about and bound meanwhile."""
+    fpga = "example.com/fpga"
+    make_node(plane, "n1")
+    with recording(plane) as recorder:
+        extenders = [
+            {
+                "urlPrefix": f"{recorder.url}/{path}",
+                "filterVerb": "filter",
+                "httpTimeout": "300s",
+                "nodeCacheCapable": True,
+                "managedResources": [{"name": resource, "ignoredByScheduler": True}],
+            }
+            for path, resource in (("hanging", GPU), ("names", fpga))
+        ]
+        with moorage_scheduler(plane, config_of(*extenders), tmp_path):
+            make_pod(plane, "held", {}, **{GPU: "1"})
+            eventually(lambda: recorder.seen, "the question about the first pod is open", within_s=60)
+            make_pod(plane, "other", {}, **{fpga: "1"})
+            eventually(partial(node_of, plane, "other"), "the other pod is bound", within_s=60)
+            assert not node_of(plane, "held")
