@@ -17,7 +17,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
 from moorage.core.limits import Excess
 from moorage.core.nodes import Node
-from moorage.core.pods import Condition, HostPort, Owner, Pod, PodTemplate, PodVolume
+from moorage.core.pods import Condition, HostPort, Owner, Pod, PodTemplate, PodVolume, on_node
 from moorage.core.resources import Requests
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.core.state import ClusterState, PodMove
@@ -142,6 +142,16 @@ OTHER = Pod(
     gang_record=Condition("moorage.dev/GangStart", "True"),
     ready=False,
 )
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Pod)])
+def test_a_pod_that_is_bound_stays_what_it_is(name: str) -> None:
+    """A new field is kept, unless `on_node` says what a bind makes of it."""
+    bound = on_node(OTHER, "n3")
+    by_the_bind = {"node": "n3", "nominated_node": None, "gates": (), "scheduled_condition": None, "scheduled_s": None}
+    assert getattr(bound, name) == by_the_bind.get(name, getattr(OTHER, name))
+
+
 MOVES = {
     "uid": PodMove.ADDED,
     "template": PodMove.UPDATED,

@@ -11,11 +11,12 @@ from moorage.adapters.memory.objects import is_live, is_ready, status_of
 from moorage.app.plugins import find_plugins
 from moorage.core.invariants import check_invariants
 from moorage.sim.demo.loop import LONGEST_STEP_S, TICK_S, Pace, play
-from moorage.sim.demo.picture import NodeState, Picture, take_picture
+from moorage.sim.demo.picture import Picture, take_picture
 from moorage.sim.demo.scenario import NAMESPACE
 from moorage.sim.demo.scenarios import SCENARIOS
 from moorage.sim.demo.stage import Stage
 from moorage.sim.rules import rules_of
+from moorage.views.nodemap import NodeState
 from moorage.views.words import Happening, What
 from moorage.wire.configuration import default_reading, read_configuration
 

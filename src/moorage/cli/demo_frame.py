@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from moorage.sim.demo.picture import NodePicture, NodeState, Picture, Waiting
+from moorage.sim.demo.picture import NodePicture, Picture, Waiting
+from moorage.views.nodemap import NodeState
 from moorage.views.words import WORDS, Happening, What, main_reason
 
 _STYLES = {
@@ -139,7 +140,7 @@ def _node_table(nodes: Sequence[NodePicture], width: int, glyphs: Glyphs) -> lis
             for share in (node.cpu, node.memory):
                 line.append_text(_bar(share, bar_width, glyphs)).append(f" {share:4.0%}  ", style="not bold")
             if node.state is not NodeState.READY:
-                line.append(f"{node.state.upper()}  ", style="bold red")
+                line.append(f"{node.state.name.replace('_', ' ')}  ", style="bold red")
             line.append("  ".join(f"{app} {count}" for app, count in node.pods), style="not bold")
             lines.append(line)
     return lines

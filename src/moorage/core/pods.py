@@ -199,10 +199,7 @@ class Pod:
 
 def on_node(pod: Pod, node: str) -> Pod:
     """The pod as it is known once it has been bound."""
-    return Pod(
-        uid=pod.uid, name=pod.name, template=pod.template, node=node, phase=pod.phase, requests=pod.requests,
-        created_s=pod.created_s, started_s=pod.started_s, generation=pod.generation,
-    )  # fmt: skip
+    return replace(pod, node=node, nominated_node=None, gates=(), scheduled_condition=None, scheduled_s=None)
 
 
 def as_pending(pod: Pod) -> Pod:

@@ -29,6 +29,15 @@ class NodeState(IntEnum):
     LEAVING = 3
     """It has given notice that it is about to go."""
 
+    @classmethod
+    def of(cls, node: Node, *, leaving: bool = False) -> NodeState:
+        """The one thing about a node that matters most; `leaving` says whether it has given notice."""
+        if not node.ready:
+            return cls.NOT_READY
+        if leaving:
+            return cls.LEAVING
+        return cls.CORDONED if node.unschedulable else cls.READY
+
 
 class NodeMap:
     """Turns rows of a state into plain values; `leaving` says of a node whether it has given notice."""
@@ -76,16 +85,9 @@ class NodeMap:
         found: list[list[Any]] = []
         for row, capacity, *amounts in zip(picked, capacities, *columns, strict=True):
             node = state.node(row)
-            found.append([row, node.name, zone_of(node), capacity, int(self.state_of(node)), *amounts])
+            node_state = NodeState.of(node, leaving=self._leaving(node.name))
+            found.append([row, node.name, zone_of(node), capacity, int(node_state), *amounts])
         return found
-
-    def state_of(self, node: Node) -> NodeState:
-        """The one thing about a node that matters most."""
-        if not node.ready:
-            return NodeState.NOT_READY
-        if self._leaving(node.name):
-            return NodeState.LEAVING
-        return NodeState.CORDONED if node.unschedulable else NodeState.READY
 
 
 def zone_of(node: Node) -> str:

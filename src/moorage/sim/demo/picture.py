@@ -5,32 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from moorage.adapters.memory.objects import (
     FINISHED,
     KubeObject,
-    condition_of,
     controller_of,
     metadata_of,
-    spec_of,
     status_of,
 )
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
 from moorage.sim.demo.stage import Stage
+from moorage.views.nodemap import NodeState, zone_of
 from moorage.views.words import Happening, What, main_reason
-
-ZONE = "topology.kubernetes.io/zone"
-
-
-class NodeState(StrEnum):
-    """What a bystander should know about a node beyond its load."""
-
-    READY = ""
-    CORDONED = "cordoned"
-    NOT_READY = "not ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +74,7 @@ def take_picture(stage: Stage) -> Picture:
     counts, told = stage.counts, stage.chronicle.counts
     return Picture(
         elapsed_s=stage.elapsed_s,
-        nodes=sorted((_node(stage, node) for node in stage.cluster.store.list("Node")), key=_by_zone),
+        nodes=sorted((_node(stage, row) for row in stage.engine.state.rows().tolist()), key=_by_zone),
         waiting=_waiting([(entry.pod, entry.message) for entry in entries]),
         placed=told[What.PLACED],
         waiting_pods=len(entries),
@@ -103,32 +91,22 @@ def _by_zone(node: NodePicture) -> tuple[str, str]:
     return node.zone, node.name
 
 
-def _node(stage: Stage, node: KubeObject) -> NodePicture:
-    name = str(node["metadata"]["name"])
-    apps = Counter(
-        _app(pod) for pod in stage.cluster.store.pods_on(name) if status_of(pod).get("phase") not in FINISHED
-    )
-    row = stage.engine.state.row_of(name)
+def _node(stage: Stage, row: int) -> NodePicture:
+    node = stage.engine.state.node(row)
+    pods = stage.cluster.store.pods_on(node.name)
+    apps = Counter(_app(pod) for pod in pods if status_of(pod).get("phase") not in FINISHED)
     return NodePicture(
-        name=name,
-        zone=(metadata_of(node).get("labels") or {}).get(ZONE, ""),
-        state=_state(node),
+        name=node.name,
+        zone=zone_of(node),
+        state=NodeState.of(node),
         cpu=_share(stage, row, CPU_COLUMN),
         memory=_share(stage, row, MEMORY_COLUMN),
         pods=sorted(apps.items()),
     )
 
 
-def _state(node: KubeObject) -> NodeState:
-    if condition_of(node, "Ready").get("status", "True") != "True":
-        return NodeState.NOT_READY
-    return NodeState.CORDONED if spec_of(node).get("unschedulable") else NodeState.READY
-
-
-def _share(stage: Stage, row: int | None, column: int) -> float:
+def _share(stage: Stage, row: int, column: int) -> float:
     """Requested over allocatable, as the scheduler sees it."""
-    if row is None:
-        return 0.0
     resources = stage.engine.state.resources
     allocatable = int(resources.allocatable[column, row])
     return min(1.0, int(resources.requested[column, row]) / allocatable) if allocatable else 0.0
