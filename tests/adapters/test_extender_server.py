@@ -18,7 +18,7 @@ import pytest
 import trustme
 
 from moorage.adapters.certificates import Callers, server_context, trust_clients
-from moorage.adapters.extender.desk import Desk
+from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.extender.server import Rights, Sources, application, bounds_of
 from moorage.adapters.listening import Bounds, ListenError, listening
@@ -70,7 +70,7 @@ class Served:
     """A running server, and what happened."""
 
     url: str
-    desk: Desk
+    handler: ExtenderHandler
     session: aiohttp.ClientSession
     binds: list[Bind] = field(default_factory=list)
     reason: str = ""
@@ -79,7 +79,7 @@ class Served:
     def show(self, *names: str) -> None:
         """The watch shows pods without a node."""
         for name in names:
-            self.desk.put(PodSeen(make_pod(name)))
+            self.handler.put(PodSeen(make_pod(name)))
 
     async def post(self, verb: str, content: Any) -> tuple[int, Any]:
         """Status and decoded answer, or text."""
@@ -106,13 +106,13 @@ async def served(
         return answer_to(command)
 
     metrics = ExtenderMetrics(extending, lambda: not found.reason)
-    desk = Desk(extending, bind, metrics)
+    handler = ExtenderHandler(extending, bind, metrics)
     for name in NODES:
-        desk.put(NodeSeen(make_node(name)))
-    app = application(desk, Sources(lambda: found.reason, MetricsPage(metrics).render), metrics, rights)
+        handler.put(NodeSeen(make_node(name)))
+    app = application(handler, Sources(lambda: found.reason, MetricsPage(metrics).render), metrics, rights)
     bounds = bounds or bounds_of(128 << 20, 5.0)
     async with listening(app, "127.0.0.1", 0, tls, bounds=bounds) as url, aiohttp.ClientSession() as session:
-        found = Served(url, desk, session)
+        found = Served(url, handler, session)
         found.show("a", "b", "bad")
         yield found
 
@@ -140,7 +140,7 @@ def test_filter_by_name() -> None:
     """Exact field names; rejections by whether evictions could help."""
 
     async def test(server: Served) -> None:
-        server.desk.put(PodSeen(make_pod("old", node="n1")))
+        server.handler.put(PodSeen(make_pod("old", node="n1")))
         assert await server.post("filter", by_name()) == (
             200,
             {
@@ -175,7 +175,7 @@ def test_prioritize_preempt() -> None:
             200,
             [{"Host": "n1", "Score": 0}, {"Host": "n2", "Score": 2}, {"Host": "n3", "Score": 0}],
         )
-        server.desk.put(PodSeen(make_pod("old", node="n1")))
+        server.handler.put(PodSeen(make_pod("old", node="n1")))
         victims = {"Pods": [{"UID": "default/old"}], "NumPDBViolations": 1}
         question = {"Pod": pod(), "NodeNameToVictims": None, "NodeNameToMetaVictims": {"n1": victims, "n3": victims}}
         assert await server.post("preempt", question) == (200, {"NodeNameToMetaVictims": {"n1": victims}})
@@ -191,7 +191,7 @@ def test_a_question_waits_and_others_do_not() -> None:
         waiting = asyncio.create_task(server.post("filter", by_name("b")))
         assert (await server.get("/healthz"))[0] == 200
         assert not waiting.done()
-        server.desk.put(PodSeen(make_pod("a", node="n1")))
+        server.handler.put(PodSeen(make_pod("a", node="n1")))
         assert (await waiting)[1]["NodeNames"] == ["n2"]
 
     run(test)
@@ -205,7 +205,7 @@ def test_waiting_ends_with_a_no_that_can_be_helped() -> None:
         _, answer = await server.post("filter", by_name("b"))
         reason = "node(s) cannot be judged until pod default/a is bound"
         assert (answer["NodeNames"], answer["FailedNodes"]) == ([], dict.fromkeys(NODES, reason))
-        server.desk.put(PodSeen(make_pod("a", node="n2")))
+        server.handler.put(PodSeen(make_pod("a", node="n2")))
         assert (await server.post("filter", by_name("b")))[1]["NodeNames"] == ["n1"]
         _, page = await server.get("/metrics")
         assert 'moorage_extender_wait_duration_seconds_count{outcome="held_back"} 1.0' in page

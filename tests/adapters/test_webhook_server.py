@@ -18,7 +18,7 @@ from hypothesis import strategies as some
 from moorage.adapters.listening import ListenError, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.webhook.certificates import Serving, issue
-from moorage.adapters.webhook.desk import Desk
+from moorage.adapters.webhook.handler import WebhookHandler
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.server import BOUNDS, application
 from moorage.core.events import ObjectSeen, PodSeen
@@ -34,16 +34,16 @@ OWNER = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "d
 
 
 class Scene:
-    """A desk without a server."""
+    """A handler without a server."""
 
     def __init__(self) -> None:
         self.admission = Admission(excluded=("kube-system",))
         self.metrics = WebhookMetrics(self.admission, lambda: 0.0)
-        self.desk = Desk(self.admission, self.metrics)
+        self.handler = WebhookHandler(self.admission, self.metrics)
 
     def ask(self, question: object) -> bytes:
         body = question if isinstance(question, bytes) else json.dumps(question).encode()
-        return asyncio.run(self.desk.mutate(body, certain=True))
+        return asyncio.run(self.handler.mutate(body, certain=True))
 
     def patch(self, pod: dict[str, Any], **request: Any) -> list[dict[str, Any]]:
         return patch_of(self.ask(review(pod, **request)))
@@ -102,7 +102,7 @@ def test_a_pod_without_annotations() -> None:
     """A strategy of the controller: annotations are made, not assumed."""
     scene = Scene()
     owner = Workload(STATEFUL_SET, "default", "db", uid="db-uid", annotations=FrozenDict({KEY: SPLIT}), replicas=3)
-    scene.desk.put(ObjectSeen(STATEFUL_SET, owner.key, owner))
+    scene.handler.put(ObjectSeen(STATEFUL_SET, owner.key, owner))
     pod = bare_pod(None)
     pod["metadata"] = {"name": "db-0", "ownerReferences": [OWNER]}
     assert scene.patch(pod)[1] == {"op": "add", "path": "/metadata/annotations", "value": {STAMP: "1"}}
@@ -205,7 +205,7 @@ async def served(scene: Scene) -> AsyncIterator[tuple[aiohttp.ClientSession, str
     tls = Serving(issue(["localhost"], 3600.0)).context
     connector = aiohttp.TCPConnector(ssl=False)
     async with (
-        listening(application(scene.desk.mutate, scene.metrics), "127.0.0.1", 0, tls, bounds=BOUNDS) as url,
+        listening(application(scene.handler.mutate, scene.metrics), "127.0.0.1", 0, tls, bounds=BOUNDS) as url,
         aiohttp.ClientSession(connector=connector) as session,
     ):
         yield session, url
@@ -261,10 +261,12 @@ def test_a_taken_port_is_one_clear_line() -> None:
     async def scenario() -> None:
         scene = Scene()
         tls = Serving(issue(["localhost"], 3600.0)).context
-        app = application(scene.desk.mutate, scene.metrics)
+        app = application(scene.handler.mutate, scene.metrics)
         async with listening(app, "127.0.0.1", 0, tls, bounds=BOUNDS) as url:
             port = int(url.rpartition(":")[2])
-            async with listening(application(scene.desk.mutate, scene.metrics), "127.0.0.1", port, tls, bounds=BOUNDS):
+            async with listening(
+                application(scene.handler.mutate, scene.metrics), "127.0.0.1", port, tls, bounds=BOUNDS
+            ):
                 pass
 
     with pytest.raises(ListenError, match="the port is taken; choose another one"):
@@ -278,12 +280,12 @@ def test_a_question_waits_for_its_controller() -> None:
         scene = Scene()
         pod = bare_pod(None)
         pod["metadata"]["ownerReferences"] = [OWNER]
-        asking = asyncio.create_task(scene.desk.mutate(json.dumps(review(pod)).encode(), certain=True))
-        scene.desk.put(PodSeen(make_pod("noise")))
+        asking = asyncio.create_task(scene.handler.mutate(json.dumps(review(pod)).encode(), certain=True))
+        scene.handler.put(PodSeen(make_pod("noise")))
         await asyncio.sleep(0.01)
         assert not asking.done()
         owner = Workload(STATEFUL_SET, "default", "db", uid="db-uid", annotations=FrozenDict({KEY: SPLIT}), replicas=3)
-        scene.desk.put(ObjectSeen(STATEFUL_SET, owner.key, owner))
+        scene.handler.put(ObjectSeen(STATEFUL_SET, owner.key, owner))
         return await asking
 
     answer = asyncio.run(scenario())

@@ -17,11 +17,11 @@ import json  # noqa: E402
 import sys  # noqa: E402
 from typing import Any  # noqa: E402
 
-from moorage.adapters.extender.desk import Desk as ExtenderDesk  # noqa: E402
+from moorage.adapters.extender.handler import ExtenderHandler  # noqa: E402
 from moorage.adapters.kube.binder import Binder  # noqa: E402
 from moorage.adapters.kube.events import EventRecorder  # noqa: E402
 from moorage.adapters.kube.prices import PriceFollower  # noqa: E402
-from moorage.adapters.webhook.desk import Desk as WebhookDesk  # noqa: E402
+from moorage.adapters.webhook.handler import WebhookHandler  # noqa: E402
 from moorage.app.loop import DecisionLoop  # noqa: E402
 from moorage.core.commands import Bind, Command, RecordEvent  # noqa: E402
 from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen  # noqa: E402
@@ -37,8 +37,8 @@ CLOCKS = {
     "binder": Binder,
     "events": EventRecorder,
     "prices": PriceFollower,
-    "webhook": WebhookDesk,
-    "extender": ExtenderDesk,
+    "webhook": WebhookHandler,
+    "extender": ExtenderHandler,
 }
 
 

@@ -226,11 +226,11 @@ class Drill:
         self._wait_for(lambda: all(_is_free(self._node(name)) for name in self.staying), 30, "freed nodes")
         assert all(self._node(name)["spec"].get("unschedulable") for name in self.going), "the others stay cordoned"
 
-    def homecoming(self) -> float:
-        """The machines go, others come, and everybody returns."""
+    def spot_return(self) -> float:
+        """The machines go, others come, and all pods return."""
         self.kubelet.remove_nodes(self.going)
         self.kubelet.add_nodes(_node(name, "spot", "4") for name in self.going)
-        return self._wait_for(lambda: self.on_spot() == self.size.pods, 180, "everybody is back")
+        return self._wait_for(lambda: self.on_spot() == self.size.pods, 180, "all pods are back on spot nodes")
 
     def on_spot(self) -> int:
         """Healthy pods on spot nodes."""
@@ -332,7 +332,7 @@ def drill(plane: ControlPlane, size: Size, folder: Path) -> Figures:
         play.set_the_stage()
         moved_s = play.notices(restart)
         play.withdrawal()
-        returned_s = play.homecoming()
+        returned_s = play.spot_return()
         least = {app: number for app, number in witness.least.items() if app.startswith("app-")}
         return Figures(
             pods=size.pods,

@@ -36,7 +36,7 @@ def document(*names: str, **fields: Any) -> str:
     return yaml.safe_dump({**HEAD, "leaderElection": {"leaderElect": False}, "profiles": profiles, **fields})
 
 
-class Desk:
+class Reloading:
     """A reloader whose deeds and words are kept instead of carried out."""
 
     def __init__(self, file: Path) -> None:
@@ -108,73 +108,73 @@ def test_what_a_change_leads_to(
     file: Path, change: Callable[[Path], object], want_applied: list[list[str]], want_reasons: list[str], want_note: str
 ) -> None:
     """Good changes are applied once, bad ones refused once with the reason, and the rest is no news."""
-    desk = Desk(file)
-    desk.look()
+    reloading = Reloading(file)
+    reloading.look()
     change(file)
-    desk.look(4)
-    assert desk.applied == want_applied
-    assert [event.reason for event in desk.events] == want_reasons
-    assert want_note in "".join(event.note for event in desk.events)
+    reloading.look(4)
+    assert reloading.applied == want_applied
+    assert [event.reason for event in reloading.events] == want_reasons
+    assert want_note in "".join(event.note for event in reloading.events)
     refused = "ConfigurationRefused" in want_reasons
-    assert desk.metric("moorage_configuration_last_reload_successful") == ("0.0" if refused else "1.0")
-    assert desk.metric('moorage_configuration_reloads_total{result="refused"}') == ("1.0" if refused else "0.0")
+    assert reloading.metric("moorage_configuration_last_reload_successful") == ("0.0" if refused else "1.0")
+    assert reloading.metric('moorage_configuration_reloads_total{result="refused"}') == ("1.0" if refused else "0.0")
 
 
 def test_flags_that_override_the_file_are_no_change_of_it(file: Path) -> None:
     """The process runs without election though the file asks for it, as it did when the process started."""
     file.write_text(document("a", leaderElection={"leaderElect": True}))
-    desk = Desk(file)
-    quiet = replace(desk.reloader.configuration.leader_election, leader_elect=False)
-    desk.reloader.configuration = replace(desk.reloader.configuration, leader_election=quiet)
-    desk.look()
-    assert desk.events == []
+    reloading = Reloading(file)
+    quiet = replace(reloading.reloader.configuration.leader_election, leader_elect=False)
+    reloading.reloader.configuration = replace(reloading.reloader.configuration, leader_election=quiet)
+    reloading.look()
+    assert reloading.events == []
     file.write_text(document("a", "b", leaderElection={"leaderElect": True}))
-    desk.look()
-    assert [event.note.partition("; ")[2] for event in desk.events] == [""]
-    assert desk.reloader.configuration.leader_election == quiet
+    reloading.look()
+    assert [event.note.partition("; ")[2] for event in reloading.events] == [""]
+    assert reloading.reloader.configuration.leader_election == quiet
 
 
 def test_a_file_that_is_being_written_is_left_alone(file: Path) -> None:
     """Half of it may look like a good one; it counts once it has come to rest."""
-    desk = Desk(file)
-    desk.look()
+    reloading = Reloading(file)
+    reloading.look()
     for text in (document("b"), document("b", "c"), document("b", "c", "d")):
         file.write_text(text)
-        desk.look(1)
-    assert desk.applied == []
-    desk.look(1)
-    assert desk.applied == [["b", "c", "d"]]
+        reloading.look(1)
+    assert reloading.applied == []
+    reloading.look(1)
+    assert reloading.applied == [["b", "c", "d"]]
 
 
 def test_a_refused_file_that_is_put_right_is_good_again(file: Path) -> None:
     """Also where that means that nothing has changed in the end."""
-    desk = Desk(file)
+    reloading = Reloading(file)
     before = file.read_text()
     for text in ("{", before):
         file.write_text(text)
-        desk.look()
-    assert desk.applied == []
-    assert desk.metric("moorage_configuration_last_reload_successful") == "1.0"
+        reloading.look()
+    assert reloading.applied == []
+    assert reloading.metric("moorage_configuration_last_reload_successful") == "1.0"
 
 
 def test_what_cannot_be_put_in_force_is_refused(file: Path) -> None:
     """Such as extenders whose certificates are not there."""
-    desk = Desk(file)
-    desk.fails = True
+    reloading = Reloading(file)
+    reloading.fails = True
     file.write_text(document("b"))
-    desk.look()
-    assert [event.reason for event in desk.events] == ["ConfigurationRefused"]
-    assert [each.scheduler_name for each in desk.reloader.configuration.profiles] == ["a"]
+    reloading.look()
+    assert [event.reason for event in reloading.events] == ["ConfigurationRefused"]
+    assert [each.scheduler_name for each in reloading.reloader.configuration.profiles] == ["a"]
 
 
 def test_the_event_is_about_the_pod_that_we_are(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the names of the downward API."""
     for name, value in (("POD_NAME", "moorage-x"), ("POD_NAMESPACE", "moorage-system"), ("POD_UID", "u1")):
         monkeypatch.setenv(name, value)
-    desk = Desk(file)
+    reloading = Reloading(file)
     file.write_text("{")
-    desk.look()
-    assert desk.events[0].pod == ("moorage-system", "moorage-x", "u1")
+    reloading.look()
+    assert reloading.events[0].pod == ("moorage-system", "moorage-x", "u1")
 
 
 class Mount:
@@ -295,16 +295,21 @@ def test_a_pipe_is_read_once(tmp_path: Path) -> None:
     """As in `--config <(...)`: nobody writes into it again, so that reading it would wait for ever."""
     file = tmp_path / "config.yaml"
     file.write_text(document("a"))
-    desk = Desk(file)
+    reloading = Reloading(file)
     file.unlink()
     os.mkfifo(file)
-    desk.reloader = Reloader(
-        str(file), desk.reloader.configuration, desk.apply, desk.events.append, desk.metrics, every_s=0.01
+    reloading.reloader = Reloader(
+        str(file),
+        reloading.reloader.configuration,
+        reloading.apply,
+        reloading.events.append,
+        reloading.metrics,
+        every_s=0.01,
     )
 
     async def follow() -> None:
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(desk.reloader.run(), 0.2)
+            await asyncio.wait_for(reloading.reloader.run(), 0.2)
 
     asyncio.run(follow())
-    assert desk.events == []
+    assert reloading.events == []

@@ -12,7 +12,7 @@ import time
 
 from playwright.sync_api import Page
 
-from moorage.adapters.dashboard.desk import Desk
+from moorage.adapters.dashboard.backend import DashboardBackend
 from moorage.core.events import NodeSeen, PodSeen
 from moorage.testing.builders import make_node, make_pod
 from moorage.views.world import Told
@@ -54,14 +54,14 @@ def large(nodes: int, pods: int) -> list[Told]:
     return told
 
 
-async def busy(desk: Desk) -> None:
+async def busy(backend: DashboardBackend) -> None:
     """A hundred pods a second come and stay."""
     number = 0
     while True:
         for _ in range(10):
             number += 1
             place = f"ip-10-{number % 10}-{number % 250}.zone-a.example.internal"
-            desk.put(PodSeen(make_pod(f"late-{number}", node=place, cpu="10m")))
+            backend.put(PodSeen(make_pod(f"late-{number}", node=place, cpu="10m")))
         await asyncio.sleep(0.1)
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from moorage.adapters.dashboard.desk import Desk, Surroundings
+from moorage.adapters.dashboard.backend import DashboardBackend, Surroundings
 from moorage.adapters.dashboard.security import Guard
 from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.listening import listening
@@ -120,22 +120,22 @@ def served_world(
     profiles: list[Profile] | None = None,
     *,
     token: str = "",
-    later: Callable[[Desk], Coroutine[Any, Any, None]] | None = None,
+    later: Callable[[DashboardBackend], Coroutine[Any, Any, None]] | None = None,
 ) -> Iterator[str]:
     """A world that was told this; `later` goes on telling."""
 
     async def work(started: Callable[[str], None]) -> None:
         world = World(profiles or reading_of().profiles, answers_to_all=True)
-        desk = Desk(world, Surroundings("live", "a test", time.time, writes=bool(token)))
-        desk.put(*told, Settled())
-        await desk.take_over()
-        async with listening(application(desk, Guard("127.0.0.1", token)), "127.0.0.1", 0, bounds=BOUNDS) as url:
+        backend = DashboardBackend(world, Surroundings("live", "a test", time.time, writes=bool(token)))
+        backend.put(*told, Settled())
+        await backend.take_over()
+        async with listening(application(backend, Guard("127.0.0.1", token)), "127.0.0.1", 0, bounds=BOUNDS) as url:
             started(f"{url}/#token={token}" if token else f"{url}/")
-            telling = None if later is None else asyncio.create_task(later(desk))
+            telling = None if later is None else asyncio.create_task(later(backend))
             try:
-                await desk.run()
+                await backend.run()
             finally:
-                desk.close()
+                backend.close()
                 if telling is not None:
                     telling.cancel()
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from moorage.adapters.dashboard.desk import Desk
+from moorage.adapters.dashboard.backend import DashboardBackend
 from moorage.core.events import NodeSeen, PodSeen
 from moorage.core.pods import Condition, Pod
 from moorage.testing.builders import make_node, make_pod
@@ -109,9 +109,9 @@ def test_updates_come_without_a_reload(visit: Visit) -> None:
         for i in range(5000)
     ]
 
-    async def later(desk: Desk) -> None:
+    async def later(backend: DashboardBackend) -> None:
         for i in range(1000):
-            desk.put(PodSeen(make_pod(f"p-{i}", node=f"n-{i:04}", cpu="4")))
+            backend.put(PodSeen(make_pod(f"p-{i}", node=f"n-{i:04}", cpu="4")))
             await asyncio.sleep(0.02)
 
     with served_world(nodes, later=later) as url:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from moorage.adapters.dashboard.desk import Change, Desk, Refused, Surroundings
+from moorage.adapters.dashboard.backend import Change, DashboardBackend, Refused, Surroundings
 from moorage.adapters.dashboard.hub import RESET, Hub
 from moorage.adapters.dashboard.security import Guard, host_name, is_loopback
 from moorage.app.dashboard import DashboardOptions, _guard
@@ -178,13 +178,13 @@ def test_where_a_strategy_is_written(writes: bool, change: dict[str, str], want_
 
     async def scenario() -> None:
         world = World(reading_of().profiles, answers_to_all=True)
-        desk = Desk(world, Surroundings("live", "a test", time.time, writes=writes, apply=write))
+        backend = DashboardBackend(world, Surroundings("live", "a test", time.time, writes=writes, apply=write))
         workload = Workload("Deployment", "default", "web")
-        desk.put(ObjectSeen("Deployment", "default/web", workload), Settled())
-        await desk.take_over()
+        backend.put(ObjectSeen("Deployment", "default/web", workload), Settled())
+        await backend.take_over()
         with nullcontext() if want_written else pytest.raises(Refused):
-            await desk.apply(Change(**{**CHANGE, "key": STRATEGY, **change}))
-        desk.close()
+            await backend.apply(Change(**{**CHANGE, "key": STRATEGY, **change}))
+        backend.close()
 
     asyncio.run(scenario())
     assert bool(written) is want_written

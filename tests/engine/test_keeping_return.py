@@ -55,7 +55,7 @@ def test_pods_return_once_capacity_is_back_for_long_enough() -> None:
     shore.move("a+", "s1")
     shore.ordered.clear()
     assert shore.wait(2 * LONG_S) == []
-    assert shore.keeper.homecoming.away == 0
+    assert shore.keeper.spot_return.away == 0
 
 
 def test_capacity_that_comes_and_goes_is_not_back() -> None:
@@ -74,7 +74,7 @@ def test_a_restart_starts_the_clock_anew() -> None:
     shore.withdraw("s1")
     shore.wait(LONG_S - 5)
     shore.restart()
-    assert shore.keeper.homecoming.away == 1
+    assert shore.keeper.spot_return.away == 1
     shore.wait(LONG_S - 5)
     assert shore.evicted == []
     shore.wait(15)

@@ -215,7 +215,7 @@ def test_pods_promised_a_node_count_as_present(state: ClusterState, priority: in
     assert (row if row == NOWHERE else readers.node_name(state, row)) == want
     judgement = runner.judge(Cycle(pod, state, 0.0), state.rows())
     assert names(state, judgement.passed) == ([] if want == NOWHERE else ["n3"])
-    without = runner.judge(Cycle(pod, state, 0.0), state.rows(), promised=False)
+    without = runner.judge(Cycle(pod, state, 0.0), state.rows(), nominated=False)
     assert names(state, without.passed) == ["n3"]
 
 

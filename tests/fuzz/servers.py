@@ -13,11 +13,10 @@ from aiohttp import StreamReader, web
 from aiohttp.test_utils import make_mocked_request
 
 from moorage.adapters import listening
-from moorage.adapters.dashboard.desk import Desk as DashboardDesk
-from moorage.adapters.dashboard.desk import Surroundings
+from moorage.adapters.dashboard.backend import DashboardBackend, Surroundings
 from moorage.adapters.dashboard.security import Guard
 from moorage.adapters.dashboard.server import application as dashboard_application
-from moorage.adapters.extender.desk import Desk as ExtenderDesk
+from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.extender.server import Rights, Sources
 from moorage.adapters.extender.server import application as extender_application
@@ -26,7 +25,7 @@ from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.endpoints import Sources as PageSources
 from moorage.adapters.serving.endpoints import application as page_application
 from moorage.adapters.serving.zpages import Component
-from moorage.adapters.webhook.desk import Desk as WebhookDesk
+from moorage.adapters.webhook.handler import WebhookHandler
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.server import application as webhook_application
 from moorage.core.commands import Bind
@@ -112,11 +111,11 @@ def _extender() -> web.Application:
         return answer_to(command)
 
     metrics = ExtenderMetrics(extending, lambda: True)
-    desk = ExtenderDesk(extending, bind, metrics)
+    handler = ExtenderHandler(extending, bind, metrics)
     for name in _NODES:
-        desk.put(NodeSeen(make_node(name)))
-    desk.put(PodSeen(make_pod("web-1", uid="u-1")))
-    return _opened(extender_application(desk, Sources(lambda: "", MetricsPage(metrics).render), metrics, Rights()))
+        handler.put(NodeSeen(make_node(name)))
+    handler.put(PodSeen(make_pod("web-1", uid="u-1")))
+    return _opened(extender_application(handler, Sources(lambda: "", MetricsPage(metrics).render), metrics, Rights()))
 
 
 def ask_extender(body: bytes) -> None:
@@ -130,10 +129,10 @@ def ask_extender(body: bytes) -> None:
 def _webhook() -> web.Application:
     admission = Admission(excluded=("kube-system",))
     metrics = WebhookMetrics(admission, lambda: 0.0)
-    desk = WebhookDesk(admission, metrics)
+    handler = WebhookHandler(admission, metrics)
 
     async def mutate(body: bytes, certain: bool) -> bytes:
-        return await desk.mutate(body, certain=certain)
+        return await handler.mutate(body, certain=certain)
 
     return _opened(webhook_application(mutate, metrics))
 
@@ -146,14 +145,14 @@ def ask_webhook(body: bytes) -> None:
 
 @cache
 def _dashboard() -> web.Application:
-    async def opened() -> DashboardDesk:
-        desk = DashboardDesk(
+    async def opened() -> DashboardBackend:
+        backend = DashboardBackend(
             World(_profile(), answers_to_all=True), Surroundings("live", "a test", lambda: 1e9, writes=True)
         )
-        desk.put(*(NodeSeen(make_node(name, cpu="4")) for name in _NODES))
-        desk.put(PodSeen(make_pod("web-1", cpu="100")), Settled())
-        await desk.take_over()
-        return desk
+        backend.put(*(NodeSeen(make_node(name, cpu="4")) for name in _NODES))
+        backend.put(PodSeen(make_pod("web-1", cpu="100")), Settled())
+        await backend.take_over()
+        return backend
 
     return _opened(dashboard_application(_loop().run_until_complete(opened()), Guard("127.0.0.1", "token")))
 

@@ -14,7 +14,7 @@ import structlog
 
 from moorage.adapters import clock
 from moorage.adapters.dashboard.advice import adviser
-from moorage.adapters.dashboard.desk import Desk, Refused, Surroundings
+from moorage.adapters.dashboard.backend import DashboardBackend, Refused, Surroundings
 from moorage.adapters.dashboard.security import Guard
 from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.journal.reader import ReadError
@@ -38,7 +38,7 @@ TOKEN_BYTES = 24
 
 log = structlog.get_logger()
 
-Shown = tuple[Desk, Parts]
+Shown = tuple[DashboardBackend, Parts]
 """Who answers, and what must not end while it does."""
 WhatIf = Callable[[list[dict[str, Any]], Mapping[str, Any]], dict[str, Any]]
 """(whole objects, what is asked) -> difference; ValueError with a text for people if that cannot be."""
@@ -77,15 +77,15 @@ async def serve(
         shown = _journal(Path(options.journal), profiles, registry)
     else:
         shown = _live(configuration, profiles, options)
-    async with shown as (desk, parts):
+    async with shown as (backend, parts):
         guard = _guard(options)
-        app = application(desk, guard)
+        app = application(backend, guard)
         async with listening(app, options.host, options.port, bounds=BOUNDS) as url:
             options.started(f"{url}/#token={guard.token}")
             try:
-                await first(desk.run(), parts.failure())
+                await first(backend.run(), parts.failure())
             finally:
-                desk.close()
+                backend.close()
 
 
 def _guard(options: DashboardOptions) -> Guard:
@@ -102,7 +102,7 @@ async def _journal(folder: Path, profiles: Sequence[Profile], registry: Registry
     show = await asyncio.to_thread(JournalShow, folder, profiles, registry)
     world = await asyncio.to_thread(show.at, show.now_s)
     around = Surroundings("journal", str(folder), lambda: show.now_s, span=show.span)
-    desk = Desk(world, around)
+    backend = DashboardBackend(world, around)
     seeking = asyncio.Lock()
 
     async def seek(moment_s: float) -> None:
@@ -113,11 +113,11 @@ async def _journal(folder: Path, profiles: Sequence[Profile], registry: Registry
             except ReadError as error:
                 raise Refused(str(error)) from None
             show.now_s, around.span = until_s, show.span
-            await desk.replace(found)
+            await backend.replace(found)
 
     around.seek = seek
-    await desk.replace(world)
-    yield desk, Parts()
+    await backend.replace(world)
+    yield backend, Parts()
 
 
 # A live cluster
@@ -140,16 +140,16 @@ async def _live(
             suggest=adviser(reader(other_client)),
             what_if=None if options.what_if is None else _what_if(other_client, options.what_if),
         )
-        desk = Desk(world, around)
-        following = Following(client, shown_kinds(profiles), profiles, desk.put)
-        more = followers(client, configuration, desk.put, clock.now_s)
+        backend = DashboardBackend(world, around)
+        following = Following(client, shown_kinds(profiles), profiles, backend.put)
+        more = followers(client, configuration, backend.put, clock.now_s)
         try:
             served = await reached(client)
             await first(following.fill(served), following.parts.failure())
-            desk.put(Settled())
-            await desk.take_over()
+            backend.put(Settled())
+            await backend.take_over()
             following.parts.start(*(each.run() for each in more))
-            yield desk, following.parts
+            yield backend, following.parts
         finally:
             await following.aclose()
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.adapters.dashboard.desk import Change, Refused
+from moorage.adapters.dashboard.backend import Change, Refused
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from moorage.adapters.kube.intake import resource_of

@@ -14,7 +14,7 @@ import structlog
 from aiohttp import web
 
 from moorage.adapters.certificates import Callers
-from moorage.adapters.extender.desk import Desk
+from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.extender.server import Rights, Sources, application, bounds_of
 from moorage.adapters.kube.binder import Binder
@@ -119,10 +119,10 @@ class ExtenderProcess(Process):
         self._rights = Rights(callers or Callers(), settings.binds)
         self._binder = Binder(client, lambda _: None, jitter=random.Random().random)
         self._metrics = ExtenderMetrics(extending, lambda: not self.unready())
-        self._desk = Desk(extending, self._bind, self._metrics, carry_out=self._carry_out)
+        self._handler = ExtenderHandler(extending, self._bind, self._metrics, carry_out=self._carry_out)
         self._ticked_s = time.monotonic()
         profiles = [extending.profile]
-        following = Following(client, watched_kinds(profiles), profiles, self._desk.put)
+        following = Following(client, watched_kinds(profiles), profiles, self._handler.put)
         super().__init__(client, events_client, following, leadership)
 
     def unready(self) -> str:
@@ -132,7 +132,7 @@ class ExtenderProcess(Process):
     def application(self) -> web.Application:
         """All endpoints."""
         page = MetricsPage(self._metrics, *self.collectors())
-        return application(self._desk, Sources(self.unready, page.render), self._metrics, self._rights)
+        return application(self._handler, Sources(self.unready, page.render), self._metrics, self._rights)
 
     @property
     def binds_in_vain(self) -> bool:

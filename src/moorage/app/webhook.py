@@ -26,7 +26,7 @@ from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.serving.certificate import Freshness, keep_fresh
 from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.adapters.webhook.certificates import merged_bundle
-from moorage.adapters.webhook.desk import Desk
+from moorage.adapters.webhook.handler import WebhookHandler
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
 from moorage.adapters.webhook.server import BOUNDS, application
@@ -137,9 +137,9 @@ class WebhookProcess(Process):
         self.renewal = self._renewal(options)
         self._clients = Freshness(self.renewal.serving.context, None, None, options.client_ca_file)
         self.metrics = WebhookMetrics(self.admission, lambda: self.renewal.serving.expires_s)
-        self._desk = Desk(self.admission, self.metrics, carry_out=self._carry_out)
+        self._handler = WebhookHandler(self.admission, self.metrics, carry_out=self._carry_out)
         kinds = [BY_ID[name] for name in ("Pod", "Node", *sorted(STRATEGY_KINDS))]
-        super().__init__(client, events_client, Following(client, kinds, (), self._desk.put))
+        super().__init__(client, events_client, Following(client, kinds, (), self._handler.put))
         component = (settings.webhook_name or "moorage-webhook")[:_LABEL_LIMIT].strip(".-")
         self._presence = Presence(client, self._service.namespace, component, me, self._peers_counted, jitter=jitter)
         self._ready = asyncio.Event()
@@ -161,7 +161,7 @@ class WebhookProcess(Process):
 
     def application(self) -> web.Application:
         """What is served over HTTPS."""
-        return application(self._desk.mutate, self.metrics, self._options.callers)
+        return application(self._handler.mutate, self.metrics, self._options.callers)
 
     # --- its life ---
 
@@ -196,7 +196,7 @@ class WebhookProcess(Process):
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(_TICK_S)
-            self._desk.tick()
+            self._handler.tick()
 
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, RecordEvent):

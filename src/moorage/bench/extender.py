@@ -22,7 +22,7 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from moorage.adapters.extender.desk import Desk
+from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.extender.server import Sources, application, bounds_of
 from moorage.adapters.listening import listening
@@ -87,8 +87,8 @@ async def _serve(count: int, answer: Connection) -> None:
         return answer_to(command)
 
     metrics = ExtenderMetrics(extending, lambda: True)
-    desk = Desk(extending, bind, metrics)
-    app = application(desk, Sources(lambda: "", MetricsPage(metrics).render), metrics)
+    handler = ExtenderHandler(extending, bind, metrics)
+    app = application(handler, Sources(lambda: "", MetricsPage(metrics).render), metrics)
     async with listening(app, "127.0.0.1", 0, bounds=bounds_of(128 << 20, 5.0)) as url:
         answer.send(url)
         await asyncio.Event().wait()

@@ -75,7 +75,7 @@ class GangSearch:
         needed = min(max(self._needs.members, 1), len(self._cycles))
         best = GangFound(placed=-1)
         with self._state.statement():
-            for cycle in self._cycles:  # what one was promised must not be in another's way
+            for cycle in self._cycles:  # the nomination of one member must not block another
                 self._state.nominations.clear(cycle.pod.uid)
             members = holdable(self._cycles, lambda _: self._runner)
             if len(members) < needed:

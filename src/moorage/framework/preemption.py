@@ -29,10 +29,19 @@ from moorage.core.hashing import pod_hash, tie_hashes
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.victims import RankOf, VictimTable, breaking, importance
 from moorage.framework.cycle import Cycle
-from moorage.framework.ground import LIFT, Account, Ground, Ranks, best_columns, possible_columns, ranks_of, who_goes
 from moorage.framework.reasons import available, node_reasons
 from moorage.framework.reprieve import Away, Guest, Reprieve, companions_of
 from moorage.framework.runner import Judgement, Runner
+from moorage.framework.search_space import (
+    LIFT,
+    Account,
+    Ranks,
+    SearchSpace,
+    best_columns,
+    choose_victims,
+    possible_columns,
+    ranks_of,
+)
 from moorage.framework.status import Code, Nomination
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -64,7 +73,7 @@ class Rules(NamedTuple):
 
 
 Key = tuple[int, int, int, int, float]
-"""What decides between candidates: see `ground.ranks_of`."""
+"""What decides between candidates: see `search_space.ranks_of`."""
 
 
 @dataclass(slots=True)
@@ -107,20 +116,20 @@ class VictimSearch:
         return self._found
 
     def _search(self, rows: Rows, skipped: frozenset[str] | None, *, least_first: bool) -> None:
-        ground = self._ground(rows, least_first=least_first)
-        without = len(rows) - len(ground.rows)
+        space = self._search_space(rows, least_first=least_first)
+        without = len(rows) - len(space.rows)
         if without:
             self._found.reasons[NO_VICTIMS] += without
-        if not len(ground.rows):
+        if not len(space.rows):
             return
-        slack, complete = self._runner.slack(self._cycle, ground.rows, skipped or frozenset())
-        ledger = {column: self._account(column, ground, left) for column, left in slack.items()}
+        slack, complete = self._runner.slack(self._cycle, space.rows, skipped or frozenset())
+        ledger = {column: self._account(column, space, left) for column, left in slack.items()}
         if complete and skipped is not None:
-            self._search_amounts(ground, ledger)
+            self._search_amounts(space, ledger)
         else:
-            self._search_rows(ground, ledger)
+            self._search_rows(space, ledger)
 
-    def _ground(self, rows: Rows, *, least_first: bool) -> Ground:
+    def _search_space(self, rows: Rows, *, least_first: bool) -> SearchSpace:
         """The rows that have pods of lower rank."""
         table, height = self._table, self._cycle.state.height
         here: slice | Rows = slice(height) if len(rows) == height else rows
@@ -132,16 +141,16 @@ class VictimSearch:
         depth = int(used[-1]) + 1 if len(used) else 0
         lower, rank = lower[:depth], rank[:depth]
         priority = rank if table.rank is table.priority else table.priority[:depth, here]
-        whole = Ground(rows, priority, rank, table.start[:depth, here], lower, None)
+        whole = SearchSpace(rows, priority, rank, table.start[:depth, here], lower, None)
         has_some: Mask = np.any(lower, axis=0)
-        ground = whole.only(has_some)
-        violating = table.violating(ground.rows, ground.lower, spent=self._rules.spent, least_first=least_first)
+        space = whole.only(has_some)
+        violating = table.violating(space.rows, space.lower, spent=self._rules.spent, least_first=least_first)
         if violating is None or not self._rules.strict:
-            ground.violating = violating
-            return ground
+            space.violating = violating
+            return space
         self._protects = True
-        ground.lower = ground.lower & ~violating
-        return ground.only(np.any(ground.lower, axis=0))
+        space.lower = space.lower & ~violating
+        return space.only(np.any(space.lower, axis=0))
 
     def _spare_own_gang(self, rows: Rows, lower: Mask) -> None:
         """A gang makes no room for itself at its own expense."""
@@ -151,74 +160,74 @@ class VictimSearch:
             if column < len(rows) and rows[column] == record.row:
                 lower[self._table.records[record.row].index(record), column] = False
 
-    def _account(self, column: int, ground: Ground, left: Ints) -> Account:
+    def _account(self, column: int, space: SearchSpace, left: Ints) -> Account:
         """One resource, as long as all pods of lower priority are away; `left` is what it has left with them."""
-        amounts = self._table.amounts(column)[: len(ground.lower)]
+        amounts = self._table.amounts(column)[: len(space.lower)]
         height = self._cycle.state.height
-        taken = amounts[:, :height] if len(ground.rows) == height else amounts[:, ground.rows]
-        summed = np.cumsum(taken * ground.lower, axis=0)
+        taken = amounts[:, :height] if len(space.rows) == height else amounts[:, space.rows]
+        summed = np.cumsum(taken * space.lower, axis=0)
         return Account(taken, summed, left + summed[-1])
 
     # --- all rows at once ---
 
-    def _search_amounts(self, ground: Ground, ledger: dict[int, Account]) -> None:
-        keep = self._runner.node_mask(self._cycle, ground.rows) & possible_columns(ground, ledger)
+    def _search_amounts(self, space: SearchSpace, ledger: dict[int, Account]) -> None:
+        keep = self._runner.node_mask(self._cycle, space.rows) & possible_columns(space, ledger)
         if keep.any():
-            here, kept = ground, list(ledger.values())
+            here, kept = space, list(ledger.values())
             if not keep.all():
-                here, kept = ground.only(keep), [account.only(keep) for account in kept]
-            self._choose(here, who_goes(here, kept))
+                here, kept = space.only(keep), [account.only(keep) for account in kept]
+            self._choose(here, choose_victims(here, kept))
         if self._found.best is None:
             freed = {column: account.summed[-1] for column, account in ledger.items()}
             with self._cycle.state.statement():
-                self._cycle.state.shift_amounts(ground.rows, freed, -1)
-                self._note(self._runner.judge(self._cycle, ground.rows))
+                self._cycle.state.shift_amounts(space.rows, freed, -1)
+                self._note(self._runner.judge(self._cycle, space.rows))
 
-    def _choose(self, ground: Ground, victims: Mask) -> None:
-        ranks = ranks_of(ground, victims)
+    def _choose(self, space: SearchSpace, victims: Mask) -> None:
+        ranks = ranks_of(space, victims)
         columns = np.flatnonzero(ranks[3])
-        if len(columns) < len(ground.rows):
-            self._found.needless.extend(map(int, ground.rows[ranks[3] == 0]))
+        if len(columns) < len(space.rows):
+            self._found.needless.extend(map(int, space.rows[ranks[3] == 0]))
         grouped = self._table.grouped
         if grouped is not None:
-            in_gangs: Mask = np.any(victims & grouped[: len(victims), ground.rows], axis=0)
+            in_gangs: Mask = np.any(victims & grouped[: len(victims), space.rows], axis=0)
             if in_gangs.any():
-                self._settle(ground, victims, ranks, columns, in_gangs)
+                self._settle(space, victims, ranks, columns, in_gangs)
                 return
         if ALL_CANDIDATES in self._cycle.memo:
-            hashes = self._cycle.state.node_hashes[ground.rows]
+            hashes = self._cycle.state.node_hashes[space.rows]
             order = self._in_order(columns, ranks, hashes)
-            self._found.candidates = [self._candidate(ground, victims, int(c)) for c in order[: self._enough]]
+            self._found.candidates = [self._candidate(space, victims, int(c)) for c in order[: self._enough]]
         best = best_columns(ranks, columns)
         if len(best):
-            column = int(best[_hashes(self._cycle, ground.rows[best]).argmin()])
-            self._found.best = self._candidate(ground, victims, column)
+            column = int(best[_hashes(self._cycle, space.rows[best]).argmin()])
+            self._found.best = self._candidate(space, victims, column)
 
     def _in_order(self, columns: Rows, ranks: Ranks, hashes: Hashes) -> Rows:
         """These columns, best first; `ranks` and `hashes` are of all columns."""
         return columns[np.lexsort((hashes[columns], *(rank[columns] for rank in reversed(ranks))))]
 
-    def _candidate(self, ground: Ground, victims: Mask, column: int) -> Candidate:
-        row = int(ground.rows[column])
+    def _candidate(self, space: SearchSpace, victims: Mask, column: int) -> Candidate:
+        row = int(space.rows[column])
         records = self._table.records[row]
         slots = np.flatnonzero(victims[:, column])
-        violations = 0 if ground.violating is None else int(ground.violating[slots, column].sum())
+        violations = 0 if space.violating is None else int(space.violating[slots, column].sum())
         return Candidate(row, tuple(records[slot] for slot in slots), violations)
 
     # --- companions ---
 
-    def _settle(self, ground: Ground, victims: Mask, ranks: Ranks, columns: Rows, in_gangs: Mask) -> None:
+    def _settle(self, space: SearchSpace, victims: Mask, ranks: Ranks, columns: Rows, in_gangs: Mask) -> None:
         """Take the best candidate with companions counted; `in_gangs` are the columns that may have some.
 
         Companions only make a candidate worse, so nothing that comes later is better than the next one's key.
         """
         waiting: list[tuple[Key, int, Candidate]] = []
         to_be_named = ALL_CANDIDATES in self._cycle.memo
-        first = next(self._offers(ground, victims, ranks, columns[~in_gangs[columns]]), None)
+        first = next(self._offers(space, victims, ranks, columns[~in_gangs[columns]]), None)
         if first is not None and not to_be_named:
             waiting.append((first[0], -1, first[1]))
             columns = columns[in_gangs[columns]]
-        for index, (key, alone) in enumerate(self._offers(ground, victims, ranks, columns)):
+        for index, (key, alone) in enumerate(self._offers(space, victims, ranks, columns)):
             enough = len(waiting) >= self._enough
             if not to_be_named and self._take_first(waiting, None if enough else key):
                 return
@@ -231,12 +240,14 @@ class VictimSearch:
             self._found.candidates = [candidate for _, _, candidate in sorted(waiting)[: self._enough]]
         self._take_first(waiting)
 
-    def _offers(self, ground: Ground, victims: Mask, ranks: Ranks, columns: Rows) -> Iterator[tuple[Key, Candidate]]:
+    def _offers(
+        self, space: SearchSpace, victims: Mask, ranks: Ranks, columns: Rows
+    ) -> Iterator[tuple[Key, Candidate]]:
         """These columns as candidates without companions, best first, each with its key."""
-        for column in map(int, self._in_order(columns, ranks, _hashes(self._cycle, ground.rows))):
+        for column in map(int, self._in_order(columns, ranks, _hashes(self._cycle, space.rows))):
             broken, top, total, count, start = (rank[column] for rank in ranks)
             key = (int(broken), int(top), int(total), int(count), float(start))
-            yield key, self._candidate(ground, victims, column)
+            yield key, self._candidate(space, victims, column)
 
     def _take_first(self, waiting: list[tuple[Key, int, Candidate]], least: Key | None = None) -> bool:
         """Take the best one that is proven; with `least` only of those that are at least as good as that."""
@@ -280,18 +291,18 @@ class VictimSearch:
 
     # --- row by row ---
 
-    def _search_rows(self, ground: Ground, ledger: dict[int, Account]) -> None:
+    def _search_rows(self, space: SearchSpace, ledger: dict[int, Account]) -> None:
         """Try rows in the order that amounts suggest; where even those say no only if there is no candidate."""
-        possible = possible_columns(ground, ledger)
-        ranks = ranks_of(ground, who_goes(ground, list(ledger.values())))
-        hashes = self._cycle.state.node_hashes[ground.rows]
+        possible = possible_columns(space, ledger)
+        ranks = ranks_of(space, choose_victims(space, list(ledger.values())))
+        hashes = self._cycle.state.node_hashes[space.rows]
         order = np.lexsort((hashes, *reversed(ranks[:4]), ~possible))
         candidates: list[Candidate] = []
         clean = 0
         for column in map(int, order):
             if candidates and not possible[column]:
                 break
-            candidate = self._try(ground, column)
+            candidate = self._try(space, column)
             if candidate is not None:
                 candidates.append(candidate)
                 clean += not candidate.violations
@@ -304,13 +315,13 @@ class VictimSearch:
             candidates.remove(best)
             self._found.best = self._proven(best)
 
-    def _try(self, ground: Ground, column: int) -> Candidate | None:
+    def _try(self, space: SearchSpace, column: int) -> Candidate | None:
         """One row, inside a statement."""
-        state, row = self._cycle.state, int(ground.rows[column])
-        here = ground.rows[column : column + 1]
+        state, row = self._cycle.state, int(space.rows[column])
+        here = space.rows[column : column + 1]
         records = self._table.records[row]
-        slots = [int(slot) for slot in np.flatnonzero(ground.lower[:, column])]
-        broken = ground.violating
+        slots = [int(slot) for slot in np.flatnonzero(space.lower[:, column])]
+        broken = space.violating
         protected = {slot for slot in slots if broken is not None and broken[slot, column]}
         victims: list[int] = []
         with state.statement():

@@ -28,9 +28,9 @@ from moorage.framework.classes import (
 from moorage.framework.contract import PlacesGangs, ReadsPriority, SlackFilter
 from moorage.framework.cycle import Cycle
 from moorage.framework.instances import Instances
+from moorage.framework.nominated import NominatedAmounts, NominatedPods
 from moorage.framework.plugin import Point, Reads
 from moorage.framework.profiles import Profile
-from moorage.framework.promises import Promised, Promises
 from moorage.framework.status import Code, OnlyNodes, Reason, Rejections, Status
 from moorage.framework.ties import Ties
 from moorage.framework.views import ClassView, Scorer
@@ -87,7 +87,7 @@ class Runner:
         self.rank_of: RankOf | None = None
         """Who may be evicted by whom, where priorities alone do not decide; set by the engine's plan."""
         self._state = state
-        self._promises = Promises(state)
+        self._nominated = NominatedPods(state)
         self._scorers = make_scorers(plugins, profile.weights)
         self._classes = ClassTable(plugins, self._scorers)
         self._slack = {each.name: each for each in plugins.filter if isinstance(each, SlackFilter)}
@@ -131,7 +131,7 @@ class Runner:
         rows = self._state.rows() if view.feasible == self._state.node_count else view.feasible_rows()
         if said.only:
             rows = rows[np.isin(rows, self._rows_named(said.only))]
-        rows = self._without_promised(cycle, rows)
+        rows = self._without_nominated(cycle, rows)
         for plugin in asked.filters:
             if len(rows) and plugin.name not in said.skipped:
                 rejections = plugin.filter(cycle, rows)
@@ -152,16 +152,16 @@ class Runner:
         return int(rows[Ties().pick(pod_hash(self._state.seed, cycle.pod.key), totals, hashes)])
 
     def fits(self, cycle: Cycle, row: int) -> bool:
-        """Whether one row passes every filter, with the pods promised to it counted and without them."""
+        """Whether one row passes every filter, with the pods nominated to it counted and without them."""
         return bool(len(self.judge(cycle, np.array([row], dtype=np.intp)).passed))
 
     # --- asking afresh ---
 
-    def judge(self, cycle: Cycle, rows: Rows, *, promised: bool = True) -> Judgement:
+    def judge(self, cycle: Cycle, rows: Rows, *, nominated: bool = True) -> Judgement:
         """Ask every filter in profile order about these rows, nothing kept.
 
-        With `promised`, pods of equal or higher priority that are promised a row count as present there, and the row
-        must pass without them too.
+        With `nominated`, pods of equal or higher priority that are nominated to a row count as present there, and the
+        row must pass without them too.
         """
         said = pre_filter(self.plugins.pre_filter, cycle)
         excluded = rows[:0]
@@ -173,7 +173,7 @@ class Runner:
             keep = np.isin(rows, self._rows_named(said.only))
             rows, excluded = rows[keep], rows[~keep]
         verdicts: list[Verdict] = []
-        crowded = self._promises.among(cycle, rows) if promised else None
+        crowded = self._nominated.among(cycle, rows) if nominated else None
         if crowded is not None:
             self._filter_crowded(cycle, crowded, said.skipped, verdicts)
         if verdicts:
@@ -182,9 +182,9 @@ class Runner:
         return Judgement(rows, tuple(verdicts), None, narrowed_by, excluded, said.skipped)
 
     def _filter_crowded(
-        self, cycle: Cycle, crowded: Promised, skipped: frozenset[str], verdicts: list[Verdict]
+        self, cycle: Cycle, crowded: NominatedAmounts, skipped: frozenset[str], verdicts: list[Verdict]
     ) -> None:
-        """Judge rows with the pods promised to them, all at once where the active filters look at one row only."""
+        """Judge rows with the pods nominated to them, all at once where the active filters look at one row only."""
         rows = crowded.rows
         widest = max((p.reads for p in self.plugins.filter if p.name not in skipped), default=Reads.NODE)
         if widest <= Reads.AMOUNTS:
@@ -194,17 +194,17 @@ class Runner:
         elif widest is Reads.PODS:
             with self._state.statement():
                 for row in rows:
-                    self._assume_promised(cycle, int(row))
+                    self._assume_nominated(cycle, int(row))
                 self._filter(cycle, rows, skipped, verdicts)
         else:
             for index, row in enumerate(rows):
                 with self._state.statement():
-                    self._assume_promised(cycle, int(row))
+                    self._assume_nominated(cycle, int(row))
                     self._filter_again(cycle, rows[index : index + 1], skipped, verdicts)
             pre_filter(self._classes.open_pre_filters, cycle)
 
-    def _assume_promised(self, cycle: Cycle, row: int) -> None:
-        for pod in self._promises.pods(cycle, row):
+    def _assume_nominated(self, cycle: Cycle, row: int) -> None:
+        for pod in self._nominated.pods(cycle, row):
             self._state.assume(pod, row)
 
     def _filter_again(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[Verdict]) -> None:
@@ -223,7 +223,7 @@ class Runner:
         return view.nodes.mask[rows]
 
     def slack(self, cycle: Cycle, rows: Rows, skipped: frozenset[str]) -> tuple[dict[int, Ints], bool]:
-        """Resource column -> how much more the rows can hold beside the pod and the pods promised to them.
+        """Resource column -> how much more the rows can hold beside the pod and the pods nominated to them.
 
         Also whether that is all that matters: no active filter reads anything about the pods on a row but amounts.
         """
@@ -238,12 +238,12 @@ class Runner:
                 continue
             for column, amounts in counting.slack(cycle, rows):
                 found[column] = np.minimum(found[column], amounts) if column in found else np.array(amounts)
-        crowded = self._promises.among(cycle, rows)
+        crowded = self._nominated.among(cycle, rows)
         if crowded is not None:
             here = np.searchsorted(rows, crowded.rows)
-            for column, promised in crowded.amounts.items():
+            for column, amounts in crowded.amounts.items():
                 if column in found:
-                    found[column][here] -= promised
+                    found[column][here] -= amounts
         return found, complete
 
     def _filter(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[Verdict]) -> Rows:
@@ -293,9 +293,9 @@ class Runner:
         rows = (self._state.row_of(name) for name in names)
         return np.array([row for row in rows if row is not None], dtype=np.intp)
 
-    def _without_promised(self, cycle: Cycle, rows: Rows) -> Rows:
-        """The rows that pass with the pods promised to them, too."""
-        crowded = self._promises.among(cycle, rows)
+    def _without_nominated(self, cycle: Cycle, rows: Rows) -> Rows:
+        """The rows that pass with the pods nominated to them, too."""
+        crowded = self._nominated.among(cycle, rows)
         if crowded is None:
             return rows
         bad = crowded.rows[~np.isin(crowded.rows, self.judge(cycle, crowded.rows).passed)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from moorage.adapters.dashboard.desk import Refused
+from moorage.adapters.dashboard.backend import Refused
 from moorage.engine.counterfactual import suggest
 from moorage.views.world import World
 from moorage.wire.rewriting import Rewriter

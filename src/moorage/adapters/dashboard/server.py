@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from moorage.adapters.dashboard.desk import Change, Desk, Refused
+from moorage.adapters.dashboard.backend import Change, DashboardBackend, Refused
 from moorage.adapters.dashboard.security import HEADERS, Guard, Handler, guarding
 from moorage.adapters.listening import BodyError, Bounds, read_body
 from moorage.wire.errors import REFUSALS
@@ -24,10 +24,10 @@ _NO_STORE = {"Cache-Control": "no-store"}
 log = structlog.get_logger()
 
 
-def application(desk: Desk, guard: Guard) -> web.Application:
+def application(backend: DashboardBackend, guard: Guard) -> web.Application:
     """The dashboard as an application."""
     app = web.Application(middlewares=[guarding(guard), _in_words])
-    pages = _Pages(desk)
+    pages = _Pages(backend)
     app.router.add_get("/", _file("index.html"))
     for name in _static_names():
         app.router.add_get(f"/static/{name}", _file(name))
@@ -98,11 +98,11 @@ async def _alive(_: web.Request) -> web.Response:
 class _Pages:
     """The handlers."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, backend: DashboardBackend) -> None:
+        self._backend = backend
 
     async def snapshot(self, request: web.Request) -> web.Response:
-        body = await self._desk.snapshot()
+        body = await self._backend.snapshot()
         if "gzip" not in request.headers.get("Accept-Encoding", ""):
             raise web.HTTPNotAcceptable(reason="the answer is compressed; accept gzip")
         headers = {**_NO_STORE, "Content-Encoding": "gzip"}
@@ -113,7 +113,7 @@ class _Pages:
         response = web.StreamResponse(headers={**_NO_STORE, "Content-Type": "text/event-stream"})
         response.headers.update(HEADERS)
         await response.prepare(request)
-        messages = self._desk.hub.listen(since, self._desk.last)
+        messages = self._backend.hub.listen(since, self._backend.last)
         following = asyncio.ensure_future(anext(messages, b""))
         try:
             await response.write(b": hello\n\n")
@@ -134,46 +134,46 @@ class _Pages:
         return response
 
     async def queue(self, request: web.Request) -> web.Response:
-        return _json(await self._desk.queue(request.query.get("place", "")))
+        return _json(await self._backend.queue(request.query.get("place", "")))
 
     async def node(self, request: web.Request) -> web.Response:
-        return _json(await self._desk.node(_text(request.query, "name")))
+        return _json(await self._backend.node(_text(request.query, "name")))
 
     async def search(self, request: web.Request) -> web.Response:
-        return _json(await self._desk.search(_text(request.query, "q")))
+        return _json(await self._backend.search(_text(request.query, "q")))
 
     async def pod(self, request: web.Request) -> web.Response:
-        return _json(await self._desk.pod(_text(request.query, "key")))
+        return _json(await self._backend.pod(_text(request.query, "key")))
 
     async def suggestions(self, request: web.Request) -> web.Response:
-        return _json(await self._desk.suggestions(_text(request.query, "key")))
+        return _json(await self._backend.suggestions(_text(request.query, "key")))
 
     async def strategies(self, _: web.Request) -> web.Response:
-        return _json(await self._desk.strategies())
+        return _json(await self._backend.strategies())
 
     async def spot(self, _: web.Request) -> web.Response:
-        return _json(await self._desk.spot())
+        return _json(await self._backend.spot())
 
     async def timeline(self, request: web.Request) -> web.Response:
-        return _json(await self._desk.timeline(_number(request, "since")))
+        return _json(await self._backend.timeline(_number(request, "since")))
 
     async def check(self, request: web.Request) -> web.Response:
         body = await _body(request)
-        return _json(await self._desk.check(_text(body, "text")))
+        return _json(await self._backend.check(_text(body, "text")))
 
     async def preview(self, request: web.Request) -> web.Response:
         body = await _body(request)
         names = [_text(body, name) for name in ("namespace", "kind", "name", "text")]
-        return _json(await self._desk.preview(*names))
+        return _json(await self._backend.preview(*names))
 
     async def what_if(self, request: web.Request) -> web.Response:
-        what_if = self._desk.surroundings.what_if
+        what_if = self._backend.surroundings.what_if
         if what_if is None:
             raise web.HTTPNotFound(reason="what-ifs need whole objects, which a journal does not have")
         return _json(await what_if(await _body(request)))
 
     async def seek(self, request: web.Request) -> web.Response:
-        body, seek = await _body(request), self._desk.surroundings.seek
+        body, seek = await _body(request), self._backend.surroundings.seek
         moment = body.get("time")
         if seek is None or not isinstance(moment, int | float):
             raise web.HTTPBadRequest(reason="only a journal has other moments; give the field time in seconds")
@@ -183,9 +183,9 @@ class _Pages:
     async def apply(self, request: web.Request) -> web.Response:
         body = await _body(request)
         change = Change(*(_text(body, name) for name in ("kind", "namespace", "name", "key", "text")))
-        if not (await self._desk.check(change.text))["ok"]:
+        if not (await self._backend.check(change.text))["ok"]:
             raise web.HTTPUnprocessableEntity(reason="the strategy has mistakes; correct them first")
-        await self._desk.apply(change)
+        await self._backend.apply(change)
         return _json({"ok": True})
 
 

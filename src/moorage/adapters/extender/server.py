@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import web
 
 from moorage.adapters.certificates import Callers
-from moorage.adapters.extender.desk import Desk
+from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.listening import Bounds
 from moorage.adapters.questions import Endpoint
@@ -47,7 +47,7 @@ def bounds_of(body_bytes: int, read_s: float) -> Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where answers come from that are not the desk's. Called in the event loop; must not block."""
+    """Where answers come from that are not the handler's. Called in the event loop; must not block."""
 
     unready: Callable[[], str]
     """Why questions are not answered, in one line; empty when they are."""
@@ -70,7 +70,7 @@ class Rights:
 
 
 def application(
-    desk: Desk, sources: Sources, metrics: ExtenderMetrics, rights: Rights | None = None
+    handler: ExtenderHandler, sources: Sources, metrics: ExtenderMetrics, rights: Rights | None = None
 ) -> web.Application:
     """All endpoints."""
     app = web.Application()
@@ -90,13 +90,13 @@ def application(
     app.router.add_get("/readyz", ready)
     app.router.add_get("/metrics", page)
     verbs: dict[str, Answer] = {
-        "filter": desk.filter,
-        "prioritize": desk.prioritize,
-        "preempt": desk.preempt,
+        "filter": handler.filter,
+        "prioritize": handler.prioritize,
+        "preempt": handler.preempt,
     }
     rights = rights or Rights()
     if rights.binds:
-        verbs[_BIND] = desk.bind
+        verbs[_BIND] = handler.bind
     for verb, answer in verbs.items():
         endpoint = _endpoint(verb, answer, sources, metrics, rights)
         app.router.add_post(endpoint.path, endpoint.handle)

@@ -36,7 +36,7 @@ class KeeperMetrics(Collector):
         """Everything as it is now; called for every scrape."""
         keeper = self._keeper
         yield _gauge("moorage_keeper_leaving_nodes", "Nodes that are about to go.", len(keeper.departures))
-        yield _gauge("moorage_keeper_away_pods", "Pods that fell back from spot capacity.", keeper.homecoming.away)
+        yield _gauge("moorage_keeper_away_pods", "Pods that fell back from spot capacity.", keeper.spot_return.away)
         yield _gauge(
             "moorage_keeper_pods_without_place",
             "Pods on leaving nodes for which no other place was found.",

@@ -1,1 +1,1 @@
-"""The webhook's outside: its HTTPS server, its certificates, its metrics, and the desk where questions are answered."""
+"""The webhook's outside: its HTTPS server, its certificates, its metrics, and the handler that answers reviews."""

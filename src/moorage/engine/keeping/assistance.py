@@ -1,8 +1,8 @@
-"""Successors that wait although there is a place for them get it promised (`status.nominatedNodeName`).
+"""Successors that are pending although there is a place for them are nominated to it (`status.nominatedNodeName`).
 
-Most are bound before anybody could promise them anything; those are left alone, as a promise to a bound pod is only one
-more write. It is for the others: where many want the same room, the promise keeps it for the pod that lost its place.
-Only schedulers that are profiles here are known to honour it.
+Most are bound before they could be nominated, and nominating a bound pod would only be one more write. It helps the
+others: where many pods compete for the same room, it is kept for the pod that lost its place. Only the schedulers whose
+profiles are configured here are known to honour nominations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Assistance:
         self._moves = moves
 
     def plan(self, now: float) -> list[KeeperCommand]:
-        """Promises to be written now."""
+        """Nominations to be written now."""
         waiting = [move for move in self._moves.all() if self._needs_help(move, now)]
         if not waiting:
             return []
@@ -41,7 +41,7 @@ class Assistance:
         commands: list[KeeperCommand] = []
         with self._proofs.session(move for move in self._moves.all() if id(move) not in waits_too):
             for move in waiting:
-                command = self._promise(move, leaving, now)
+                command = self._nominate(move, leaving, now)
                 commands += [] if command is None else [command]
         return commands
 
@@ -53,7 +53,7 @@ class Assistance:
             return False
         return move.nominated_s is None or now - move.nominated_s >= AGAIN_S
 
-    def _promise(self, move: Move, leaving: Mask, now: float) -> PatchPodStatus | None:
+    def _nominate(self, move: Move, leaving: Mask, now: float) -> PatchPodStatus | None:
         pod = move.successor
         if pod is None:
             return None
@@ -65,7 +65,7 @@ class Assistance:
         return PatchPodStatus(ref_of(pod), nominated_node=node)
 
     def _kept(self, pod: Pod, move: Move, leaving: Mask, now: float) -> str | None:
-        """The place that was proven for it if that still holds, else another one."""
+        """The place that was verified for it if it is still good, else another one."""
         row = None if move.place is None else self._proofs.state.row_of(move.place)
         if row is not None and not leaving[row]:
             others = np.ones(len(leaving), dtype=np.bool_)

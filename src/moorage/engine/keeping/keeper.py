@@ -38,12 +38,12 @@ from moorage.engine.keeping.allowances import Allowances, BudgetTable
 from moorage.engine.keeping.assistance import Assistance
 from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.fallback import AGAIN_S, Fallback
-from moorage.engine.keeping.homecoming import Homecoming
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.keeping.repairs import Repairs
 from moorage.engine.keeping.resumption import Resumption
 from moorage.engine.keeping.signals import Signals
+from moorage.engine.keeping.spot_return import SpotReturn
 from moorage.engine.keeping.upkeep import Upkeep
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
@@ -66,13 +66,13 @@ class Keeper:
         self.moves = Moves()
         self.proofs = Proofs(self.world)
         self.fallback = Fallback(settings, self.departures, self.proofs, self.moves)
-        self.homecoming = Homecoming(settings, self.departures, self.proofs, self.moves)
+        self.spot_return = SpotReturn(settings, self.departures, self.proofs, self.moves)
         self.upkeep = Upkeep(settings, self.world, self.departures, self.proofs, self.moves)
         self.evictions: Counter[tuple[str, str]] = Counter()
         """(cause, outcome) -> how many evictions ended so."""
-        self._concerns: dict[Cause, Fallback | Homecoming | Repairs] = {
+        self._concerns: dict[Cause, Fallback | SpotReturn | Repairs] = {
             Cause.FALLBACK: self.fallback,
-            Cause.RETURN: self.homecoming,
+            Cause.RETURN: self.spot_return,
             Cause.REPAIR: self.upkeep.repairs,
         }
         self._assistance = Assistance(self.world, self.departures, self.proofs, self.moves)
@@ -123,7 +123,7 @@ class Keeper:
     @property
     def _moving(self) -> bool:
         """Whether there is anybody who moves, or should."""
-        return bool(len(self.departures) or len(self.moves) or self.homecoming.away or self.upkeep.repairs.off)
+        return bool(len(self.departures) or len(self.moves) or self.spot_return.away or self.upkeep.repairs.off)
 
     # --- events in ---
 
@@ -141,7 +141,7 @@ class Keeper:
         if ended is not None:
             self._arrived(ended, pod)
             self.upkeep.arrived(ended, pod, now)
-        self.homecoming.see_pod(pod)
+        self.spot_return.see_pod(pod)
         self.upkeep.pod_seen(pod)
 
     def _arrived(self, move: Move, pod: Pod) -> None:
@@ -156,7 +156,7 @@ class Keeper:
         self._unbound.discard(event.uid)
         self._unmarked.pop(event.uid, None)
         self.moves.gone(event.uid)
-        self.homecoming.pod_gone(event.uid)
+        self.spot_return.pod_gone(event.uid)
         self.upkeep.pod_gone(event.uid)
 
     def _node_seen(self, event: NodeSeen, now: float) -> None:
@@ -164,12 +164,12 @@ class Keeper:
         self.upkeep.node_seen(None if row is None else self.world.state.node(row), event.node)
         self.world.handle((event,), now, budget=0)
         self.departures.see(event.node, now)
-        self.homecoming.see_node(event.node, now)
+        self.spot_return.see_node(event.node, now)
 
     def _node_gone(self, event: NodeGone, now: float) -> None:
         self.world.handle((event,), now, budget=0)
         self.departures.gone(event.name)
-        self.homecoming.node_gone(event.name)
+        self.spot_return.node_gone(event.name)
         self.upkeep.node_gone(event.name, now)
 
     def _object_changed(self, event: ObjectSeen | ObjectGone, now: float) -> None:
@@ -221,7 +221,7 @@ class Keeper:
             allowances = Allowances(self.world.state, self._budgets.now(), self.moves)
             with self.proofs.session(self.moves.all()):
                 commands += self.fallback.plan(now, allowances)
-                commands += self.homecoming.plan(now, allowances)
+                commands += self.spot_return.plan(now, allowances)
                 commands += self.upkeep.plan(now, allowances)
             commands += self._assistance.plan(now)
         return commands

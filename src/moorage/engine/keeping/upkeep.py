@@ -1,7 +1,7 @@
 """Workloads with a rule are looked after: what is written on their pods and policies, and what is moved.
 
 `Upkeep` keeps the books (`members`, `splits`), looks at the owners to which something happened, once per plan, and
-lets `deletion_costs`, `policies`, `wrecks` and `repairs` say what is to be done.
+lets `deletion_costs`, `policies`, `lost_nodes` and `repairs` say what is to be done.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from moorage.engine.engine import Engine
 from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.deletion_costs import DeletionCosts
 from moorage.engine.keeping.departures import Departures
+from moorage.engine.keeping.lost_nodes import LostNodes
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Move, Moves
 from moorage.engine.keeping.policies import PolicyStatuses
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.keeping.repairs import Repairs
 from moorage.engine.keeping.splits import Splits, spread_out
-from moorage.engine.keeping.wrecks import Wrecks
 from moorage.framework.contract import SpreadsHosts
 from moorage.framework.keeping import KeeperConfiguration
 
@@ -41,7 +41,7 @@ class Upkeep:
         self.splits = Splits(world.state)
         self.costs = DeletionCosts(world.state)
         self.repairs = Repairs(settings, world, departures, proofs, moves, self.members, self.splits)
-        self.wrecks = Wrecks(world.state, self._has_rule)
+        self.lost_nodes = LostNodes(world.state, self._has_rule)
         self._policies = PolicyStatuses(world.state, self.splits)
         self._said: list[KeeperCommand] = []
         self._unwritten: dict[str, None] = {}
@@ -51,7 +51,7 @@ class Upkeep:
     def busy(self) -> bool:
         """Whether there is something to look at even if nothing happens."""
         late = self.costs.unseen or self._unwritten or self._policies.late
-        return bool(late or self.repairs.off or len(self.wrecks))
+        return bool(late or self.repairs.off or len(self.lost_nodes))
 
     # --- events in ---
 
@@ -73,13 +73,13 @@ class Upkeep:
 
     def node_seen(self, before: Node | None, node: Node) -> None:
         """A node was added or changed."""
-        self.wrecks.node_seen(node.name)
+        self.lost_nodes.node_seen(node.name)
         if before is None or before.labels != node.labels:
             self.members.touch_all()
 
     def node_gone(self, name: str, now: float) -> None:
         """A node is no more."""
-        self.wrecks.node_gone(name, now)
+        self.lost_nodes.node_gone(name, now)
         self.members.touch_all()
 
     def object_changed(self, event: ObjectSeen | ObjectGone, before: Any) -> None:
@@ -121,7 +121,7 @@ class Upkeep:
             owner = next(iter(self._unwritten))
             del self._unwritten[owner]
             commands += self._order_of_removal(owner)
-        return [*commands, *self.wrecks.plan(now), *self._policies.plan(now)]
+        return [*commands, *self.lost_nodes.plan(now), *self._policies.plan(now)]
 
     def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
         """What to evict now."""

@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 from aiohttp import web
 
 from moorage.adapters.dashboard.advice import adviser
-from moorage.adapters.dashboard.desk import Change, Desk, Refused, Surroundings
+from moorage.adapters.dashboard.backend import Change, DashboardBackend, Refused, Surroundings
 from moorage.adapters.dashboard.security import Guard
 from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.listening import ListenError, listening
@@ -74,7 +74,7 @@ class Broadcast:
         self._feed = Feed(stage.cluster)
         self._deeds: queue.SimpleQueue[tuple[Callable[[EmbeddedCluster], Any], Future[Any]]] = queue.SimpleQueue()
         self._waiting: tuple[QueueEntry, ...] | None = None
-        self._desk: Desk | None = None
+        self._backend: DashboardBackend | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._done: asyncio.Event | None = None
         self._ready = threading.Event()
@@ -105,12 +105,12 @@ class Broadcast:
                 promise.set_result(stage.act(deed))
             except ApiError as error:
                 promise.set_exception(Refused(error.message))
-        if self._desk is not None:
+        if self._backend is not None:
             began_s = stage.cluster.now_s - stage.elapsed_s
             happened = (replace(each, at_s=began_s + each.at_s) for each in happenings)
             told: list[Told] = [*self._feed.pull(), *happened, *self._queued()]
             if told:
-                self._desk.put_from_elsewhere(told)
+                self._backend.put_from_elsewhere(told)
         if self.view is not None:
             self.view.show(stage, happenings)
 
@@ -133,7 +133,7 @@ class Broadcast:
         except Exception as error:  # noqa: BLE001 - handed to the thread that started this one
             self._fault = error
         finally:
-            self._desk = None
+            self._backend = None
             self._ready.set()
 
     async def _serve(self) -> None:
@@ -146,19 +146,19 @@ class Broadcast:
             seed=rules.settings.seed,
             derives=False,
         )
-        desk = Desk(world, self._surroundings())
-        desk.put(*_prices(self._scenario, rules, self.stage.cluster.now_s), Settled())
-        news = asyncio.create_task(desk.run())
-        app = application(desk, Guard("127.0.0.1", self._token))
+        backend = DashboardBackend(world, self._surroundings())
+        backend.put(*_prices(self._scenario, rules, self.stage.cluster.now_s), Settled())
+        news = asyncio.create_task(backend.run())
+        app = application(backend, Guard("127.0.0.1", self._token))
         try:
             async with _on_a_free_port(app, self._port) as url:
                 self.url = f"{url}#token={self._token}" if self._token else url
-                self._desk = desk
+                self._backend = backend
                 self._ready.set()
                 await self._done.wait()
         finally:
-            self._desk = None
-            desk.close()
+            self._backend = None
+            backend.close()
             news.cancel()
 
     def _surroundings(self) -> Surroundings:

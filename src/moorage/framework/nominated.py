@@ -1,7 +1,7 @@
-"""Pods that were promised rows, as the pod being decided sees them: those of equal or higher priority are present.
+"""Nominated pods as seen by the pod that is being scheduled: those of equal or higher priority count as present.
 
-What they request is kept as columns for the priority that was asked about last, and follows the nominations node by
-node, so that a decision does not pay for promises that have not changed.
+What they request is kept as columns for the priority that was asked about last. The columns follow the nominations node
+by node, so a decision does not pay for nominations that have not changed.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _FEW = 4
 """Up to this many rows are looked up one by one."""
 
 
-class Promised(NamedTuple):
-    """Rows that are promised to somebody, and what is promised: column -> amounts, shape (n,), where not all zero."""
+class NominatedAmounts(NamedTuple):
+    """Rows with nominated pods, and what these request: column -> amounts, shape (n,), where not all zero."""
 
     rows: Rows
     amounts: dict[int, Ints]
 
 
-class Promises:
-    """Looks promises up for one state."""
+class NominatedPods:
+    """The nominated pods of one state."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -37,35 +37,37 @@ class Promises:
         self._node_position = -1
         self._position = -1
         self._columns: npt.NDArray[np.int64] = np.zeros((0, 0), dtype=np.int64)
-        """What is promised at `_priority`, int64[columns, capacity]."""
+        """What nominated pods request that count at `_priority`, int64[columns, capacity]."""
 
-    def among(self, cycle: Cycle, rows: Rows) -> Promised | None:
-        """What of these rows (ascending) is promised to pods that count for this one; None if nothing."""
+    def among(self, cycle: Cycle, rows: Rows) -> NominatedAmounts | None:
+        """What the nominated pods that count for this one request on these rows (ascending); None if there are none."""
         if not self._state.nominations or not len(rows):
             return None
         if len(rows) <= _FEW:
             pods = [self.pods(cycle, int(row)) for row in rows]
             crowded = rows[[bool(each) for each in pods]]
             columns = np.zeros((len(self._state.resources.names), len(crowded)), dtype=np.int64)
-            for index, promised in enumerate(filter(None, pods)):
-                self._add(columns, index, promised)
+            for index, nominated in enumerate(filter(None, pods)):
+                self._add(columns, index, nominated)
         else:
             self._follow(cycle.template.priority)
             crowded = rows[self._state.pick(self._columns[PODS_COLUMN], rows) > 0]
             crowded, columns = self._without_own(cycle, crowded, self._columns[:, crowded])
         if not len(crowded):
             return None
-        return Promised(crowded, {int(column): columns[column] for column in np.flatnonzero(columns.any(axis=1))})
+        return NominatedAmounts(
+            crowded, {int(column): columns[column] for column in np.flatnonzero(columns.any(axis=1))}
+        )
 
     def pods(self, cycle: Cycle, row: int) -> list[Pod]:
-        """The pods promised to a row that count for this one."""
+        """The pods nominated to a row that count for this one."""
         counting = self._counting(self._state.node(row).name, cycle.template.priority)
         return [pod for pod in counting if pod.uid != cycle.pod.uid]
 
     def _without_own(
         self, cycle: Cycle, crowded: Rows, columns: npt.NDArray[np.int64]
     ) -> tuple[Rows, npt.NDArray[np.int64]]:
-        """A pod does not stand in its own way."""
+        """The same without the pod's own nomination."""
         own = self._state.nominations.node_of(cycle.pod.uid)
         found = np.flatnonzero(crowded == self._state.row_of(own)) if own is not None else ()
         for index in found:

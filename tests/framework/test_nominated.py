@@ -1,4 +1,4 @@
-"""Promised rows as columns equal a plain look at the nominations, whatever happened before."""
+"""Requests of nominated pods as columns equal a plain look at the nominations, whatever happened before."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 
 from moorage.core.state import ClusterState
 from moorage.framework.cycle import Cycle
-from moorage.framework.promises import Promises
+from moorage.framework.nominated import NominatedPods
 from moorage.testing import make_node, make_pod, make_state
 
 NODES = [f"n{number}" for number in range(8)]
 STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("promise"), st.integers(0, 9), st.sampled_from(NODES)),
+        st.tuples(st.just("nominate"), st.integers(0, 9), st.sampled_from(NODES)),
         st.tuples(st.just("end"), st.integers(0, 9), st.just("")),
         st.tuples(st.just("node"), st.just(0), st.sampled_from(NODES)),
         st.tuples(st.just("ask"), st.integers(0, 9), st.just("")),
@@ -35,25 +35,25 @@ def plain(state: ClusterState, cycle: Cycle) -> dict[str, dict[str, int]]:
     return found
 
 
-def answer(promises: Promises, state: ClusterState, cycle: Cycle, rows: list[int]) -> dict[str, dict[str, int]]:
-    promised = promises.among(cycle, np.array(sorted(rows), dtype=np.intp))
-    if promised is None:
+def answer(nominated: NominatedPods, state: ClusterState, cycle: Cycle, rows: list[int]) -> dict[str, dict[str, int]]:
+    found = nominated.among(cycle, np.array(sorted(rows), dtype=np.intp))
+    if found is None:
         return {}
     names = state.resources.names
     return {
-        state.node(int(row)).name: {names[column]: int(amounts[index]) for column, amounts in promised.amounts.items()}
-        for index, row in enumerate(promised.rows)
+        state.node(int(row)).name: {names[column]: int(amounts[index]) for column, amounts in found.amounts.items()}
+        for index, row in enumerate(found.rows)
     }
 
 
 @settings(max_examples=200)
 @given(steps=STEPS)
 def test_columns_follow_the_nominations(steps: list[tuple[str, int, str]]) -> None:
-    """After any sequence of promises, broken promises and nodes that come and go, for few rows and for all."""
+    """After any sequence of nominations, withdrawn ones and nodes that come and go, for few rows and for all."""
     state = make_state([make_node(name) for name in NODES])
-    promises = Promises(state)
+    nominated = NominatedPods(state)
     for what, number, node in [*steps, ("ask", 0, ""), ("ask", 5, "")]:
-        if what == "promise":
+        if what == "nominate":
             state.nominations.set(PODS[number], node)
         elif what == "end":
             state.nominations.clear(PODS[number].uid)
@@ -65,6 +65,6 @@ def test_columns_follow_the_nominations(steps: list[tuple[str, int, str]]) -> No
             cycle = Cycle(PODS[number], state, 0.0)
             want = plain(state, cycle)
             rows = [int(row) for row in state.rows()]
-            assert answer(promises, state, cycle, rows) == want
+            assert answer(nominated, state, cycle, rows) == want
             few = [row for row in rows if state.node(row).name in NODES[:3]]
-            assert answer(promises, state, cycle, few) == {name: want[name] for name in want if name in NODES[:3]}
+            assert answer(nominated, state, cycle, few) == {name: want[name] for name in want if name in NODES[:3]}

@@ -25,7 +25,7 @@ from moorage.wire.extender_questions import (
 from moorage.wire.templates import TemplateTable
 
 
-class Desk:
+class ExtenderHandler:
     """Answers for one `Extending`.
 
     `bind` carries out a bind and says what came of it, `carry_out` gets commands that need no answer, `now_s` is the

@@ -53,7 +53,7 @@ async def _no_change(change: Change) -> None:
 
 @dataclass(slots=True)
 class Surroundings:
-    """What the desk cannot know by itself."""
+    """What the backend cannot know by itself."""
 
     mode: str
     """`live`, `demo` or `journal`."""
@@ -74,7 +74,7 @@ class Surroundings:
     """What is worth knowing about what is shown, one line each."""
 
 
-class Desk:
+class DashboardBackend:
     """Answers for one world."""
 
     def __init__(self, world: World, surroundings: Surroundings) -> None:
@@ -99,7 +99,7 @@ class Desk:
         self._wake.set()
 
     def put_from_elsewhere(self, told: list[Told]) -> None:
-        """Something happened; from any other thread. Ignored once the desk is closed."""
+        """Something happened; from any other thread. Ignored once the backend is closed."""
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self.put, *told)
 

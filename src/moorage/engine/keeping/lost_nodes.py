@@ -23,7 +23,7 @@ FORGET_S = 120.0
 _KINDS = (REPLICA_SET, REPLICATION_CONTROLLER)
 
 
-class Wrecks:
+class LostNodes:
     """Nodes that went, for a while; `is_kept` says whether a pod's workload has a rule here."""
 
     def __init__(self, state: ClusterState, is_kept: Callable[[Pod], bool]) -> None:

@@ -25,7 +25,7 @@ _MOST_WAITING = 64
 log = structlog.get_logger()
 
 
-class Desk:
+class WebhookHandler:
     """Answers for one `Admission`. `carry_out` gets commands, `now_s` is the time."""
 
     def __init__(

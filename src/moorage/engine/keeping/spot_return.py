@@ -28,7 +28,7 @@ AGAIN_S = 10.0
 """So long after the profile preferred another place, or a budget refused, a pod is looked at again."""
 
 
-class Homecoming:
+class SpotReturn:
     """The concern of pods that fell back."""
 
     def __init__(self, settings: KeeperConfiguration, departures: Departures, proofs: Proofs, moves: Moves) -> None:
