@@ -20,7 +20,7 @@ import trustme
 from moorage.adapters.certificates import Callers, server_context, trust_clients
 from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.extender.server import Rights, Sources, application, bounds_of
+from moorage.adapters.extender.server import ExtenderSources, Rights, application, bounds_of
 from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.core.arrays import Ints, Rows
@@ -109,7 +109,7 @@ async def served(
     handler = ExtenderHandler(extending, bind, metrics)
     for name in NODES:
         handler.put(NodeSeen(make_node(name)))
-    app = application(handler, Sources(lambda: found.reason, MetricsPage(metrics).render), metrics, rights)
+    app = application(handler, ExtenderSources(lambda: found.reason, MetricsPage(metrics).render), metrics, rights)
     bounds = bounds or bounds_of(128 << 20, 5.0)
     async with listening(app, "127.0.0.1", 0, tls, bounds=bounds) as url, aiohttp.ClientSession() as session:
         found = Served(url, handler, session)

@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample
 
 from moorage.adapters.metrics.registry import MetricsPage
-from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
-from moorage.adapters.metrics.tally import Tally, exponential_bounds
+from moorage.adapters.metrics.scheduler import MeasuredTurn, SchedulerMetrics
+from moorage.adapters.metrics.tally import BucketTally, exponential_bounds
 from moorage.core.commands import Bind, Command
 from moorage.core.events import (
     BindDone,
@@ -52,7 +52,7 @@ class Bench:
     def turn(self, *events: Event, pause_s: float = 0.0) -> Sequence[Command]:
         self.now_s += pause_s
         commands, _ = self.engine.handle(events, self.now_s)
-        self.metrics.observe(Turn(events, commands, self.now_s, self.now_s, self.now_s + 0.001))
+        self.metrics.observe(MeasuredTurn(events, commands, self.now_s, self.now_s, self.now_s + 0.001))
         return commands
 
     def bind(self, *events: Event, outcome: BindOutcome = BindOutcome.BOUND, took_s: float = 0.05) -> None:
@@ -331,7 +331,7 @@ def test_the_page_has_the_process_too_and_both_formats(bench: Bench) -> None:
 
 def test_a_bound_belongs_to_its_bucket() -> None:
     """As in Prometheus: less than or equal."""
-    tally = Tally(exponential_bounds(1, 2, 3))
+    tally = BucketTally(exponential_bounds(1, 2, 3))
     for value in (0.5, 1, 1.5, 4, 5):
         tally.observe(value)
     assert tally.buckets() == [("1.0", 2), ("2.0", 3), ("4.0", 4), ("+Inf", 5)]

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from moorage.adapters.listening import Bounds, listening
-from moorage.adapters.questions import Endpoint, Waiting
+from moorage.adapters.questions import Endpoint, WaitingQuestions
 from moorage.engine.waiting import Wait
 from moorage.wire.errors import QuestionError
 
@@ -78,7 +78,7 @@ def test_questions_wait_for_what_happens() -> None:
     """All of them look again, with the time that they have waited; those beyond `most` are told that it is over."""
 
     async def scenario() -> None:
-        waiting, happened = Waiting(lambda: 10.0), False
+        waiting, happened = WaitingQuestions(lambda: 10.0), False
 
         def decide(now_s: float, waited_s: float) -> str | Wait:
             assert now_s == 10.0

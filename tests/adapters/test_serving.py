@@ -21,7 +21,7 @@ from moorage.adapters.listening import ListenError
 from moorage.adapters.serving.access import ANONYMOUS, REMEMBER_S, Gate, User
 from moorage.adapters.serving.certificate import Freshness, file_context, self_signed
 from moorage.adapters.serving.configz import configz, effective_document
-from moorage.adapters.serving.endpoints import Render, Sources
+from moorage.adapters.serving.endpoints import EndpointSources, Render
 from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
 from moorage.app.plugins import find_plugins
@@ -39,8 +39,8 @@ class Process:
     trouble: str = ""
     leads: bool = True
 
-    def sources(self) -> Sources:
-        return Sources(
+    def sources(self) -> EndpointSources:
+        return EndpointSources(
             Component("moorage", "1.2.3", {"v": "2", "bind-address": "127.0.0.1"}),
             {"shutdown": lambda: "", "caches": lambda: self.trouble},
             lambda _: (b"m 1\n", "text/plain; version=0.0.4"),

@@ -20,7 +20,7 @@ from moorage.adapters.webhook.certificates import (
     read_files,
 )
 from moorage.adapters.webhook.renewal import FileRenewal, SelfRenewal
-from moorage.wire.webhooks import Service, Terms, host_names, new_configuration, trued_configuration
+from moorage.wire.webhooks import Terms, WebhookService, host_names, new_configuration, trued_configuration
 
 NOW = datetime.now(UTC)
 HOUR_S = 3600.0
@@ -230,7 +230,7 @@ def test_bad_files_are_one_clear_line(tmp_path: Path, chain: bytes | None, key: 
 
 # --- the registration ---
 
-TERMS = Terms("w", ("kube-system", "own"), Service("own", "svc"))
+TERMS = Terms("w", ("kube-system", "own"), WebhookService("own", "svc"))
 
 
 def test_a_new_registration_is_true() -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
-from moorage.bench.kubelet import Pace, kubelet_thread
-from moorage.bench.virtualnodes import PodView, VirtualNode, read_pod, remaining_grace_s
+from moorage.bench.kubelet import KubeletPace, kubelet_thread
+from moorage.bench.virtualnodes import KubeletPod, VirtualNode, read_pod, remaining_grace_s
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
@@ -71,7 +71,7 @@ def test_nodes_are_ready_and_as_described(empty_control_plane: ControlPlane) -> 
 def test_leases_are_renewed(empty_control_plane: ControlPlane) -> None:
     """Heartbeats go on, also for a lease that somebody deleted."""
     plane = empty_control_plane
-    with kubelet_thread(plane.admin_kubeconfig, pace=Pace(heartbeat_s=0.1)) as kubelet:
+    with kubelet_thread(plane.admin_kubeconfig, pace=KubeletPace(heartbeat_s=0.1)) as kubelet:
         kubelet.add_nodes([VirtualNode(name="n1"), VirtualNode(name="n2")])
 
         def renewed(name: str) -> str:
@@ -138,7 +138,7 @@ def test_a_silent_node_is_noticed_and_comes_back(fresh_control_plane: Callable[.
     plane.start_controller_manager(
         "--controllers=node-lifecycle-controller", "--node-monitor-grace-period=3s", "--node-monitor-period=500ms"
     )
-    with kubelet_thread(plane.admin_kubeconfig, pace=Pace(heartbeat_s=0.5)) as kubelet:
+    with kubelet_thread(plane.admin_kubeconfig, pace=KubeletPace(heartbeat_s=0.5)) as kubelet:
         kubelet.add_nodes([VirtualNode(name="n1"), VirtualNode(name="n2")])
 
         def ready(name: str) -> str:
@@ -157,7 +157,7 @@ def test_a_silent_node_is_noticed_and_comes_back(fresh_control_plane: Callable[.
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def deleted_pod(end_s: float, grace_s: int, phase: str = "Running") -> PodView:
+def deleted_pod(end_s: float, grace_s: int, phase: str = "Running") -> KubeletPod:
     end = (NOW + timedelta(seconds=end_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
     metadata = (
         f'{{"name":"a","namespace":"b","uid":"c","deletionTimestamp":"{end}","deletionGracePeriodSeconds":{grace_s}}}'
@@ -175,6 +175,6 @@ def deleted_pod(end_s: float, grace_s: int, phase: str = "Running") -> PodView:
         pytest.param(deleted_pod(3600, 0), 0.0, id="no-grace-whatever-the-clocks-say"),
     ],
 )
-def test_remaining_grace(pod: PodView, want_s: float) -> None:
+def test_remaining_grace(pod: KubeletPod, want_s: float) -> None:
     """Never more than the grace period, never less than what is left of it, nothing for pods that have ended."""
     assert remaining_grace_s(pod, NOW) == want_s

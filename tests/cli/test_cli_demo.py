@@ -23,9 +23,9 @@ from moorage.cli.demo import SCENARIO_NAMES
 from moorage.cli.demo_frame import ASCII, Title, draw
 from moorage.cli.demo_log import LogView
 from moorage.cli.main import run
-from moorage.sim.demo.picture import Picture, take_picture
+from moorage.sim.demo.picture import DemoPicture, take_picture
 from moorage.sim.demo.scenarios import SCENARIOS
-from moorage.sim.demo.stage import Stage
+from moorage.sim.demo.stage import DemoStage
 from moorage.sim.rules import rules_of
 from moorage.wire.configuration import default_reading
 
@@ -33,14 +33,14 @@ TITLE = Title("1.2.3", "default", "something to look at")
 DEMO = [sys.executable, "-c", "from moorage.cli.main import main; main()", "demo"]
 
 
-def make_stage(name: str = "default", until_s: float = 0.0) -> Stage:
+def make_stage(name: str = "default", until_s: float = 0.0) -> DemoStage:
     rules = rules_of(default_reading(find_plugins().registry), seed=0, answers_to_all=True)
-    stage = Stage(SCENARIOS[name], rules, stopwatch_s=lambda: 0.0)
+    stage = DemoStage(SCENARIOS[name], rules, stopwatch_s=lambda: 0.0)
     stage.advance(until_s)
     return stage
 
 
-def frame(stage: Stage, width: int, height: int) -> list[str]:
+def frame(stage: DemoStage, width: int, height: int) -> list[str]:
     return [line.plain for line in draw(take_picture(stage), TITLE, width, height)]
 
 
@@ -48,7 +48,7 @@ def frame(stage: Stage, width: int, height: int) -> list[str]:
 
 
 @cache
-def pictures(name: str) -> list[Picture]:
+def pictures(name: str) -> list[DemoPicture]:
     """A scenario at several moments."""
     stage = make_stage(name)
     taken = []
@@ -121,7 +121,7 @@ def test_bursts_share_a_line() -> None:
 # The log
 
 
-def log_of(stage: Stage, until_s: float, *, log_format: str = "text", verbosity: int = 0) -> list[str]:
+def log_of(stage: DemoStage, until_s: float, *, log_format: str = "text", verbosity: int = 0) -> list[str]:
     stream = io.StringIO()
     LogView(stream, log_format=log_format, verbosity=verbosity).show(stage, stage.advance(until_s))
     return stream.getvalue().splitlines()

@@ -14,7 +14,7 @@ from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.transport import AiohttpTransport, Request, Response
 from moorage.app.lifetime import first
 from moorage.app.scheduler import Scheduler, SchedulerOptions
-from moorage.bench.controlplane import Answer, ControlPlane
+from moorage.bench.controlplane import ControlPlane, ServerAnswer
 from moorage.core.invariants import check_invariants
 from moorage.wire.configuration import Reading
 from tests.contract.cluster import Manifest
@@ -207,7 +207,7 @@ class RealContract:
         return _good(self._plane.request(method, path, body))
 
 
-def _good(answer: Answer) -> Manifest:
+def _good(answer: ServerAnswer) -> Manifest:
     assert answer.status in {200, 201}, answer.content
     content: Manifest = answer.json()
     return content

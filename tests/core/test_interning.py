@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moorage.core.domains import Scope
 from moorage.core.invariants import check_invariants
-from moorage.core.podcounts import Question
+from moorage.core.podcounts import CountQuery
 from moorage.core.selectors import EVERYTHING
 from moorage.core.taints import Toleration
 from moorage.testing import make_node, make_pod, make_state
@@ -32,7 +32,7 @@ def test_taints_with_timestamps_leave_nothing_behind() -> None:
 def test_replaced_nodes_leave_no_hostnames_behind() -> None:
     """Fifty nodes are replaced a hundred times; counts by domain stay right over every renumbering."""
     state = make_state([make_node(f"n{number}", zone=f"z{number % 3}") for number in range(50)])
-    question = Question(None, EVERYTHING)
+    question = CountQuery(None, EVERYTHING)
     by_host, by_zone = state.domains.column(HOSTNAME), state.domains.column("topology.kubernetes.io/zone")
     for turn in range(5_000):
         name = f"n{turn + 50}"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moorage.core.plan import Plan, Unit
+from moorage.core.plan import Plan, PlannedUnit
 
 SEQUENCES = int(os.environ.get("MOORAGE_PLAN_SEQUENCES", "400"))
 
@@ -23,9 +23,9 @@ class PlainPlanner:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self.units: dict[str, Unit] = {}
+        self.units: dict[str, PlannedUnit] = {}
 
-    def in_order(self) -> list[Unit]:
+    def in_order(self) -> list[PlannedUnit]:
         return sorted(self.units.values(), key=lambda unit: (unit.key, unit.id))
 
     def chosen(self) -> list[str]:
@@ -101,7 +101,7 @@ def test_changes_since_the_last_call(
 def test_units_are_told_in_order() -> None:
     """Iteration follows the keys, then the ids; the length counts those that are not in the plan too."""
     plan = plan_of(1, ("b", 1, 1), ("c", 0, 2), ("a", 1, 1))
-    assert list(plan) == [Unit("c", (0,), 2), Unit("a", (1,), 1), Unit("b", (1,), 1)]
+    assert list(plan) == [PlannedUnit("c", (0,), 2), PlannedUnit("a", (1,), 1), PlannedUnit("b", (1,), 1)]
     assert (len(plan), "b" in plan, plan.has("b"), "x" in plan, plan.has("x")) == (3, True, False, False, False)
     assert plan.used == 1
 
@@ -143,7 +143,7 @@ def play(plan: Plan, plain: PlainPlanner, what: str, numbers: list[int]) -> None
     """Make one event happen to both."""
     if what == "put":
         number, rank, size = numbers
-        unit = Unit(f"u{number}", (rank,), size)
+        unit = PlannedUnit(f"u{number}", (rank,), size)
         plan.put(*unit)
         plain.units[unit.id] = unit
     elif what == "drop":

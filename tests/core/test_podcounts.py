@@ -16,7 +16,7 @@ from moorage.core.domains import EVERYWHERE, DomainColumn, Scope
 from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
 from moorage.core.objects import Service
-from moorage.core.podcounts import PodCounts, Question
+from moorage.core.podcounts import CountQuery, PodCounts
 from moorage.core.podterms import TermKind
 from moorage.core.selectorindex import SelectorIndex
 from moorage.core.selectors import EVERYTHING, NOTHING, Selector, selector_from_labels
@@ -42,13 +42,13 @@ def selector(*conditions: str) -> Selector:
     return Selector(tuple(parse_requirement(condition) for condition in conditions))
 
 
-def by_node(state: ClusterState, question: Question) -> dict[str, int]:
+def by_node(state: ClusterState, question: CountQuery) -> dict[str, int]:
     rows = state.pod_counts.counter(question).tally.rows
     counts = {state.node(int(row)).name: rows.get(int(row)) for row in state.rows()}
     return {name: count for name, count in counts.items() if count}
 
 
-def by_value(state: ClusterState, question: Question, column: DomainColumn) -> dict[str, int]:
+def by_value(state: ClusterState, question: CountQuery, column: DomainColumn) -> dict[str, int]:
     column.refresh(state)
     domains, counts = state.pod_counts.counter(question).tally.by_domain(column).above_zero()
     labels = state.labels.known(column.key)
@@ -79,23 +79,23 @@ def state() -> Iterator[ClusterState]:
 @pytest.mark.parametrize(
     ("question", "want"),
     [
-        pytest.param(Question(DEFAULT, selector("app In web")), {"a1": 1, "b1": 1}, id="one namespace"),
-        pytest.param(Question(None, selector("app In web")), {"a1": 1, "b1": 1, "bare": 1}, id="all namespaces"),
+        pytest.param(CountQuery(DEFAULT, selector("app In web")), {"a1": 1, "b1": 1}, id="one namespace"),
+        pytest.param(CountQuery(None, selector("app In web")), {"a1": 1, "b1": 1, "bare": 1}, id="all namespaces"),
         pytest.param(
-            Question(frozenset({"default", "gone"}), selector("app In web,db")),
+            CountQuery(frozenset({"default", "gone"}), selector("app In web,db")),
             {"a1": 1, "b1": 1, "a2": 1},
             id="several values",
         ),
-        pytest.param(Question(DEFAULT, selector("app Exists")), {"a1": 1, "b1": 1, "a2": 1}, id="no pair to look up"),
-        pytest.param(Question(DEFAULT, selector("app NotIn web")), {"a2": 1, "bare": 1}, id="NotIn takes bare pods"),
-        pytest.param(Question(DEFAULT, EVERYTHING), {"a1": 1, "b1": 1, "a2": 1, "bare": 1}, id="everything"),
-        pytest.param(Question(None, NOTHING), {}, id="nothing"),
-        pytest.param(Question(DEFAULT, selector("app In web", "tier In back")), {}, id="one condition fails"),
-        pytest.param(Question(frozenset(), EVERYTHING), {}, id="no namespace"),
+        pytest.param(CountQuery(DEFAULT, selector("app Exists")), {"a1": 1, "b1": 1, "a2": 1}, id="no pair to look up"),
+        pytest.param(CountQuery(DEFAULT, selector("app NotIn web")), {"a2": 1, "bare": 1}, id="NotIn takes bare pods"),
+        pytest.param(CountQuery(DEFAULT, EVERYTHING), {"a1": 1, "b1": 1, "a2": 1, "bare": 1}, id="everything"),
+        pytest.param(CountQuery(None, NOTHING), {}, id="nothing"),
+        pytest.param(CountQuery(DEFAULT, selector("app In web", "tier In back")), {}, id="one condition fails"),
+        pytest.param(CountQuery(frozenset(), EVERYTHING), {}, id="no namespace"),
     ],
 )
 def test_a_new_counter_counts_the_pods_that_are_there(
-    state: ClusterState, question: Question, want: dict[str, int]
+    state: ClusterState, question: CountQuery, want: dict[str, int]
 ) -> None:
     """A counter starts from the groups, whatever its selector looks like."""
     assert by_node(state, question) == want
@@ -104,7 +104,7 @@ def test_a_new_counter_counts_the_pods_that_are_there(
 def test_counters_follow_pods_that_come_go_and_change() -> None:
     """New groups find the counters that match them; groups without pods are forgotten."""
     state = make_state([make_node("n1"), make_node("n2")])
-    question = Question(DEFAULT, selector("app In web"))
+    question = CountQuery(DEFAULT, selector("app In web"))
     assert by_node(state, question) == {}
     pod = make_pod("a", labels={"app": "web"}, node="n1")
     state.observe_pod(pod)
@@ -124,8 +124,8 @@ def test_pods_that_are_being_deleted_leave_the_live_ones() -> None:
     pod = make_pod("a", labels={"app": "web"}, node="n1")
     state = make_state([make_node("n1")], [pod])
     live, all_pods = (
-        Question(DEFAULT, selector("app In web"), live_only=True),
-        Question(DEFAULT, selector("app In web")),
+        CountQuery(DEFAULT, selector("app In web"), live_only=True),
+        CountQuery(DEFAULT, selector("app In web")),
     )
     assert (by_node(state, live), by_node(state, all_pods)) == ({"n1": 1}, {"n1": 1})
     with state.statement():
@@ -140,7 +140,7 @@ def test_pods_that_are_being_deleted_leave_the_live_ones() -> None:
 def test_pods_on_unknown_nodes_count_once_the_node_appears(state: ClusterState) -> None:
     """A pod that stands nowhere is in no domain."""
     state.observe_pod(make_pod("early", labels={"app": "late"}, node="c1"))
-    question = Question(DEFAULT, selector("app In late"))
+    question = CountQuery(DEFAULT, selector("app In late"))
     assert by_node(state, question) == {}
     state.upsert_node(make_node("c1", zone="c"))
     assert by_value(state, question, state.domains.column(ZONE)) == {"c": 1}
@@ -151,7 +151,7 @@ def test_pods_on_unknown_nodes_count_once_the_node_appears(state: ClusterState) 
 
 def test_domains_follow_pods_and_nodes(state: ClusterState) -> None:
     """A node that changes its zone, joins or leaves takes its pods along."""
-    question, zones = Question(DEFAULT, selector("app Exists")), state.domains.column(ZONE)
+    question, zones = CountQuery(DEFAULT, selector("app Exists")), state.domains.column(ZONE)
     assert by_value(state, question, zones) == {"a": 2, "b": 1}
     state.upsert_node(make_node("a2", zone="b"))
     assert by_value(state, question, zones) == {"a": 1, "b": 2}
@@ -166,7 +166,7 @@ def test_domains_follow_pods_and_nodes(state: ClusterState) -> None:
 
 def test_pod_events_between_a_node_change_and_the_next_question(state: ClusterState) -> None:
     """A row may move and change its pods before anybody asks again."""
-    question, zones = Question(DEFAULT, selector("app Exists")), state.domains.column(ZONE)
+    question, zones = CountQuery(DEFAULT, selector("app Exists")), state.domains.column(ZONE)
     by_value(state, question, zones)
     state.upsert_node(make_node("a1", zone="b"))
     state.observe_pod(make_pod("more", labels={"app": "web"}, node="a1"))
@@ -192,7 +192,7 @@ def test_pod_events_between_a_node_change_and_the_next_question(state: ClusterSt
 @pytest.mark.parametrize("nodes_change", [False, True], ids=["at rest", "after a change of each node"])
 def test_a_scope_leaves_nodes_out(state: ClusterState, scope: Scope, want: dict[str, int], nodes_change: bool) -> None:
     """Only pods on nodes that the scope admits count, whether rows are judged together or one by one."""
-    question, column = Question(DEFAULT, selector("app Exists")), state.domains.column(ZONE, scope)
+    question, column = CountQuery(DEFAULT, selector("app Exists")), state.domains.column(ZONE, scope)
     if nodes_change:
         by_value(state, question, column)
     state.upsert_node(make_node("a1", zone="a", labels={"disk": "ssd"}))
@@ -214,9 +214,9 @@ def test_counters_that_nobody_asks_for_are_dropped(monkeypatch: pytest.MonkeyPat
     """The oldest go first; a dropped counter is replaced by a right one."""
     monkeypatch.setattr(podcounts, "KEPT_COUNTERS", 8)
     state = make_state([make_node("n1")], [make_pod("a", labels={"app": "x0"}, node="n1")])
-    first = state.pod_counts.counter(Question(DEFAULT, selector("app In x0")))
+    first = state.pod_counts.counter(CountQuery(DEFAULT, selector("app In x0")))
     for number in range(1, 20):
-        state.pod_counts.counter(Question(DEFAULT, selector(f"app In x{number}")))
+        state.pod_counts.counter(CountQuery(DEFAULT, selector(f"app In x{number}")))
     assert first.dropped
     assert len(list(state.pod_counts.counters())) <= 8
     state.observe_pod(make_pod("b", labels={"app": "x0"}, node="n1"))
@@ -230,10 +230,10 @@ def test_counters_in_use_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     """Being asked for counts as use."""
     monkeypatch.setattr(podcounts, "KEPT_COUNTERS", 8)
     counts = PodCounts()
-    first = counts.counter(Question(DEFAULT, selector("app In x0")))
+    first = counts.counter(CountQuery(DEFAULT, selector("app In x0")))
     for number in range(1, 20):
         counts.fresh(first)
-        counts.counter(Question(DEFAULT, selector(f"app In x{number}")))
+        counts.counter(CountQuery(DEFAULT, selector(f"app In x{number}")))
     assert not first.dropped
 
 
@@ -243,7 +243,7 @@ def test_many_selectors_that_match_everything_stay_within_the_budget(monkeypatch
     nodes = [make_node(f"n{number}") for number in range(300)]
     state = make_state(nodes, [make_pod(f"p{node.name}", labels={"app": "x"}, node=node.name) for node in nodes])
     for number in range(1000):
-        state.pod_counts.counter(Question(DEFAULT, selector(f"app NotIn y{number}")))
+        state.pod_counts.counter(CountQuery(DEFAULT, selector(f"app NotIn y{number}")))
     used = sum(counter.tally.bytes_used for counter in state.pod_counts.counters())
     assert used < 1_000_000
     check_invariants(state)
@@ -342,10 +342,10 @@ NODES = [f"n{number}" for number in range(6)]
 PODS = [f"p{number}" for number in range(12)]
 LABELS = [{}, {"app": "web"}, {"app": "web", "tier": "front"}, {"app": "db"}]
 QUESTIONS = [
-    Question(DEFAULT, selector_from_labels({"app": "web"}), live_only=True),
-    Question(None, selector("app In web,db")),
-    Question(frozenset({"default", "team-a"}), EVERYTHING),
-    Question(DEFAULT, selector("tier DoesNotExist")),
+    CountQuery(DEFAULT, selector_from_labels({"app": "web"}), live_only=True),
+    CountQuery(None, selector("app In web,db")),
+    CountQuery(frozenset({"default", "team-a"}), EVERYTHING),
+    CountQuery(DEFAULT, selector("tier DoesNotExist")),
 ]
 SCOPES = [
     EVERYWHERE,
@@ -415,7 +415,7 @@ class Counting(RuleBasedStateMachine):
             self.state.assume(make_pod(name, uid=name, labels=labels), row)
 
     @rule(question=st.sampled_from(QUESTIONS), key=st.sampled_from([ZONE, HOSTNAME]), scope=st.sampled_from(SCOPES))
-    def ask(self, question: Question, key: str, scope: Scope) -> None:
+    def ask(self, question: CountQuery, key: str, scope: Scope) -> None:
         by_value(self.state, question, self.state.domains.column(key, scope))
 
     @rule()

@@ -18,10 +18,10 @@ from moorage.app.dashboard import DashboardOptions, serve
 from moorage.app.plugins import find_plugins
 from moorage.framework.profiles import Profile
 from moorage.sim.demo.broadcast import Broadcast
-from moorage.sim.demo.loop import Pace, play
+from moorage.sim.demo.loop import DemoClock, play
 from moorage.sim.demo.scenario import Scenario
 from moorage.sim.demo.scenarios import SCENARIOS
-from moorage.sim.demo.stage import Stage
+from moorage.sim.demo.stage import DemoStage
 from moorage.sim.rules import rules_of
 from moorage.sim.whatif_requests import answer
 from moorage.views.world import Settled, Told, World
@@ -148,13 +148,13 @@ def served_demo(name: str | Scenario = "default", *, from_s: float = 0.0, speed:
     """`moorage demo`, which begins at a moment of its play and goes on at this pace; 0 stands still."""
     scenario = SCENARIOS[name] if isinstance(name, str) else name
     rules = rules_of(reading_of(scenario.configuration), 0, answers_to_all=True)
-    stage = Stage(scenario, rules)
+    stage = DemoStage(scenario, rules)
     stopped = threading.Event()
 
     def pause(_: float) -> None:
         stopped.wait(0.1)
 
-    pace = Pace(lambda: time.monotonic() * speed, pause)
+    pace = DemoClock(lambda: time.monotonic() * speed, pause)
     with Broadcast(stage, rules, scenario, token=TOKEN, title=f"scenario {name}: {scenario.about}") as broadcast:
         broadcast.show(stage, stage.advance(from_s))
         thread = threading.Thread(target=lambda: play(stage, broadcast, pace, stopped=stopped.is_set), daemon=True)

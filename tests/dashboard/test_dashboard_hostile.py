@@ -15,7 +15,7 @@ from moorage.adapters.dashboard.backend import DashboardBackend
 from moorage.core.events import NodeSeen, PodSeen
 from moorage.core.pods import Condition, Pod
 from moorage.testing.builders import make_node, make_pod
-from moorage.views.words import Happening, What
+from moorage.views.words import Happening, HappeningKind
 from moorage.views.world import Told
 from tests.dashboard.conftest import PATIENCE_MS, Visit
 from tests.dashboard.serving import served_world
@@ -45,7 +45,7 @@ def waiting(name: str) -> Pod:
 def told_of(name: str) -> list[Told]:
     node = make_node(name, zone=name, labels={"key": name}, cpu="4", taints=["dedicated=db:NoSchedule"])
     stands = make_pod(f"stands-{name}", namespace="default", node=name, cpu="1", annotations={"note": name})
-    happened = Happening(1.0, What.STORY, name, name, {"text": name})
+    happened = Happening(1.0, HappeningKind.STORY, name, name, {"text": name})
     return [NodeSeen(node), PodSeen(stands), PodSeen(waiting(name)), happened]
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from moorage.adapters.dashboard.backend import Change, DashboardBackend, Refused, Surroundings
+from moorage.adapters.dashboard.backend import DashboardBackend, Refused, StrategyChange, Surroundings
 from moorage.adapters.dashboard.hub import RESET, Hub
 from moorage.adapters.dashboard.security import Guard, host_name, is_loopback
 from moorage.app.dashboard import DashboardOptions, _guard
@@ -171,9 +171,9 @@ STRATEGY = "moorage.dev/schedule-strategy"
 )
 def test_where_a_strategy_is_written(writes: bool, change: dict[str, str], want_written: bool) -> None:
     """Only where strategies belong, and only on workloads that are there."""
-    written: list[Change] = []
+    written: list[StrategyChange] = []
 
-    async def write(wanted: Change) -> None:
+    async def write(wanted: StrategyChange) -> None:
         written.append(wanted)
 
     async def scenario() -> None:
@@ -183,7 +183,7 @@ def test_where_a_strategy_is_written(writes: bool, change: dict[str, str], want_
         backend.put(ObjectSeen("Deployment", "default/web", workload), Settled())
         await backend.take_over()
         with nullcontext() if want_written else pytest.raises(Refused):
-            await backend.apply(Change(**{**CHANGE, "key": STRATEGY, **change}))
+            await backend.apply(StrategyChange(**{**CHANGE, "key": STRATEGY, **change}))
         backend.close()
 
     asyncio.run(scenario())

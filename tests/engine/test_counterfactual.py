@@ -21,7 +21,7 @@ from moorage.engine.counterfactual.growth import fewest
 from moorage.engine.engine import Engine
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion
-from moorage.framework.configuration import Configuration, Entry, PluginSet, ProfileConfiguration
+from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.profiles import Profile, build_profiles
@@ -239,7 +239,7 @@ class Faulty(Plugin):
 
 def test_a_plugin_that_fails_costs_its_suggestions_and_nothing_else() -> None:
     """No exception, and the state is as it was."""
-    configuration = ProfileConfiguration("moorage", multi_point=PluginSet(enabled=(Entry("Faulty"),)))
+    configuration = ProfileConfiguration("moorage", multi_point=PluginSet(enabled=(EnabledPlugin("Faulty"),)))
     (profile,) = build_profiles(Configuration(profiles=(configuration,)), Registry((*BUILTIN, Faulty)))
     world = World([*TWO, pod("old", nodeName="n1"), pod("stuck", 9000)], profile)
     before = _picture(world)
@@ -266,7 +266,7 @@ class Quiet(Plugin):
 
 def test_a_strangers_plugin_can_say_what_would_help() -> None:
     """Alone, and together with what another plugin wants; what it suggests is tried like everything else."""
-    configuration = ProfileConfiguration("moorage", multi_point=PluginSet(enabled=(Entry("Quiet"),)))
+    configuration = ProfileConfiguration("moorage", multi_point=PluginSet(enabled=(EnabledPlugin("Quiet"),)))
     (profile,) = build_profiles(Configuration(profiles=(configuration,)), Registry((*BUILTIN, Quiet)))
     loud = pod("stuck")
     loud["metadata"]["labels"] = {"volume": "loud"}

@@ -9,7 +9,7 @@ import pytest
 
 from moorage.core.arrays import Rows
 from moorage.engine.diagnosis import rejecting_plugins, rejections_by_row, unschedulable_message
-from moorage.framework.runner import Judgement, Verdict
+from moorage.framework.runner import Judgement, PluginRejections
 from moorage.framework.status import Code, Reason, Rejections, Status
 
 CPU, MEMORY = Reason("Insufficient cpu"), Reason("Insufficient memory")
@@ -21,12 +21,12 @@ def rows(*numbers: int) -> Rows:
     return np.array(numbers, dtype=np.intp)
 
 
-def verdict(plugin: str, bits: dict[int, int], *reasons: Reason) -> Verdict:
+def verdict(plugin: str, bits: dict[int, int], *reasons: Reason) -> PluginRejections:
     """Which bits are set on which row."""
-    return Verdict(plugin, rows(*bits), Rejections(np.array(list(bits.values()), dtype=np.int64), reasons))
+    return PluginRejections(plugin, rows(*bits), Rejections(np.array(list(bits.values()), dtype=np.int64), reasons))
 
 
-def judged(*verdicts: Verdict, excluded_by: Sequence[str] = (), excluded: Sequence[int] = ()) -> Judgement:
+def judged(*verdicts: PluginRejections, excluded_by: Sequence[str] = (), excluded: Sequence[int] = ()) -> Judgement:
     return Judgement(rows(), verdicts, None, tuple(excluded_by), rows(*excluded))
 
 

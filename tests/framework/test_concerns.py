@@ -13,7 +13,7 @@ from moorage.core.arrays import Rows
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.selectors import selector_from_labels
 from moorage.core.state import NOWHERE, ClusterState
-from moorage.framework.configuration import Configuration, Entry, PluginSet, ProfileConfiguration
+from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.profiles import build_profile, build_profiles
@@ -44,7 +44,7 @@ class Picky(Plugin):
 
 def test_a_plugin_is_asked_only_about_pods_that_concern_it() -> None:
     """The same class of pods may concern a plugin at one decision and not at another."""
-    profile = ProfileConfiguration("x", multi_point=PluginSet(enabled=(Entry("Picky"),)))
+    profile = ProfileConfiguration("x", multi_point=PluginSet(enabled=(EnabledPlugin("Picky"),)))
     state = make_state([make_node("n1"), make_node("n2")])
     runner = Runner(build_profile(profile, Registry((*BUILTIN, Picky))), state)
     assert runner.decide(Cycle(make_pod("a"), state, 0.0)) != NOWHERE

@@ -11,7 +11,7 @@ import pytest
 from moorage.core.arrays import Rows
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
-from moorage.framework.configuration import Configuration, Entry, PluginSet, ProfileConfiguration
+from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.contract import SlackFilter, SpreadsHosts
 from moorage.framework.cycle import Cycle
 from moorage.framework.instances import Tracing
@@ -43,7 +43,7 @@ class Once(Plugin):
 
 @pytest.fixture
 def profile() -> Profile:
-    enabled = PluginSet(enabled=(Entry("Once"),))
+    enabled = PluginSet(enabled=(EnabledPlugin("Once"),))
     configuration = Configuration(profiles=(ProfileConfiguration("p", enabled),))
     (found,) = build_profiles(configuration, Registry((*BUILTIN, Once)))
     return found

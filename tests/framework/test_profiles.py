@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from moorage.framework.arguments import PluginArgs
-from moorage.framework.configuration import ALL, Configuration, Entry, PluginSet, ProfileConfiguration
+from moorage.framework.configuration import ALL, Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.defaults import DEFAULT_PLUGINS
 from moorage.framework.instances import Instances
 from moorage.framework.plugin import METHODS, Plugin, Point
@@ -40,15 +40,15 @@ DEFAULT_FILTERS = ["NodeUnschedulable", "TaintToleration", "NodeAffinity", "Node
 DEFAULT_SCORES = ["TaintToleration", "NodeAffinity", "NodeResourcesFit", "ImageLocality"]
 
 
-def enable(*names: str | Entry) -> PluginSet:
-    return PluginSet(enabled=tuple(Entry(name) if isinstance(name, str) else name for name in names))
+def enable(*names: str | EnabledPlugin) -> PluginSet:
+    return PluginSet(enabled=tuple(EnabledPlugin(name) if isinstance(name, str) else name for name in names))
 
 
 def disable(*names: str) -> PluginSet:
     return PluginSet(disabled=names)
 
 
-def change(disabled: list[str], enabled: list[str | Entry]) -> PluginSet:
+def change(disabled: list[str], enabled: list[str | EnabledPlugin]) -> PluginSet:
     return PluginSet(enable(*enabled).enabled, tuple(disabled))
 
 
@@ -112,11 +112,15 @@ def test_filter_order(multi_point: PluginSet, at_filter: PluginSet, want: list[s
 
 WEIGHTS = {
     "defaults": (NOTHING, NOTHING, [3, 2, 1, 1]),
-    "at score": (NOTHING, enable(Entry("NodeAffinity", 5)), [3, 5, 1, 1]),
-    "in multiPoint": (enable(Entry("NodeAffinity", 7)), NOTHING, [3, 7, 1, 1]),
-    "score wins over multiPoint": (enable(Entry("NodeAffinity", 7)), enable(Entry("NodeAffinity", 5)), [3, 5, 1, 1]),
+    "at score": (NOTHING, enable(EnabledPlugin("NodeAffinity", 5)), [3, 5, 1, 1]),
+    "in multiPoint": (enable(EnabledPlugin("NodeAffinity", 7)), NOTHING, [3, 7, 1, 1]),
+    "score wins over multiPoint": (
+        enable(EnabledPlugin("NodeAffinity", 7)),
+        enable(EnabledPlugin("NodeAffinity", 5)),
+        [3, 5, 1, 1],
+    ),
     "enabled again without a weight: 1, not the default's": (enable("TaintToleration"), NOTHING, [1, 2, 1, 1]),
-    "0 means 1": (NOTHING, enable(Entry("TaintToleration", 0)), [1, 2, 1, 1]),
+    "0 means 1": (NOTHING, enable(EnabledPlugin("TaintToleration", 0)), [1, 2, 1, 1]),
 }
 
 
@@ -212,7 +216,7 @@ IMPOSSIBLE = {
     "no bind": (disable("DefaultBinder"), "at least one bind plugin"),
     "two queue sorts": (enable("OtherSort"), "exactly one queue sort plugin"),
     "a constructor that raises": (enable("Refusing"), "Refusing refused its arguments: no such zone"),
-    "weights beyond what a score can hold": (enable(Entry("MyZones", 2**60)), "overflow"),
+    "weights beyond what a score can hold": (enable(EnabledPlugin("MyZones", 2**60)), "overflow"),
 }
 
 

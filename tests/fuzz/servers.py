@@ -18,11 +18,11 @@ from moorage.adapters.dashboard.security import Guard
 from moorage.adapters.dashboard.server import application as dashboard_application
 from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.extender.server import Rights, Sources
+from moorage.adapters.extender.server import ExtenderSources, Rights
 from moorage.adapters.extender.server import application as extender_application
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.serving.access import Gate
-from moorage.adapters.serving.endpoints import Sources as PageSources
+from moorage.adapters.serving.endpoints import EndpointSources
 from moorage.adapters.serving.endpoints import application as page_application
 from moorage.adapters.serving.zpages import Component
 from moorage.adapters.webhook.handler import WebhookHandler
@@ -115,7 +115,9 @@ def _extender() -> web.Application:
     for name in _NODES:
         handler.put(NodeSeen(make_node(name)))
     handler.put(PodSeen(make_pod("web-1", uid="u-1")))
-    return _opened(extender_application(handler, Sources(lambda: "", MetricsPage(metrics).render), metrics, Rights()))
+    return _opened(
+        extender_application(handler, ExtenderSources(lambda: "", MetricsPage(metrics).render), metrics, Rights())
+    )
 
 
 def ask_extender(body: bytes) -> None:
@@ -186,7 +188,7 @@ def ask_dashboard(asked: tuple[float, bytes, str]) -> None:
 def _pages() -> web.Application:
     admission = Admission(excluded=())
     page = MetricsPage(WebhookMetrics(admission, lambda: 0.0))
-    sources = PageSources(Component("moorage", "1", {"a": "b"}), {"cache": lambda: ""}, page.render, lambda: b"{}")
+    sources = EndpointSources(Component("moorage", "1", {"a": "b"}), {"cache": lambda: ""}, page.render, lambda: b"{}")
     return _opened(page_application(sources, Gate(None, ["/*"])))
 
 

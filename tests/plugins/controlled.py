@@ -19,8 +19,8 @@ from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.sim.inputs import read_cluster
-from moorage.sim.outcome import Outcome
-from moorage.sim.simulation import Rules, simulate
+from moorage.sim.outcome import SimulationOutcome
+from moorage.sim.simulation import SimulationRules, simulate
 from moorage.testing import make_pod, make_state
 from moorage.wire.configuration import read_configuration
 from moorage.wire.manifests import parse_manifests
@@ -85,7 +85,7 @@ def scores_for(plugin: Any, state: ClusterState, pod: Pod) -> dict[str, int]:
     return {state.node(int(row)).name: score for row, score in zip(rows, scores, strict=True)}
 
 
-def packing_rules(plugin: type[Plugin], args: Mapping[str, Any] | None = None, *, weight: int = 1) -> Rules:
+def packing_rules(plugin: type[Plugin], args: Mapping[str, Any] | None = None, *, weight: int = 1) -> SimulationRules:
     """A profile that fills one node after the other, with the plugin under test beside it."""
     scored = [{"name": "NodeResourcesFit", "weight": 1}]
     if hasattr(plugin, "score"):
@@ -110,15 +110,15 @@ def packing_rules(plugin: type[Plugin], args: Mapping[str, Any] | None = None, *
     registry = Registry(BUILTIN)
     reading = read_configuration(msgspec.json.encode(document), "config.yaml", registry)
     assert reading.configuration is not None, reading.problems
-    return Rules(build_profiles(reading.configuration, registry), EngineSettings())
+    return SimulationRules(build_profiles(reading.configuration, registry), EngineSettings())
 
 
-def simulated(objects: Sequence[Mapping[str, Any]], rules: Rules) -> Outcome:
+def simulated(objects: Sequence[Mapping[str, Any]], rules: SimulationRules) -> SimulationOutcome:
     """Simulate these objects."""
     body = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     return simulate(read_cluster(parse_manifests("cluster.json", msgspec.json.encode(body))), rules)
 
 
-def nodes_of(outcome: Outcome, owner: str) -> Counter[str | None]:
+def nodes_of(outcome: SimulationOutcome, owner: str) -> Counter[str | None]:
     """Node -> number of the owner's pods that were placed there; None for those that wait."""
     return Counter(story.node for story in outcome.pods if story.name.rpartition("-")[0] == owner)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from moorage.core.pods import PodTemplate
-from moorage.framework.configuration import Entry, PluginSet, ProfileConfiguration
+from moorage.framework.configuration import EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.contract import ReadsPriority
 from moorage.framework.instances import Instances
 from moorage.framework.profiles import build_profile
@@ -198,7 +198,7 @@ def test_it_is_not_in_the_default_set() -> None:
     """Nobody's annotations count unless the profile says so; the other plugins do not mind it."""
     registry = Registry(BUILTIN)
     assert Instances(build_profile(ProfileConfiguration(), registry)).first(ReadsPriority) is None
-    enabled = PluginSet(enabled=(Entry("PriorityAnnotation"),))
+    enabled = PluginSet(enabled=(EnabledPlugin("PriorityAnnotation"),))
     plain, with_it = (
         build_profile(ProfileConfiguration(multi_point=each), registry) for each in (PluginSet(), enabled)
     )

@@ -10,26 +10,26 @@ import pytest
 from moorage.adapters.memory.objects import is_live, is_ready, status_of
 from moorage.app.plugins import find_plugins
 from moorage.core.invariants import check_invariants
-from moorage.sim.demo.loop import LONGEST_STEP_S, TICK_S, Pace, play
-from moorage.sim.demo.picture import Picture, take_picture
+from moorage.sim.demo.loop import LONGEST_STEP_S, TICK_S, DemoClock, play
+from moorage.sim.demo.picture import DemoPicture, take_picture
 from moorage.sim.demo.scenario import NAMESPACE
 from moorage.sim.demo.scenarios import SCENARIOS
-from moorage.sim.demo.stage import Stage
+from moorage.sim.demo.stage import DemoStage
 from moorage.sim.rules import rules_of
 from moorage.views.nodemap import NodeState
-from moorage.views.words import Happening, What
+from moorage.views.words import Happening, HappeningKind
 from moorage.wire.configuration import default_reading, read_configuration
 
 ALL = sorted(SCENARIOS)
 
 
-def make_stage(name: str = "default") -> Stage:
+def make_stage(name: str = "default") -> DemoStage:
     rules = rules_of(default_reading(find_plugins().registry), seed=0, answers_to_all=True)
-    return Stage(SCENARIOS[name], rules, stopwatch_s=lambda: 0.0)
+    return DemoStage(SCENARIOS[name], rules, stopwatch_s=lambda: 0.0)
 
 
 @pytest.fixture
-def stage() -> Iterator[Stage]:
+def stage() -> Iterator[DemoStage]:
     """The default scenario at its start."""
     made = make_stage()
     yield made
@@ -42,7 +42,7 @@ def cycle_start(name: str, number: int) -> float:
     return scenario.opening_s + (number - 1) * scenario.cycle_s
 
 
-def of(happenings: Sequence[Happening], what: What, subject: str = "") -> list[Happening]:
+def of(happenings: Sequence[Happening], what: HappeningKind, subject: str = "") -> list[Happening]:
     return [each for each in happenings if each.what is what and each.name.startswith(subject)]
 
 
@@ -63,8 +63,8 @@ class Clock:
         self._sleeps += 1
         self.now_s += duration_s + self.pauses.get(self._sleeps, 0.0)
 
-    def pace(self) -> Pace:
-        return Pace(lambda: self.now_s, self.sleep)
+    def pace(self) -> DemoClock:
+        return DemoClock(lambda: self.now_s, self.sleep)
 
 
 class Spectator:
@@ -74,7 +74,7 @@ class Spectator:
         self.seen: list[Happening] = []
         self.times_s: list[float] = []
 
-    def show(self, stage: Stage, happenings: Sequence[Happening]) -> None:
+    def show(self, stage: DemoStage, happenings: Sequence[Happening]) -> None:
         self.seen += happenings
         self.times_s.append(stage.elapsed_s)
 
@@ -103,8 +103,8 @@ def test_every_story_is_told(name: str) -> None:
     seen = stage.advance(cycle_start(name, 2) - 0.1)
     scenario = SCENARIOS[name]
     acts = [*sorted(scenario.opening, key=lambda a: a.at_s), *sorted(scenario.cycle, key=lambda a: a.at_s)]
-    assert [each.note for each in of(seen, What.STORY)] == [act.story for act in acts if act.story]
-    assert of(seen, What.PLACED)[0].at_s < 1.0
+    assert [each.note for each in of(seen, HappeningKind.STORY)] == [act.story for act in acts if act.story]
+    assert of(seen, HappeningKind.PLACED)[0].at_s < 1.0
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -118,7 +118,7 @@ def test_no_node_is_ever_overcommitted(name: str) -> None:
 
 
 @pytest.mark.parametrize("step_s", [0.1, 7.0], ids=["small steps", "large steps"])
-def test_the_pace_does_not_matter(stage: Stage, step_s: float) -> None:
+def test_the_pace_does_not_matter(stage: DemoStage, step_s: float) -> None:
     """The same things happen at the same times, however often somebody looks."""
     end_s = 70.0
     wanted = list(make_stage().advance(end_s))
@@ -129,13 +129,13 @@ def test_the_pace_does_not_matter(stage: Stage, step_s: float) -> None:
     assert [(round(h.at_s, 3), h.text) for h in seen] == [(round(h.at_s, 3), h.text) for h in wanted]
 
 
-def test_a_pod_that_fits_nowhere_explains_itself_and_is_placed_when_a_node_joins(stage: Stage) -> None:
+def test_a_pod_that_fits_nowhere_explains_itself_and_is_placed_when_a_node_joins(stage: DemoStage) -> None:
     """The training pod says that there is no GPU, and goes to the node that brings one."""
     seen = stage.advance(cycle_start("default", 2))
-    messages = [each.note for each in of(seen, What.WAITS, "train-1")]
+    messages = [each.note for each in of(seen, HappeningKind.WAITS, "train-1")]
     wanted = "0/8 nodes are available: 1 node(s) had untolerated taint(s), 7 Insufficient nvidia.com/gpu."
     assert messages[0].startswith(wanted)
-    (placed,) = of(seen, What.PLACED, "train-1")
+    (placed,) = of(seen, HappeningKind.PLACED, "train-1")
     assert node_of(placed) == "gpu-1"
     assert placed.facts["feasible"] == 1
     assert "waited" in placed.note
@@ -148,39 +148,41 @@ def test_a_pod_that_fits_nowhere_explains_itself_and_is_placed_when_a_node_joins
         pytest.param("node-c1", "node-c1 is cordoned", "node-c1 is back", id="cordoned"),
     ],
 )
-def test_a_node_out_of_service_takes_nothing(stage: Stage, node: str, begins: str, ends: str) -> None:
+def test_a_node_out_of_service_takes_nothing(stage: DemoStage, node: str, begins: str, ends: str) -> None:
     """Between the two stories nothing is placed there; before and after there is."""
     seen = stage.advance(cycle_start("default", 2) + 10)
-    first, last = (next(h.at_s for h in of(seen, What.STORY) if h.note.startswith(text)) for text in (begins, ends))
-    times = [each.at_s for each in of(seen, What.PLACED) if node_of(each) == node]
+    first, last = (
+        next(h.at_s for h in of(seen, HappeningKind.STORY) if h.note.startswith(text)) for text in (begins, ends)
+    )
+    times = [each.at_s for each in of(seen, HappeningKind.PLACED) if node_of(each) == node]
     assert not [at_s for at_s in times if first <= at_s < last]
     assert min(times) < first
     assert max(times) >= last
 
 
-def test_pods_of_a_lost_node_are_replaced_elsewhere(stage: Stage) -> None:
+def test_pods_of_a_lost_node_are_replaced_elsewhere(stage: DemoStage) -> None:
     """As many pods are placed anew as were evicted, at the same moment, and the counts say so."""
     seen = stage.advance(20.0)
-    evicted = of(seen, What.EVICTED)
+    evicted = of(seen, HappeningKind.EVICTED)
     assert evicted
     assert {node_of(each) for each in evicted} == {"node-b2"}
-    replaced = [each for each in of(seen, What.PLACED) if each.at_s == evicted[0].at_s]
+    replaced = [each for each in of(seen, HappeningKind.PLACED) if each.at_s == evicted[0].at_s]
     assert len(replaced) == len(evicted)
     assert take_picture(stage).evicted == len(evicted)
 
 
-def test_jobs_run_to_their_end(stage: Stage) -> None:
+def test_jobs_run_to_their_end(stage: DemoStage) -> None:
     """All three Jobs are complete within a cycle."""
     seen = stage.advance(cycle_start("default", 2))
-    assert {each.name for each in of(seen, What.COMPLETE)} == {"Job report-1", "Job train-1", "Job batch-1"}
-    assert len(of(seen, What.FINISHED, "batch-1")) == 24
+    assert {each.name for each in of(seen, HappeningKind.COMPLETE)} == {"Job report-1", "Job train-1", "Job batch-1"}
+    assert len(of(seen, HappeningKind.FINISHED, "batch-1")) == 24
 
 
-def test_the_important_go_first(stage: Stage) -> None:
+def test_the_important_go_first(stage: DemoStage) -> None:
     """Waiting pods of high priority are placed before those of low priority that have waited longer."""
     seen = stage.advance(cycle_start("default", 2))
-    arrived_s = next(each.at_s for each in of(seen, What.STORY) if "checkout arrives" in each.note)
-    placed = [each for each in of(seen, What.PLACED) if each.at_s >= arrived_s]
+    arrived_s = next(each.at_s for each in of(seen, HappeningKind.STORY) if "checkout arrives" in each.note)
+    placed = [each for each in of(seen, HappeningKind.PLACED) if each.at_s >= arrived_s]
     high = [each for each in placed if each.name.startswith("checkout")]
     low = [each for each in placed if each.name.startswith("batch")]
     assert len(high) == 5
@@ -190,14 +192,14 @@ def test_the_important_go_first(stage: Stage) -> None:
         assert all(placed.index(each) < placed.index(earlier) for each in rivals)
 
 
-def test_preemption_is_told(stage: Stage) -> None:
+def test_preemption_is_told(stage: DemoStage) -> None:
     """Whoever has to make room is named, and is evicted for that reason."""
     seen = stage.advance(cycle_start("default", 2))
-    preemptions = of(seen, What.PREEMPTS, "checkout")
+    preemptions = of(seen, HappeningKind.PREEMPTS, "checkout")
     victims = {each.facts["victim"] for each in preemptions}
     assert victims
-    assert victims == {e.name for e in of(seen, What.EVICTED) if e.facts["reason"] == "PreemptionByScheduler"}
-    places = {node_of(each) for each in of(seen, What.PLACED, "checkout")}
+    assert victims == {e.name for e in of(seen, HappeningKind.EVICTED) if e.facts["reason"] == "PreemptionByScheduler"}
+    places = {node_of(each) for each in of(seen, HappeningKind.PLACED, "checkout")}
     assert {node_of(each) for each in preemptions} <= places
 
 
@@ -214,7 +216,7 @@ def test_a_rollout_keeps_enough_pods_running() -> None:
 # The picture
 
 
-def test_the_picture_shows_states_loads_and_apps(stage: Stage) -> None:
+def test_the_picture_shows_states_loads_and_apps(stage: DemoStage) -> None:
     """Nodes by zone with what stands on them; lost and cordoned ones are marked."""
     stage.advance(33.5)
     nodes = {node.name: node for node in take_picture(stage).nodes}
@@ -230,17 +232,17 @@ def test_the_picture_shows_states_loads_and_apps(stage: Stage) -> None:
     assert states["node-c1"] is NodeState.READY
 
 
-def test_waiting_pods_of_one_owner_share_an_entry(stage: Stage) -> None:
+def test_waiting_pods_of_one_owner_share_an_entry(stage: DemoStage) -> None:
     """One entry with the reason and the number of pods, however many there are."""
     stage.advance(36.0)
-    picture: Picture = take_picture(stage)
+    picture: DemoPicture = take_picture(stage)
     (group,) = picture.waiting
     assert group.pod.startswith("batch-1-")
     assert group.more + 1 == picture.waiting_pods > 1
     assert group.message.startswith("0/9 nodes are available: ")
 
 
-def test_the_rate_is_that_of_the_last_seconds(stage: Stage) -> None:
+def test_the_rate_is_that_of_the_last_seconds(stage: DemoStage) -> None:
     """A burst shows at once and is forgotten a few seconds later."""
     stage.advance(1.0)
     assert take_picture(stage).decisions_per_s == pytest.approx(6 / 5)
@@ -252,23 +254,23 @@ def test_the_rate_is_that_of_the_last_seconds(stage: Stage) -> None:
 # The loop
 
 
-def test_play_ends_with_its_duration(stage: Stage) -> None:
+def test_play_ends_with_its_duration(stage: DemoStage) -> None:
     """The demo has come exactly as far as it was given time for."""
     clock, view = Clock(), Spectator()
     play(stage, view, clock.pace(), duration_s=5.0)
     assert view.times_s[-1] == pytest.approx(5.0)
     assert clock.now_s == pytest.approx(1005.0)
-    assert len(of(view.seen, What.PLACED)) == 13
+    assert len(of(view.seen, HappeningKind.PLACED)) == 13
 
 
-def test_play_ends_when_it_is_stopped(stage: Stage) -> None:
+def test_play_ends_when_it_is_stopped(stage: DemoStage) -> None:
     """A stop is noticed after the current step."""
     clock, view = Clock(), Spectator()
     play(stage, view, clock.pace(), stopped=lambda: len(view.times_s) >= 4)
     assert view.times_s == pytest.approx([0.0, TICK_S, 2 * TICK_S, 3 * TICK_S])
 
 
-def test_a_long_pause_is_not_made_up_for(stage: Stage) -> None:
+def test_a_long_pause_is_not_made_up_for(stage: DemoStage) -> None:
     """A process that slept for an hour goes on where it was."""
     clock, view = Clock(), Spectator()
     clock.pauses[3] = 3600.0
@@ -283,7 +285,7 @@ def test_spot_moves_everybody_in_time_and_brings_them_back() -> None:
     """Ten notices at once: no Deployment ever lacks more than one pod, nobody is left, each moves once and returns."""
     scenario = SCENARIOS["spot"]
     reading = read_configuration(scenario.configuration.encode(), "spot", find_plugins().registry)
-    stage = Stage(scenario, rules_of(reading, seed=0, answers_to_all=True), stopwatch_s=lambda: 0.0)
+    stage = DemoStage(scenario, rules_of(reading, seed=0, answers_to_all=True), stopwatch_s=lambda: 0.0)
     keeper = stage.keeper
     assert keeper is not None
     stage.advance(scenario.opening_s)
@@ -303,13 +305,13 @@ def test_spot_moves_everybody_in_time_and_brings_them_back() -> None:
     assert keeper.evictions == {("fallback", "evicted"): 100, ("return", "evicted"): 100}
 
 
-def ready_pods(stage: Stage) -> dict[str, int]:
+def ready_pods(stage: DemoStage) -> dict[str, int]:
     """Kind of node -> ready pods there."""
     names = (str(pod["spec"]["nodeName"]) for pod in stage.cluster.store.list("Pod") if is_live(pod) and is_ready(pod))
     return dict(Counter(name.partition("-")[0] for name in names))
 
 
-def ready_per_app(stage: Stage) -> dict[str, int]:
+def ready_per_app(stage: DemoStage) -> dict[str, int]:
     """App -> ready pods."""
     pods = (pod for pod in stage.cluster.store.list("Pod") if is_live(pod) and is_ready(pod))
     return dict(Counter(str(pod["metadata"]["labels"]["app"]) for pod in pods))

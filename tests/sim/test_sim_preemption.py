@@ -9,8 +9,8 @@ from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.sim.inputs import read_cluster
-from moorage.sim.outcome import Outcome
-from moorage.sim.simulation import Rules, simulate
+from moorage.sim.outcome import SimulationOutcome
+from moorage.sim.simulation import SimulationRules, simulate
 from moorage.wire.manifests import parse_manifests
 
 NODE = """
@@ -57,12 +57,12 @@ def pod(name: str, cpu: str, extra: str = "") -> str:
     return POD.replace("NAME", name).replace("CPU", cpu).replace("EXTRA", extra)
 
 
-def run(*documents: str) -> tuple[Outcome, dict[str, Any]]:
+def run(*documents: str) -> tuple[SimulationOutcome, dict[str, Any]]:
     """The outcome, and its pods by name."""
     text = "---".join(documents)
     given = read_cluster(parse_manifests("cluster.yaml", text.encode()))
     assert not given.problems
-    outcome = simulate(given, Rules(build_profiles(Configuration(), Registry(BUILTIN)), answers_to_all=True))
+    outcome = simulate(given, SimulationRules(build_profiles(Configuration(), Registry(BUILTIN)), answers_to_all=True))
     return outcome, {story.name: story for story in outcome.pods}
 
 

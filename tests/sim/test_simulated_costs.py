@@ -19,7 +19,7 @@ from moorage.plugins.cost_aware import CostAware
 from moorage.sim.checks import check_file
 from moorage.sim.inputs import read_cluster
 from moorage.sim.opinions import opinion_from_files
-from moorage.sim.outcome import Outcome
+from moorage.sim.outcome import SimulationOutcome
 from moorage.sim.report import write_json, write_table
 from moorage.sim.simulation import SimulationError
 from moorage.wire.manifests import parse_manifests
@@ -50,19 +50,19 @@ def bound(name: str, node: str, **fields: Any) -> dict[str, Any]:
     return pod_manifest(name, nodeName=node, **fields)
 
 
-def costly(*objects: Mapping[str, Any], args: dict[str, Any] | None = None) -> Outcome:
+def costly(*objects: Mapping[str, Any], args: dict[str, Any] | None = None) -> SimulationOutcome:
     """Simulate with CostAware deciding."""
     return simulated([*NODES, *objects], packing_rules(CostAware, SOURCE if args is None else args, weight=10))
 
 
-def document(outcome: Outcome) -> dict[str, Any]:
+def document(outcome: SimulationOutcome) -> dict[str, Any]:
     out = StringIO()
     write_json(outcome, out)
     found: dict[str, Any] = json.loads(out.getvalue())
     return found
 
 
-def last_lines(outcome: Outcome) -> list[str]:
+def last_lines(outcome: SimulationOutcome) -> list[str]:
     out = StringIO()
     write_table(outcome, out)
     return out.getvalue().splitlines()[-2:]

@@ -13,8 +13,8 @@ from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.sim.inputs import read_cluster
-from moorage.sim.outcome import Outcome
-from moorage.sim.simulation import Rules, simulate
+from moorage.sim.outcome import SimulationOutcome
+from moorage.sim.simulation import SimulationRules, simulate
 from moorage.wire.manifests import parse_manifests
 
 WAIT = manifest("StorageClass", "wait", provisioner="disk.example", volumeBindingMode="WaitForFirstConsumer")
@@ -24,11 +24,12 @@ LOCAL = manifest(
 NODES = [node_manifest(f"n{number}") for number in (1, 2, 3)]
 
 
-def run(objects: Iterable[Any]) -> Outcome:
+def run(objects: Iterable[Any]) -> SimulationOutcome:
     body = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
     profiles = build_profiles(Configuration(profiles=(ProfileConfiguration("moorage"),)), Registry(BUILTIN))
     return simulate(
-        read_cluster(parse_manifests("c.json", msgspec.json.encode(body))), Rules(profiles, answers_to_all=True)
+        read_cluster(parse_manifests("c.json", msgspec.json.encode(body))),
+        SimulationRules(profiles, answers_to_all=True),
     )
 
 
@@ -59,7 +60,7 @@ def pod_with(name: str, *claims: str) -> dict[str, Any]:
     return {**body, "spec": {**body["spec"], "volumes": volumes}}
 
 
-def places(outcome: Outcome) -> dict[str, str | None]:
+def places(outcome: SimulationOutcome) -> dict[str, str | None]:
     return {story.name: story.node for story in outcome.pods}
 
 

@@ -10,7 +10,7 @@ import pytest
 from moorage.adapters.memory.manifests import node_manifest, workload_manifest
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, parse_strategy, targets
 from moorage.plugins.placement_strategy import PlacementStrategy
-from moorage.sim.outcome import Outcome
+from moorage.sim.outcome import SimulationOutcome
 from tests.plugins.controlled import packing_rules, simulated
 
 OURS, OTHERS = STRATEGY_ANNOTATIONS
@@ -48,7 +48,7 @@ def cluster(pools: dict[str, dict[str, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def split(outcome: Outcome) -> Counter[str | None]:
+def split(outcome: SimulationOutcome) -> Counter[str | None]:
     """Pods by pool; None for those that wait."""
     return Counter(story.node and story.node.rpartition("-")[0] for story in outcome.pods)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from moorage.adapters.memory.manifests import manifest, node_manifest, pod_manifest, workload_manifest
 from moorage.core.state import PodRecord
 from moorage.engine.engine import EngineSettings
-from moorage.framework.configuration import Configuration, Entry, PluginSet, ProfileConfiguration
+from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.profiles import build_profiles
@@ -23,8 +23,8 @@ from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Hold, Nomination
 from moorage.plugins.builtin import BUILTIN
 from moorage.sim.inputs import ClusterInput, read_cluster
-from moorage.sim.outcome import Outcome, PodStory
-from moorage.sim.simulation import Rules, SimulationError, simulate
+from moorage.sim.outcome import PodStory, SimulationOutcome
+from moorage.sim.simulation import SimulationError, SimulationRules, simulate
 from moorage.wire.manifests import parse_manifests
 
 ONE_CORE = node_manifest("n1", cpu="1")
@@ -38,25 +38,25 @@ def given(objects: Iterable[Any]) -> ClusterInput:
 
 def rules(
     *extra: type[Plugin], names: Sequence[str] = ("moorage",), answers_to_all: bool = True, seed: int = 0
-) -> Rules:
+) -> SimulationRules:
     """The default profile with further plugins, once for each scheduler name."""
-    plugins = PluginSet(enabled=tuple(Entry(plugin.name) for plugin in extra))
+    plugins = PluginSet(enabled=tuple(EnabledPlugin(plugin.name) for plugin in extra))
     profiles = tuple(ProfileConfiguration(name, multi_point=plugins) for name in names)
     built = build_profiles(Configuration(profiles=profiles), Registry((*BUILTIN, *extra)))
-    return Rules(built, EngineSettings(seed=seed), answers_to_all)
+    return SimulationRules(built, EngineSettings(seed=seed), answers_to_all)
 
 
-def run(objects: Iterable[Any], using: Rules | None = None, *, explain: bool = False) -> Outcome:
+def run(objects: Iterable[Any], using: SimulationRules | None = None, *, explain: bool = False) -> SimulationOutcome:
     """Simulate these objects."""
     return simulate(given(objects), using or rules(), explain=explain)
 
 
-def places(outcome: Outcome) -> dict[str, str | None]:
+def places(outcome: SimulationOutcome) -> dict[str, str | None]:
     """`namespace/name` -> node, for every pod of the report."""
     return {story.key: story.node for story in outcome.pods}
 
 
-def story(outcome: Outcome, name: str) -> PodStory:
+def story(outcome: SimulationOutcome, name: str) -> PodStory:
     """The one pod of this name."""
     (found,) = [one for one in outcome.pods if one.name == name]
     return found

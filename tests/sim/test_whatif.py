@@ -13,7 +13,7 @@ from moorage.adapters.memory.manifests import manifest, node_manifest, pod_manif
 from moorage.plugins.cost_aware import CostAware
 from moorage.sim.difference import Difference, Why
 from moorage.sim.difference_report import difference_document, write_difference
-from moorage.sim.simulation import Rules, simulate
+from moorage.sim.simulation import SimulationRules, simulate
 from moorage.sim.whatif import WhatIf, cluster_input, readable, what_if
 from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale, parse_scale
 from moorage.wire.manifests import manifests_of
@@ -42,14 +42,17 @@ def replica_set(name: str = "web", replicas: int = 2, **fields: Any) -> Object:
 
 
 def asked(
-    objects: list[Object], *changes: Change, rules: Rules | None = None, base_rules: Rules | None = None
+    objects: list[Object],
+    *changes: Change,
+    rules: SimulationRules | None = None,
+    base_rules: SimulationRules | None = None,
 ) -> WhatIf:
     given = cluster_input(objects, "test")
     assert given.problems == []
     return what_if(given, changes, rules or default_rules(), base_rules=base_rules)
 
 
-def difference(objects: list[Object], *changes: Change, rules: Rules | None = None) -> Difference:
+def difference(objects: list[Object], *changes: Change, rules: SimulationRules | None = None) -> Difference:
     return asked(objects, *changes, rules=rules).difference
 
 

@@ -13,14 +13,14 @@ from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.core.events import PodSeen
 from moorage.engine.counterfactual import Suggestion
 from moorage.engine.engine import EngineSettings
-from moorage.framework.configuration import Configuration, Entry, PluginSet, ProfileConfiguration
+from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput, read_cluster
 from moorage.sim.opinions import opinion_from_files
-from moorage.sim.simulation import Rules, SimulationError, by_node_name, simulate, start_time_s
+from moorage.sim.simulation import SimulationError, SimulationRules, by_node_name, simulate, start_time_s
 from moorage.sim.suggestions import suggestions_from_files
 from moorage.wire.manifests import parse_manifests
 from tests.suggestions.bruteforce import single_changes
@@ -36,14 +36,16 @@ def given(objects: Iterable[Plain]) -> ClusterInput:
     return read_cluster(parse_manifests("cluster.json", msgspec.json.encode(body)))
 
 
-def rules(plugins: Iterable[str] = ()) -> Rules:
+def rules(plugins: Iterable[str] = ()) -> SimulationRules:
     """The default profile with further plugins, for every scheduler name."""
-    more = PluginSet(enabled=tuple(map(Entry, plugins)))
+    more = PluginSet(enabled=tuple(map(EnabledPlugin, plugins)))
     profile = ProfileConfiguration("moorage", multi_point=more)
-    return Rules(build_profiles(Configuration(profiles=(profile,)), Registry(BUILTIN)), EngineSettings(), True)
+    return SimulationRules(
+        build_profiles(Configuration(profiles=(profile,)), Registry(BUILTIN)), EngineSettings(), True
+    )
 
 
-def node_of(objects: Iterable[Plain], using: Rules, pod: str) -> str | None:
+def node_of(objects: Iterable[Plain], using: SimulationRules, pod: str) -> str | None:
     """Where a simulation of the input puts the pod; None if nowhere, or if the input is refused."""
     try:
         outcome = simulate(given(objects), using)
@@ -91,11 +93,11 @@ def verdict(drawn: Puzzle, *, simulated: bool) -> Verdict:
     return Verdict(drawn, found, tuple(wrong), missed)
 
 
-def _explained(drawn: Puzzle, using: Rules) -> tuple[Suggestion, ...]:
+def _explained(drawn: Puzzle, using: SimulationRules) -> tuple[Suggestion, ...]:
     return opinion_from_files(given(drawn.objects), using, "default", drawn.pod).suggestions
 
 
-def _proven(drawn: Puzzle, using: Rules) -> tuple[Suggestion, ...]:
+def _proven(drawn: Puzzle, using: SimulationRules) -> tuple[Suggestion, ...]:
     source = given(drawn.objects)
     cluster = EmbeddedCluster(SIMULATION, start_s=start_time_s(source.objects))
     cluster.load(by_node_name(source.objects))
@@ -106,6 +108,6 @@ def _proven(drawn: Puzzle, using: Rules) -> tuple[Suggestion, ...]:
     return look(affordable=-1)
 
 
-def _brute_force(drawn: Puzzle, using: Rules) -> str | None:
+def _brute_force(drawn: Puzzle, using: SimulationRules) -> str | None:
     changes = single_changes(drawn.objects, drawn.pod)
     return next((text for text, objects in changes if node_of(objects, using, drawn.pod)), None)

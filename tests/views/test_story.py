@@ -29,7 +29,7 @@ from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST
 from moorage.testing.builders import make_pod
 from moorage.views.story import Sightings, bound, completion, decided, ending, ordered
-from moorage.views.words import WORDS, What
+from moorage.views.words import WORDS, HappeningKind
 
 POD, OTHER = PodRef("ns", "a", "uid-a"), PodRef("ns", "b", "uid-b")
 BIND = Bind(POD, "n1", evaluated=5, feasible=3)
@@ -45,34 +45,34 @@ def annotated(kind: str, annotations: dict[str, str | None]) -> PatchObject:
 
 def test_every_kind_of_happening_has_words() -> None:
     """A row for each, and each is told to somebody."""
-    assert set(WORDS) == set(What)
+    assert set(WORDS) == set(HappeningKind)
     assert all(words.chip or words.word or words.order or words.line for words in WORDS.values())
 
 
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        (BIND, [(What.ATTEMPTED, "ns/a", "-> n1 (3 of 5 nodes fit)")]),
-        (Bind(POD, "n1"), [(What.ATTEMPTED, "ns/a", "-> n1")]),
-        (DeletePod(POD, "Preemption", "why", OTHER), [(What.EVICTS, "ns/a", "for ns/b")]),
-        (DeletePod(POD, "Gang", "released"), [(What.EVICTS, "ns/a", "released")]),
+        (BIND, [(HappeningKind.ATTEMPTED, "ns/a", "-> n1 (3 of 5 nodes fit)")]),
+        (Bind(POD, "n1"), [(HappeningKind.ATTEMPTED, "ns/a", "-> n1")]),
+        (DeletePod(POD, "Preemption", "why", OTHER), [(HappeningKind.EVICTS, "ns/a", "for ns/b")]),
+        (DeletePod(POD, "Gang", "released"), [(HappeningKind.EVICTS, "ns/a", "released")]),
         (PatchPodStatus(POD, nominated_node=""), []),
         (
             PatchPodStatus(POD, UNSCHEDULABLE, "n2"),
-            [(What.NOMINATED, "ns/a", "is promised node n2"), (What.WAITS, "ns/a", "no room")],
+            [(HappeningKind.NOMINATED, "ns/a", "is promised node n2"), (HappeningKind.WAITS, "ns/a", "no room")],
         ),
         (
             RecordEvent(POD, "Normal", "Preempted", "Preempting", "by b", "me", OTHER),
-            [(What.PREEMPTS, "ns/b", "takes the place of a")],
+            [(HappeningKind.PREEMPTS, "ns/b", "takes the place of a")],
         ),
         (RecordEvent(POD, "Normal", "Scheduled", "Binding", "fine", "me"), []),
-        (EvictPod(POD, "n1", "return"), [(What.MOVES, "ns/a", "leaves n1 (return, no room anywhere)")]),
-        (PatchNode("n1", "u", True, LEAVING), [(What.CORDONS, "n1", "is cordoned (taint spot)")]),
-        (PatchNode("n1", "u", False, marks.STAYING), [(What.FREES, "n1", "is free again")]),
+        (EvictPod(POD, "n1", "return"), [(HappeningKind.MOVES, "ns/a", "leaves n1 (return, no room anywhere)")]),
+        (PatchNode("n1", "u", True, LEAVING), [(HappeningKind.CORDONS, "n1", "is cordoned (taint spot)")]),
+        (PatchNode("n1", "u", False, marks.STAYING), [(HappeningKind.FREES, "n1", "is free again")]),
     ],
     ids=str,
 )
-def test_commands_are_told(command: Command | KeeperCommand, told: list[tuple[What, str, str]]) -> None:
+def test_commands_are_told(command: Command | KeeperCommand, told: list[tuple[HappeningKind, str, str]]) -> None:
     """What is decided, about what, in words; nothing for what people need not know."""
     assert [(each.what, each.subject, each.note) for each in decided(command, 1.0)] == told
 
@@ -164,7 +164,7 @@ def test_binds_that_fail_are_for_the_curious() -> None:
 def test_a_bind_is_told_with_what_is_known() -> None:
     """How many nodes fitted, and whatever a reader adds to it."""
     placed = bound(BIND, BindDone(POD.uid, BindOutcome.BOUND, "n1"), 7.0)
-    assert (placed.at_s, placed.what, placed.text) == (7.0, What.PLACED, "a -> n1 (3 of 5 nodes fit)")
+    assert (placed.at_s, placed.what, placed.text) == (7.0, HappeningKind.PLACED, "a -> n1 (3 of 5 nodes fit)")
     more = replace(placed, facts={**placed.facts, "score": 12, "waited_s": 2.04})
     assert more.note == "-> n1 (3 of 5 nodes fit, score 12, waited 2.0 s)"
 
@@ -176,7 +176,9 @@ def test_pods_are_seen_to_run_and_to_end() -> None:
     done = replace(runs, phase="Succeeded")
     seen = Sightings(settled=True)
     assert [each.text for each in seen.pod(pod, runs, 1.0)] == ["a on n1"]
-    assert [(each.what, each.facts["phase"]) for each in seen.pod(runs, done, 1.0)] == [(What.FINISHED, "Succeeded")]
+    assert [(each.what, each.facts["phase"]) for each in seen.pod(runs, done, 1.0)] == [
+        (HappeningKind.FINISHED, "Succeeded")
+    ]
     assert [*seen.pod_gone(done, 1.0)] == []
     assert [each.note for each in seen.pod_gone(runs, 1.0)] == ["from n1"]
     assert [each.note for each in ending(done, 1.0, "DeletionByTaintManager")] == ["from n1 (DeletionByTaintManager)"]

@@ -34,7 +34,7 @@ _TURNS = 3
 log = structlog.get_logger()
 
 
-class Waiting:
+class WaitingQuestions:
     """The questions that wait for something to happen."""
 
     def __init__(self, now_s: Callable[[], float] = clock.now_s) -> None:

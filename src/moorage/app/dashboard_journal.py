@@ -8,10 +8,10 @@ from pathlib import Path
 from moorage.adapters.journal.timeline import entries, events, span
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
-from moorage.views.words import What
+from moorage.views.words import HappeningKind
 from moorage.views.world import World
 
-_ANEW = (What.STARTED, What.GAP)
+_ANEW = (HappeningKind.STARTED, HappeningKind.GAP)
 
 
 class JournalShow:

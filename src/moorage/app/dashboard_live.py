@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.adapters.dashboard.backend import Change, Refused
+from moorage.adapters.dashboard.backend import Refused, StrategyChange
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import ApiError, Conflict, Forbidden, KubeError, NotFound
 from moorage.adapters.kube.intake import resource_of
@@ -27,7 +27,7 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
 from moorage.views.previews import rules_of
-from moorage.views.words import POD, Happening, What
+from moorage.views.words import POD, Happening, HappeningKind
 from moorage.wire.kinds import BY_ID, Kind
 from moorage.wire.nesting import decode_whole
 
@@ -35,12 +35,12 @@ _READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", "PodGroup.s
 """What the pages read beside what the profiles do."""
 _CORE_EVENTS = Resource("", "v1", "events", kind="Event")
 _REASONS = {
-    "Preempted": What.ANNOUNCED,
-    "TaintManagerEviction": What.ANNOUNCED,
-    "SpotFallback": What.KEPT,
-    "SpotReturn": What.KEPT,
-    "PlacementRepair": What.KEPT,
-    "RepairMissed": What.KEPT,
+    "Preempted": HappeningKind.ANNOUNCED,
+    "TaintManagerEviction": HappeningKind.ANNOUNCED,
+    "SpotFallback": HappeningKind.KEPT,
+    "SpotReturn": HappeningKind.KEPT,
+    "PlacementRepair": HappeningKind.KEPT,
+    "RepairMissed": HappeningKind.KEPT,
 }
 """Reasons of events that are worth a line of the timeline; what pods and nodes tell themselves is not among them."""
 _RAW_S = 5.0
@@ -105,7 +105,7 @@ class _Occurrences:
             at_s = datetime.fromisoformat(_time_text(event)).timestamp()
         except ValueError:
             at_s = self._now_s()
-        what = _REASONS.get(event.reason, What.ANNOUNCED)
+        what = _REASONS.get(event.reason, HappeningKind.ANNOUNCED)
         self._put(Happening(at_s, what, POD, f"{about.namespace}/{about.name}", {"message": event.message}))
 
 
@@ -130,7 +130,7 @@ class _Holders:
         holder = (obj.spec or _LeaseSpec()).holder_identity or ""
         if self._known.get(name) != holder:
             self._known[name] = holder
-            self._put(Happening(self._now_s(), What.LEASE, "Lease", name, {"holder": holder}))
+            self._put(Happening(self._now_s(), HappeningKind.LEASE, "Lease", name, {"holder": holder}))
 
     def deleted(self, meta: ObjectMeta) -> None:
         self._known.pop(meta.key, None)
@@ -169,10 +169,10 @@ def followers(client: KubeClient, configuration: Configuration, put: Put, now_s:
     return found
 
 
-def writer(client: KubeClient) -> Callable[[Change], Awaitable[None]]:
+def writer(client: KubeClient) -> Callable[[StrategyChange], Awaitable[None]]:
     """Writes strategies with the rights of the client."""
 
-    async def apply(change: Change) -> None:
+    async def apply(change: StrategyChange) -> None:
         kind = BY_ID.get(change.kind)
         if kind is None or change.kind not in STRATEGY_KINDS:
             raise Refused(f"{change.kind} has no strategy")

@@ -36,7 +36,7 @@ class ExplainError(Exception):
 
 
 @dataclass(slots=True)
-class Picture:
+class ClusterPicture:
     """A cluster at one moment, as events for an engine."""
 
     server: str
@@ -69,7 +69,7 @@ class Judge:
     profiles: Sequence[Profile]
     answers_to_all: bool = False
 
-    def opinion(self, picture: Picture, pod: Pod, now_s: float | None = None) -> Opinion:
+    def opinion(self, picture: ClusterPicture, pod: Pod, now_s: float | None = None) -> Opinion:
         """What these profiles think of one of the pods."""
         world = [event for event in picture.events if not (isinstance(event, PodSeen) and event.pod is pod)]
         now_s = clock.now_s() if now_s is None else now_s
@@ -84,7 +84,7 @@ class Judge:
         )
 
 
-def take_picture(judge: Judge, kubeconfig: str | None) -> Picture:
+def take_picture(judge: Judge, kubeconfig: str | None) -> ClusterPicture:
     """List all that the profiles read; ExplainError if nodes and pods cannot be listed."""
     try:
         return asyncio.run(_listed(judge, kubeconfig))
@@ -92,11 +92,11 @@ def take_picture(judge: Judge, kubeconfig: str | None) -> Picture:
         raise ExplainError(str(error)) from None
 
 
-async def _listed(judge: Judge, kubeconfig: str | None) -> Picture:
+async def _listed(judge: Judge, kubeconfig: str | None) -> ClusterPicture:
     connection = judge.configuration.client_connection
     credentials = load_credentials(kubeconfig, connection.kubeconfig)
     async with KubeClient(credentials, qps=connection.qps, burst=connection.burst) as client:
-        picture = Picture(client.server, credentials.namespace)
+        picture = ClusterPicture(client.server, credentials.namespace)
         lister = Lister(client)
         for kind in watched_kinds(judge.profiles):
             await _list_kind(lister, kind, picture)
@@ -104,7 +104,7 @@ async def _listed(judge: Judge, kubeconfig: str | None) -> Picture:
     return picture
 
 
-async def _list_kind(lister: Lister, kind: Kind, picture: Picture) -> None:
+async def _list_kind(lister: Lister, kind: Kind, picture: ClusterPicture) -> None:
     """A kind that the server does not have is an empty one; so is one that we may not see, but that is worth a word."""
     selector = UNFINISHED_PODS if kind.name == "Pod" else ""
     try:

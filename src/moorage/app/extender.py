@@ -16,7 +16,7 @@ from aiohttp import web
 from moorage.adapters.certificates import Callers
 from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.extender.server import Rights, Sources, application, bounds_of
+from moorage.adapters.extender.server import ExtenderSources, Rights, application, bounds_of
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.listening import Bounds, listening
@@ -132,7 +132,7 @@ class ExtenderProcess(Process):
     def application(self) -> web.Application:
         """All endpoints."""
         page = MetricsPage(self._metrics, *self.collectors())
-        return application(self._handler, Sources(self.unready, page.render), self._metrics, self._rights)
+        return application(self._handler, ExtenderSources(self.unready, page.render), self._metrics, self._rights)
 
     @property
     def binds_in_vain(self) -> bool:

@@ -23,7 +23,7 @@ import structlog
 
 from moorage.adapters import clock
 from moorage.adapters.journal.writer import Journal
-from moorage.adapters.metrics.scheduler import SchedulerMetrics, Turn
+from moorage.adapters.metrics.scheduler import MeasuredTurn, SchedulerMetrics
 from moorage.adapters.metrics.slowness import SLOW_S
 from moorage.app.decisions import DecisionLog, tell_of_circuits
 from moorage.app.selfcheck import SelfCheck
@@ -162,7 +162,7 @@ class DecisionLoop:
         if self._inbox:
             self._wake.set()
         if self._metrics is not None:
-            self._metrics.observe(Turn(events, commands, now_s, began_s, ended_s))
+            self._metrics.observe(MeasuredTurn(events, commands, now_s, began_s, ended_s))
         self._name_slow(watch.step_s, ended_s)
         self._announce(events, commands)
         for command in commands:

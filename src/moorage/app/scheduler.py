@@ -27,7 +27,7 @@ from moorage.adapters.metrics.reloads import ReloadMetrics
 from moorage.adapters.metrics.scheduler import SchedulerMetrics
 from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.configz import configz
-from moorage.adapters.serving.endpoints import Render, Sources
+from moorage.adapters.serving.endpoints import EndpointSources, Render
 from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
 from moorage.app.connection import connected, leadership_of, reached
@@ -117,7 +117,7 @@ async def _served(scheduler: Scheduler, configuration: Configuration, options: S
     page = MetricsPage(*scheduler.collectors())
     async with _reviews(configuration, options) as reviews:
         gate = Gate(reviews, options.serving.always_allowed)
-        sources = Sources(
+        sources = EndpointSources(
             options.component,
             {"shutdown": scheduler.ending, "sched-handler-sync": scheduler.unlisted},
             page.render,

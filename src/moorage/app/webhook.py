@@ -41,7 +41,7 @@ from moorage.engine.admission import Admission
 from moorage.framework.admitting import WebhookConfiguration, webhook_configuration
 from moorage.framework.configuration import Configuration
 from moorage.wire.kinds import BY_ID
-from moorage.wire.webhooks import Service, Terms, host_names, new_configuration, trued_configuration
+from moorage.wire.webhooks import Terms, WebhookService, host_names, new_configuration, trued_configuration
 
 _TICK_S = 1.0
 _LOOK_S = 5.0
@@ -121,7 +121,9 @@ class WebhookProcess(Process):
         self._options = options
         self._host = host
         self._namespace = own_namespace()
-        self._service = Service(settings.service_namespace or self._namespace or _ELSEWHERE, settings.service_name)
+        self._service = WebhookService(
+            settings.service_namespace or self._namespace or _ELSEWHERE, settings.service_name
+        )
         me = f"moorage-webhook-{socket.gethostname().lower()[:40].strip('.-')}-{secrets.token_hex(3)}"
         self.admission = Admission(
             excluded=self._excluded(),

@@ -44,7 +44,7 @@ SCHEDULER = User("system:kube-scheduler")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ServerAnswer:
     """What the API server said."""
 
     status: int
@@ -69,7 +69,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Credentials:
+class ControlPlaneSecrets:
     """The secrets of one control plane, in a folder of their own."""
 
     folder: Path
@@ -121,7 +121,7 @@ class Credentials:
             path.chmod(0o600)
         return path
 
-    def request(self, user: str, method: str, url: str, body: object = None) -> Answer:
+    def request(self, user: str, method: str, url: str, body: object = None) -> ServerAnswer:
         """Ask the API server as a user; refusals are answers too, only a server that is not there is an OSError."""
         headers = {"Authorization": f"Bearer {self.token_of(user)}"}
         headers["Content-Type"] = "application/merge-patch+json" if method == "PATCH" else "application/json"
@@ -154,15 +154,15 @@ def ask_json(url: str, body: object) -> Any:
     return answer.json()
 
 
-def _ask(request: urllib.request.Request, tls: ssl.SSLContext) -> Answer:
+def _ask(request: urllib.request.Request, tls: ssl.SSLContext) -> ServerAnswer:
     # Loopback must not go through a proxy that the environment names.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=tls))
     try:
         with opener.open(request, timeout=ASK_TIMEOUT_S) as response:
-            return Answer(response.status, response.read())
+            return ServerAnswer(response.status, response.read())
     except urllib.error.HTTPError as error:
         with error:
-            return Answer(error.code, error.read())
+            return ServerAnswer(error.code, error.read())
 
 
 def etcd_arguments(data: Path, client_url: str, peer_url: str) -> list[str]:
@@ -181,7 +181,7 @@ def etcd_arguments(data: Path, client_url: str, peer_url: str) -> list[str]:
     ]
 
 
-def apiserver_arguments(options: Options, credentials: Credentials, etcd_url: str, port: int) -> list[str]:
+def apiserver_arguments(options: Options, credentials: ControlPlaneSecrets, etcd_url: str, port: int) -> list[str]:
     """Return kube-apiserver's arguments."""
     folder = credentials.folder
     arguments = [

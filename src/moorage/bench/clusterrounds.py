@@ -32,7 +32,7 @@ _FIGURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class PlannedMeasurement:
     """One measurement that is to be made."""
 
     workload: str
@@ -64,25 +64,31 @@ class Row:
         return {**{key: value for key, value in plain.items() if key != "figures"}, **self.figures}
 
 
-def turns(workloads: Sequence[str], rounds: int) -> list[Turn]:
+def turns(workloads: Sequence[str], rounds: int) -> list[PlannedMeasurement]:
     """All measurements in their order."""
     first, second, last = Contender.KUBE_SCHEDULER, Contender.MOORAGE, Contender.LIMIT
-    found: list[Turn] = []
+    found: list[PlannedMeasurement] = []
     for round_number in range(1, rounds + 1):
         order = (first, second, last) if round_number % 2 else (second, first, last)
-        found += [Turn(workload, contender, round_number) for workload in workloads for contender in order]
+        found += [
+            PlannedMeasurement(workload, contender, round_number) for workload in workloads for contender in order
+        ]
     return found
 
 
-def units(plan: Iterable[Turn], sizes: Sizes) -> int:
+def units(plan: Iterable[PlannedMeasurement], sizes: Sizes) -> int:
     """How many units of progress the plan has."""
-    return sum(units_of(LOADS[turn.workload], sizes, turn.contender) for turn in plan)
+    return sum(units_of(LOADS[planned.workload], sizes, planned.contender) for planned in plan)
 
 
-def run(plan: Iterable[Turn], sizes: Sizes, progress: Callable[[Turn], Progress]) -> Iterator[Measurement]:
+def run(
+    plan: Iterable[PlannedMeasurement], sizes: Sizes, progress: Callable[[PlannedMeasurement], Progress]
+) -> Iterator[Measurement]:
     """Make one measurement after another."""
-    for turn in plan:
-        yield measure(turn.workload, turn.contender, sizes, round_number=turn.round, progress=progress(turn))
+    for planned in plan:
+        yield measure(
+            planned.workload, planned.contender, sizes, round_number=planned.round, progress=progress(planned)
+        )
 
 
 def summary(measurements: Sequence[Measurement]) -> list[Row]:

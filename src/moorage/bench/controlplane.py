@@ -27,9 +27,9 @@ import yaml
 from moorage.bench.apiserver import (
     ADMIN,
     SCHEDULER,
-    Answer,
-    Credentials,
+    ControlPlaneSecrets,
     Options,
+    ServerAnswer,
     User,
     answers,
     apiserver_arguments,
@@ -39,7 +39,7 @@ from moorage.bench.apiserver import (
 from moorage.bench.assets import PROGRAMS, AssetsError, find_assets
 from moorage.bench.processes import Child, PortTakenError, ProcessError, free_ports
 
-__all__ = ["ADMIN", "SCHEDULER", "Answer", "ControlPlane", "ControlPlaneError", "Options", "User"]
+__all__ = ["ADMIN", "SCHEDULER", "ControlPlane", "ControlPlaneError", "Options", "ServerAnswer", "User"]
 
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 # A port that was free when it was looked up may be taken when the child wants it.
@@ -54,7 +54,7 @@ class ControlPlaneError(Exception):
 class ControlPlane:
     """A running control plane; `start` makes one, `stop` or the end of a with block ends it."""
 
-    def __init__(self, options: Options, assets: Path, folder: Path, credentials: Credentials) -> None:
+    def __init__(self, options: Options, assets: Path, folder: Path, credentials: ControlPlaneSecrets) -> None:
         self.options = options
         self.folder = folder
         self.url = ""
@@ -72,7 +72,7 @@ class ControlPlane:
         except AssetsError as error:
             raise ControlPlaneError(str(error)) from None
         folder = Path(tempfile.mkdtemp(prefix="moorage-plane-", dir=_roomy_folder()))
-        plane = cls(options, assets, folder, Credentials.create(folder, options.users))
+        plane = cls(options, assets, folder, ControlPlaneSecrets.create(folder, options.users))
         try:
             plane._start_storage_and_server()
         except ProcessError as error:
@@ -116,7 +116,7 @@ class ControlPlane:
         """Bearer token of a user of the options."""
         return self._credentials.token_of(user)
 
-    def request(self, method: str, path: str, body: object = None, *, user: str = ADMIN.name) -> Answer:
+    def request(self, method: str, path: str, body: object = None, *, user: str = ADMIN.name) -> ServerAnswer:
         """Ask the API server, for the few requests of a test's set-up and checks; PATCH is a merge patch."""
         return self._credentials.request(user, method, self.url + path, body)
 

@@ -68,7 +68,7 @@ def different_pods(count: int) -> Iterator[Pod]:
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class BenchWorkload:
     """Pods to place, and how many are enough for a steady figure."""
 
     pods: Callable[[int], Iterator[Pod]]
@@ -79,16 +79,16 @@ class Workload:
     """So many pods are one gang; the number of pods is a multiple of it."""
 
 
-WORKLOADS: dict[str, Workload] = {
-    "equal": Workload(equal_pods, 20_000),
-    "different": Workload(different_pods, 3_000),
-    "spread": Workload(workloads.spread_pods, 4_000),
-    "affinity": Workload(workloads.affinity_pods, 4_000),
-    "anti-affinity": Workload(workloads.anti_affinity_pods, 4_000, hosts_each=True),
-    "preferred-affinity": Workload(workloads.preferred_affinity_pods, 4_000),
-    "selectors": Workload(workloads.selector_pods, 5_000),
-    "mixed": Workload(workloads.mixed_pods, 4_000),
-    "gangs": Workload(workloads.gang_pods, 1_000 * workloads.GANG, together=workloads.GANG),
+WORKLOADS: dict[str, BenchWorkload] = {
+    "equal": BenchWorkload(equal_pods, 20_000),
+    "different": BenchWorkload(different_pods, 3_000),
+    "spread": BenchWorkload(workloads.spread_pods, 4_000),
+    "affinity": BenchWorkload(workloads.affinity_pods, 4_000),
+    "anti-affinity": BenchWorkload(workloads.anti_affinity_pods, 4_000, hosts_each=True),
+    "preferred-affinity": BenchWorkload(workloads.preferred_affinity_pods, 4_000),
+    "selectors": BenchWorkload(workloads.selector_pods, 5_000),
+    "mixed": BenchWorkload(workloads.mixed_pods, 4_000),
+    "gangs": BenchWorkload(workloads.gang_pods, 1_000 * workloads.GANG, together=workloads.GANG),
 }
 
 

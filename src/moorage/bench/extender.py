@@ -24,7 +24,7 @@ import msgspec
 
 from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.extender.server import Sources, application, bounds_of
+from moorage.adapters.extender.server import ExtenderSources, application, bounds_of
 from moorage.adapters.listening import listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.process import tune_process
@@ -33,7 +33,7 @@ from moorage.core.echo import answer_to
 from moorage.core.events import BindDone, NodeSeen, ObjectSeen, PodSeen
 from moorage.core.objects import Workload
 from moorage.engine.extending import Extending
-from moorage.framework.configuration import Entry, PluginSet, ProfileConfiguration
+from moorage.framework.configuration import EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.profiles import build_profile
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
@@ -73,7 +73,7 @@ def serve(count: int, answer: Connection) -> None:
 
 
 async def _serve(count: int, answer: Connection) -> None:
-    plugins = PluginSet((Entry("ControllerSpread"), Entry("SpotPlacement")))
+    plugins = PluginSet((EnabledPlugin("ControllerSpread"), EnabledPlugin("SpotPlacement")))
     extending = Extending(build_profile(ProfileConfiguration(multi_point=plugins), Registry(BUILTIN)))
     for number in range(count):
         extending.handle(NodeSeen(NODE.from_builtin(node(number))))
@@ -88,7 +88,7 @@ async def _serve(count: int, answer: Connection) -> None:
 
     metrics = ExtenderMetrics(extending, lambda: True)
     handler = ExtenderHandler(extending, bind, metrics)
-    app = application(handler, Sources(lambda: "", MetricsPage(metrics).render), metrics)
+    app = application(handler, ExtenderSources(lambda: "", MetricsPage(metrics).render), metrics)
     async with listening(app, "127.0.0.1", 0, bounds=bounds_of(128 << 20, 5.0)) as url:
         answer.send(url)
         await asyncio.Event().wait()

@@ -37,7 +37,7 @@ from moorage.adapters.kube.resources import LEASES, NODES, PODS
 from moorage.bench.podwork import PodWork
 from moorage.bench.virtualnodes import (
     LEASE_NAMESPACE,
-    PodView,
+    KubeletPod,
     VirtualNode,
     lease_object,
     lease_renewal,
@@ -53,7 +53,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class KubeletPace:
     """How often and how much at once."""
 
     heartbeat_s: float = 10.0
@@ -71,9 +71,9 @@ class VirtualKubelet:
     adopt_all also runs the pods of other nodes, without keeping those nodes alive.
     """
 
-    def __init__(self, client: KubeClient, *, pace: Pace | None = None, adopt_all: bool = False) -> None:
+    def __init__(self, client: KubeClient, *, pace: KubeletPace | None = None, adopt_all: bool = False) -> None:
         self._client = client
-        self._pace = pace or Pace()
+        self._pace = pace or KubeletPace()
         self._adopt_all = adopt_all
         self._addresses: dict[str, str] = {}
         self._silent: set[str] = set()
@@ -194,7 +194,7 @@ class VirtualKubelet:
     def _runs_here(self, node: str) -> bool:
         return node not in self._silent and (self._adopt_all or node in self._addresses)
 
-    async def _start(self, pod: PodView) -> None:
+    async def _start(self, pod: KubeletPod) -> None:
         host_ip = self._addresses.get(pod.spec.node_name, "10.0.0.0")
         patch = running_status(pod, host_ip=host_ip, pod_ip=next(self._pod_addresses), now=_now())
         meta = pod.metadata
@@ -202,7 +202,7 @@ class VirtualKubelet:
             PODS, meta.name, patch, meta.namespace, content_type=STRATEGIC_PATCH, subresource="status"
         )
 
-    async def _end(self, pod: PodView) -> None:
+    async def _end(self, pod: KubeletPod) -> None:
         meta = pod.metadata
         await self._client.delete(PODS, meta.name, meta.namespace, uid=meta.uid, grace_period_s=0)
 
@@ -235,7 +235,9 @@ class KubeletThread:
 
 
 @contextlib.contextmanager
-def kubelet_thread(kubeconfig: Path, *, pace: Pace | None = None, adopt_all: bool = False) -> Iterator[KubeletThread]:
+def kubelet_thread(
+    kubeconfig: Path, *, pace: KubeletPace | None = None, adopt_all: bool = False
+) -> Iterator[KubeletThread]:
     """Run a virtual kubelet in a thread of its own for the length of the block."""
     resources = contextlib.AsyncExitStack()
 

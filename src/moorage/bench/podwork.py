@@ -14,9 +14,9 @@ import structlog
 
 from moorage.adapters.kube.errors import ApiError, Conflict, NotFound
 from moorage.adapters.kube.watchstream import ObjectMeta
-from moorage.bench.virtualnodes import FINAL_PHASES, PodView, remaining_grace_s
+from moorage.bench.virtualnodes import FINAL_PHASES, KubeletPod, remaining_grace_s
 
-Deed = Callable[[PodView], Awaitable[None]]
+Deed = Callable[[KubeletPod], Awaitable[None]]
 
 log = structlog.get_logger()
 
@@ -28,7 +28,7 @@ class PodWork:
         self._start = start
         self._end = end
         self._runs_here = runs_here
-        self._pods: dict[str, PodView] = {}
+        self._pods: dict[str, KubeletPod] = {}
         self._started: set[str] = set()
         self._waiting: set[str] = set()
         self._queue: asyncio.Queue[str] = asyncio.Queue()
@@ -36,7 +36,7 @@ class PodWork:
         # When the grace periods of deleted pods are over, on the loop's clock.
         self._ends_at_s: dict[str, float] = {}
 
-    def replaced(self, objects: list[PodView]) -> None:
+    def replaced(self, objects: list[KubeletPod]) -> None:
         """Take over everything that exists."""
         present = {pod.metadata.uid for pod in objects}
         for uid in [uid for uid in self._pods if uid not in present]:
@@ -44,7 +44,7 @@ class PodWork:
         for pod in objects:
             self.upserted(pod)
 
-    def upserted(self, obj: PodView) -> None:
+    def upserted(self, obj: KubeletPod) -> None:
         """Take over the newest state of a pod and plan what is to be done about it."""
         self._pods[obj.metadata.uid] = obj
         if self._runs_here(obj.spec.node_name):
@@ -84,7 +84,7 @@ class PodWork:
                 self._started.discard(uid)
                 self._put(uid, retry_s)
 
-    def _plan(self, pod: PodView) -> None:
+    def _plan(self, pod: KubeletPod) -> None:
         uid = pod.metadata.uid
         if pod.metadata.deletion_timestamp is not None:
             now_s = asyncio.get_running_loop().time()
@@ -104,7 +104,7 @@ class PodWork:
             self._waiting.add(uid)
             self._queue.put_nowait(uid)
 
-    async def _act(self, pod: PodView) -> None:
+    async def _act(self, pod: KubeletPod) -> None:
         uid = pod.metadata.uid
         if pod.metadata.deletion_timestamp is not None:
             # It may be in the queue since before it was deleted; then a timer is set already.

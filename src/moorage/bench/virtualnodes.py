@@ -54,7 +54,7 @@ class _Status(msgspec.Struct, gc=False):
     phase: str = ""
 
 
-class PodView(msgspec.Struct, gc=False):
+class KubeletPod(msgspec.Struct, gc=False):
     """What a kubelet reads of a pod."""
 
     metadata: _Meta
@@ -62,10 +62,10 @@ class PodView(msgspec.Struct, gc=False):
     status: _Status
 
 
-read_pod = msgspec.json.Decoder(PodView).decode
+read_pod = msgspec.json.Decoder(KubeletPod).decode
 
 
-def remaining_grace_s(pod: PodView, now: datetime) -> float:
+def remaining_grace_s(pod: KubeletPod, now: datetime) -> float:
     """How long a deleted pod may still run.
 
     The server cuts the fraction off the end time, so the pod gets up to a second more than that, but never more than
@@ -116,7 +116,7 @@ def lease_renewal(now: datetime) -> dict[str, str]:
     return {"renewTime": now.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
 
 
-def running_status(pod: PodView, *, host_ip: str, pod_ip: str, now: datetime) -> dict[str, Any]:
+def running_status(pod: KubeletPod, *, host_ip: str, pod_ip: str, now: datetime) -> dict[str, Any]:
     """Return a strategic merge patch that says that all containers run; it only holds for this very pod."""
     moment = rfc3339(now)
     ready = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")

@@ -15,7 +15,7 @@ from moorage.adapters.kube.errors import KubeError
 from moorage.bench import clusterreport as report
 from moorage.bench.assets import AssetsError, find_assets
 from moorage.bench.clusterchart import NoChartError, draw
-from moorage.bench.clusterrounds import Row, Turn, document, run, summary, turns, units
+from moorage.bench.clusterrounds import PlannedMeasurement, Row, document, run, summary, turns, units
 from moorage.bench.clusterrun import Measurement, Progress, Sizes
 from moorage.bench.controlplane import ControlPlaneError
 from moorage.bench.processes import ProcessError
@@ -69,7 +69,7 @@ def _no_folder(error: OSError) -> InputError:
 
 
 @contextlib.contextmanager
-def _progress(total: int) -> Iterator[Callable[[Turn], Progress]]:
+def _progress(total: int) -> Iterator[Callable[[PlannedMeasurement], Progress]]:
     """A progress bar on a terminal, a line per measurement elsewhere."""
     if not sys.stderr.isatty():
         yield _told
@@ -82,21 +82,21 @@ def _progress(total: int) -> Iterator[Callable[[Turn], Progress]]:
     with bars.Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("starting a control plane", total=total)
 
-        def of(turn: Turn) -> Progress:
-            bar.update(task, description=_name(turn))
+        def of(planned: PlannedMeasurement) -> Progress:
+            bar.update(task, description=_name(planned))
 
             def step(what: str, count: int) -> None:
-                bar.update(task, advance=count, description=f"{_name(turn)}: {what}")
+                bar.update(task, advance=count, description=f"{_name(planned)}: {what}")
 
             return step
 
         yield of
 
 
-def _told(turn: Turn) -> Progress:
-    click.echo(_name(turn), err=True)
+def _told(planned: PlannedMeasurement) -> Progress:
+    click.echo(_name(planned), err=True)
     return lambda _what, _count: None
 
 
-def _name(turn: Turn) -> str:
-    return f"{turn.workload}, {turn.contender}, round {turn.round}"
+def _name(planned: PlannedMeasurement) -> str:
+    return f"{planned.workload}, {planned.contender}, round {planned.round}"

@@ -21,10 +21,10 @@ from moorage.cli.output import GOOD, InputError
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
     from moorage.sim.demo.broadcast import Broadcast
-    from moorage.sim.demo.picture import Picture
+    from moorage.sim.demo.picture import DemoPicture
     from moorage.sim.demo.scenario import Scenario
-    from moorage.sim.demo.stage import Stage
-    from moorage.sim.simulation import Rules
+    from moorage.sim.demo.stage import DemoStage
+    from moorage.sim.simulation import SimulationRules
 
 SCENARIO_NAMES = ("default", "rollout", "busy", "spot")
 DASHBOARD_PORT = 8484
@@ -68,7 +68,7 @@ def command(
     Ctrl-C ends it.
     """
     from moorage.cli.profiles import load_reading  # noqa: PLC0415 - numpy and pydantic, not needed for --help
-    from moorage.sim.demo.stage import Stage  # noqa: PLC0415
+    from moorage.sim.demo.stage import DemoStage  # noqa: PLC0415
     from moorage.sim.rules import rules_of  # noqa: PLC0415
 
     session = session_of(context)
@@ -76,7 +76,7 @@ def command(
         scenario = _scenario(scenario_name)
         reading = load_reading(config_file, otherwise=scenario.configuration)
         rules = rules_of(reading, seed=0, answers_to_all=True)
-        stage = Stage(scenario, rules)
+        stage = DemoStage(scenario, rules)
         with _broadcast(stage, rules, scenario_name, scenario) as broadcast:
             if broadcast.url and not no_browser and duration_s is None:
                 _open_browser(broadcast.url)
@@ -93,7 +93,7 @@ def _scenario(name: str) -> Scenario:
     return SCENARIOS[name]
 
 
-def _broadcast(stage: Stage, rules: Rules, name: str, scenario: Scenario) -> Broadcast:
+def _broadcast(stage: DemoStage, rules: SimulationRules, name: str, scenario: Scenario) -> Broadcast:
     """The dashboard of the demo, on localhost only; users with the printed address may change the virtual cluster."""
     import secrets  # noqa: PLC0415
 
@@ -117,9 +117,9 @@ def _play(
     broadcast: Broadcast, name: str, scenario: Scenario, session: Session, duration_s: float | None, stopped: list[int]
 ) -> None:
     """Show it as a live view on a terminal, else as a log."""
-    from moorage.sim.demo.loop import Pace, play  # noqa: PLC0415
+    from moorage.sim.demo.loop import DemoClock, play  # noqa: PLC0415
 
-    pace, stage = Pace(time.monotonic, time.sleep), broadcast.stage
+    clock, stage = DemoClock(time.monotonic, time.sleep), broadcast.stage
     if sys.stdout.isatty():
         from importlib.metadata import version  # noqa: PLC0415
 
@@ -133,14 +133,14 @@ def _play(
             title = Title(version("moorage"), name, scenario.about, broadcast.url)
             with ScreenView(console, title) as screen:
                 broadcast.view = screen
-                play(stage, broadcast, pace, duration_s=duration_s, stopped=lambda: bool(stopped))
+                play(stage, broadcast, clock, duration_s=duration_s, stopped=lambda: bool(stopped))
             return
     from moorage.cli.demo_log import LogView  # noqa: PLC0415
 
     broadcast.view = log = LogView(sys.stdout, log_format=session.log_format, verbosity=session.verbosity)
     if broadcast.url:
         log.begin(broadcast.url)
-    play(stage, broadcast, pace, duration_s=duration_s, stopped=lambda: bool(stopped))
+    play(stage, broadcast, clock, duration_s=duration_s, stopped=lambda: bool(stopped))
 
 
 @contextmanager
@@ -161,7 +161,7 @@ def _stop_signals() -> Iterator[list[int]]:
             signal.signal(number, handler if handler is not None else signal.SIG_DFL)
 
 
-def _say_goodbye(stage: Stage, session: Session) -> None:
+def _say_goodbye(stage: DemoStage, session: Session) -> None:
     """A summary of the demo, and what to try next."""
     from moorage.sim.demo.picture import take_picture  # noqa: PLC0415
 
@@ -187,7 +187,7 @@ def _program() -> str:
     return called if Path(called).name == "moorage" and shutil.which("moorage") is None else "moorage"
 
 
-def _summary(picture: Picture) -> dict[str, Any]:
+def _summary(picture: DemoPicture) -> dict[str, Any]:
     return {
         "at_s": round(picture.elapsed_s, 3),
         "what": "summary",

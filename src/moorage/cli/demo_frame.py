@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from rich.text import Text
 
-from moorage.sim.demo.picture import NodePicture, Picture, Waiting
+from moorage.sim.demo.picture import DemoPicture, NodePicture, WaitingPods
 from moorage.views.nodemap import NodeState
-from moorage.views.words import WORDS, Happening, What, main_reason
+from moorage.views.words import WORDS, Happening, HappeningKind, main_reason
 
 _STYLES = {
     "placed": "green",
@@ -57,7 +57,7 @@ class Title(NamedTuple):
     """The address of the dashboard; empty: there is none."""
 
 
-def draw(picture: Picture, title: Title, width: int, height: int, glyphs: Glyphs = UNICODE) -> list[Text]:
+def draw(picture: DemoPicture, title: Title, width: int, height: int, glyphs: Glyphs = UNICODE) -> list[Text]:
     """The lines of a frame."""
     lines = [_title_line(picture, title, width), _count_line(picture, width), _story_line(picture)]
     room = height - len(lines) - 1
@@ -78,7 +78,7 @@ def draw(picture: Picture, title: Title, width: int, height: int, glyphs: Glyphs
     return lines
 
 
-def _title_line(picture: Picture, title: Title, width: int) -> Text:
+def _title_line(picture: DemoPicture, title: Title, width: int) -> Text:
     line = Text(" Moorage ", style="bold")
     line.append(title.version)
     line.append(f"  demo {title.scenario}: {title.about}", style="not bold")
@@ -87,7 +87,7 @@ def _title_line(picture: Picture, title: Title, width: int) -> Text:
     return line.append(" " + clock, style="bold")
 
 
-def _count_line(picture: Picture, width: int) -> Text:
+def _count_line(picture: DemoPicture, width: int) -> Text:
     line = Text(" ")
     for number, word, style in (
         (picture.placed, "placed", "bold green"),
@@ -102,8 +102,8 @@ def _count_line(picture: Picture, width: int) -> Text:
     return line.append(speed) if line.cell_len + len(speed) <= width else line
 
 
-def _story_line(picture: Picture) -> Text:
-    story = next((each for each in reversed(picture.recent) if each.what is What.STORY), None)
+def _story_line(picture: DemoPicture) -> Text:
+    story = next((each for each in reversed(picture.recent) if each.what is HappeningKind.STORY), None)
     return Text(f" > {story.note}" if story else " > the nodes are up", style="bold cyan")
 
 
@@ -201,7 +201,7 @@ def _load_style(share: float) -> str:
 # Waiting pods and what happened
 
 
-def _below(picture: Picture, width: int, room: int) -> list[Text]:
+def _below(picture: DemoPicture, width: int, room: int) -> list[Text]:
     """Pending pods with their reasons, and the latest events; the height of the first part does not change with every
     pod.
     """
@@ -217,7 +217,7 @@ def _heading(word: str, note: str) -> Text:
     return Text(f" {word}", style="bold").append(f"  {note}", style="not bold dim")
 
 
-def _waiting_lines(waiting: Sequence[Waiting], width: int, room: int) -> list[Text]:
+def _waiting_lines(waiting: Sequence[WaitingPods], width: int, room: int) -> list[Text]:
     """Complete messages if they fit, else without the part about preemption, else a line each, else some of them."""
     if not waiting:
         return [Text("   no pod waits", style="dim")]
@@ -231,7 +231,7 @@ def _waiting_lines(waiting: Sequence[Waiting], width: int, room: int) -> list[Te
     return lines[:room]
 
 
-def _waiting_line(group: Waiting, *, whole: bool) -> Text:
+def _waiting_line(group: WaitingPods, *, whole: bool) -> Text:
     name = group.pod + (f" and {group.more} more" if group.more else "")
     message = group.message if whole else main_reason(group.message)
     return Text("   ").append(name, style="magenta").append(f": {message or 'not decided yet'}")
@@ -264,9 +264,9 @@ def _recent_lines(recent: Iterable[Happening], room: int) -> list[Text]:
 
 def _likeness(happening: Happening) -> tuple[object, ...] | None:
     """The key by which events may share a line; None for those that have their own."""
-    if happening.what in (What.STORY, What.PLACED, What.PREEMPTS):
+    if happening.what in (HappeningKind.STORY, HappeningKind.PLACED, HappeningKind.PREEMPTS):
         return None
-    reason = main_reason(happening.note) if happening.what is What.WAITS else ""
+    reason = main_reason(happening.note) if happening.what is HappeningKind.WAITS else ""
     return WORDS[happening.what].word, happening.at_s, happening.name.rpartition("-")[0], reason
 
 
@@ -275,12 +275,12 @@ def _together(members: Sequence[Happening]) -> str:
     if len(members) == 1:
         return first.text
     text = f"{first.name} and {len(members) - 1} more"
-    return f"{text}: {main_reason(first.note)}" if first.what is What.WAITS else text
+    return f"{text}: {main_reason(first.note)}" if first.what is HappeningKind.WAITS else text
 
 
 def _recent_line(happening: Happening, text: str) -> Text:
     line = Text(f"   {_clock(happening.at_s):>5}  ", style="dim")
-    if happening.what is What.STORY:
+    if happening.what is HappeningKind.STORY:
         return line.append(text, style="not dim bold cyan")
     word = WORDS[happening.what].word
     line.append(f"{word:<9}", style=f"not dim {_STYLES.get(word, 'default')}")

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from moorage.sim.demo.stage import Stage
-from moorage.views.words import WORDS, Happening, What
+from moorage.sim.demo.stage import DemoStage
+from moorage.views.words import WORDS, Happening, HappeningKind
 
 RUNNING_VERBOSITY = 2
 """From this verbosity on, pods that start to run are logged too."""
@@ -19,7 +19,7 @@ class LogView:
     def __init__(self, stream: TextIO, *, log_format: str, verbosity: int) -> None:
         self._stream = stream
         self._line: Callable[[Happening], str] = _json_line if log_format == "json" else _text_line
-        self._hidden = frozenset() if verbosity >= RUNNING_VERBOSITY else frozenset({What.RUNNING})
+        self._hidden = frozenset() if verbosity >= RUNNING_VERBOSITY else frozenset({HappeningKind.RUNNING})
 
     def begin(self, url: str) -> None:
         """Print the address of the dashboard."""
@@ -27,7 +27,7 @@ class LogView:
         self._stream.write(f"{text or f'dashboard at {url}'}\n")
         self._stream.flush()
 
-    def show(self, _: Stage, happenings: Sequence[Happening]) -> None:
+    def show(self, _: DemoStage, happenings: Sequence[Happening]) -> None:
         """Write what is new."""
         lines = [self._line(happening) for happening in happenings if happening.what not in self._hidden]
         if lines:
@@ -37,7 +37,7 @@ class LogView:
 
 def _text_line(happening: Happening) -> str:
     minutes, seconds = divmod(happening.at_s, 60)
-    word = "" if happening.what is What.STORY else WORDS[happening.what].word
+    word = "" if happening.what is HappeningKind.STORY else WORDS[happening.what].word
     return f"{int(minutes)}:{seconds:04.1f}  {word:<9} {happening.text}"
 
 

@@ -11,7 +11,7 @@ from rich.live import Live
 
 from moorage.cli.demo_frame import ASCII, UNICODE, Title, draw
 from moorage.sim.demo.picture import take_picture
-from moorage.sim.demo.stage import Stage
+from moorage.sim.demo.stage import DemoStage
 from moorage.views.words import Happening
 
 _REDRAW_S = 0.25
@@ -37,7 +37,7 @@ class ScreenView:
     ) -> None:
         self._live.stop()
 
-    def show(self, stage: Stage, happenings: Sequence[Happening]) -> None:
+    def show(self, stage: DemoStage, happenings: Sequence[Happening]) -> None:
         """Draw a frame if there is something new to see."""
         width, height = self._console.size
         if self._drawn is not None and not happenings:

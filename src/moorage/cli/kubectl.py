@@ -14,7 +14,7 @@ import click
 
 from moorage.cli.main import Commands, run_group
 from moorage.cli.options import common_options
-from moorage.cli.simulate import Request, answer, change_options
+from moorage.cli.simulate import SimulateOptions, answer, change_options
 
 PLUGIN_COMMANDS: Mapping[str, str] = {
     "explain": "Show where a pod goes and why, node by node.",
@@ -52,7 +52,7 @@ def what_if(**asked: Any) -> int:
     It is `moorage simulate` with the live cluster of your kubeconfig: which pods move, wait or are evicted, utilisation
     and cost, before and after.
     """
-    return answer(Request(live=True, compare=True, **asked))
+    return answer(SimulateOptions(live=True, compare=True, **asked))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -15,8 +15,8 @@ from moorage.sim.whatif_changes import MOST_NODES, AddNodes, Afresh, Change, Cha
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
     from moorage.sim.inputs import ClusterInput
-    from moorage.sim.outcome import Outcome
-    from moorage.sim.simulation import Rules
+    from moorage.sim.outcome import SimulationOutcome
+    from moorage.sim.simulation import SimulationRules
     from moorage.wire.configuration import Reading
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -26,7 +26,7 @@ _DEFAULT_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class SimulateOptions:
     """The options of the command."""
 
     files: Sequence[str] = ()
@@ -124,10 +124,10 @@ def command(kubeconfig: str | None, **asked: Any) -> int:
     """
     if not asked["files"] and kubeconfig is None:
         raise click.UsageError("Missing option '-f' / '--filename' or '--kubeconfig'")
-    return answer(Request(kubeconfig=kubeconfig, live=kubeconfig is not None, **asked))
+    return answer(SimulateOptions(kubeconfig=kubeconfig, live=kubeconfig is not None, **asked))
 
 
-def answer(asked: Request) -> int:
+def answer(asked: SimulateOptions) -> int:
     """Simulate, print, and say how it ended."""
     from moorage.cli.profiles import load_reading  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.sim import report  # noqa: PLC0415
@@ -156,7 +156,7 @@ def answer(asked: Request) -> int:
     return NO if asked.fail_on_pending and outcome.pending else GOOD
 
 
-def _base_reading(asked: Request, changes: Sequence[Change]) -> Reading | None:
+def _base_reading(asked: SimulateOptions, changes: Sequence[Change]) -> Reading | None:
     """The profiles for the unchanged cluster, None if they are those for the changed one.
 
     If only the configuration of a live cluster changes, the unchanged one is evaluated with the default profile.
@@ -168,7 +168,7 @@ def _base_reading(asked: Request, changes: Sequence[Change]) -> Reading | None:
     return load_reading(None) if asked.live and asked.config_file is not None and not changes else None
 
 
-def _cluster(asked: Request, reading: Reading) -> tuple[ClusterInput, str]:
+def _cluster(asked: SimulateOptions, reading: Reading) -> tuple[ClusterInput, str]:
     """The initial objects, and the namespace of objects that name none."""
     from moorage.app.snapshot import SnapshotError, take_snapshot  # noqa: PLC0415
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
@@ -191,7 +191,7 @@ def _cluster(asked: Request, reading: Reading) -> tuple[ClusterInput, str]:
     return read_cluster(manifests), asked.namespace or snapshot.namespace
 
 
-def _changes(asked: Request, namespace: str) -> list[Change]:
+def _changes(asked: SimulateOptions, namespace: str) -> list[Change]:
     """All changes to make; every text that cannot be parsed is reported."""
     changes: list[Change] = [Drain(node) for node in asked.drains]
     changes += [AddNodes(number, like) for number, like in zip(asked.add_nodes, asked.likes, strict=True)]
@@ -206,13 +206,13 @@ def _changes(asked: Request, namespace: str) -> list[Change]:
     return [*changes, Afresh()] if asked.afresh else changes
 
 
-def _rules(asked: Request, reading: Reading, *, answers_to_all: bool) -> Rules:
+def _rules(asked: SimulateOptions, reading: Reading, *, answers_to_all: bool) -> SimulationRules:
     from moorage.sim.rules import rules_of  # noqa: PLC0415
 
     return rules_of(reading, asked.seed, answers_to_all=answers_to_all)
 
 
-def _outcome(asked: Request, given: ClusterInput, reading: Reading) -> Outcome:
+def _outcome(asked: SimulateOptions, given: ClusterInput, reading: Reading) -> SimulationOutcome:
     """Run the cluster as it is; whatever is wrong with it ends the command."""
     from moorage.sim.simulation import SimulationError, simulate  # noqa: PLC0415
 
@@ -223,8 +223,8 @@ def _outcome(asked: Request, given: ClusterInput, reading: Reading) -> Outcome:
 
 
 def _difference(
-    asked: Request, given: ClusterInput, changes: Sequence[Change], reading: Reading, others: Reading | None
-) -> tuple[Outcome, dict[str, Any]]:
+    asked: SimulateOptions, given: ClusterInput, changes: Sequence[Change], reading: Reading, others: Reading | None
+) -> tuple[SimulationOutcome, dict[str, Any]]:
     """Run the cluster with the changes; the table of the difference is printed here, the document is returned."""
     from moorage.sim.difference_report import difference_document, write_difference  # noqa: PLC0415
     from moorage.sim.report import write_table  # noqa: PLC0415

@@ -12,7 +12,7 @@ from moorage.cli.options import common_options, files_option
 from moorage.cli.output import GOOD, NO, InputError, say
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
-    from moorage.sim.checks import Findings
+    from moorage.sim.checks import FileFindings
 
 
 @click.command("validate", short_help="Check configuration files and manifests.")
@@ -54,7 +54,7 @@ def _read_all(files: Iterable[str]) -> list[tuple[str, bytes]]:
     return contents
 
 
-def _good_news(found: list[Findings]) -> str:
+def _good_news(found: list[FileFindings]) -> str:
     checked = sum(one.checked for one in found)
     unread = sorted({kind for one in found for kind in one.unread})
     note = f", not looked into: {', '.join(unread)}" if unread else ""

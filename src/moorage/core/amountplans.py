@@ -53,7 +53,7 @@ class RequestPlans(Generic[T]):
         return plan
 
 
-class Whole(NamedTuple):
+class DivisorColumn(NamedTuple):
     """An allocatable column for dividing: float64[capacity], infinite where a node has none of the resource."""
 
     amounts: Floats
@@ -62,26 +62,26 @@ class Whole(NamedTuple):
     largest: int
 
 
-class Wholes:
+class DivisorColumns:
     """Allocatable columns for dividing, made anew when a node changed."""
 
-    __slots__ = ("_position", "_state", "_wholes")
+    __slots__ = ("_divisors", "_position", "_state")
 
     def __init__(self) -> None:
         self._state: ClusterState | None = None
         self._position = -1
-        self._wholes: dict[int, Whole] = {}
+        self._divisors: dict[int, DivisorColumn] = {}
 
-    def get(self, state: ClusterState, column: int) -> Whole:
+    def get(self, state: ClusterState, column: int) -> DivisorColumn:
         """The column of this number."""
         if state.node_log.position != self._position or state is not self._state:
-            self._wholes.clear()
+            self._divisors.clear()
             self._state, self._position = state, state.node_log.position
-        found = self._wholes.get(column)
+        found = self._divisors.get(column)
         if found is None:
             offered = state.resources.allocatable[column]
             has_some: Mask = offered > 0
             amounts = np.where(has_some, offered, np.inf)
             largest = int(offered.max()) if len(offered) else 0
-            found = self._wholes[column] = Whole(amounts, bool(has_some[state.rows()].all()), largest)
+            found = self._divisors[column] = DivisorColumn(amounts, bool(has_some[state.rows()].all()), largest)
         return found

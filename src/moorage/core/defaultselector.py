@@ -25,7 +25,7 @@ SOURCE_KINDS = frozenset({SERVICE, REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL
 _API_VERSIONS = {REPLICATION_CONTROLLER: "v1", REPLICA_SET: "apps/v1", STATEFUL_SET: "apps/v1"}
 
 
-class Sources(NamedTuple):
+class SelectorSources(NamedTuple):
     """What selects a pod; equal sources give equal selectors."""
 
     services: tuple[Service, ...]
@@ -35,17 +35,17 @@ class Sources(NamedTuple):
     """Of the controller."""
 
 
-def selector_sources(state: ClusterState, template: PodTemplate) -> Sources:
+def selector_sources(state: ClusterState, template: PodTemplate) -> SelectorSources:
     """The services and the controller that select a pod; cheap enough for every decision."""
     services = tuple(state.services.selecting(template.namespace, template.labels))
     owner = template.owner
     if owner is None or _API_VERSIONS.get(owner.kind) != owner.api_version:
-        return Sources(services, "", None)
+        return SelectorSources(services, "", None)
     found: Workload | None = state.object(owner.kind, object_key(template.namespace, owner.name))
-    return Sources(services, owner.kind, None if found is None else found.selector)
+    return SelectorSources(services, owner.kind, None if found is None else found.selector)
 
 
-def default_selector(sources: Sources) -> Selector:
+def default_selector(sources: SelectorSources) -> Selector:
     """The selector that all sources make together; one without requirements where nothing selects the pod."""
     pairs: dict[str, str] = {}
     for service in sources.services:

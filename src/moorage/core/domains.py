@@ -73,7 +73,7 @@ class Scope:
 EVERYWHERE = Scope()
 
 
-class Move(NamedTuple):
+class DomainMove(NamedTuple):
     """A row that came from one domain into another; NO_DOMAIN stands for none."""
 
     row: int
@@ -100,7 +100,7 @@ class DomainColumn:
         """Number of rows that have a domain."""
         self.moved = 0
         """Rises with every move; keep it and hand it to `moves_since` later."""
-        self._moves: list[Move] = []
+        self._moves: list[DomainMove] = []
         self._values: list[str] | None = None
         """What the numbers of domains mean: the values of the label as of the last refresh."""
         self._read_to = -1
@@ -128,14 +128,14 @@ class DomainColumn:
         if changed is None or len(changed) > _ROW_BY_ROW:
             self._take_over(self._all_ids(state))
         else:
-            self._note(Move(row, self.ids.item(row), self._id_of(state, row)) for row in dict.fromkeys(changed))
+            self._note(DomainMove(row, self.ids.item(row), self._id_of(state, row)) for row in dict.fromkeys(changed))
         self._read_to = log.position
 
     def id_of(self, row: int) -> int:
         """The domain of a row as of the last refresh."""
         return self.ids.item(row) if row < len(self.ids) else NO_DOMAIN
 
-    def moves_since(self, moved: int) -> list[Move] | None:
+    def moves_since(self, moved: int) -> list[DomainMove] | None:
         """The moves from `moved` on, oldest first; None if they are not kept so long."""
         missing = self.moved - moved
         return self._moves[len(self._moves) - missing :] if missing <= len(self._moves) else None
@@ -177,7 +177,7 @@ class DomainColumn:
         rows = np.flatnonzero(self.ids != ids)
         if len(rows) <= _KEPT_MOVES:
             before, after = self.ids[rows], ids[rows]
-            self._note(map(Move, rows.tolist(), before.tolist(), after.tolist()))
+            self._note(map(DomainMove, rows.tolist(), before.tolist(), after.tolist()))
             return
         self._renumber(ids)
 
@@ -188,7 +188,7 @@ class DomainColumn:
         self._moves = []
         self.moved += 1
 
-    def _note(self, moves: Iterable[Move]) -> None:
+    def _note(self, moves: Iterable[DomainMove]) -> None:
         for move in moves:
             if move.before != move.after:
                 self.ids[move.row] = move.after

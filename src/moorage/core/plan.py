@@ -27,7 +27,7 @@ _NEVER = 1 << 62
 Order = tuple[tuple[Any, ...], str]
 
 
-class Unit(NamedTuple):
+class PlannedUnit(NamedTuple):
     """Pods that are placed together, each on its own node."""
 
     id: str
@@ -144,7 +144,7 @@ class Plan:
         """Whether the unit is known, in the plan or not."""
         return unit_id in self._trees
 
-    def __iter__(self) -> Iterator[Unit]:
+    def __iter__(self) -> Iterator[PlannedUnit]:
         """All units in order."""
         above: list[_Tree] = []
         tree = self._root
@@ -153,7 +153,7 @@ class Plan:
                 above.append(tree)
                 tree = tree.left
             tree = above.pop()
-            yield Unit(tree.order[1], tree.order[0], tree.size)
+            yield PlannedUnit(tree.order[1], tree.order[0], tree.size)
             tree = tree.right
 
     # --- the plan ---

@@ -43,7 +43,7 @@ _TRIM_EVERY = 256
 """Memory is measured each time so many counters have been made."""
 
 
-class Question(NamedTuple):
+class CountQuery(NamedTuple):
     """What a counter counts."""
 
     namespaces: frozenset[str] | None
@@ -76,7 +76,7 @@ class PodCounter:
 
     __slots__ = ("dropped", "groups", "parts", "question", "tally", "used")
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: CountQuery) -> None:
         self.question = question
         self.parts = question.parts
         self.tally = Tally()
@@ -123,7 +123,7 @@ class PodCounts:
         """The group of the last pod that came: bursts are of one group."""
         self._by_namespace: dict[str, dict[LabelGroup, None]] = {}
         self._by_pair: dict[tuple[str, str, str], dict[LabelGroup, None]] = {}
-        self._counters: dict[Question, PodCounter] = {}
+        self._counters: dict[CountQuery, PodCounter] = {}
         self._selectors: SelectorIndex[PodCounter] = SelectorIndex()
         self._made = 0
         self._long_parts = 0
@@ -198,7 +198,7 @@ class PodCounts:
 
     # --- counters ---
 
-    def counter(self, question: Question) -> PodCounter:
+    def counter(self, question: CountQuery) -> PodCounter:
         """The counter for a question, made on first use. Ask again (or call `fresh`) at every decision."""
         found = self._counters.get(question)
         if found is None:
@@ -246,7 +246,7 @@ class PodCounts:
             self._flat = _Flat(list(self._groups.values()), self._version)
         return self._flat
 
-    def _candidates(self, question: Question) -> Iterator[LabelGroup]:
+    def _candidates(self, question: CountQuery) -> Iterator[LabelGroup]:
         """Every group that may match."""
         namespaces: Iterable[str] = self._by_namespace if question.namespaces is None else question.namespaces
         choices = demanded_pairs(question.selector)

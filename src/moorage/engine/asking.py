@@ -38,7 +38,7 @@ from moorage.framework.changes import Change
 from moorage.framework.configuration import Extender
 from moorage.framework.cycle import Cycle
 from moorage.framework.preemption import ALL_CANDIDATES, Candidate, best_of, nomination_of
-from moorage.framework.runner import Judgement, Runner, Verdict
+from moorage.framework.runner import Judgement, PluginRejections, Runner
 from moorage.framework.status import Code, Nomination, Reason, Rejections
 
 _NO_CANDIDATE = "preemption: no candidate node for preemption"
@@ -465,5 +465,7 @@ def _rejected(judgement: Judgement, names: Sequence[str], event: ExtendersAnswer
     )
 
 
-def _verdict(rows: list[int], reasons: tuple[Reason, ...]) -> Verdict:
-    return Verdict(EXTENDER, np.array(rows, dtype=np.intp), Rejections(np.ones(len(rows), dtype=np.int64), reasons))
+def _verdict(rows: list[int], reasons: tuple[Reason, ...]) -> PluginRejections:
+    return PluginRejections(
+        EXTENDER, np.array(rows, dtype=np.intp), Rejections(np.ones(len(rows), dtype=np.int64), reasons)
+    )

@@ -22,7 +22,7 @@ LEASE_NAMESPACE = "kube-system"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EnabledPlugin:
     """A plugin in an `enabled` list. The weight counts for Score; 0 stands for 1."""
 
     name: str
@@ -33,7 +33,7 @@ class Entry:
 class PluginSet:
     """What a profile changes at one extension point, or at all of them (multiPoint)."""
 
-    enabled: tuple[Entry, ...] = ()
+    enabled: tuple[EnabledPlugin, ...] = ()
     disabled: tuple[str, ...] = ()
 
 

@@ -40,7 +40,7 @@ class Named(Protocol):
         """What configurations and messages call it."""
 
 
-class Asked(Named, Protocol):
+class DescribedPlugin(Named, Protocol):
     """What every plugin says about itself; `Plugin` has defaults for all of it."""
 
     @property
@@ -71,77 +71,77 @@ class Asked(Named, Protocol):
 # --- extension points, in the order in which a pod meets them ---
 
 
-class PreEnqueuePlugin(Asked, Protocol):
+class PreEnqueuePlugin(DescribedPlugin, Protocol):
     """Asked by the queue before a pod may be tried."""
 
     def pre_enqueue(self, pod: Pod, /) -> Status | None:
         """None or SUCCESS: the pod may enter the queue."""
 
 
-class QueueSortPlugin(Asked, Protocol):
+class QueueSortPlugin(DescribedPlugin, Protocol):
     """Asked by the queue for every pod that enters it; one plugin per process."""
 
     def queue_key(self, pod: Pod, since_s: float, /) -> tuple[Any, ...]:
         """Where the pod stands; the smallest key comes first."""
 
 
-class PreFilterPlugin(Asked, Protocol):
+class PreFilterPlugin(DescribedPlugin, Protocol):
     """Asked once before the filters."""
 
     def pre_filter(self, cycle: Cycle, /) -> Status | OnlyNodes | None:
         """SKIP leaves the plugin's filter out; any other status but SUCCESS refuses the pod."""
 
 
-class FilterPlugin(Asked, Protocol):
+class FilterPlugin(DescribedPlugin, Protocol):
     """Asked in profile order, each about the rows that the earlier ones passed."""
 
     def filter(self, cycle: Cycle, rows: Rows, /) -> Rejections | None:
         """None: all rows pass."""
 
 
-class PostFilterPlugin(Asked, Protocol):
+class PostFilterPlugin(DescribedPlugin, Protocol):
     """Asked by the engine when no node passed; the first that nominates a node decides."""
 
     def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement, /) -> Nomination | Status | None:
         """How room can be made, or why it cannot."""
 
 
-class ScorePlugin(Asked, Protocol):
+class ScorePlugin(DescribedPlugin, Protocol):
     """Asked about the rows that passed every filter."""
 
     def score(self, cycle: Cycle, rows: Rows, /) -> Ints:
         """int64[n], 0 to 100 unless `normalize` brings it there."""
 
 
-class ReservePlugin(Asked, Protocol):
+class ReservePlugin(DescribedPlugin, Protocol):
     """Asked by the engine once a node is chosen."""
 
     def reserve(self, cycle: Cycle, row: int, /) -> Status | None:
         """None or SUCCESS: what the pod needs there is held for it."""
 
 
-class PermitPlugin(Asked, Protocol):
+class PermitPlugin(DescribedPlugin, Protocol):
     """Asked by the engine after Reserve, and again after every change in `wakes` while it holds the pod."""
 
     def permit(self, cycle: Cycle, row: int, /) -> Status | Hold | None:
         """`Hold`, or a status WAIT, lets the pod wait."""
 
 
-class PreBindPlugin(Asked, Protocol):
+class PreBindPlugin(DescribedPlugin, Protocol):
     """Asked by the engine after Permit, and again as Permit is."""
 
     def pre_bind(self, cycle: Cycle, row: int, /) -> Status | Hold | None:
         """As Permit."""
 
 
-class BindPlugin(Asked, Protocol):
+class BindPlugin(DescribedPlugin, Protocol):
     """Asked by the engine in profile order until one of them binds."""
 
     def bind(self, cycle: Cycle, row: int, /) -> Command | Status:
         """The command that binds the pod; SKIP lets the next plugin do it."""
 
 
-class PostBindPlugin(Asked, Protocol):
+class PostBindPlugin(DescribedPlugin, Protocol):
     """Told by the engine that the pod is bound; the node may be gone already."""
 
     def post_bind(self, cycle: Cycle, row: int, /) -> None:

@@ -9,31 +9,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moorage.framework.configuration import Entry
+from moorage.framework.configuration import EnabledPlugin
 from moorage.framework.plugin import Point
 
-DEFAULT_PLUGINS: tuple[Entry, ...] = (
-    Entry("SchedulingGates"),
-    Entry("PrioritySort"),
-    Entry("NodeName"),
-    Entry("NodeUnschedulable"),
-    Entry("TaintToleration", 3),
-    Entry("NodeAffinity", 2),
-    Entry("NodePorts"),
-    Entry("NodeResourcesFit", 1),
-    Entry("VolumeRestrictions"),
-    Entry("NodeVolumeLimits"),
-    Entry("VolumeBinding"),
-    Entry("VolumeZone"),
-    Entry("PodTopologySpread", 2),
-    Entry("InterPodAffinity", 2),
-    Entry("DynamicResources", 2),
-    Entry("DefaultPreemption"),
-    Entry("NodeResourcesBalancedAllocation", 1),
-    Entry("ImageLocality", 1),
-    Entry("DefaultBinder"),
-    Entry("NodeDeclaredFeatures"),
-    Entry("GangScheduling"),
+DEFAULT_PLUGINS: tuple[EnabledPlugin, ...] = (
+    EnabledPlugin("SchedulingGates"),
+    EnabledPlugin("PrioritySort"),
+    EnabledPlugin("NodeName"),
+    EnabledPlugin("NodeUnschedulable"),
+    EnabledPlugin("TaintToleration", 3),
+    EnabledPlugin("NodeAffinity", 2),
+    EnabledPlugin("NodePorts"),
+    EnabledPlugin("NodeResourcesFit", 1),
+    EnabledPlugin("VolumeRestrictions"),
+    EnabledPlugin("NodeVolumeLimits"),
+    EnabledPlugin("VolumeBinding"),
+    EnabledPlugin("VolumeZone"),
+    EnabledPlugin("PodTopologySpread", 2),
+    EnabledPlugin("InterPodAffinity", 2),
+    EnabledPlugin("DynamicResources", 2),
+    EnabledPlugin("DefaultPreemption"),
+    EnabledPlugin("NodeResourcesBalancedAllocation", 1),
+    EnabledPlugin("ImageLocality", 1),
+    EnabledPlugin("DefaultBinder"),
+    EnabledPlugin("NodeDeclaredFeatures"),
+    EnabledPlugin("GangScheduling"),
 )
 
 _FILTERS = (Point.PRE_FILTER, Point.FILTER)

@@ -27,7 +27,7 @@ from moorage.core.state import NOWHERE, PodRecord
 from moorage.core.victims import VictimTable, breaking
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable, kind_of
-from moorage.framework.preemption import Rules, VictimSearch, no_candidate, potential_rows
+from moorage.framework.preemption import EvictionRules, VictimSearch, no_candidate, potential_rows
 from moorage.framework.reprieve import Away, Guest, Reprieve
 from moorage.framework.runner import Runner
 
@@ -57,7 +57,7 @@ class GangSearch:
         runner: Runner,
         table: VictimTable,
         budgets: Mapping[str, PodDisruptionBudget],
-        rules: Rules,
+        rules: EvictionRules,
         enough: int,
         needs: GangNeeds,
     ) -> None:

@@ -61,7 +61,7 @@ class Candidate(NamedTuple):
     """Who has to go along with them, on this node or others."""
 
 
-class Rules(NamedTuple):
+class EvictionRules(NamedTuple):
     """Whom a search may evict."""
 
     priority: int
@@ -92,13 +92,13 @@ class VictimSearch:
     """One search for one pod. `enough` says how many candidates the slow way looks for."""
 
     def __init__(
-        self, cycle: Cycle, runner: Runner, table: VictimTable, enough: int, rules: Rules | None = None
+        self, cycle: Cycle, runner: Runner, table: VictimTable, enough: int, rules: EvictionRules | None = None
     ) -> None:
         self._cycle = cycle
         self._runner = runner
         self._table = table
         self._enough = enough
-        self._rules = rules or Rules(cycle.template.priority)
+        self._rules = rules or EvictionRules(cycle.template.priority)
         self._protects = False
         """Whether budgets protect somebody from this search altogether."""
         self._found = Found()

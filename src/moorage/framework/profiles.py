@@ -24,7 +24,7 @@ from functools import partial
 from typing import Any
 
 from moorage.core.frozen import FrozenDict
-from moorage.framework.configuration import ALL, Configuration, Entry, PluginSet, ProfileConfiguration
+from moorage.framework.configuration import ALL, Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.defaults import DEFAULT_PLUGINS
 from moorage.framework.plugin import Plugin, Point
 from moorage.framework.registry import Registry
@@ -144,10 +144,10 @@ def build_profiles(configuration: Configuration, registry: Registry) -> tuple[Pr
     return tuple(build_profile(profile, registry) for profile in configuration.profiles)
 
 
-def _merge(defaults: Iterable[Entry], changes: PluginSet) -> list[Entry]:
+def _merge(defaults: Iterable[EnabledPlugin], changes: PluginSet) -> list[EnabledPlugin]:
     """The multiPoint entries: defaults with the profile's changes applied."""
     replaced = {entry.name: entry for entry in changes.enabled}
-    kept: dict[str, Entry] = {}
+    kept: dict[str, EnabledPlugin] = {}
     if ALL not in changes.disabled:
         kept = {e.name: replaced.get(e.name, e) for e in defaults if e.name not in changes.disabled}
     for entry in changes.enabled:
@@ -155,7 +155,7 @@ def _merge(defaults: Iterable[Entry], changes: PluginSet) -> list[Entry]:
     return list(kept.values())
 
 
-def _order(point: Point, own: PluginSet, everywhere: Iterable[Entry], registry: Registry) -> tuple[str, ...]:
+def _order(point: Point, own: PluginSet, everywhere: Iterable[EnabledPlugin], registry: Registry) -> tuple[str, ...]:
     """The plugins at one point, given its own set and the multiPoint entries."""
     enabled = _having(point, own.enabled, registry)
     if ALL in own.disabled:
@@ -166,7 +166,7 @@ def _order(point: Point, own: PluginSet, everywhere: Iterable[Entry], registry: 
     return (*overriding, *general_only, *(name for name in enabled if name not in general))
 
 
-def _weights(entries: Iterable[Entry], registry: Registry) -> dict[str, int]:
+def _weights(entries: Iterable[EnabledPlugin], registry: Registry) -> dict[str, int]:
     weights: dict[str, int] = {}
     for entry in entries:
         if _has(registry, entry.name, Point.SCORE):
@@ -174,7 +174,7 @@ def _weights(entries: Iterable[Entry], registry: Registry) -> dict[str, int]:
     return weights
 
 
-def _having(point: Point, entries: Iterable[Entry], registry: Registry) -> list[str]:
+def _having(point: Point, entries: Iterable[EnabledPlugin], registry: Registry) -> list[str]:
     return list(dict.fromkeys(entry.name for entry in entries if _has(registry, entry.name, point)))
 
 

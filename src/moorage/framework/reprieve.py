@@ -29,7 +29,7 @@ class Guest(NamedTuple):
     row: int
 
 
-class Unit(NamedTuple):
+class ReprievedUnit(NamedTuple):
     """Pods that are let back in together, most important first."""
 
     members: tuple[PodRecord, ...]
@@ -100,24 +100,24 @@ class Reprieve:
 
     # --- units ---
 
-    def _units(self, breaking: frozenset[str]) -> list[Unit]:
+    def _units(self, breaking: frozenset[str]) -> list[ReprievedUnit]:
         state = self._state
-        units: list[Unit] = []
+        units: list[ReprievedUnit] = []
         gangs: dict[GangKey, list[PodRecord]] = {}
         for record in self._away.ordered():
             key = record.pod.template.gang
             if key is None or not staying(state, record):
-                units.append(Unit((record,), 1))
+                units.append(ReprievedUnit((record,), 1))
             else:
                 gangs.setdefault(key, []).append(record)
         for key, members in gangs.items():
             least = self._least(key, members)
             if least <= 1:
-                units.extend(Unit((member,), 1) for member in members)
+                units.extend(ReprievedUnit((member,), 1) for member in members)
             else:
-                units.append(Unit(tuple(members), least))
+                units.append(ReprievedUnit(tuple(members), least))
 
-        def place(unit: Unit) -> tuple[bool, bool, tuple[int, float, str]]:
+        def place(unit: ReprievedUnit) -> tuple[bool, bool, tuple[int, float, str]]:
             spared = any(member.pod.uid in breaking for member in unit.members)
             return not spared, not staying(state, unit.members[0]), importance(unit.members[0])
 
@@ -131,11 +131,11 @@ class Reprieve:
 
     # --- letting in ---
 
-    def _let_in(self, units: Iterable[Unit], *, everybody: bool) -> list[PodRecord]:
+    def _let_in(self, units: Iterable[ReprievedUnit], *, everybody: bool) -> list[PodRecord]:
         """Returns who could not be let in."""
         return [record for unit in units for record in self._try(unit, everybody=everybody)]
 
-    def _try(self, unit: Unit, *, everybody: bool) -> Sequence[PodRecord]:
+    def _try(self, unit: ReprievedUnit, *, everybody: bool) -> Sequence[PodRecord]:
         refused: list[PodRecord] = []
         with self._state.statement() as what_if:
             for record in unit.members:

@@ -37,7 +37,7 @@ from moorage.framework.views import ClassView, Scorer
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class PluginRejections:
     """What one plugin rejected: the rows and, aligned with them, its rejections."""
 
     plugin: str
@@ -50,7 +50,7 @@ class Judgement:
     """All filters asked in profile order: a later plugin saw only the rows that earlier ones passed."""
 
     passed: Rows
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[PluginRejections, ...] = ()
     refusal: Status | None = None
     """Set if PreFilter rejected the pod as a whole."""
     excluded_by: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class Runner:
         if said.only:
             keep = np.isin(rows, self._rows_named(said.only))
             rows, excluded = rows[keep], rows[~keep]
-        verdicts: list[Verdict] = []
+        verdicts: list[PluginRejections] = []
         crowded = self._nominated.among(cycle, rows) if nominated else None
         if crowded is not None:
             self._filter_crowded(cycle, crowded, said.skipped, verdicts)
@@ -182,7 +182,7 @@ class Runner:
         return Judgement(rows, tuple(verdicts), None, narrowed_by, excluded, said.skipped)
 
     def _filter_crowded(
-        self, cycle: Cycle, crowded: NominatedAmounts, skipped: frozenset[str], verdicts: list[Verdict]
+        self, cycle: Cycle, crowded: NominatedAmounts, skipped: frozenset[str], verdicts: list[PluginRejections]
     ) -> None:
         """Judge rows with the pods nominated to them, all at once where the active filters look at one row only."""
         rows = crowded.rows
@@ -207,14 +207,18 @@ class Runner:
         for pod in self._nominated.pods(cycle, row):
             self._state.assume(pod, row)
 
-    def _filter_again(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[Verdict]) -> None:
+    def _filter_again(
+        self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[PluginRejections]
+    ) -> None:
         """Judge rows of a state that differs from the one that PreFilter saw; who skipped the pod skips it here too."""
         said = pre_filter((p for p in self._classes.open_pre_filters if p.name not in skipped), cycle)
         if said.refusal is None:
             self._filter(cycle, rows, skipped | said.skipped, verdicts)
             return
         reason = Reason(said.refusal.message, resolvable=said.refusal.code is Code.UNSCHEDULABLE)
-        verdicts.append(Verdict(said.refusal.plugin, rows, Rejections(np.ones(len(rows), dtype=np.int64), (reason,))))
+        verdicts.append(
+            PluginRejections(said.refusal.plugin, rows, Rejections(np.ones(len(rows), dtype=np.int64), (reason,)))
+        )
 
     def node_mask(self, cycle: Cycle, rows: Rows) -> Mask:
         """Which of the rows the filters pass that read nothing but the node, shape (len(rows),)."""
@@ -246,7 +250,7 @@ class Runner:
                     found[column][here] -= amounts
         return found, complete
 
-    def _filter(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[Verdict]) -> Rows:
+    def _filter(self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[PluginRejections]) -> Rows:
         """The rows that pass; what rejects the others is added to `verdicts`."""
         for plugin in self.plugins.filter:
             if not len(rows):
@@ -258,7 +262,9 @@ class Runner:
                 continue
             bad = rejections.bits != 0
             if bad.any():
-                verdicts.append(Verdict(plugin.name, rows[bad], Rejections(rejections.bits[bad], rejections.reasons)))
+                verdicts.append(
+                    PluginRejections(plugin.name, rows[bad], Rejections(rejections.bits[bad], rejections.reasons))
+                )
                 rows = rows[~bad]
         return rows
 

@@ -34,7 +34,7 @@ from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_preemption import GangFound, GangSearch
 from moorage.framework.plugin import Plugin, Reads
-from moorage.framework.preemption import Found, Rules, VictimSearch, no_candidate, nomination_of, potential_rows
+from moorage.framework.preemption import EvictionRules, Found, VictimSearch, no_candidate, nomination_of, potential_rows
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, GangNomination, Nomination, Status, unresolvable, unschedulable
 
@@ -137,10 +137,10 @@ class DefaultPreemption(Plugin):
         self._table.refresh(state.objects.get(BUDGETS, {}))
         return self._table
 
-    def _rules(self, cycle: Cycle, table: VictimTable, priority: int) -> Rules:
+    def _rules(self, cycle: Cycle, table: VictimTable, priority: int) -> EvictionRules:
         if self.args.pdb_policy != STRICT:
-            return Rules(priority)
-        return Rules(priority, strict=True, spent=self._debts.spent(cycle.state, table.budgets, cycle.now))
+            return EvictionRules(priority)
+        return EvictionRules(priority, strict=True, spent=self._debts.spent(cycle.state, table.budgets, cycle.now))
 
     # --- a gang ---
 

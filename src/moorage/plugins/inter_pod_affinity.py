@@ -21,7 +21,7 @@ from moorage.core.domains import DomainColumn
 from moorage.core.edits import DropLabel, DropPodRule
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import NAMESPACE, Namespace
-from moorage.core.podcounts import PodCounter, PodCounts, Question
+from moorage.core.podcounts import CountQuery, PodCounter, PodCounts
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.podterms import HeldTerm, TermKind, held_terms, named_namespaces
 from moorage.core.selectors import Selector
@@ -351,32 +351,32 @@ def _object(tables: dict[DomainColumn, Ints], column: DomainColumn, domains: Mas
     tables[column] = flags if known is None else np.bitwise_or(known, flags, out=known)
 
 
-def _question(state: ClusterState, term: PodTerm, own_namespace: str) -> Question:
+def _question(state: ClusterState, term: PodTerm, own_namespace: str) -> CountQuery:
     """The pods that a term of a waiting pod means; namespaces that it selects are looked up now."""
     names = frozenset(named_namespaces(term, own_namespace))
     chosen = term.namespace_selector
     if chosen is None:
-        return Question(names, term.selector)
+        return CountQuery(names, term.selector)
     if not chosen.requirements:
-        return Question(None, term.selector)
+        return CountQuery(None, term.selector)
     known: Mapping[str, Namespace] = state.objects.get(NAMESPACE, {})
-    return Question(names.union(name for name, each in known.items() if chosen.matches(each.labels)), term.selector)
+    return CountQuery(names.union(name for name, each in known.items() if chosen.matches(each.labels)), term.selector)
 
 
-def _both(questions: list[Question]) -> Question | None:
+def _both(questions: list[CountQuery]) -> CountQuery | None:
     """The pods that all questions mean; None without questions."""
     if not questions:
         return None
     named = [question.namespaces for question in questions if question.namespaces is not None]
     requirements = dict.fromkeys(each for question in questions for each in question.selector.requirements)
-    return Question(frozenset.intersection(*named) if named else None, Selector(tuple(requirements)))
+    return CountQuery(frozenset.intersection(*named) if named else None, Selector(tuple(requirements)))
 
 
-def _wanted(state: ClusterState, question: Question, term: PodTerm, weight: int = 0) -> _Wanted:
+def _wanted(state: ClusterState, question: CountQuery, term: PodTerm, weight: int = 0) -> _Wanted:
     return _Wanted(state.pod_counts.counter(question), state.domains.column(term.topology_key), weight)
 
 
-def _is_about(question: Question, template: PodTemplate) -> bool:
+def _is_about(question: CountQuery, template: PodTemplate) -> bool:
     namespaces = question.namespaces
     return (namespaces is None or template.namespace in namespaces) and question.selector.matches(template.labels)
 

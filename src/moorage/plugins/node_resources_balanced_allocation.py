@@ -19,7 +19,7 @@ from typing import Annotated, ClassVar, NamedTuple
 import numpy as np
 from pydantic import Field, field_validator
 
-from moorage.core.amountplans import RequestPlans, Wholes
+from moorage.core.amountplans import DivisorColumns, RequestPlans
 from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.columns import ResourceColumns
 from moorage.core.pods import PodTemplate
@@ -89,7 +89,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         self.args: NodeResourcesBalancedAllocationArgs = args or NodeResourcesBalancedAllocationArgs()
         self._names = tuple(r.name for r in self.args.resources or _DEFAULT_RESOURCES)
         self._plans = RequestPlans(self._parts)
-        self._wholes = Wholes()
+        self._divisors = DivisorColumns()
         self._kept: dict[tuple[int, ...], _Kept] = {}
 
     def sign(self, template: PodTemplate) -> tuple[tuple[str, int], ...]:
@@ -115,13 +115,13 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     def _balances(self, state: ClusterState, parts: tuple[_Part, ...], rows: Rows) -> Ints:
         """The balance of each row with the amounts of the parts added, int64[len(rows)] in 0..100."""
-        wholes = [self._wholes.get(state, column) for column, _ in parts]
-        offered = [state.pick(whole.amounts, rows) for whole in wholes]
+        divisors = [self._divisors.get(state, column) for column, _ in parts]
+        offered = [state.pick(divisor.amounts, rows) for divisor in divisors]
         fractions: list[Floats] = []
         for (column, amount), whole in zip(parts, offered, strict=True):
             fraction: Floats = np.divide(np.add(state.pick(state.resources.requested[column], rows), amount), whole)
             fractions.append(np.minimum(fraction, 1.0, out=fraction))
-        everywhere = all(whole.everywhere for whole in wholes)
+        everywhere = all(divisor.everywhere for divisor in divisors)
         return _balance(fractions, None if everywhere else [np.isfinite(whole) for whole in offered], len(rows))
 
     def _before(self, state: ClusterState, parts: tuple[_Part, ...]) -> Ints:

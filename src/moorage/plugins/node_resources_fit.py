@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, NamedTuple, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from moorage.core.amountplans import RequestPlans, Wholes
+from moorage.core.amountplans import DivisorColumns, RequestPlans
 from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.columns import CPU_COLUMN, EPHEMERAL_COLUMN, MEMORY_COLUMN, PODS_COLUMN, ResourceColumns
 from moorage.core.edits import LowerRequest
@@ -177,7 +177,7 @@ class NodeResourcesFit(Plugin):
         self._ignored = frozenset(self.args.ignored_resources)
         self._ignored_groups = frozenset(self.args.ignored_resource_groups)
         self._plans = RequestPlans(self._make_plan)
-        self._wholes = Wholes()
+        self._divisors = DivisorColumns()
 
     def sign(self, template: PodTemplate) -> Requests:
         """The requests, nothing else."""
@@ -268,7 +268,7 @@ class NodeResourcesFit(Plugin):
             if part.weight != 1:
                 percent *= part.weight
             total = percent if total is None else np.add(total, percent, out=total)
-            everywhere = everywhere and self._wholes.get(state, part.column).everywhere
+            everywhere = everywhere and self._divisors.get(state, part.column).everywhere
         if total is None:
             return np.zeros(len(rows), dtype=np.int64)
         if everywhere:
@@ -309,7 +309,7 @@ class NodeResourcesFit(Plugin):
         weights: Ints = np.zeros(len(rows), dtype=np.int64)
         for part in parts:
             found = scores.take(self._percents(state, part, rows))
-            if not self._wholes.get(state, part.column).everywhere:
+            if not self._divisors.get(state, part.column).everywhere:
                 found *= state.pick(state.resources.allocatable[part.column], rows) > 0
             total += found * part.weight
             weights += (found > 0) * part.weight
@@ -327,12 +327,12 @@ class NodeResourcesFit(Plugin):
             np.maximum(amount, 0, out=amount)
         else:
             np.minimum(amount, offered, out=amount)
-        whole = self._wholes.get(state, part.column)
+        divisor = self._divisors.get(state, part.column)
         amount *= _MAX_SCORE
-        if whole.largest > _EXACT_WHOLE:
+        if divisor.largest > _EXACT_WHOLE:
             exact: Ints = np.floor_divide(amount, np.maximum(offered, 1))
             return exact
-        percent: Floats = np.divide(amount, state.pick(whole.amounts, rows))
+        percent: Floats = np.divide(amount, state.pick(divisor.amounts, rows))
         return percent.astype(np.int64)
 
     # --- what is kept between decisions ---

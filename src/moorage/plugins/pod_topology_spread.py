@@ -20,12 +20,12 @@ from pydantic import Field, field_validator, model_validator
 
 from moorage.core.affinity import SpreadConstraint
 from moorage.core.arrays import Floats, Ints, Mask, Rows
-from moorage.core.defaultselector import SOURCE_KINDS, Sources, default_selector, selector_sources
+from moorage.core.defaultselector import SOURCE_KINDS, SelectorSources, default_selector, selector_sources
 from moorage.core.domains import EVERYWHERE, DomainColumn, Scope
 from moorage.core.edits import RelaxSpread, SetNodeLabel
 from moorage.core.frozen import EMPTY
 from moorage.core.labelnames import is_qualified_name
-from moorage.core.podcounts import PodCounter, PodCounts, Question
+from moorage.core.podcounts import CountQuery, PodCounter, PodCounts
 from moorage.core.pods import PodTemplate
 from moorage.core.selectors import NOTHING, Selector
 from moorage.core.sparsecounts import SparseCounts
@@ -155,7 +155,7 @@ class _Rule(NamedTuple):
 class _Plan(NamedTuple):
     """What a pod is asked for."""
 
-    sources: Sources | None
+    sources: SelectorSources | None
     """What the selector was deduced from; None for constraints of the pod's own."""
     hard: tuple[_Rule, ...] = ()
     soft: tuple[_Rule, ...] = ()
@@ -337,7 +337,7 @@ class PodTopologySpread(Plugin):
         self._latest = (ref(template), plan)
         return plan
 
-    def _make_plan(self, state: ClusterState, template: PodTemplate, sources: Sources | None) -> _Plan:
+    def _make_plan(self, state: ClusterState, template: PodTemplate, sources: SelectorSources | None) -> _Plan:
         constraints = template.spread
         if sources is not None:
             selector = default_selector(sources)
@@ -378,7 +378,7 @@ def _make_rule(
         constraint.min_domains,
         constraint.topology_key == _HOSTNAME,
         int(constraint.selector.matches(template.labels)),
-        state.pod_counts.counter(Question(frozenset({template.namespace}), selector, live_only=True)),
+        state.pod_counts.counter(CountQuery(frozenset({template.namespace}), selector, live_only=True)),
         labels,
         labels if scope == EVERYWHERE else state.domains.column(constraint.topology_key, scope),
     )

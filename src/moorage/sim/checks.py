@@ -15,7 +15,7 @@ from moorage.wire.place import Document
 
 
 @dataclass(slots=True)
-class Findings:
+class FileFindings:
     """What there is to say about a file."""
 
     checked: int = 0
@@ -26,10 +26,10 @@ class Findings:
     """Kind -> number of objects of kinds that are not read."""
 
 
-def check_file(file: str, data: bytes, registry: Registry) -> Findings:
+def check_file(file: str, data: bytes, registry: Registry) -> FileFindings:
     """Find everything that is wrong with the content of a file."""
     manifests = parse_manifests(file, data)
-    found = Findings(problems=list(manifests.problems), notices=list(manifests.warnings))
+    found = FileFindings(problems=list(manifests.problems), notices=list(manifests.warnings))
     check = ObjectCheck()
     configuration: list[Document] = []
     for manifest in manifests.objects:

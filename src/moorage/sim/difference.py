@@ -16,7 +16,7 @@ from moorage.adapters.memory.expansion import EXPANDABLE
 from moorage.adapters.memory.objects import KubeObject, controller_of
 from moorage.core.objects import DAEMON_SET, STATEFUL_SET
 from moorage.core.pods import Pod
-from moorage.sim.outcome import Outcome, World
+from moorage.sim.outcome import FinalCluster, SimulationOutcome
 from moorage.sim.utilisation import Usage
 from moorage.sim.whatif_applied import Applied
 
@@ -35,7 +35,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class FinalPod:
     """One pod at the end of a simulation."""
 
     namespace: str
@@ -54,7 +54,7 @@ class Standing:
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class MovedPod:
     """A pod that stands on another node."""
 
     namespace: str
@@ -67,7 +67,7 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class PendingPod:
     """A pod that has no node with the changes, though it has one without them or was not there at all."""
 
     namespace: str
@@ -140,8 +140,8 @@ class Difference:
     """Everything that differs; `before` is the unchanged cluster, at the end of its own simulation."""
 
     changes: Sequence[str] = ()
-    moves: Sequence[Move] = ()
-    waits: Sequence[Wait] = ()
+    moves: Sequence[MovedPod] = ()
+    waits: Sequence[PendingPod] = ()
     starts: Sequence[PodAt] = ()
     """Pods that wait without the changes and have a node with them."""
     evicted: Sequence[Eviction] = ()
@@ -156,26 +156,26 @@ class Difference:
     cost: CostChange | None = None
 
 
-def standings(outcome: Outcome) -> dict[str, Standing]:
+def standings(outcome: SimulationOutcome) -> dict[str, FinalPod]:
     """Every pod that is there at the end, by `namespace/name`: those on nodes, then those that wait."""
     world = outcome.world
     if world is None:
         raise ValueError("the outcome has no world to look at")
     lineage = Lineage(world.cluster.store)
-    found: dict[str, Standing] = {}
+    found: dict[str, FinalPod] = {}
     for pod in pods_on_nodes(world):
-        found[pod.key] = Standing(
+        found[pod.key] = FinalPod(
             pod.namespace, pod.name, pod.node, _workload(world.cluster.store.find_uid(pod.uid), lineage), None, pod
         )
     for story in outcome.pods:
         body = world.cluster.store.find_uid(story.uid)
         if story.node is None and body is not None:
             workload = _workload(body, lineage)
-            found[story.key] = Standing(story.namespace, story.name, None, workload, story.message or "")
+            found[story.key] = FinalPod(story.namespace, story.name, None, workload, story.message or "")
     return found
 
 
-def pods_on_nodes(world: World) -> Iterator[Pod]:
+def pods_on_nodes(world: FinalCluster) -> Iterator[Pod]:
     """The pods that hold something on a node."""
     state = world.state
     for row in state.rows().tolist():
@@ -200,19 +200,19 @@ def _workload(body: KubeObject | None, lineage: Lineage) -> tuple[str, str, str]
 class Pairs:
     """Pods without the changes and the pods with them that they are, or that stand in for them."""
 
-    both: Sequence[tuple[Standing, Standing]]
-    gone: Sequence[Standing]
-    new: Sequence[Standing]
+    both: Sequence[tuple[FinalPod, FinalPod]]
+    gone: Sequence[FinalPod]
+    new: Sequence[FinalPod]
 
 
-def matched(before: Mapping[str, Standing], after: Mapping[str, Standing]) -> Pairs:
+def matched(before: Mapping[str, FinalPod], after: Mapping[str, FinalPod]) -> Pairs:
     """Match by name, then by workload; of a workload those that have a node come first on both sides."""
     both = [(pod, after[key]) for key, pod in before.items() if key in after]
-    fresh: dict[tuple[str, str, str], list[Standing]] = {}
-    new: list[Standing] = []
+    fresh: dict[tuple[str, str, str], list[FinalPod]] = {}
+    new: list[FinalPod] = []
     for pod in _in_order(pod for key, pod in after.items() if key not in before):
         (new if pod.workload is None else fresh.setdefault(pod.workload, [])).append(pod)
-    gone: list[Standing] = []
+    gone: list[FinalPod] = []
     for pod in _in_order(pod for key, pod in before.items() if key not in after):
         heir = _heir(pod, fresh.get(pod.workload, [])) if pod.workload is not None else None
         if heir is not None:
@@ -222,7 +222,7 @@ def matched(before: Mapping[str, Standing], after: Mapping[str, Standing]) -> Pa
     return Pairs(_untangled(both), gone, [*new, *(pod for pods in fresh.values() for pod in pods)])
 
 
-def _heir(pod: Standing, candidates: list[Standing]) -> Standing | None:
+def _heir(pod: FinalPod, candidates: list[FinalPod]) -> FinalPod | None:
     """Take the first one that can stand in for the pod out of the list; a daemon is made for its own node only."""
     for index, candidate in enumerate(candidates):
         of_its_node = candidate.node is None or candidate.node == pod.node
@@ -231,12 +231,12 @@ def _heir(pod: Standing, candidates: list[Standing]) -> Standing | None:
     return None
 
 
-def _in_order(pods: Iterable[Standing]) -> list[Standing]:
+def _in_order(pods: Iterable[FinalPod]) -> list[FinalPod]:
     """Those with a node first, then by name, numbers by their size."""
     return sorted(pods, key=lambda pod: (pod.node is None, pod.namespace, len(pod.name), pod.name))
 
 
-def _untangled(pairs: list[tuple[Standing, Standing]]) -> list[tuple[Standing, Standing]]:
+def _untangled(pairs: list[tuple[FinalPod, FinalPod]]) -> list[tuple[FinalPod, FinalPod]]:
     """Where one pod of a workload waits so that an equal one starts, nothing but a move has happened: say so.
 
     Pods of a StatefulSet are not equal, nor are those of a DaemonSet.
@@ -274,7 +274,7 @@ class Causes:
         return Why.PREEMPTION if key in self.preempted else Why.PLACEMENT
 
 
-def causes_of(applied: Applied, after: Outcome) -> Causes:
+def causes_of(applied: Applied, after: SimulationOutcome) -> Causes:
     """Collect the evicted pods and what evicted them."""
     preempted = dict.fromkeys(after.evictions, "")
     preempted |= {victim: story.key for story in after.pods for victim in story.victims}
@@ -287,13 +287,13 @@ def pod_differences(pairs: Pairs, causes: Causes, evicted_before: Iterable[str])
     for old, new in sorted(pairs.both, key=lambda pair: (pair[0].namespace, pair[0].name)):
         becomes = None if old.key == new.key else new.name
         if old.node is not None and new.node is None:
-            waits.append(Wait(old.namespace, old.name, old.node, new.message or "", becomes))
+            waits.append(PendingPod(old.namespace, old.name, old.node, new.message or "", becomes))
         elif old.node is None and new.node is not None:
             starts.append(PodAt(new.namespace, new.name, new.node))
         elif old.node is not None and new.node is not None and old.node != new.node:
-            moves.append(Move(old.namespace, old.name, old.node, new.node, causes.of(old.key), becomes))
+            moves.append(MovedPod(old.namespace, old.name, old.node, new.node, causes.of(old.key), becomes))
     fresh = sorted(pairs.new, key=lambda pod: (pod.namespace, pod.name))
-    waits += [Wait(pod.namespace, pod.name, None, pod.message or "") for pod in fresh if pod.node is None]
+    waits += [PendingPod(pod.namespace, pod.name, None, pod.message or "") for pod in fresh if pod.node is None]
     heirs = {old.key: new.key for old, new in pairs.both}
     gone = sorted(pairs.gone, key=lambda pod: (pod.namespace, pod.name))
     evictions = [*_evictions(pairs, causes, heirs, frozenset(evicted_before))]

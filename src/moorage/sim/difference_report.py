@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from moorage.core.prices import format_price
 from moorage.core.quantity import format_amount
 from moorage.core.resources import CPU, MEMORY
-from moorage.sim.difference import CostChange, Difference, Eviction, Money, Move, PodAt, Wait, Why
+from moorage.sim.difference import CostChange, Difference, Eviction, Money, MovedPod, PendingPod, PodAt, Why
 from moorage.sim.tables import shown, write_table
 from moorage.sim.utilisation import Usage
 
@@ -63,7 +63,7 @@ def difference_summary(difference: Difference) -> dict[str, int]:
     return {part: len(getattr(difference, part)) for part in parts}
 
 
-def _pod(each: Move | Wait | Eviction | PodAt) -> dict[str, str]:
+def _pod(each: MovedPod | PendingPod | Eviction | PodAt) -> dict[str, str]:
     return {"namespace": each.namespace, "name": each.name}
 
 
@@ -133,15 +133,15 @@ def _tables(difference: Difference) -> Iterator[tuple[tuple[str, ...], Sequence[
     yield ("CAPACITY", "NODES", "PODS", "CPU", "MEMORY"), [*_usage_rows(difference.utilisation)]
 
 
-def _key(each: Move | Wait | Eviction | PodAt) -> str:
+def _key(each: MovedPod | PendingPod | Eviction | PodAt) -> str:
     return f"{each.namespace}/{each.name}"
 
 
-def _move_row(move: Move) -> tuple[str, ...]:
+def _move_row(move: MovedPod) -> tuple[str, ...]:
     return (_key(move), move.source, move.target, move.becomes or _NOTHING, move.why.value)
 
 
-def _wait_row(wait: Wait) -> tuple[str, ...]:
+def _wait_row(wait: PendingPod) -> tuple[str, ...]:
     return (_key(wait), wait.source or _NOTHING, wait.becomes or _NOTHING, wait.message)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from moorage.adapters.memory.changes import Change, ChangeType
+from moorage.adapters.memory.changes import ChangeType, StoreChange
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.adapters.memory.objects import KubeObject, uid_of
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
@@ -32,7 +32,7 @@ class Feed:
 
     def pull(self) -> list[Event]:
         """Everything since the last pull."""
-        latest: dict[tuple[str, str], Change] = {}
+        latest: dict[tuple[str, str], StoreChange] = {}
         for change in self._watch.pull():
             latest[change.kind, uid_of(change.object)] = change
         events: list[Event] = []
@@ -60,7 +60,7 @@ class Feed:
             order = (-pod.template.priority, pod.created_s, *self._cluster.place_of(body))
             waiting.append((order, PodSeen(pod)))
 
-    def _object_events(self, name: str, change: Change) -> Iterable[Event]:
+    def _object_events(self, name: str, change: StoreChange) -> Iterable[Event]:
         body = change.object
         if name == "Node":
             if change.type is ChangeType.DELETED:

@@ -14,8 +14,8 @@ from moorage.engine.opinion import Opinion, form_opinion
 from moorage.sim.costs import input_prices
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
-from moorage.sim.outcome import Outcome, PodStory
-from moorage.sim.simulation import Rules, SimulationError, by_node_name, simulate, start_time_s
+from moorage.sim.outcome import PodStory, SimulationOutcome
+from moorage.sim.simulation import SimulationError, SimulationRules, by_node_name, simulate, start_time_s
 from moorage.sim.suggestions import suggestions_from_files
 
 
@@ -27,7 +27,7 @@ class UnknownPodError(LookupError):
         self.known = sorted(set(known))
 
 
-def opinion_from_files(given: ClusterInput, rules: Rules, namespace: str, name: str) -> Opinion:
+def opinion_from_files(given: ClusterInput, rules: SimulationRules, namespace: str, name: str) -> Opinion:
     """What becomes of a pod of the input, or of one that a controller of the input makes.
 
     Raises `SimulationError` if something in the input cannot be read, `UnknownPodError` if there is no such pod.
@@ -57,7 +57,7 @@ def _is_placed(pod: Pod) -> bool:
     return pod.node is not None or pod.finished
 
 
-def _simulated(given: ClusterInput, rules: Rules, key: str, known: Iterable[str]) -> Opinion:
+def _simulated(given: ClusterInput, rules: SimulationRules, key: str, known: Iterable[str]) -> Opinion:
     """The pod as the whole simulation leaves it: those that come before it take their places first."""
     outcome = simulate(given, rules, explain_only=key)
     for story in outcome.pods:
@@ -66,7 +66,7 @@ def _simulated(given: ClusterInput, rules: Rules, key: str, known: Iterable[str]
     raise UnknownPodError([*known, *(story.key for story in outcome.pods)])
 
 
-def _opinion(story: PodStory, outcome: Outcome) -> Opinion:
+def _opinion(story: PodStory, outcome: SimulationOutcome) -> Opinion:
     documents = outcome.explanations.of(story.uid) if outcome.explanations is not None else {}
     return Opinion(
         story.namespace,

@@ -43,7 +43,7 @@ class NodeLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class FinalCluster:
     """The cluster as the simulation left it, for further inspection; do not change it."""
 
     cluster: EmbeddedCluster
@@ -53,7 +53,7 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SimulationOutcome:
     """The whole result of a simulation."""
 
     pods: Sequence[PodStory]
@@ -65,7 +65,7 @@ class Outcome:
     explanations: Explanations | None = None
     cost: Cost | None = None
     """None without prices."""
-    world: World | None = None
+    world: FinalCluster | None = None
 
     @property
     def pending(self) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from moorage.adapters.journal.reader import JournalReader
-from moorage.adapters.journal.records import Image, Record, Start, Turn, commands_of
+from moorage.adapters.journal.records import Image, Record, RecordedTurn, Start, commands_of
 from moorage.adapters.journal.replaying import engine_of
 from moorage.adapters.journal.timeline import known_to
 from moorage.core.commands import Bind, Command, DeletePod
@@ -91,10 +91,10 @@ class _Player:
         self._now_s = 0.0
         self._wakeup_s: float | None = None
         self._deciding = False
-        self._outcome = Outcome()
+        self._outcome = ReplayOutcome()
 
     def play(self, record: Record) -> None:
-        if isinstance(record, Turn):
+        if isinstance(record, RecordedTurn):
             self._turn(record)
         elif isinstance(record, Start):
             self._begin(record)
@@ -114,7 +114,7 @@ class _Player:
                 "something is missing in the journal, or the scheduler was started again; what went away then is kept"
             )
 
-    def _turn(self, turn: Turn) -> None:
+    def _turn(self, turn: RecordedTurn) -> None:
         self._run_until(turn.now_s)
         result = self._result
         result.began_s = turn.now_s if result.began_s is None else result.began_s
@@ -176,7 +176,7 @@ class _Player:
             self._result.warnings.append(text)
 
 
-class Outcome:
+class ReplayOutcome:
     """What followed from the recorded decisions, and what follows from the new ones."""
 
     def __init__(self) -> None:

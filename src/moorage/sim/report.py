@@ -14,12 +14,12 @@ import msgspec
 from moorage.core.prices import format_price
 from moorage.sim import tables
 from moorage.sim.costs import Cost
-from moorage.sim.outcome import Outcome, PodStory
+from moorage.sim.outcome import PodStory, SimulationOutcome
 
 _NO_NODE = "-"
 
 
-def write_json(outcome: Outcome, out: TextIO, more: Mapping[str, Any] | None = None) -> None:
+def write_json(outcome: SimulationOutcome, out: TextIO, more: Mapping[str, Any] | None = None) -> None:
     """One JSON document, a pod on each line; fields of `more` stand at its end."""
     out.write('{"pods": [')
     for index, story in enumerate(outcome.pods):
@@ -30,7 +30,7 @@ def write_json(outcome: Outcome, out: TextIO, more: Mapping[str, Any] | None = N
     out.write("}\n")
 
 
-def write_yaml(outcome: Outcome, out: TextIO, more: Mapping[str, Any] | None = None) -> None:
+def write_yaml(outcome: SimulationOutcome, out: TextIO, more: Mapping[str, Any] | None = None) -> None:
     """One YAML document of the same shape."""
     import yaml  # noqa: PLC0415 - only for this output
 
@@ -39,7 +39,7 @@ def write_yaml(outcome: Outcome, out: TextIO, more: Mapping[str, Any] | None = N
     yaml.dump(document, out, Dumper=dumper, sort_keys=False, allow_unicode=True, width=tables.PIPE_WIDTH)
 
 
-def write_table(outcome: Outcome, out: TextIO) -> None:
+def write_table(outcome: SimulationOutcome, out: TextIO) -> None:
     """Tables of pods and nodes, with the explanations between them, and a line that sums up."""
     for columns, rows in _tables(outcome):
         tables.write_table(columns, rows, out)
@@ -49,7 +49,7 @@ def write_table(outcome: Outcome, out: TextIO) -> None:
     out.write(", ".join(f"{number} {name}" for name, number in summary(outcome).items()) + "\n")
 
 
-def pod_document(story: PodStory, outcome: Outcome) -> dict[str, Any]:
+def pod_document(story: PodStory, outcome: SimulationOutcome) -> dict[str, Any]:
     """One entry of `pods`."""
     document: dict[str, Any] = {
         "namespace": story.namespace,
@@ -65,13 +65,13 @@ def pod_document(story: PodStory, outcome: Outcome) -> dict[str, Any]:
     return document
 
 
-def summary(outcome: Outcome) -> dict[str, int]:
+def summary(outcome: SimulationOutcome) -> dict[str, int]:
     """How it went, in three numbers."""
     pending = outcome.pending
     return {"scheduled": len(outcome.pods) - pending, "pending": pending, "evicted": len(outcome.evictions)}
 
 
-def _rest(outcome: Outcome) -> dict[str, Any]:
+def _rest(outcome: SimulationOutcome) -> dict[str, Any]:
     """Everything of the document but the pods."""
     nodes = {name: {"pods": load.pods, "requested": dict(load.requested)} for name, load in outcome.nodes.items()}
     document: dict[str, Any] = {
@@ -111,7 +111,7 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _tables(outcome: Outcome) -> Iterator[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]]:
+def _tables(outcome: SimulationOutcome) -> Iterator[tuple[tuple[str, ...], Sequence[tuple[str, ...]]]]:
     yield ("NAMESPACE", "POD", "NODE", "MESSAGE"), [_pod_row(story) for story in outcome.pods]
     if outcome.explanations is not None:
         for story in outcome.pods:

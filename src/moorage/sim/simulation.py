@@ -29,7 +29,7 @@ from moorage.sim.costs import input_prices, nodes_in_use_at_first, nodes_in_use_
 from moorage.sim.explanations import Explanations
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
-from moorage.sim.outcome import NodeLoad, Outcome, PodStory, World
+from moorage.sim.outcome import FinalCluster, NodeLoad, PodStory, SimulationOutcome
 
 LONGEST_S = 3600.0
 _MOST_ROUNDS = 10_000
@@ -45,7 +45,7 @@ class SimulationError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class SimulationRules:
     """The profiles and options of the simulation."""
 
     profiles: Sequence[Profile]
@@ -56,16 +56,16 @@ class Rules:
 
 def simulate(
     given: ClusterInput,
-    rules: Rules,
+    rules: SimulationRules,
     *,
     explain: bool = False,
     explain_only: str | None = None,
-    then: Callable[[Outcome], None] | None = None,
-) -> Outcome:
+    then: Callable[[SimulationOutcome], None] | None = None,
+) -> SimulationOutcome:
     """Run the input to its end; `SimulationError` if something in it cannot be read.
 
     Attempts are explained if `explain` says so, or only those of one pod (`namespace/name`). `then` is called at the
-    end and may change the cluster (`Outcome.world`); the simulation then goes on to another end.
+    end and may change the cluster (`SimulationOutcome.world`); the simulation then goes on to another end.
     """
     if given.problems:
         raise SimulationError(given.problems)
@@ -81,7 +81,7 @@ def simulate(
 class _Run:
     """One simulation on its way."""
 
-    def __init__(self, given: ClusterInput, rules: Rules, explanations: Explanations | None) -> None:
+    def __init__(self, given: ClusterInput, rules: SimulationRules, explanations: Explanations | None) -> None:
         self._given = given
         self._explanations = explanations
         self._cluster = EmbeddedCluster(SIMULATION, seed=rules.settings.seed, start_s=start_time_s(given.objects))
@@ -224,12 +224,12 @@ class _Run:
 
     # --- the end ---
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> SimulationOutcome:
         """The plan as it is now."""
         for uid, pod in self._pods.items():
             if self._stories[uid].node is None:
                 self._stories[uid].message = waiting_message(self._engine, pod)
-        return Outcome(
+        return SimulationOutcome(
             pods=sorted(self._stories.values(), key=lambda story: story.place),
             evictions=[victim for victim, _ in self._evictions.values()],
             nodes=self._loads(),
@@ -239,7 +239,7 @@ class _Run:
             cost=self._prices.cost(
                 self._engine.state, self._used_before or set(), nodes_in_use_now(self._engine.state)
             ),
-            world=World(self._cluster, self._engine.state, self._prices.figures_from),
+            world=FinalCluster(self._cluster, self._engine.state, self._prices.figures_from),
         )
 
     def _loads(self) -> dict[str, NodeLoad]:

@@ -20,7 +20,7 @@ from moorage.core.pods import Pod
 from moorage.engine.counterfactual import Suggestion, suggest
 from moorage.engine.engine import Engine
 from moorage.sim.inputs import TEMPLATE_PATHS, ClusterInput
-from moorage.sim.simulation import Rules, SimulationError, simulate
+from moorage.sim.simulation import SimulationError, SimulationRules, simulate
 from moorage.wire.kinds import find_kind
 from moorage.wire.manifests import DEFAULT_NAMESPACE
 from moorage.wire.podrewriting import RewriteError
@@ -35,7 +35,7 @@ Identity = tuple[str, str, str]
 
 def suggestions_from_files(
     given: ClusterInput,
-    rules: Rules,
+    rules: SimulationRules,
     cluster: EmbeddedCluster,
     world: Iterable[Event],
     pod: Pod,
@@ -59,7 +59,7 @@ class _Check:
     """Simulates the input with a suggestion put in."""
 
     given: ClusterInput
-    rules: Rules
+    rules: SimulationRules
     key: str
     left: int
 

@@ -27,8 +27,8 @@ from moorage.sim.difference import (
     standings,
 )
 from moorage.sim.inputs import ClusterInput, ObjectCheck, read_cluster
-from moorage.sim.outcome import Outcome, World
-from moorage.sim.simulation import Rules, simulate
+from moorage.sim.outcome import FinalCluster, SimulationOutcome
+from moorage.sim.simulation import SimulationRules, simulate
 from moorage.sim.utilisation import Bill, Usage, bill, utilisation
 from moorage.sim.whatif_applied import Applied, apply_changes
 from moorage.sim.whatif_changes import Change, check_changes
@@ -40,9 +40,9 @@ from moorage.wire.manifests import Manifest, Manifests, manifests_of
 class WhatIf:
     """Both ends, and what differs."""
 
-    before: Outcome
+    before: SimulationOutcome
     """Without its `world`, which has moved on."""
-    after: Outcome
+    after: SimulationOutcome
     difference: Difference
 
 
@@ -80,9 +80,9 @@ def readable(manifests: Manifests) -> tuple[Manifests, list[str]]:
 def what_if(
     given: ClusterInput,
     changes: Sequence[Change],
-    rules: Rules,
+    rules: SimulationRules,
     *,
-    base_rules: Rules | None = None,
+    base_rules: SimulationRules | None = None,
     explain: bool = False,
 ) -> WhatIf:
     """Simulate a cluster without the changes and with them.
@@ -94,7 +94,7 @@ def what_if(
     base = None if base_rules is None else _Look(simulate(given, base_rules))
     applied = Applied()
 
-    def change(rested: Outcome) -> None:
+    def change(rested: SimulationOutcome) -> None:
         nonlocal base, applied
         if base is None:
             base = _Look(rested)
@@ -112,7 +112,7 @@ def what_if(
 class _Look:
     """What has to be known of a cluster before it goes on and changes."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: SimulationOutcome) -> None:
         world = _world(outcome)
         self.outcome = outcome
         self.pods = standings(outcome)
@@ -122,7 +122,7 @@ class _Look:
         self.budgets = _budgets(world)
 
 
-def _difference(before: _Look, after: Outcome, applied: Applied) -> Difference:
+def _difference(before: _Look, after: SimulationOutcome, applied: Applied) -> Difference:
     """Compare two ends; `applied` is what was done before the second one."""
     pairs = matched(before.pods, standings(after))
     found = pod_differences(pairs, causes_of(applied, after), before.outcome.evictions)
@@ -138,13 +138,13 @@ def _difference(before: _Look, after: Outcome, applied: Applied) -> Difference:
     )
 
 
-def _world(outcome: Outcome) -> World:
+def _world(outcome: SimulationOutcome) -> FinalCluster:
     if outcome.world is None:
         raise ValueError("the outcome has no world to look at")
     return outcome.world
 
 
-def _cost_change(before: _Look, after: World, applied: Applied) -> CostChange | None:
+def _cost_change(before: _Look, after: FinalCluster, applied: Applied) -> CostChange | None:
     prices = after.prices
     if prices is None:
         return None
@@ -194,7 +194,7 @@ def _budget_message(budget: PodDisruptionBudget, evicted: int, stranded: int) ->
     return f"{steps}, and stop at those that wait" if stranded else steps
 
 
-def _budgets(world: World) -> list[PodDisruptionBudget]:
+def _budgets(world: FinalCluster) -> list[PodDisruptionBudget]:
     """The budgets of a cluster; the allowance is computed if the status is empty, and nothing stays changed."""
     store, kind = world.cluster.store, BY_ID[BUDGET]
     given = store.list(BUDGET)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from moorage.sim.difference_report import difference_document
-from moorage.sim.simulation import Rules, SimulationError
+from moorage.sim.simulation import SimulationError, SimulationRules
 from moorage.sim.whatif import cluster_input, what_if
 from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale, parse_scale
 
@@ -22,7 +22,9 @@ class RequestError(ValueError):
     """What was asked for cannot be simulated; the text is for people."""
 
 
-def answer(objects: Iterable[dict[str, Any]], rules: Rules, asked: Mapping[str, Any], source: str) -> dict[str, Any]:
+def answer(
+    objects: Iterable[dict[str, Any]], rules: SimulationRules, asked: Mapping[str, Any], source: str
+) -> dict[str, Any]:
     """The difference that the changes of `asked` make to a cluster of whole objects.
 
     `asked` has lists of `drain` (node names), `scale` (as `parse_scale` reads them) and `add` (`number`, `like`), and

@@ -28,18 +28,18 @@ from moorage.core.objects import Workload
 from moorage.core.pods import PREEMPTION, Pod
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST
-from moorage.views.words import NODE, POD, Facts, Happening, What
+from moorage.views.words import NODE, POD, Facts, Happening, HappeningKind
 
 _WAITING = ("Unschedulable", "SchedulerError")
 """Reasons of the condition PodScheduled of which a scheduler says more."""
 
 
-def about_pod(at_s: float, what: What, pod: PodRef | Pod, facts: Facts) -> Happening:
+def about_pod(at_s: float, what: HappeningKind, pod: PodRef | Pod, facts: Facts) -> Happening:
     """Something happened to a pod."""
     return Happening(at_s, what, POD, pod.key, facts)
 
 
-def about_node(at_s: float, what: What, name: str, facts: Facts = {}) -> Happening:  # noqa: B006 - never changed
+def about_node(at_s: float, what: HappeningKind, name: str, facts: Facts = {}) -> Happening:  # noqa: B006 - never changed
     """Something happened to a node."""
     return Happening(at_s, what, NODE, name, facts)
 
@@ -56,9 +56,9 @@ def decided(command: Command | KeeperCommand, now_s: float = 0.0) -> Iterator[Ha
 def bound(bind: Bind, answer: BindDone, now_s: float = 0.0) -> Happening:
     """How a bind ended."""
     if answer.outcome is BindOutcome.BOUND:
-        return about_pod(now_s, What.PLACED, bind.pod, _choice(bind))
+        return about_pod(now_s, HappeningKind.PLACED, bind.pod, _choice(bind))
     facts = {**_choice(bind), "outcome": answer.outcome.value, "message": answer.message}
-    return about_pod(now_s, What.UNBOUND, bind.pod, facts)
+    return about_pod(now_s, HappeningKind.UNBOUND, bind.pod, facts)
 
 
 def _choice(bind: Bind) -> Facts:
@@ -66,59 +66,59 @@ def _choice(bind: Bind) -> Facts:
 
 
 def _bind(command: Bind, now_s: float) -> Iterator[Happening]:
-    yield about_pod(now_s, What.ATTEMPTED, command.pod, _choice(command))
+    yield about_pod(now_s, HappeningKind.ATTEMPTED, command.pod, _choice(command))
 
 
 def _event(command: RecordEvent, now_s: float) -> Iterator[Happening]:
     if command.reason == "FailedScheduling":
-        yield about_pod(now_s, What.FAILED, command.pod, {"message": command.note})
+        yield about_pod(now_s, HappeningKind.FAILED, command.pod, {"message": command.note})
     elif command.reason == "Preempted" and command.related is not None:
-        yield about_pod(now_s, What.PREEMPTS, command.related, {"victim": command.pod.name})
+        yield about_pod(now_s, HappeningKind.PREEMPTS, command.related, {"victim": command.pod.name})
 
 
 def _delete(command: DeletePod, now_s: float) -> Iterator[Happening]:
     preemptor = "" if command.preemptor is None else command.preemptor.key
     facts = {"preemptor": preemptor, "reason": command.reason, "message": command.message}
-    yield about_pod(now_s, What.EVICTS, command.pod, facts)
+    yield about_pod(now_s, HappeningKind.EVICTS, command.pod, facts)
 
 
 def _status(command: PatchPodStatus, now_s: float) -> Iterator[Happening]:
     if command.nominated_node:
-        yield about_pod(now_s, What.NOMINATED, command.pod, {"node": command.nominated_node})
+        yield about_pod(now_s, HappeningKind.NOMINATED, command.pod, {"node": command.nominated_node})
     condition = command.condition
     if condition is not None and condition.type == "PodScheduled" and condition.status == "False":
-        yield about_pod(now_s, What.WAITS, command.pod, {"message": condition.message})
+        yield about_pod(now_s, HappeningKind.WAITS, command.pod, {"message": condition.message})
 
 
 def _evict(command: EvictPod, now_s: float) -> Iterator[Happening]:
     facts = {"node": command.node, "cause": command.cause, "place": command.place}
-    yield about_pod(now_s, What.MOVES, command.pod, facts)
+    yield about_pod(now_s, HappeningKind.MOVES, command.pod, facts)
 
 
 def _node(command: PatchNode, now_s: float) -> Iterator[Happening]:
     notice = command.annotations.get(marks.NOTICE)
     facts: dict[str, Any] = {"node": command.node}
     if notice:
-        what = What.CORDONS if command.unschedulable else What.MARKS
+        what = HappeningKind.CORDONS if command.unschedulable else HappeningKind.MARKS
         facts |= {"notice": notice, "until": command.annotations.get(marks.UNTIL)}
     else:
-        what = What.FREES if command.unschedulable is False else What.UNMARKS
+        what = HappeningKind.FREES if command.unschedulable is False else HappeningKind.UNMARKS
     yield about_node(now_s, what, command.node, facts)
 
 
 def _object(command: PatchObject, now_s: float) -> Iterator[Happening]:
     annotations = command.patch.get("metadata", {}).get("annotations", {})
     if COST in annotations:
-        yield about_pod(now_s, What.COSTS, command.pod, {"cost": annotations[COST]})
+        yield about_pod(now_s, HappeningKind.COSTS, command.pod, {"cost": annotations[COST]})
     elif marks.FALLBACK in annotations:
-        yield about_pod(now_s, What.REMEMBERS, command.pod, {})
+        yield about_pod(now_s, HappeningKind.REMEMBERS, command.pod, {})
     elif command.subresource == "status":
-        yield Happening(now_s, What.REPORTS, command.kind, f"{command.namespace}/{command.name}")
+        yield Happening(now_s, HappeningKind.REPORTS, command.kind, f"{command.namespace}/{command.name}")
 
 
 def _clear(command: ClearNode, now_s: float) -> Iterator[Happening]:
     pods = ", ".join(pod.key for pod in command.pods)
-    yield about_node(now_s, What.CLEARS, command.node, {"pods": pods})
+    yield about_node(now_s, HappeningKind.CLEARS, command.node, {"pods": pods})
 
 
 _READERS: Mapping[type, Callable[[Any, float], Iterator[Happening]]] = {
@@ -155,10 +155,10 @@ class Sightings:
         if not self.settled:
             return
         if pod.node is not None and (before is None or before.node is None):
-            yield about_pod(now_s, What.PLACED, pod, {"node": pod.node})
+            yield about_pod(now_s, HappeningKind.PLACED, pod, {"node": pod.node})
         said = _waits(pod)
         if said and said != _waits(before):
-            yield about_pod(now_s, What.WAITS, pod, {"message": said})
+            yield about_pod(now_s, HappeningKind.WAITS, pod, {"message": said})
         if before is not None:
             yield from _phase(before, pod, now_s)
             if pod.deleted_s is not None and before.deleted_s is None:
@@ -174,17 +174,19 @@ class Sightings:
         if not self.settled:
             return
         if before is None:
-            yield about_node(now_s, What.JOINED, node.name)
+            yield about_node(now_s, HappeningKind.JOINED, node.name)
             return
         if before.unschedulable != node.unschedulable:
-            yield about_node(now_s, What.CORDONED if node.unschedulable else What.UNCORDONED, node.name)
+            yield about_node(
+                now_s, HappeningKind.CORDONED if node.unschedulable else HappeningKind.UNCORDONED, node.name
+            )
         if before.ready != node.ready:
-            yield about_node(now_s, What.READY if node.ready else What.NOT_READY, node.name)
+            yield about_node(now_s, HappeningKind.READY if node.ready else HappeningKind.NOT_READY, node.name)
 
     def node_gone(self, name: str, now_s: float) -> Iterator[Happening]:
         """A node is no more."""
         if self.settled:
-            yield about_node(now_s, What.LEFT, name)
+            yield about_node(now_s, HappeningKind.LEFT, name)
 
 
 def _waits(pod: Pod | None) -> str:
@@ -197,9 +199,9 @@ def _phase(before: Pod, pod: Pod, now_s: float) -> Iterator[Happening]:
     if pod.phase == before.phase or pod.deleted_s is not None:
         return
     if pod.phase == "Running":
-        yield about_pod(now_s, What.RUNNING, pod, {"node": pod.node})
+        yield about_pod(now_s, HappeningKind.RUNNING, pod, {"node": pod.node})
     elif pod.finished:
-        yield about_pod(now_s, What.FINISHED, pod, {"node": pod.node, "phase": pod.phase})
+        yield about_pod(now_s, HappeningKind.FINISHED, pod, {"node": pod.node, "phase": pod.phase})
 
 
 def ending(pod: Pod, now_s: float, reason: str = "") -> Iterator[Happening]:
@@ -208,11 +210,11 @@ def ending(pod: Pod, now_s: float, reason: str = "") -> Iterator[Happening]:
     facts = {"reason": reason} if reason else {}
     place = {"node": pod.node} if pod.node else {}
     if reason or not pod.finished:
-        yield about_pod(now_s, What.EVICTED if reason else What.REMOVED, pod, {**facts, **place})
+        yield about_pod(now_s, HappeningKind.EVICTED if reason else HappeningKind.REMOVED, pod, {**facts, **place})
 
 
 def completion(before: Workload | None, job: Workload, now_s: float) -> Iterator[Happening]:
     """A Job has finished with all its completions."""
     known = before is not None and before.finished
     if job.finished and not known and job.succeeded >= (job.completions or 1):
-        yield Happening(now_s, What.COMPLETE, job.kind, job.key, {"succeeded": job.succeeded})
+        yield Happening(now_s, HappeningKind.COMPLETE, job.kind, job.key, {"succeeded": job.succeeded})

@@ -15,7 +15,7 @@ POD, NODE = "Pod", "Node"
 Facts: TypeAlias = Mapping[str, Any]
 
 
-class What(StrEnum):
+class HappeningKind(StrEnum):
     """The kinds of things that happen."""
 
     ATTEMPTED = "attempted"
@@ -84,7 +84,7 @@ class Happening:
     """One thing that happened; `facts` say it to programs, `note` to people."""
 
     at_s: float
-    what: What
+    what: HappeningKind
     kind: str = ""
     """Of the object that it is about; empty where it is about none."""
     key: str = ""
@@ -195,49 +195,49 @@ def _held(facts: Facts) -> str:
 _BIND = {"node": "node", "nodes": "evaluatedNodes", "feasible": "feasibleNodes"}
 _GOING = "it is about to go, {until} at the latest ({notice})"
 
-WORDS: Mapping[What, Words] = {
-    What.ATTEMPTED: Words(_chosen, "placed", line=Line(3, "Attempting to bind pod to node", _BIND)),
-    What.PLACED: Words(_chosen, "placed", "placed", line=Line(2, "Successfully bound pod to node", _BIND)),
-    What.UNBOUND: Words(line=Line(4, "Pod was not bound", {**_BIND, "outcome": "outcome", "message": "err"})),
-    What.FAILED: Words(line=Line(2, "Unable to schedule pod; no fit; waiting", {"message": "err"})),
-    What.WAITS: Words("{message}", "waits", "waits"),
-    What.NOMINATED: Words("is promised node {node}", "waits", order="promise node {node} to pod {subject}"),
-    What.EVICTS: Words(
+WORDS: Mapping[HappeningKind, Words] = {
+    HappeningKind.ATTEMPTED: Words(_chosen, "placed", line=Line(3, "Attempting to bind pod to node", _BIND)),
+    HappeningKind.PLACED: Words(_chosen, "placed", "placed", line=Line(2, "Successfully bound pod to node", _BIND)),
+    HappeningKind.UNBOUND: Words(line=Line(4, "Pod was not bound", {**_BIND, "outcome": "outcome", "message": "err"})),
+    HappeningKind.FAILED: Words(line=Line(2, "Unable to schedule pod; no fit; waiting", {"message": "err"})),
+    HappeningKind.WAITS: Words("{message}", "waits", "waits"),
+    HappeningKind.NOMINATED: Words("is promised node {node}", "waits", order="promise node {node} to pod {subject}"),
+    HappeningKind.EVICTS: Words(
         lambda facts: f"for {facts['preemptor']}" if facts["preemptor"] else str(facts["message"]),
         "evicted",
         order="delete pod {subject} although a budget covers it: {message}",
         line=Line(2, "Evicting pod", {"preemptor": "preemptor", "reason": "reason"}),
     ),
-    What.PREEMPTS: Words(_preempts, "evicted", "preempts"),
-    What.EVICTED: Words(_ended, "evicted", "evicted"),
-    What.REMOVED: Words(_ended, "removed", "removed"),
-    What.RUNNING: Words("on {node}", word="running"),
-    What.FINISHED: Words("on {node}", "finished", "finished"),
-    What.COMPLETE: Words(_completed, "story", "complete"),
-    What.ANNOUNCED: Words("{message}", "evicted"),
-    What.JOINED: Words("joins the cluster", "node"),
-    What.LEFT: Words("leaves the cluster", "node"),
-    What.CORDONED: Words("is cordoned", "node"),
-    What.UNCORDONED: Words("is back in service", "node"),
-    What.READY: Words("is ready", "node"),
-    What.NOT_READY: Words("is not ready", "node"),
-    What.MOVES: Words(_moves, "keeper", "keeps", _move),
-    What.CORDONS: Words("is cordoned ({notice})", "keeper", "keeps", f"cordon node {{subject}}: {_GOING}"),
-    What.FREES: Words("is free again", "keeper", "keeps", "uncordon node {subject}: it stays after all"),
-    What.MARKS: Words(order=f"mark node {{subject}}: {_GOING}"),
-    What.UNMARKS: Words(order="unmark node {subject}: it stays after all"),
-    What.COSTS: Words(order=_cost),
-    What.REMEMBERS: Words(order="remember that pod {subject} fell back from spot capacity"),
-    What.REPORTS: Words(order="write the status of {kind} {subject}"),
-    What.CLEARS: Words(order="delete what node {subject} left if a read says that it is gone: {pods}"),
-    What.KEPT: Words("{message}", "keeper"),
-    What.STORY: Words("{text}", "story", "story"),
-    What.LEASE: Words(_held, "leader"),
-    What.LEADS: Words("this scheduler leads, term {term}", "leader"),
-    What.STARTED: Words("Moorage {version} started", "story"),
-    What.ENDED: Words("{reason}", "story"),
-    What.GAP: Words("something before this was not written", "story"),
-    What.RECONFIGURED: Words("another configuration was put in force", "story"),
+    HappeningKind.PREEMPTS: Words(_preempts, "evicted", "preempts"),
+    HappeningKind.EVICTED: Words(_ended, "evicted", "evicted"),
+    HappeningKind.REMOVED: Words(_ended, "removed", "removed"),
+    HappeningKind.RUNNING: Words("on {node}", word="running"),
+    HappeningKind.FINISHED: Words("on {node}", "finished", "finished"),
+    HappeningKind.COMPLETE: Words(_completed, "story", "complete"),
+    HappeningKind.ANNOUNCED: Words("{message}", "evicted"),
+    HappeningKind.JOINED: Words("joins the cluster", "node"),
+    HappeningKind.LEFT: Words("leaves the cluster", "node"),
+    HappeningKind.CORDONED: Words("is cordoned", "node"),
+    HappeningKind.UNCORDONED: Words("is back in service", "node"),
+    HappeningKind.READY: Words("is ready", "node"),
+    HappeningKind.NOT_READY: Words("is not ready", "node"),
+    HappeningKind.MOVES: Words(_moves, "keeper", "keeps", _move),
+    HappeningKind.CORDONS: Words("is cordoned ({notice})", "keeper", "keeps", f"cordon node {{subject}}: {_GOING}"),
+    HappeningKind.FREES: Words("is free again", "keeper", "keeps", "uncordon node {subject}: it stays after all"),
+    HappeningKind.MARKS: Words(order=f"mark node {{subject}}: {_GOING}"),
+    HappeningKind.UNMARKS: Words(order="unmark node {subject}: it stays after all"),
+    HappeningKind.COSTS: Words(order=_cost),
+    HappeningKind.REMEMBERS: Words(order="remember that pod {subject} fell back from spot capacity"),
+    HappeningKind.REPORTS: Words(order="write the status of {kind} {subject}"),
+    HappeningKind.CLEARS: Words(order="delete what node {subject} left if a read says that it is gone: {pods}"),
+    HappeningKind.KEPT: Words("{message}", "keeper"),
+    HappeningKind.STORY: Words("{text}", "story", "story"),
+    HappeningKind.LEASE: Words(_held, "leader"),
+    HappeningKind.LEADS: Words("this scheduler leads, term {term}", "leader"),
+    HappeningKind.STARTED: Words("Moorage {version} started", "story"),
+    HappeningKind.ENDED: Words("{reason}", "story"),
+    HappeningKind.GAP: Words("something before this was not written", "story"),
+    HappeningKind.RECONFIGURED: Words("another configuration was put in force", "story"),
 }
 
 

@@ -72,7 +72,7 @@ _POD = msgspec.json.Decoder(_PodWire)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AdmissionQuestion:
     """What is asked about a pod that is being created."""
 
     uid: str
@@ -97,7 +97,7 @@ class Unasked:
     what: str
 
 
-def read_review(body: bytes) -> Question | Unasked:
+def read_review(body: bytes) -> AdmissionQuestion | Unasked:
     """The question in the body of a request."""
     try:
         review: _ReviewWire = decode_part(_REVIEW, body, "")
@@ -106,7 +106,7 @@ def read_review(body: bytes) -> Question | Unasked:
         raise QuestionError(f"not an {KIND} of {API_VERSION}: {error}") from None
 
 
-def _question(review: _ReviewWire) -> Question | Unasked:
+def _question(review: _ReviewWire) -> AdmissionQuestion | Unasked:
     if review.kind != KIND or review.api_version != API_VERSION:
         found = f"apiVersion {review.api_version!r}, kind {review.kind!r}"
         raise ValueError(f"{found}; send {KIND} and list v1 alone in admissionReviewVersions")
@@ -125,7 +125,7 @@ def _question(review: _ReviewWire) -> Question | Unasked:
     return _pod_question(request, decode_part(_POD, data, "request.object"))
 
 
-def _pod_question(request: _RequestWire, pod: _PodWire) -> Question:
+def _pod_question(request: _RequestWire, pod: _PodWire) -> AdmissionQuestion:
     metadata, spec = pod.metadata or _MetadataWire(), pod.spec or _SpecWire()
     template = PodTemplate(
         namespace=request.namespace or "default",
@@ -134,7 +134,7 @@ def _pod_question(request: _RequestWire, pod: _PodWire) -> Question:
         owner=controller_of(metadata.owner_references),
         node_selector=frozen_map(spec.node_selector),
     )
-    return Question(
+    return AdmissionQuestion(
         uid=request.uid,
         name=metadata.name or request.name or f"{metadata.generate_name or ''}*",
         template=template,
@@ -146,7 +146,7 @@ def _pod_question(request: _RequestWire, pod: _PodWire) -> Question:
 
 
 def placement_patch(
-    question: Question, node_selector: Mapping[str, str], annotations: Mapping[str, str]
+    question: AdmissionQuestion, node_selector: Mapping[str, str], annotations: Mapping[str, str]
 ) -> list[dict[str, Any]]:
     """The JSON patch that gives the pod these, and changes nothing that is so already."""
     template = question.template

@@ -12,7 +12,7 @@ from moorage.wire.errors import FieldError
 from moorage.wire.metadata import MetadataWire, epoch_s, frozen_annotations, frozen_map
 from moorage.wire.quantities import QuantityWire, frozen_amounts
 from moorage.wire.whole import whole
-from moorage.wire.workloads import ConditionWire
+from moorage.wire.workloads import JobConditionWire
 
 DEFAULT_NAMESPACE = "default"
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
@@ -71,7 +71,7 @@ class GroupStatusWire(msgspec.Struct, gc=False):
     """The status of either kind."""
 
     phase: str | None = None
-    conditions: list[ConditionWire] | None = None
+    conditions: list[JobConditionWire] | None = None
 
 
 class NativeGroupWire(msgspec.Struct, gc=False):

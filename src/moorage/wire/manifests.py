@@ -17,7 +17,7 @@ from moorage.core.problems import ABSENT, Problem
 from moorage.wire.documents import read_documents
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import Kind, find_kind, readable_versions
-from moorage.wire.place import STDIN, Document, Place, show_file
+from moorage.wire.place import STDIN, Document, DocumentPlace, show_file
 
 DEFAULT_NAMESPACE = "default"
 _LIST = "List"
@@ -28,7 +28,7 @@ _DEEPEST_LIST = 20
 class Manifest:
     """One object of the input."""
 
-    place: Place
+    place: DocumentPlace
     api_version: str
     kind: str
     namespace: str
@@ -97,7 +97,7 @@ def parse_manifests(file: str, data: bytes) -> Manifests:
 def manifests_of(bodies: Iterable[dict[str, Any]], source: str) -> Manifests:
     """Objects that are there already, from a live cluster for instance; `source` is what messages call the place."""
     found = Manifests()
-    place = Place(source)
+    place = DocumentPlace(source)
     for body in bodies:
         manifest = _manifest(body, place, found)
         if manifest is not None:
@@ -129,14 +129,16 @@ def _parse(file: str, data: bytes, found: Manifests) -> None:
         found.warnings.append(Problem(show_file(file), "", ABSENT, "holds no objects"))
     several = len(documents) > 1 or (bool(documents) and documents[0].number > 1) or bool(faults)
     for document in documents:
-        place = Place(file, document.number if several else None)
+        place = DocumentPlace(file, document.number if several else None)
         for body, at in _flatten(document, place, found.problems):
             manifest = _manifest(body, at, found)
             if manifest is not None:
                 found.objects.append(manifest)
 
 
-def _flatten(document: Document, place: Place, problems: list[Problem]) -> Iterator[tuple[dict[str, Any], Place]]:
+def _flatten(
+    document: Document, place: DocumentPlace, problems: list[Problem]
+) -> Iterator[tuple[dict[str, Any], DocumentPlace]]:
     """The objects of a document with their places; items of nested lists are counted through."""
     if not _is_list(document.value):
         if isinstance(document.value, dict):
@@ -145,7 +147,7 @@ def _flatten(document: Document, place: Place, problems: list[Problem]) -> Itera
             problems.append(_not_an_object(place, document.value))
         return
     for number, item in enumerate(_items(document.value, place, problems, 0), start=1):
-        at = Place(place.file, place.document, number)
+        at = DocumentPlace(place.file, place.document, number)
         if isinstance(item, dict):
             yield item, at
         else:
@@ -157,7 +159,7 @@ def _is_list(value: object) -> bool:
     return isinstance(value, dict) and str(value.get("kind", "")).endswith(_LIST) and "items" in value
 
 
-def _items(body: dict[str, Any], place: Place, problems: list[Problem], depth: int) -> Iterator[Any]:
+def _items(body: dict[str, Any], place: DocumentPlace, problems: list[Problem], depth: int) -> Iterator[Any]:
     items = body["items"] if body["items"] is not None else []
     if not isinstance(items, list):
         problems.append(Problem(str(place), "items", items, "must be a list of objects"))
@@ -178,13 +180,13 @@ def _items(body: dict[str, Any], place: Place, problems: list[Problem], depth: i
             yield item
 
 
-def _not_an_object(place: Place, value: object) -> Problem:
+def _not_an_object(place: DocumentPlace, value: object) -> Problem:
     return Problem(
         str(place), "", value, "is not a Kubernetes object; write a mapping with apiVersion, kind and metadata"
     )
 
 
-def _manifest(body: dict[str, Any], place: Place, found: Manifests) -> Manifest | None:
+def _manifest(body: dict[str, Any], place: DocumentPlace, found: Manifests) -> Manifest | None:
     """The object, or None and its problems if it does not say what it is."""
     before = len(found.problems)
     api_version = _text(body, "apiVersion", "apiVersion", place, found.problems)
@@ -214,7 +216,7 @@ def _said(metadata: dict[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _text(body: dict[str, Any], key: str, path: str, place: Place, problems: list[Problem]) -> str:
+def _text(body: dict[str, Any], key: str, path: str, place: DocumentPlace, problems: list[Problem]) -> str:
     """The text of a field that every object has."""
     value = body.get(key)
     if isinstance(value, str) and value:
@@ -226,7 +228,7 @@ def _text(body: dict[str, Any], key: str, path: str, place: Place, problems: lis
     return ""
 
 
-def _warn_of_version(api_version: str, kind: str, place: Place, found: Manifests) -> None:
+def _warn_of_version(api_version: str, kind: str, place: DocumentPlace, found: Manifests) -> None:
     """Only for versions of groups that are read: a kind of the same name in a stranger's group is a stranger."""
     group = api_version.rpartition("/")[0]
     versions = [version for version in readable_versions(kind) if version.rpartition("/")[0] == group]

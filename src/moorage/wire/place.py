@@ -9,7 +9,7 @@ STDIN = "-"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentPlace:
     """A file, the document in it and the item of a list in that; numbers start at 1, None where there is only one."""
 
     file: str

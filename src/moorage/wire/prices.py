@@ -28,7 +28,7 @@ from moorage.framework.arguments import PluginArgs
 from moorage.framework.pricing import PriceArgs, currency_code, distinct
 from moorage.wire.documents import read_documents
 from moorage.wire.errors import REFUSALS, WireError
-from moorage.wire.place import Place, show_file
+from moorage.wire.place import DocumentPlace, show_file
 
 PRICES_API = "moorage.dev/v1alpha1"
 _EXPECTED = {
@@ -109,7 +109,7 @@ def parse_price_list(data: bytes, file: str) -> PriceList | list[Problem]:
     value = documents[0].value
     if not isinstance(value, dict):
         return [Problem(show_file(file), "", value, f"must be a mapping; write a {PRICE_LIST} of {PRICES_API}")]
-    return read_price_list(value, str(Place(file)))
+    return read_price_list(value, str(DocumentPlace(file)))
 
 
 def load_price_list(file: str) -> PriceList | list[Problem]:

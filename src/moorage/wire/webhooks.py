@@ -22,7 +22,7 @@ RULES: tuple[dict[str, Any], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class WebhookService:
     """The Service through which the API server finds us."""
 
     namespace: str
@@ -43,7 +43,7 @@ class Terms:
     name: str
     excluded: tuple[str, ...] = ()
     """Namespaces that the webhook is not called for."""
-    service: Service | None = None
+    service: WebhookService | None = None
     url: str = ""
     """Where we are found without a Service."""
     timeout_s: int = 2
@@ -95,7 +95,7 @@ def host_names(found: dict[str, Any]) -> tuple[str, ...]:
         if client.get("url"):
             names.append(urlsplit(client["url"]).hostname or "")
         elif service := client.get("service"):
-            names += Service(service.get("namespace") or "", service.get("name") or "").host_names
+            names += WebhookService(service.get("namespace") or "", service.get("name") or "").host_names
     return tuple(dict.fromkeys(name for name in names if name))
 
 

@@ -78,7 +78,7 @@ class JobSpecWire(msgspec.Struct, gc=False):
     template: TemplateWire | None = None
 
 
-class ConditionWire(msgspec.Struct, gc=False):
+class JobConditionWire(msgspec.Struct, gc=False):
     """A condition of any status."""
 
     type: str = ""
@@ -89,7 +89,7 @@ class JobStatusWire(msgspec.Struct, gc=False):
     """The status of a Job."""
 
     succeeded: int | None = None
-    conditions: list[ConditionWire] | None = None
+    conditions: list[JobConditionWire] | None = None
 
 
 class JobWire(msgspec.Struct, gc=False):

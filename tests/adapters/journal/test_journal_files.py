@@ -11,13 +11,13 @@ import pytest
 from moorage.adapters.journal import writer
 from moorage.adapters.journal.frames import Segment, segments
 from moorage.adapters.journal.reader import JournalReader, ReadError
-from moorage.adapters.journal.records import Start, Turn
+from moorage.adapters.journal.records import RecordedTurn, Start
 from moorage.adapters.journal.replaying import replay
 from moorage.adapters.journal.timeline import entries, events, span
 from moorage.adapters.journal.writer import Journal, JournalError
 from moorage.core.events import NodeSeen, TermBegan
 from moorage.engine.engine import Engine
-from moorage.views.words import What
+from moorage.views.words import HappeningKind
 from tests.adapters.journal.filling import fill, recorded
 from tests.adapters.journal.recording import REGISTRY
 from tests.framework.readers import default_profile
@@ -38,7 +38,7 @@ def test_a_journal_that_is_cut_anywhere_can_be_read_up_to_there(tmp_path: Path) 
     seen = -1
     for length in range(0, len(data) + 1, 7):
         (cut / path.name).write_bytes(data[:length])
-        turns = sum(isinstance(record, Turn) for record in JournalReader(cut).records())
+        turns = sum(isinstance(record, RecordedTurn) for record in JournalReader(cut).records())
         assert turns >= seen, f"{length} bytes give less than fewer bytes did"
         seen = turns
     (cut / path.name).write_bytes(data)
@@ -54,7 +54,7 @@ def test_a_byte_that_was_changed_ends_the_segment_there(tmp_path: Path) -> None:
     data[len(data) // 2] ^= 0x40
     path.write_bytes(data)
     reader = JournalReader(tmp_path)
-    assert sum(isinstance(record, Turn) for record in reader.records()) < 41
+    assert sum(isinstance(record, RecordedTurn) for record in reader.records()) < 41
     assert "left out" in reader.warnings[0]
 
 
@@ -106,7 +106,7 @@ def test_a_full_disk_breaks_the_journal_off_and_never_the_scheduler(
     result = replay(tmp_path, REGISTRY)
     assert result.differing == 0
     assert any("something is missing" in warning for warning in result.warnings)
-    ends = (What.STARTED, What.GAP, What.ENDED)
+    ends = (HappeningKind.STARTED, HappeningKind.GAP, HappeningKind.ENDED)
     assert [each.what for each in entries(tmp_path) if each.what in ends] == [*ends]
 
 
@@ -140,8 +140,14 @@ def test_the_story_of_a_journal(tmp_path: Path) -> None:
     fill(engine, 2, 4)
     engine.journal.close()
     story = list(entries(tmp_path))
-    binds = [What.ATTEMPTED] * 5
-    assert [each.what for each in story] == [What.STARTED, *binds[:3], What.LEADS, *binds[3:], What.ENDED]
+    binds = [HappeningKind.ATTEMPTED] * 5
+    assert [each.what for each in story] == [
+        HappeningKind.STARTED,
+        *binds[:3],
+        HappeningKind.LEADS,
+        *binds[3:],
+        HappeningKind.ENDED,
+    ]
     assert story[1].subject == "default/pod-0"
     assert story[1].facts["node"] in {"n0", "n1", "n2"}
     assert [each.subject for each in entries(tmp_path, since_s=14.0, until_s=15.0)] == [

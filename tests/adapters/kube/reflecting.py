@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from aiohttp import web
 
-from moorage.adapters.kube.reflector import Pace, Reflector
+from moorage.adapters.kube.reflector import Reflector, ReflectorPace
 from moorage.adapters.kube.resources import PODS, Resource
 from moorage.adapters.kube.watchstream import ObjectMeta
 
 if TYPE_CHECKING:
     from tests.adapters.kube.conftest import Handler, ScriptedServer, ServerFactory
 
-QUICK = Pace(silence_s=2.0, first_pause_s=0.01, longest_pause_s=0.02, look_again_s=0.02, page_size=2)
+QUICK = ReflectorPace(silence_s=2.0, first_pause_s=0.01, longest_pause_s=0.02, look_again_s=0.02, page_size=2)
 
 Script = Callable[["Watch"], Awaitable[None]]
 
@@ -149,7 +149,7 @@ async def following(
     sink: Copy,
     *,
     resource: Resource = PODS,
-    pace: Pace = QUICK,
+    pace: ReflectorPace = QUICK,
     **options: Any,
 ) -> AsyncIterator[tuple[ScriptedServer, Reflector[Parsed]]]:
     options.setdefault("parse", msgspec.json.Decoder(Parsed).decode)

@@ -21,7 +21,7 @@ from moorage.adapters.kube.credentials import from_kubeconfig
 from moorage.adapters.kube.discovery import served_resources, server_version
 from moorage.adapters.kube.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from moorage.adapters.kube.events import EventRecorder
-from moorage.adapters.kube.reflector import Pace, Phase, Reflector
+from moorage.adapters.kube.reflector import Phase, Reflector, ReflectorPace
 from moorage.adapters.kube.resources import (
     DEPLOYMENTS,
     EVENTS,
@@ -41,7 +41,7 @@ from moorage.core.pods import Condition
 if TYPE_CHECKING:
     from tests.controlplane_fixtures import PlaneFactory
 
-QUICK = Pace(first_pause_s=0.02, longest_pause_s=0.1, look_again_s=0.05, page_size=500)
+QUICK = ReflectorPace(first_pause_s=0.02, longest_pause_s=0.1, look_again_s=0.05, page_size=500)
 
 
 class Copy:

@@ -13,7 +13,7 @@ import pytest
 import structlog
 from aiohttp import web
 
-from moorage.adapters.kube.reflector import Pace, Phase, Reflector
+from moorage.adapters.kube.reflector import Phase, Reflector, ReflectorPace
 from moorage.adapters.kube.resources import NODES, PODS, RESOURCE_CLAIMS, Resource
 from tests.adapters.kube.reflecting import (
     QUICK,
@@ -444,7 +444,7 @@ def test_pauses_grow_to_five_seconds(scripted_server: ServerFactory, monkeypatch
     async def scenario() -> None:
         api, sink = Api(), Copy()
         api.lists = [*(refusal(500, "InternalError") for _ in range(12)), page(1, "a")]
-        async with following(scripted_server, api.handle, sink, streaming=False, pace=Pace()):
+        async with following(scripted_server, api.handle, sink, streaming=False, pace=ReflectorPace()):
             monkeypatch.setattr(asyncio, "sleep", hasty)
             await sink.told("replaced a")
 

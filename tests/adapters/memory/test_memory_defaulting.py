@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moorage.adapters.memory.admission import Admission
+from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.clock import Clock
 from moorage.adapters.memory.defaulting import Classes, admit_pod, at_birth, default_object
 from moorage.adapters.memory.errors import Forbidden, Invalid
@@ -200,8 +200,8 @@ def test_strict_admission_refuses_and_lenient_admission_warns_once_per_owner() -
     """The words are the API server's; a thousand pods of one owner give one line."""
     pod = pod_manifest("a", priorityClassName="gone")
     with pytest.raises(Forbidden, match='pods "a" is forbidden: no PriorityClass with name gone was found'):
-        Admission(Store(Clock()), strict=True).create(pod)
-    lenient = Admission(Store(Clock()), strict=False)
+        StoreAdmission(Store(Clock()), strict=True).create(pod)
+    lenient = StoreAdmission(Store(Clock()), strict=False)
     owner = {"kind": "Deployment", "name": "web", "uid": "u", "controller": True}
     for name in "ab":
         lenient.create({**pod, "metadata": {"name": name, "ownerReferences": [owner]}})
@@ -212,4 +212,4 @@ def test_strict_admission_refuses_and_lenient_admission_warns_once_per_owner() -
 def test_malformed_objects_are_invalid_not_a_crash(spec: object) -> None:
     """One line that names the object."""
     with pytest.raises(Invalid, match="Pod default/a is malformed"):
-        Admission(Store(Clock()), strict=False).load({"kind": "Pod", "metadata": {"name": "a"}, "spec": spec})
+        StoreAdmission(Store(Clock()), strict=False).load({"kind": "Pod", "metadata": {"name": "a"}, "spec": spec})

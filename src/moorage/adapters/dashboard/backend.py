@@ -37,7 +37,7 @@ class Refused(Exception):  # noqa: N818 - an answer, not a fault
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StrategyChange:
     """A strategy to be written: where, and what. `key` is the annotation; empty for a PlacementPolicy."""
 
     kind: str
@@ -47,7 +47,7 @@ class Change:
     text: str
 
 
-async def _no_change(change: Change) -> None:
+async def _no_change(change: StrategyChange) -> None:
     raise Refused(f"{change.kind} {change.namespace}/{change.name} cannot be changed here: this is only a record")
 
 
@@ -61,7 +61,7 @@ class Surroundings:
     """Which cluster it is, for people."""
     now_s: Callable[[], float]
     writes: bool = False
-    apply: Callable[[Change], Awaitable[None]] = _no_change
+    apply: Callable[[StrategyChange], Awaitable[None]] = _no_change
     suggest: Callable[[World, str, float], list[dict[str, Any]]] | None = None
     """(world, pod, now) -> suggestions; called in the world's thread."""
     what_if: Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]] | None = None
@@ -242,7 +242,7 @@ class DashboardBackend:
         now = self.surroundings.now_s()
         return await self.ask(lambda world: preview(world, namespace, kind, name, text, now))
 
-    async def apply(self, change: Change) -> None:
+    async def apply(self, change: StrategyChange) -> None:
         """Write a strategy, if that is allowed and only where strategies are written."""
         if not self.surroundings.writes:
             raise Refused("nothing can be changed here; start the dashboard with --allow-writes")

@@ -11,7 +11,7 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from moorage.adapters.dashboard.backend import Change, DashboardBackend, Refused
+from moorage.adapters.dashboard.backend import DashboardBackend, Refused, StrategyChange
 from moorage.adapters.dashboard.security import HEADERS, Guard, Handler, guarding
 from moorage.adapters.listening import BodyError, Bounds, read_body
 from moorage.wire.errors import REFUSALS
@@ -182,7 +182,7 @@ class _Pages:
 
     async def apply(self, request: web.Request) -> web.Response:
         body = await _body(request)
-        change = Change(*(_text(body, name) for name in ("kind", "namespace", "name", "key", "text")))
+        change = StrategyChange(*(_text(body, name) for name in ("kind", "namespace", "name", "key", "text")))
         if not (await self._backend.check(change.text))["ok"]:
             raise web.HTTPUnprocessableEntity(reason="the strategy has mistakes; correct them first")
         await self._backend.apply(change)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from moorage.adapters import clock
 from moorage.adapters.extender.metrics import ExtenderMetrics
-from moorage.adapters.questions import Waiting
+from moorage.adapters.questions import WaitingQuestions
 from moorage.core.commands import Bind, Command
 from moorage.core.events import BindDone, BindOutcome, Event
 from moorage.engine.extending import Extending, Filtered
@@ -47,7 +47,7 @@ class ExtenderHandler:
         self._carry_out = carry_out
         self._now_s = now_s
         self._table = TemplateTable()
-        self._waiting = Waiting(now_s)
+        self._waiting = WaitingQuestions(now_s)
 
     def put(self, event: Event) -> None:
         """Take over an event, and let those that wait look again."""

@@ -46,7 +46,7 @@ def bounds_of(body_bytes: int, read_s: float) -> Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class ExtenderSources:
     """Where answers come from that are not the handler's. Called in the event loop; must not block."""
 
     unready: Callable[[], str]
@@ -70,7 +70,7 @@ class Rights:
 
 
 def application(
-    handler: ExtenderHandler, sources: Sources, metrics: ExtenderMetrics, rights: Rights | None = None
+    handler: ExtenderHandler, sources: ExtenderSources, metrics: ExtenderMetrics, rights: Rights | None = None
 ) -> web.Application:
     """All endpoints."""
     app = web.Application()
@@ -103,7 +103,9 @@ def application(
     return app
 
 
-def _endpoint(verb: str, answer: Answer, sources: Sources, metrics: ExtenderMetrics, rights: Rights) -> Endpoint:
+def _endpoint(
+    verb: str, answer: Answer, sources: ExtenderSources, metrics: ExtenderMetrics, rights: Rights
+) -> Endpoint:
     """One of the paths that kube-scheduler asks."""
     return Endpoint(
         f"/{verb}",

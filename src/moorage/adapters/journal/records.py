@@ -86,7 +86,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class RecordedTurn:
     """One call of `Engine.handle`."""
 
     now_s: float
@@ -106,7 +106,7 @@ class End:
     reason: str
 
 
-Record: TypeAlias = Start | Image | Turn | End
+Record: TypeAlias = Start | Image | RecordedTurn | End
 RAISED = _encode(None)
 
 
@@ -337,11 +337,11 @@ class Restorer:
             return _end(piece.data)
         raise Unreadable(f"a record has the unknown kind {piece.kind}; read the journal with a newer version")
 
-    def _turn(self, data: bytes) -> Turn:
+    def _turn(self, data: bytes) -> RecordedTurn:
         turn = _turn(data)
         events, self._events = self._events, []
         events += map(self._event, turn.events)
-        return Turn(_checked_time(turn.now_s), turn.budget, events, bytes(turn.commands), turn.stopped_at)
+        return RecordedTurn(_checked_time(turn.now_s), turn.budget, events, bytes(turn.commands), turn.stopped_at)
 
     def _share(self, data: bytes) -> None:
         value = loads(data)

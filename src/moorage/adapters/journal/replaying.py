@@ -18,8 +18,8 @@ from moorage.adapters.journal.records import (
     RAISED,
     Image,
     Record,
+    RecordedTurn,
     Start,
-    Turn,
     commands_bytes,
     commands_of,
 )
@@ -38,7 +38,7 @@ MOST_DIFFERENCES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class ReplayDifference:
     """A pod for which a turn gave other commands than recorded."""
 
     time_s: float
@@ -62,7 +62,7 @@ class Replayed:
     ended_s: float | None = None
     differing: int = 0
     """Turns whose commands were not the recorded ones."""
-    differences: list[Difference] = field(default_factory=list)
+    differences: list[ReplayDifference] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
     """Of Moorage that wrote the journal, each once."""
     warnings: list[str] = field(default_factory=list)
@@ -97,7 +97,7 @@ class Player:
 
     def play(self, record: Record) -> None:
         """Do what was done."""
-        if isinstance(record, Turn):
+        if isinstance(record, RecordedTurn):
             self._turn(record)
         elif isinstance(record, Start):
             self._begin(record)
@@ -122,7 +122,7 @@ class Player:
         if self.engine is None:
             self.engine = engine_of(record, self._start, self._registry)
 
-    def _turn(self, turn: Turn) -> None:
+    def _turn(self, turn: RecordedTurn) -> None:
         self.result.saw(turn.now_s)
         self.result.turns += 1
         self.result.events += len(turn.events)
@@ -166,13 +166,13 @@ def _stop_at(number: int) -> Stop | None:
     return (lambda: next(asked) >= number) if number else None
 
 
-def _differences(now_s: float, recorded: list[Command], replayed: list[Command]) -> Iterator[Difference]:
+def _differences(now_s: float, recorded: list[Command], replayed: list[Command]) -> Iterator[ReplayDifference]:
     pods = dict.fromkeys(command.pod for command in (*recorded, *replayed))
     for pod in pods:
         before = tuple(told(command) for command in recorded if command.pod == pod)
         after = tuple(told(command) for command in replayed if command.pod == pod)
         if before != after:
-            yield Difference(now_s, pod.key, before, after)
+            yield ReplayDifference(now_s, pod.key, before, after)
 
 
 def told(command: Command) -> str:

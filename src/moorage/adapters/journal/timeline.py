@@ -11,14 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from moorage.adapters.journal.reader import JournalReader
-from moorage.adapters.journal.records import End, Image, Record, Start, Turn, commands_of
+from moorage.adapters.journal.records import End, Image, Record, RecordedTurn, Start, commands_of
 from moorage.adapters.journal.replaying import engine_of
 from moorage.core.commands import RecordEvent
 from moorage.core.events import ConfigurationChanged, Event, NodeSeen, ObjectSeen, PodSeen, TermBegan
 from moorage.engine.engine import Engine
 from moorage.framework.registry import Registry
 from moorage.views.story import decided
-from moorage.views.words import WORDS, Happening, What
+from moorage.views.words import WORDS, Happening, HappeningKind
 
 
 def entries(folder: Path, *, since_s: float = -math.inf, until_s: float = math.inf) -> Iterator[Happening]:
@@ -53,7 +53,7 @@ def events(folder: Path, registry: Registry, until_s: float = math.inf) -> Itera
             start = record
         elif isinstance(record, Image) and start is not None and not known:
             yield start.time_s, known_to(engine_of(record, start, registry))
-        elif isinstance(record, Turn):
+        elif isinstance(record, RecordedTurn):
             if record.now_s > until_s:
                 return
             if record.events:
@@ -78,20 +78,20 @@ def _time_of(record: Record) -> float | None:
 
 def _started(start: Start, *, follows: bool) -> Happening:
     if follows:
-        return Happening(start.time_s, What.GAP)
-    return Happening(start.time_s, What.STARTED, facts={"version": start.version})
+        return Happening(start.time_s, HappeningKind.GAP)
+    return Happening(start.time_s, HappeningKind.STARTED, facts={"version": start.version})
 
 
 def _told(record: Record) -> Iterator[Happening]:
-    if isinstance(record, Turn):
+    if isinstance(record, RecordedTurn):
         for event in record.events:
             if isinstance(event, TermBegan):
-                yield Happening(record.now_s, What.LEADS, facts={"term": event.term})
+                yield Happening(record.now_s, HappeningKind.LEADS, facts={"term": event.term})
             elif isinstance(event, ConfigurationChanged):
-                yield Happening(record.now_s, What.RECONFIGURED)
+                yield Happening(record.now_s, HappeningKind.RECONFIGURED)
         for command in commands_of(record.commands):
             # Events only announce what other commands do.
             if not isinstance(command, RecordEvent):
                 yield from (each for each in decided(command, record.now_s) if WORDS[each.what].chip)
     elif isinstance(record, End):
-        yield Happening(record.now_s, What.ENDED, facts={"reason": record.reason or "the scheduler stopped"})
+        yield Happening(record.now_s, HappeningKind.ENDED, facts={"reason": record.reason or "the scheduler stopped"})

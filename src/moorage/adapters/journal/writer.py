@@ -84,7 +84,7 @@ class Journal:
         commands: Sequence[Command] | None,
         stopped_at: int = 0,
     ) -> None:
-        """A call of `Engine.handle` has returned; without commands it has raised. See `records.Turn`."""
+        """A call of `Engine.handle` has returned; without commands it has raised. See `records.RecordedTurn`."""
         if self._paused_until_s is None:
             try:
                 self._files.put(self._scribe.turn(events, now_s, budget, commands, stopped_at))

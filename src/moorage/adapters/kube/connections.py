@@ -24,7 +24,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from moorage.adapters.kube.errors import Timeout, Unreachable, Untrusted
-from moorage.adapters.kube.httpanswer import Answer, AnswerReader, BadAnswerError
+from moorage.adapters.kube.httpanswer import AnswerReader, BadAnswerError, HttpAnswer
 from moorage.adapters.kube.transport import CONNECT_TIMEOUT_S, KEEP_ALIVE_S, READS
 
 # A server that is down may swallow what is sent to it; the name's other addresses must get their turn in time to renew
@@ -80,16 +80,16 @@ class Connection:
         self._socket = sock
         self._loop = loop
         self._reader = AnswerReader()
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[HttpAnswer] | None = None
         self._rest: memoryview | None = None
         self._writing = False
         loop.add_reader(sock.fileno(), self._readable)
 
-    async def exchange(self, message: Message) -> Answer:
+    async def exchange(self, message: Message) -> HttpAnswer:
         """Send a request and wait for its answer. Raises LostError. Cancelled, it closes the connection."""
         if message.check is not None:
             message.check()
-        answer: asyncio.Future[Answer]
+        answer: asyncio.Future[HttpAnswer]
         answer = self._answer = self._loop.create_future()
         self._reader.without_body = message.method == "HEAD"
         self._rest = memoryview(message.head + message.body if message.body else message.head)
@@ -277,7 +277,7 @@ class ConnectionPool:
         """Rings at the earliest deadline of all exchanges, or before. One for all: a timer each costs more."""
         self._closed = False
 
-    async def exchange(self, origin: Origin, message: Message, timeout_s: float) -> Answer:
+    async def exchange(self, origin: Origin, message: Message, timeout_s: float) -> HttpAnswer:
         """Send a request on a free connection, or on a new one. Raises LostError, TimeoutError and Unreachable."""
         deadline_s = self._loop.time() + timeout_s
         while not self._closed:

@@ -26,7 +26,7 @@ from moorage.adapters.kube.errors import CredentialsError
 from moorage.adapters.kube.exec_plugin import ExecCredential, ExecPlugin
 from moorage.adapters.kube.kubeconfig import (
     PLAIN_HTTP,
-    Entry,
+    KubeconfigEntry,
     allows_plain_http,
     exec_extension,
     read_context,
@@ -302,7 +302,7 @@ def in_cluster(
     )
 
 
-def _read_user(user: Entry, cluster: Entry, identity: Identity, now_s: Callable[[], float]) -> None:
+def _read_user(user: KubeconfigEntry, cluster: KubeconfigEntry, identity: Identity, now_s: Callable[[], float]) -> None:
     provider = user.entry("auth-provider")
     if provider is not None:
         remedy = "auth providers were removed from Kubernetes in 1.26; use an exec plugin"
@@ -327,7 +327,7 @@ def _read_user(user: Entry, cluster: Entry, identity: Identity, now_s: Callable[
     identity.impersonation = _impersonation(user)
 
 
-def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: KubeconfigEntry) -> tuple[tuple[str, str], ...]:
     """Headers of `as` and `as-uid`. Groups would need a header more than once, so they are refused, not dropped."""
     for field in ("as-groups", "as-user-extra"):
         if user.fields.get(field):
@@ -339,7 +339,7 @@ def _impersonation(user: Entry) -> tuple[tuple[str, str], ...]:
     return tuple((header, value) for header, value in pairs if value)
 
 
-def _cluster_info(cluster: Entry, identity: Identity) -> dict[str, Any]:
+def _cluster_info(cluster: KubeconfigEntry, identity: Identity) -> dict[str, Any]:
     """Describe the cluster to an exec plugin, as `spec.cluster` of ExecCredential."""
     info: dict[str, Any] = {"server": cluster.text("server")}
     if cluster.text("tls-server-name"):
@@ -355,7 +355,7 @@ def _cluster_info(cluster: Entry, identity: Identity) -> dict[str, Any]:
     return info
 
 
-def _file_or_data(entry: Entry, field: str) -> bytes | FileValue | None:
+def _file_or_data(entry: KubeconfigEntry, field: str) -> bytes | FileValue | None:
     """Read `X-data` or the file that `X` names; the data win where both are given, as in kubectl."""
     data = entry.data(f"{field}-data")
     if data is not None:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from moorage.adapters.kube.connections import ConnectionPool, LostError, Message
 from moorage.adapters.kube.errors import Timeout, Unreachable
-from moorage.adapters.kube.httpanswer import Answer
+from moorage.adapters.kube.httpanswer import HttpAnswer
 from moorage.adapters.kube.transport import AiohttpTransport, Request, Response
 
 
@@ -22,7 +22,7 @@ class _WholeResponse:
 
     __slots__ = ("_answer", "status")
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: HttpAnswer) -> None:
         self._answer = answer
         self.status: int = answer.status
 

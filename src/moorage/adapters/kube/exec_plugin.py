@@ -19,7 +19,7 @@ from typing import Any
 import structlog
 
 from moorage.adapters.kube.errors import CredentialsError
-from moorage.adapters.kube.kubeconfig import Entry
+from moorage.adapters.kube.kubeconfig import KubeconfigEntry
 
 API_GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{API_GROUP}/v1", f"{API_GROUP}/v1beta1")
@@ -45,7 +45,7 @@ class ExecCredential:
 class ExecPlugin:
     """One exec section of a kubeconfig. `cluster_info` is what provideClusterInfo hands over."""
 
-    def __init__(self, spec: Entry, cluster_info: Mapping[str, Any], now_s: Callable[[], float]) -> None:
+    def __init__(self, spec: KubeconfigEntry, cluster_info: Mapping[str, Any], now_s: Callable[[], float]) -> None:
         self._spec = spec
         self._now_s = now_s
         self._running = threading.Lock()
@@ -164,7 +164,7 @@ class ExecPlugin:
         return self._spec.error("command", " ".join(self._command), why)
 
 
-def _command(spec: Entry) -> list[str]:
+def _command(spec: KubeconfigEntry) -> list[str]:
     command = spec.text("command")
     if not command:
         raise spec.error("command", command, "name the command to run")
@@ -174,7 +174,7 @@ def _command(spec: Entry) -> list[str]:
     return [command, *spec.texts("args")]
 
 
-def _environment(spec: Entry) -> dict[str, str]:
+def _environment(spec: KubeconfigEntry) -> dict[str, str]:
     variables: dict[str, str] = {}
     for item in spec.entries("env"):
         name = item.text("name")

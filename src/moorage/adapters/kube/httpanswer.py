@@ -25,7 +25,7 @@ class BadAnswerError(ValueError):
     """What came is not an HTTP answer; the text is one line."""
 
 
-class Answer:
+class HttpAnswer:
     """A complete response. It can be used where a response with an unread body is expected."""
 
     __slots__ = ("_head", "body", "status")
@@ -75,7 +75,7 @@ class AnswerReader:
         """Whether nothing is left over, so that the next answer belongs to the next request."""
         return not self.begun
 
-    def feed(self, piece: bytes) -> tuple[Answer, bool] | None:
+    def feed(self, piece: bytes) -> tuple[HttpAnswer, bool] | None:
         """Take the next piece; the answer when it is complete, and whether the connection stays open after it."""
         if not self._head:
             if not self._data:
@@ -89,13 +89,13 @@ class AnswerReader:
             self._data += piece
         return self._finished()
 
-    def end(self) -> Answer | None:
+    def end(self) -> HttpAnswer | None:
         """The server closed the connection: the answer, if its end was to be told this way."""
         if not self._head or self._left is not None:
             return None
-        return Answer(self._status, self._head, bytes(self._data[self._body_at :]))
+        return HttpAnswer(self._status, self._head, bytes(self._data[self._body_at :]))
 
-    def _whole(self, piece: bytes) -> tuple[Answer, bool] | None:
+    def _whole(self, piece: bytes) -> tuple[HttpAnswer, bool] | None:
         """The answer if the piece is one, with its length told; that is how nearly all of them come."""
         end = piece.find(_HEAD_END)
         if end < 0:
@@ -111,7 +111,7 @@ class AnswerReader:
         if len(piece) != end + 4 + length:
             return None
         status = _number(piece[9:12])
-        return Answer(status, head, piece[end + 4 :]), b"\r\nconnection: close" not in folded
+        return HttpAnswer(status, head, piece[end + 4 :]), b"\r\nconnection: close" not in folded
 
     def _read_head(self) -> bool:
         while True:
@@ -151,7 +151,7 @@ class AnswerReader:
             return -1
         return _number(lengths[0]) if lengths else None
 
-    def _finished(self) -> tuple[Answer, bool] | None:
+    def _finished(self) -> tuple[HttpAnswer, bool] | None:
         if self._left is None:
             return None
         if self._left < 0:
@@ -161,7 +161,7 @@ class AnswerReader:
             return None
         return self._handed_over(bytes(self._data[self._body_at : end]), end)
 
-    def _chunks_finished(self) -> tuple[Answer, bool] | None:
+    def _chunks_finished(self) -> tuple[HttpAnswer, bool] | None:
         while True:
             line_end = self._data.find(b"\r\n", self._scan_at)
             if line_end < 0:
@@ -188,8 +188,8 @@ class AnswerReader:
             end = found + 4
         return self._handed_over(b"".join(self._parts), end)
 
-    def _handed_over(self, body: bytes, end: int) -> tuple[Answer, bool]:
-        answer = Answer(self._status, self._head, body)
+    def _handed_over(self, body: bytes, end: int) -> tuple[HttpAnswer, bool]:
+        answer = HttpAnswer(self._status, self._head, body)
         folded = self._head.lower()
         stays = b"\r\nconnection: close" not in folded and folded.startswith(b"http/1.1")
         self._reset(bytes(self._data[end:]))

@@ -45,7 +45,7 @@ class _PodView(msgspec.Struct):
 _pod_view = msgspec.json.Decoder(_PodView).decode
 
 
-class Standing(NamedTuple):
+class UnreadablePod(NamedTuple):
     """What is known of a pod that cannot be read: it stands on this node."""
 
     uid: str
@@ -76,7 +76,7 @@ class KindIntake:
             if self.kind.name == "Pod":
                 view = _pod_view(raw)
                 if view.spec.node and (view.status or _PodStatus()).phase not in FINISHED:
-                    return Standing(view.metadata.uid or "", view.spec.node)
+                    return UnreadablePod(view.metadata.uid or "", view.spec.node)
         except REFUSALS:
             pass
         try:
@@ -88,7 +88,7 @@ class KindIntake:
         """Everything that exists now."""
         before, self._known = self._known, {}
         for value in objects:
-            if isinstance(value, Standing):
+            if isinstance(value, UnreadablePod):
                 if before.get(value.uid) == value.node:
                     self._known[value.uid] = value.node
             elif not isinstance(value, ObjectMeta):
@@ -104,7 +104,7 @@ class KindIntake:
         elif isinstance(value, Node):
             self._known[value.name] = None
             self._emit(NodeSeen(value))
-        elif isinstance(value, Standing):
+        elif isinstance(value, UnreadablePod):
             if self._known.get(value.uid) != value.node:
                 self._leave(value.uid)
         elif isinstance(value, ObjectMeta):

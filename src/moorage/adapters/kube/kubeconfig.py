@@ -28,7 +28,7 @@ PLAIN_HTTP = "moorage.dev/plain-http"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class KubeconfigEntry:
     """A mapping in a kubeconfig that knows its place, so that every complaint can name it."""
 
     file: Path
@@ -57,16 +57,16 @@ class Entry:
             raise self.error(field, value, "must be true or false")
         return bool(value)
 
-    def entry(self, field: str) -> Entry | None:
+    def entry(self, field: str) -> KubeconfigEntry | None:
         """Read an optional mapping."""
         value = self.fields.get(field)
         if value is None:
             return None
         if not isinstance(value, dict):
             raise self.error(field, value, "must be a mapping")
-        return Entry(self.file, f"{self.place}.{field}" if self.place else field, value)
+        return KubeconfigEntry(self.file, f"{self.place}.{field}" if self.place else field, value)
 
-    def entries(self, field: str) -> list[Entry]:
+    def entries(self, field: str) -> list[KubeconfigEntry]:
         """Read an optional list of mappings."""
         value = self.fields.get(field)
         if value is None:
@@ -74,7 +74,7 @@ class Entry:
         if not isinstance(value, list):
             raise self.error(field, value, "must be a list")
         place = f"{self.place}.{field}" if self.place else field
-        found = [Entry(self.file, f"{place}[{index}]", item) for index, item in enumerate(value)]
+        found = [KubeconfigEntry(self.file, f"{place}[{index}]", item) for index, item in enumerate(value)]
         for index, item in enumerate(value):
             if not isinstance(item, dict):
                 raise self.error(f"{field}[{index}]", item, "must be a mapping")
@@ -111,8 +111,8 @@ class Context:
 
     name: str
     namespace: str
-    cluster: Entry
-    user: Entry | None
+    cluster: KubeconfigEntry
+    user: KubeconfigEntry | None
     """None for a context without a user: requests are then anonymous."""
 
 
@@ -134,7 +134,7 @@ def read_context(files: Sequence[Path]) -> Context:
     return Context(name, context.text("namespace") or "default", cluster, user)
 
 
-def server_of(cluster: Entry) -> str:
+def server_of(cluster: KubeconfigEntry) -> str:
     """Check the address of the API server, and give it without the slash at the end."""
     server = cluster.text("server")
     try:
@@ -150,24 +150,24 @@ def server_of(cluster: Entry) -> str:
     return server.rstrip("/")
 
 
-def exec_extension(cluster: Entry) -> object:
+def exec_extension(cluster: KubeconfigEntry) -> object:
     """Give the cluster's own settings for exec plugins, handed to them with provideClusterInfo."""
     return _extension(cluster, EXEC_EXTENSION)
 
 
-def allows_plain_http(cluster: Entry) -> bool:
+def allows_plain_http(cluster: KubeconfigEntry) -> bool:
     """Whether the cluster says in so many words that a token may go to it in the clear."""
     return _extension(cluster, PLAIN_HTTP) is True
 
 
-def _extension(cluster: Entry, name: str) -> object:
+def _extension(cluster: KubeconfigEntry, name: str) -> object:
     for extension in cluster.entries("extensions"):
         if extension.text("name") == name:
             return extension.fields.get("extension")
     return None
 
 
-def _document(file: Path) -> Entry:
+def _document(file: Path) -> KubeconfigEntry:
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError as failure:
@@ -189,7 +189,7 @@ def _document(file: Path) -> Entry:
     kind = loaded.get("kind", "Config")
     if kind != "Config":
         raise CredentialsError(f"{file}: kind: {_shown(kind)}: must be Config; is this a kubeconfig?")
-    return Entry(file, "", loaded)
+    return KubeconfigEntry(file, "", loaded)
 
 
 def _refuse_depth(text: str) -> None:
@@ -208,9 +208,9 @@ def _yaml_problem(failure: yaml.YAMLError) -> str:
     return f"broken YAML: {' '.join(str(failure).split())}"
 
 
-def _named(documents: Sequence[Entry], plural: str, singular: str) -> dict[str, Entry]:
+def _named(documents: Sequence[KubeconfigEntry], plural: str, singular: str) -> dict[str, KubeconfigEntry]:
     """Merge one list of named entries; the first file that has a name wins."""
-    merged: dict[str, Entry] = {}
+    merged: dict[str, KubeconfigEntry] = {}
     for document in documents:
         own: set[str] = set()
         for item in document.entries(plural):
@@ -218,12 +218,12 @@ def _named(documents: Sequence[Entry], plural: str, singular: str) -> dict[str, 
             if name in own:
                 raise item.error("name", name, "stands twice in the list; keep one")
             own.add(name)
-            body = item.entry(singular) or Entry(item.file, f"{item.place}.{singular}", {})
+            body = item.entry(singular) or KubeconfigEntry(item.file, f"{item.place}.{singular}", {})
             merged.setdefault(name, body)
     return merged
 
 
-def _followed(context: Entry, field: str, entries: Mapping[str, Entry]) -> Entry | None:
+def _followed(context: KubeconfigEntry, field: str, entries: Mapping[str, KubeconfigEntry]) -> KubeconfigEntry | None:
     name = context.text(field)
     if not name:
         return None
@@ -232,7 +232,7 @@ def _followed(context: Entry, field: str, entries: Mapping[str, Entry]) -> Entry
     return entries[name]
 
 
-def _listed(entries: Mapping[str, Entry]) -> str:
+def _listed(entries: Mapping[str, KubeconfigEntry]) -> str:
     return ", ".join(sorted(entries)) or "none"
 
 

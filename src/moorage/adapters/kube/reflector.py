@@ -93,7 +93,7 @@ class ReflectorState:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class ReflectorPace:
     """Every duration and size of a reflector; tests shorten them."""
 
     silence_s: float = 90.0
@@ -135,7 +135,7 @@ class Reflector(Generic[T]):
         label_selector: str = "",
         streaming: bool = True,
         tells_refusal: bool = True,
-        pace: Pace | None = None,
+        pace: ReflectorPace | None = None,
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.resource = resource
@@ -155,7 +155,7 @@ class Reflector(Generic[T]):
         self._selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
         self._selectors = {key: value for key, value in self._selectors.items() if value}
         self._tells_refusal = tells_refusal
-        self._pace = pace or Pace()
+        self._pace = pace or ReflectorPace()
         self._monotonic_s = monotonic_s
         self._stream_from_s = monotonic_s() if streaming else float("inf")
         self._version = ""

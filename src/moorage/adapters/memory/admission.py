@@ -10,7 +10,7 @@ from moorage.adapters.memory.objects import KubeObject, controller_of, metadata_
 from moorage.adapters.memory.store import Store, resource_name
 
 
-class Admission:
+class StoreAdmission:
     """Admits objects to one store. Strict, it refuses what the API server refuses; otherwise it warns and goes on.
 
     Warnings are kept once each, and once per owner for pods that a controller makes.

@@ -24,7 +24,7 @@ class ChangeType(StrEnum):
     DELETED = "DELETED"
 
 
-class Change(NamedTuple):
+class StoreChange(NamedTuple):
     """One committed change. `object` is the new state; for DELETED the last one, under a new resource version."""
 
     type: ChangeType
@@ -34,11 +34,11 @@ class Change(NamedTuple):
     """The state before; None for ADDED."""
 
 
-class ChangeLog:
+class StoreLog:
     """Changes in commit order; positions count from the first change ever made."""
 
     def __init__(self) -> None:
-        self._changes: list[Change] = []
+        self._changes: list[StoreChange] = []
         self._first = 0
         self._watches: list[Watch] = []
 
@@ -47,20 +47,20 @@ class ChangeLog:
         """The position after the newest change."""
         return self._first + len(self._changes)
 
-    def append(self, change: Change) -> None:
+    def append(self, change: StoreChange) -> None:
         """Add a change; dropped at once if there are no watches."""
         if self._watches:
             self._changes.append(change)
         else:
             self._first += 1
 
-    def open(self, kinds: Iterable[str] | None, initial: Iterable[Change] = ()) -> Watch:
+    def open(self, kinds: Iterable[str] | None, initial: Iterable[StoreChange] = ()) -> Watch:
         """A watch that reads `initial`, then everything from now on; kinds None means every kind."""
         watch = Watch(self, None if kinds is None else frozenset(kinds), list(initial))
         self._watches.append(watch)
         return watch
 
-    def since(self, position: int) -> list[Change]:
+    def since(self, position: int) -> list[StoreChange]:
         """The changes from this position on."""
         if position < self._first:
             raise Expired(f"changes before position {self._first} are no longer kept; asked for {position}")
@@ -83,7 +83,7 @@ class ChangeLog:
 class Watch:
     """One reader's place in the log. Pull it regularly, or close it."""
 
-    def __init__(self, log: ChangeLog, kinds: frozenset[str] | None, initial: list[Change]) -> None:
+    def __init__(self, log: StoreLog, kinds: frozenset[str] | None, initial: list[StoreChange]) -> None:
         self._log = log
         self._kinds = kinds
         self._initial = initial
@@ -95,7 +95,7 @@ class Watch:
         """Whether there is anything to pull, of whatever kind."""
         return bool(self._initial) or self.position < self._log.end
 
-    def pull(self) -> list[Change]:
+    def pull(self) -> list[StoreChange]:
         """The changes since the last pull, in commit order."""
         if self._closed:
             raise Expired("this watch is closed")

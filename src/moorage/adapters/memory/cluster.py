@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from moorage.adapters.memory.admission import Admission
+from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.changes import Watch
 from moorage.adapters.memory.clock import START_S, Clock
 from moorage.adapters.memory.collection import GarbageCollection, PodCollection
@@ -63,7 +63,7 @@ class EmbeddedCluster:
     def __init__(self, behaviour: Behaviour = LIFELIKE, *, seed: int = 0, start_s: float = START_S) -> None:
         self.clock = Clock(start_s)
         self.store = Store(self.clock, seed=seed)
-        self.admission = Admission(self.store, strict=behaviour.lifelike)
+        self.admission = StoreAdmission(self.store, strict=behaviour.lifelike)
         self._loaded = 0
         makers = Workloads if behaviour.lifelike else Expansion
         self._makers = makers(self.store, self.admission)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from moorage.adapters.memory.admission import Admission
+from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.changes import ChangeType
 from moorage.adapters.memory.controllers.demand import (
     finished_count,
@@ -59,7 +59,7 @@ EXPANDABLE = (
 class Expansion:
     """Makes the pods that the owners in the store lack, each time `step` is called."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: Store, admission: StoreAdmission) -> None:
         self._store = store
         self._admission = admission
         self._lineage = Lineage(store)

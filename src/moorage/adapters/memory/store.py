@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from moorage.adapters.memory.changes import Change, ChangeLog, ChangeType, Watch
+from moorage.adapters.memory.changes import ChangeType, StoreChange, StoreLog, Watch
 from moorage.adapters.memory.clock import Clock
 from moorage.adapters.memory.errors import AlreadyExists, BadRequest, Conflict, Invalid, NotFound
 from moorage.adapters.memory.objects import (
@@ -59,7 +59,7 @@ class Store:
         self._serials: dict[str, int] = {}
         self._children: dict[str, dict[str, None]] = {}
         self._on_node: dict[str, dict[str, None]] = {}
-        self._log = ChangeLog()
+        self._log = StoreLog()
         self._version = 0
         self._kind_versions: dict[str, int] = {}
         self._made = 0
@@ -131,7 +131,9 @@ class Store:
         """Follow these kinds (None: all) from now on; with `replay` the present objects come first as ADDED."""
         wanted = None if kinds is None else (*kinds,)
         present = self.kinds() if wanted is None else wanted
-        initial = [Change(ChangeType.ADDED, k, obj, None) for k in present for obj in self.list(k)] if replay else ()
+        initial = (
+            [StoreChange(ChangeType.ADDED, k, obj, None) for k in present for obj in self.list(k)] if replay else ()
+        )
         return self._log.open(wanted, initial)
 
     # Writing
@@ -303,7 +305,7 @@ class Store:
         self._kinds.setdefault(key.kind, {})[key[1:]] = new
         self._index(uid, old, new)
         change_type = ChangeType.ADDED if old is None else ChangeType.MODIFIED
-        self._log.append(Change(change_type, key.kind, new, old))
+        self._log.append(StoreChange(change_type, key.kind, new, old))
         return new
 
     def _remove(self, obj: KubeObject) -> KubeObject:
@@ -316,7 +318,7 @@ class Store:
         del self._keys[uid]
         del self._serials[uid]
         self._index(uid, obj, None)
-        self._log.append(Change(ChangeType.DELETED, key.kind, last, obj))
+        self._log.append(StoreChange(ChangeType.DELETED, key.kind, last, obj))
         return last
 
     def _index(self, uid: str, old: KubeObject | None, new: KubeObject | None) -> None:

@@ -44,7 +44,7 @@ _ATTEMPT_LABELS = tuple(f"{MANY_ATTEMPTS}+" if n >= MANY_ATTEMPTS else str(n) fo
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class MeasuredTurn:
     """One call of the engine. `began_s` and `ended_s` are monotonic, `now_s` is the time that the engine was told."""
 
     events: Sequence[Event]
@@ -115,7 +115,7 @@ class SchedulerMetrics(Collector):
 
     # --- feeding ---
 
-    def observe(self, turn: Turn) -> None:
+    def observe(self, turn: MeasuredTurn) -> None:
         """Take note of one call of the engine, before its commands are carried out."""
         self.sampling.timed(turn.ended_s - turn.began_s)
         if turn.commands:
@@ -131,7 +131,7 @@ class SchedulerMetrics(Collector):
         if self._engine.gangs.tried:
             self._count_gangs(turn)
 
-    def _count_gangs(self, turn: Turn) -> None:
+    def _count_gangs(self, turn: MeasuredTurn) -> None:
         """Gangs that were tried in this turn; they share its time evenly."""
         tried = self._engine.gangs.tried
         each_s = (turn.ended_s - turn.began_s) / len(tried)
@@ -140,7 +140,7 @@ class SchedulerMetrics(Collector):
             code, profile = tried.popleft()
             self._gang_attempt_s.observe((_RESULTS.get(code, UNSCHEDULABLE), profile), each_s)
 
-    def _count_outcomes(self, turn: Turn) -> None:
+    def _count_outcomes(self, turn: MeasuredTurn) -> None:
         binds: list[str] = []
         failures: list[RecordEvent] = []
         evictions: list[DeletePod] = []
@@ -166,7 +166,7 @@ class SchedulerMetrics(Collector):
             self._victims.observe((), number)
         self._gangs_released += len({eviction.message for eviction in evictions if eviction.reason == RELEASED})
 
-    def _decided(self, binds: Sequence[str], failures: Iterable[RecordEvent], turn: Turn) -> None:
+    def _decided(self, binds: Sequence[str], failures: Iterable[RecordEvent], turn: MeasuredTurn) -> None:
         """Decisions of this turn, and binds of earlier ones that failed."""
         misfits: list[RecordEvent] = []
         for failure in failures:
@@ -196,7 +196,7 @@ class SchedulerMetrics(Collector):
         entry = self._engine.queue.get(uid)
         return entry is None or (entry.attempts > 0 and entry.place is not Place.GATED)
 
-    def _scheduled(self, command: RecordEvent, turn: Turn) -> None:
+    def _scheduled(self, command: RecordEvent, turn: MeasuredTurn) -> None:
         binding = self._bindings.pop(command.pod.uid, None)
         if binding is None:
             return

@@ -15,7 +15,7 @@ from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.utils import floatToGoString
 
 
-class Tally:
+class BucketTally:
     """Counts observations per bucket; a bucket's upper bound belongs to it."""
 
     __slots__ = ("_bounds", "_counts", "sum")
@@ -51,16 +51,16 @@ class Tallies:
         self._help = text
         self._labels = labels
         self._bounds = bounds
-        self.by_values: dict[tuple[str, ...], Tally] = {}
+        self.by_values: dict[tuple[str, ...], BucketTally] = {}
         """By label values, in the order of the labels."""
         if not labels:
-            self.by_values[()] = Tally(bounds)
+            self.by_values[()] = BucketTally(bounds)
 
     def observe(self, values: tuple[str, ...], value: float, times: int = 1) -> None:
         """Count one observation, or several equal ones."""
         tally = self.by_values.get(values)
         if tally is None:
-            tally = self.by_values[values] = Tally(self._bounds)
+            tally = self.by_values[values] = BucketTally(self._bounds)
         tally.observe(value, times)
 
     def family(self) -> HistogramMetricFamily:

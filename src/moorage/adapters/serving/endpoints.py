@@ -19,7 +19,7 @@ _STATUSZ_PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/read
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class EndpointSources:
     """Where the answers come from. Each is called once per request, in the event loop, and must not block."""
 
     component: Component
@@ -34,7 +34,7 @@ class Sources:
     """The CAs (PEM) of accepted client certificates; raises LookupError if they cannot be found."""
 
 
-def application(sources: Sources, gate: Gate) -> web.Application:
+def application(sources: EndpointSources, gate: Gate) -> web.Application:
     """The endpoints behind the gate."""
     app = web.Application(middlewares=[_guard(gate)])
     app.add_routes(_Endpoints(sources).routes())
@@ -59,7 +59,7 @@ def _guard(gate: Gate) -> Middleware:
 class _Endpoints:
     """Everything but the gate."""
 
-    def __init__(self, sources: Sources) -> None:
+    def __init__(self, sources: EndpointSources) -> None:
         self._sources = sources
         self._health = Health({"healthz": {"ping": ping}, "livez": {"ping": ping}, "readyz": sources.ready})
 

@@ -19,7 +19,7 @@ from moorage.adapters.certificates import CertificateError
 from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.serving.access import ALWAYS_ALLOWED, Gate
 from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh, self_signed_context
-from moorage.adapters.serving.endpoints import Sources, application
+from moorage.adapters.serving.endpoints import EndpointSources, application
 
 DEFAULT_PORT = 10259
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - probes come from the kubelet, and kube-scheduler listens there too
@@ -46,7 +46,7 @@ class ServingOptions:
 
 
 @asynccontextmanager
-async def serving(options: ServingOptions, sources: Sources, gate: Gate) -> AsyncIterator[str]:
+async def serving(options: ServingOptions, sources: EndpointSources, gate: Gate) -> AsyncIterator[str]:
     """Serve until the end of the block, which gets the server's URL. `ListenError` when that cannot be done."""
     address = _address(options.bind_address)
     tls = _tls(options)
@@ -73,7 +73,7 @@ async def serving(options: ServingOptions, sources: Sources, gate: Gate) -> Asyn
         await asyncio.gather(*chores, return_exceptions=True)
 
 
-async def _follow_authority(freshness: Freshness, sources: Sources, retry_s: float) -> None:
+async def _follow_authority(freshness: Freshness, sources: EndpointSources, retry_s: float) -> None:
     """Ask for the authority of clients until there is an answer, and every minute from then on."""
     refused = False
     while sources.client_authority is not None:

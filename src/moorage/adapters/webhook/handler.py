@@ -12,12 +12,12 @@ from math import inf
 import structlog
 
 from moorage.adapters import clock
-from moorage.adapters.questions import Waiting
+from moorage.adapters.questions import WaitingQuestions
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.core.commands import Command
 from moorage.core.events import Event
 from moorage.engine.admission import Admission, Asked, Outcome, Verdict
-from moorage.wire.admission import Question, Unasked, placement_patch, read_review, review_answer
+from moorage.wire.admission import AdmissionQuestion, Unasked, placement_patch, read_review, review_answer
 
 _MOST_WAITING = 64
 """Reviews that may wait at a time without client certificates: every event is checked for each of them."""
@@ -39,7 +39,7 @@ class WebhookHandler:
         self._admission = admission
         self._metrics = metrics
         self._carry_out = carry_out
-        self._waiting = Waiting(now_s)
+        self._waiting = WaitingQuestions(now_s)
 
     def put(self, event: Event) -> None:
         """Take over an event, and let those that wait look again."""
@@ -68,14 +68,14 @@ class WebhookHandler:
         patch = placement_patch(question, verdict.node_selector, verdict.annotations)
         return review_answer(question.uid, patch, [verdict.warning] if verdict.warning else ())
 
-    async def _decided(self, question: Question, certain: bool) -> Verdict:
+    async def _decided(self, question: AdmissionQuestion, certain: bool) -> Verdict:
         asked = Asked(question.template, question.dry_run, question.node, certain)
         decide = functools.partial(self._admission.decide, asked)
         verdict, _ = await self._waiting.decided(decide, inf if certain else _MOST_WAITING)
         return verdict
 
 
-def _log(question: Question, verdict: Verdict) -> None:
+def _log(question: AdmissionQuestion, verdict: Verdict) -> None:
     words = {"pod": f"{question.template.namespace}/{question.name}"}
     if question.dry_run:
         words["dry_run"] = "true"

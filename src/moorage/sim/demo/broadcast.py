@@ -21,7 +21,7 @@ from typing import Any, Self, TypeVar
 from aiohttp import web
 
 from moorage.adapters.dashboard.advice import adviser
-from moorage.adapters.dashboard.backend import Change, DashboardBackend, Refused, Surroundings
+from moorage.adapters.dashboard.backend import DashboardBackend, Refused, StrategyChange, Surroundings
 from moorage.adapters.dashboard.security import Guard
 from moorage.adapters.dashboard.server import BOUNDS, application
 from moorage.adapters.listening import ListenError, listening
@@ -32,10 +32,10 @@ from moorage.core.prices import PRICE_LIST
 from moorage.sim.costs import input_prices
 from moorage.sim.demo.loop import View
 from moorage.sim.demo.scenario import Scenario
-from moorage.sim.demo.stage import Stage
+from moorage.sim.demo.stage import DemoStage
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
-from moorage.sim.simulation import Rules
+from moorage.sim.simulation import SimulationRules
 from moorage.sim.whatif_requests import RequestError, answer
 from moorage.views.previews import rules_of
 from moorage.views.words import Happening
@@ -54,8 +54,8 @@ class Broadcast:
 
     def __init__(
         self,
-        stage: Stage,
-        rules: Rules,
+        stage: DemoStage,
+        rules: SimulationRules,
         scenario: Scenario,
         *,
         port: int = 0,
@@ -97,7 +97,7 @@ class Broadcast:
 
     # --- in the stage's thread ---
 
-    def show(self, stage: Stage, happenings: Sequence[Happening]) -> None:
+    def show(self, stage: DemoStage, happenings: Sequence[Happening]) -> None:
         """Do what visitors asked for, and tell what is new."""
         while not self._deeds.empty():
             deed, promise = self._deeds.get()
@@ -179,7 +179,7 @@ class Broadcast:
         self._deeds.put((deed, promise))
         return await asyncio.wrap_future(promise)
 
-    async def _apply(self, change: Change) -> None:
+    async def _apply(self, change: StrategyChange) -> None:
         body: dict[str, Any] = {"metadata": {"annotations": {change.key: change.text}}}
         if not change.key:
             body = {"spec": {"rules": rules_of(change.text)}}
@@ -189,7 +189,7 @@ class Broadcast:
 
     async def _what_if(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         objects = await self._done_on_stage(_objects)
-        rules = Rules(self._rules.profiles, self._rules.settings, answers_to_all=True)
+        rules = SimulationRules(self._rules.profiles, self._rules.settings, answers_to_all=True)
         try:
             return await asyncio.to_thread(partial(answer, objects, rules, asked, "the demo"))
         except RequestError as error:
@@ -201,7 +201,7 @@ def _objects(cluster: EmbeddedCluster) -> list[dict[str, Any]]:
     return [copy.deepcopy(dict(obj)) for kind in store.kinds() if kind not in _UNREAD_KINDS for obj in store.list(kind)]
 
 
-def _prices(scenario: Scenario, rules: Rules, now_s: float) -> list[Told]:
+def _prices(scenario: Scenario, rules: SimulationRules, now_s: float) -> list[Told]:
     """What the nodes of the demo cost, as its profiles say, else the scenario."""
     found = input_prices(ClusterInput(), rules.profiles, now_s)
     prices = found.figures_from or scenario.prices

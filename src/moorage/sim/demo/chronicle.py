@@ -16,14 +16,14 @@ from moorage.adapters.memory.objects import KubeObject, condition_of, node_of
 from moorage.core.commands import Bind, Command, KeeperCommand, RecordEvent
 from moorage.core.events import BindDone
 from moorage.views.story import Sightings, bound, completion, decided, ending
-from moorage.views.words import WORDS, Facts, Happening, What
+from moorage.views.words import WORDS, Facts, Happening, HappeningKind
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID, pod_kind
 from moorage.wire.templates import TemplateTable
 
 _REMEMBERED = 100
 _EVICTION = "DisruptionTarget"
-_SEEN = frozenset({What.RUNNING, What.FINISHED})
+_SEEN = frozenset({HappeningKind.RUNNING, HappeningKind.FINISHED})
 """What is told because it is seen of a pod."""
 
 
@@ -33,7 +33,7 @@ class Chronicle:
     def __init__(self, cluster: EmbeddedCluster, began_s: float) -> None:
         self.recent: deque[Happening] = deque(maxlen=_REMEMBERED)
         """Oldest first, without those that only the curious want."""
-        self.counts: dict[What, int] = dict.fromkeys(What, 0)
+        self.counts: dict[HappeningKind, int] = dict.fromkeys(HappeningKind, 0)
         self._cluster = cluster
         self._began_s = began_s
         self._watch = cluster.watch(("Pod", "Job"))
@@ -50,7 +50,7 @@ class Chronicle:
 
     def tell(self, story: str) -> None:
         """An act of the scenario."""
-        self._note([Happening(self._now_s(), What.STORY, facts={"text": story})])
+        self._note([Happening(self._now_s(), HappeningKind.STORY, facts={"text": story})])
 
     def decided(self, command: Command | KeeperCommand) -> None:
         """The scheduler or the keeper decided something."""
@@ -91,14 +91,14 @@ class Chronicle:
                 happening = self._timed(each)
                 self.counts[each.what] += 1
                 self._new.append(happening)
-                if each.what is not What.RUNNING:
+                if each.what is not HappeningKind.RUNNING:
                     self.recent.append(happening)
 
     def _timed(self, happening: Happening) -> Happening:
         """A pod that was placed says how long it has waited."""
-        if happening.what is What.WAITS:
+        if happening.what is HappeningKind.WAITS:
             self._waiting_s.setdefault(happening.key, happening.at_s)
-        elif happening.what is What.PLACED and happening.key in self._waiting_s:
+        elif happening.what is HappeningKind.PLACED and happening.key in self._waiting_s:
             waited_s = happening.at_s - self._waiting_s.pop(happening.key)
             return _with(happening, {"waited_s": round(waited_s, 3)})
         return happening

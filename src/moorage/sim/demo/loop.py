@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from moorage.sim.demo.stage import Stage
+from moorage.sim.demo.stage import DemoStage
 from moorage.views.words import Happening
 
 TICK_S = 0.1
@@ -14,7 +14,7 @@ LONGEST_STEP_S = 1.0
 _NEARLY_S = 1e-6
 
 
-class Pace(NamedTuple):
+class DemoClock(NamedTuple):
     """Where time comes from."""
 
     now_s: Callable[[], float]
@@ -24,26 +24,26 @@ class Pace(NamedTuple):
 class View(Protocol):
     """Where the demo is shown."""
 
-    def show(self, stage: Stage, happenings: Sequence[Happening]) -> None:
+    def show(self, stage: DemoStage, happenings: Sequence[Happening]) -> None:
         """Called after every step, with what is new; may only look."""
 
 
 def play(
-    stage: Stage,
+    stage: DemoStage,
     view: View,
-    pace: Pace,
+    clock: DemoClock,
     *,
     duration_s: float | None = None,
     stopped: Callable[[], bool] = lambda: False,
 ) -> None:
     """Let the demo run until it is stopped or its time is over."""
-    last_s = pace.now_s()
+    last_s = clock.now_s()
     left_s = float("inf") if duration_s is None else duration_s
     reached_s = stage.elapsed_s
     view.show(stage, stage.advance(reached_s))
     while left_s > _NEARLY_S and not stopped():
-        pace.sleep(min(TICK_S, left_s))
-        now_s = pace.now_s()
+        clock.sleep(min(TICK_S, left_s))
+        now_s = clock.now_s()
         left_s -= now_s - last_s
         reached_s += min(now_s - last_s, LONGEST_STEP_S)
         last_s = now_s

@@ -16,9 +16,9 @@ from moorage.adapters.memory.objects import (
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
-from moorage.sim.demo.stage import Stage
+from moorage.sim.demo.stage import DemoStage
 from moorage.views.nodemap import NodeState, zone_of
-from moorage.views.words import Happening, What, main_reason
+from moorage.views.words import Happening, HappeningKind, main_reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class NodePicture:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitingPods:
     """Pods of one owner that wait for the same reason."""
 
     pod: str
@@ -48,13 +48,13 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class DemoPicture:
     """Everything that a view shows."""
 
     elapsed_s: float
     nodes: Sequence[NodePicture]
     """By zone, then by name."""
-    waiting: Sequence[Waiting]
+    waiting: Sequence[WaitingPods]
     """Most important first."""
     placed: int
     waiting_pods: int
@@ -68,18 +68,18 @@ class Picture:
     """Oldest first."""
 
 
-def take_picture(stage: Stage) -> Picture:
+def take_picture(stage: DemoStage) -> DemoPicture:
     """The demo as it is now."""
     entries = list(stage.engine.queue.entries())
     counts, told = stage.counts, stage.chronicle.counts
-    return Picture(
+    return DemoPicture(
         elapsed_s=stage.elapsed_s,
         nodes=sorted((_node(stage, row) for row in stage.engine.state.rows().tolist()), key=_by_zone),
         waiting=_waiting([(entry.pod, entry.message) for entry in entries]),
-        placed=told[What.PLACED],
+        placed=told[HappeningKind.PLACED],
         waiting_pods=len(entries),
-        evicted=told[What.EVICTED],
-        finished=told[What.FINISHED],
+        evicted=told[HappeningKind.EVICTED],
+        finished=told[HappeningKind.FINISHED],
         decisions=counts.decisions,
         decisions_per_s=stage.decisions_per_s,
         decision_ms=1000 * counts.deciding_s / counts.decisions if counts.decisions else 0.0,
@@ -91,7 +91,7 @@ def _by_zone(node: NodePicture) -> tuple[str, str]:
     return node.zone, node.name
 
 
-def _node(stage: Stage, row: int) -> NodePicture:
+def _node(stage: DemoStage, row: int) -> NodePicture:
     node = stage.engine.state.node(row)
     pods = stage.cluster.store.pods_on(node.name)
     apps = Counter(_app(pod) for pod in pods if status_of(pod).get("phase") not in FINISHED)
@@ -105,7 +105,7 @@ def _node(stage: Stage, row: int) -> NodePicture:
     )
 
 
-def _share(stage: Stage, row: int, column: int) -> float:
+def _share(stage: DemoStage, row: int, column: int) -> float:
     """Requested over allocatable, as the scheduler sees it."""
     resources = stage.engine.state.resources
     allocatable = int(resources.allocatable[column, row])
@@ -118,10 +118,10 @@ def _app(pod: KubeObject) -> str:
     return str(label or (owner or {}).get("name") or pod["metadata"]["name"])
 
 
-def _waiting(pods: Sequence[tuple[Pod, str]]) -> list[Waiting]:
+def _waiting(pods: Sequence[tuple[Pod, str]]) -> list[WaitingPods]:
     """One entry per owner and reason."""
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for pod, message in sorted(pods, key=lambda pair: -pair[0].template.priority):
         group = groups.setdefault((owner_key(pod.template) or pod.uid, main_reason(message)), [])
         group.append((pod.name, message))
-    return [Waiting(group[0][0], len(group) - 1, group[0][1]) for group in groups.values()]
+    return [WaitingPods(group[0][0], len(group) - 1, group[0][1]) for group in groups.values()]

@@ -24,7 +24,7 @@ from moorage.framework.runner import Runner
 from moorage.sim.demo.chronicle import Chronicle
 from moorage.sim.demo.scenario import Scenario
 from moorage.sim.feed import Feed
-from moorage.sim.simulation import Rules
+from moorage.sim.simulation import SimulationRules
 from moorage.views.words import Happening
 
 T = TypeVar("T")
@@ -45,11 +45,11 @@ class Counts:
     """Wall clock time that the engine spent on them."""
 
 
-class Stage:
+class DemoStage:
     """One demo on its way; times are in seconds since its start."""
 
     def __init__(
-        self, scenario: Scenario, rules: Rules, *, stopwatch_s: Callable[[], float] = time.perf_counter
+        self, scenario: Scenario, rules: SimulationRules, *, stopwatch_s: Callable[[], float] = time.perf_counter
     ) -> None:
         self.cluster = EmbeddedCluster(LIFELIKE, seed=rules.settings.seed)
         self.engine = Engine(rules.profiles, rules.settings, answers_to_all=True, observer=self._observe)
@@ -180,6 +180,6 @@ class Stage:
         self._explaining_s += self._stopwatch_s() - before_s
 
 
-def _has(rules: Rules, plugin: str) -> bool:
+def _has(rules: SimulationRules, plugin: str) -> bool:
     """Whether a profile has the plugin; an empty name is none, which all have."""
     return not plugin or any(each.name == plugin for profile in rules.profiles for each in profile.plugins)

@@ -27,7 +27,7 @@ from moorage.wire.configuration.scheduler import read_scheduler
 from moorage.wire.configuration.schema import WayInShape
 from moorage.wire.configuration.shapes import read_shape, without_nulls
 from moorage.wire.documents import read_documents
-from moorage.wire.place import Document, Place, show_file
+from moorage.wire.place import Document, DocumentPlace, show_file
 
 __all__ = ["Reading", "default_reading", "is_configuration", "read_configuration", "read_configuration_documents"]
 
@@ -103,7 +103,7 @@ class _Reader:
         self._ways_in: list[tuple[WayInShape, Findings]] = []
 
     def read(self, document: Document) -> None:
-        place = Place(self._file, document.number if self._several else None)
+        place = DocumentPlace(self._file, document.number if self._several else None)
         findings = Findings(str(place))
         self._findings.append(findings)
         if not isinstance(document.value, dict):

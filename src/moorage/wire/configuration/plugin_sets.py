@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from moorage.framework.configuration import ALL, Entry, PluginSet
+from moorage.framework.configuration import ALL, EnabledPlugin, PluginSet
 from moorage.framework.defaults import KUBE_SCHEDULER_PLUGINS, KUBE_SCHEDULER_POINTS, REMOVED_PLUGINS
 from moorage.framework.plugin import Point
 from moorage.framework.registry import Registry
@@ -79,7 +79,7 @@ class _SetReader:
         self._findings = findings
         self.unclear = False
 
-    def enabled(self, entries: Sequence[EntryShape]) -> Iterator[Entry]:
+    def enabled(self, entries: Sequence[EntryShape]) -> Iterator[EnabledPlugin]:
         """The entries that can run here."""
         first: dict[str, int] = {}
         for index, entry in enumerate(entries):
@@ -96,7 +96,7 @@ class _SetReader:
                 self._findings.problem(f"{path}.name", entry.name, f"enabled twice; remove this or {where}")
                 continue
             first[name] = index
-            yield Entry(name, self._weight(f"{path}.weight", name, entry.weight))
+            yield EnabledPlugin(name, self._weight(f"{path}.weight", name, entry.weight))
 
     def disabled(self, entries: Sequence[EntryShape]) -> Iterator[str]:
         """The names that are disabled; an unknown one disables nothing, and kube-scheduler accepts it too."""

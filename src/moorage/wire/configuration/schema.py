@@ -43,7 +43,7 @@ class Shape(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, alias_generator=to_camel, allow_inf_nan=False)
 
 
-class Document(Shape):
+class ConfigurationDocument(Shape):
     """What every document says about itself."""
 
     api_version: str
@@ -160,7 +160,7 @@ class ExtenderShape(Shape):
     ignorable: bool = False
 
 
-class SchedulerShape(Document):
+class SchedulerShape(ConfigurationDocument):
     """A `KubeSchedulerConfiguration` of `kubescheduler.config.k8s.io/v1`."""
 
     parallelism: Int32 | None = None
@@ -176,7 +176,7 @@ class SchedulerShape(Document):
     delay_cache_until_active: bool = False
 
 
-class WayInShape(Document):
+class WayInShape(ConfigurationDocument):
     """An `ExtenderConfiguration`, `WebhookConfiguration` or `KeeperConfiguration` of `moorage.dev/v1alpha1`."""
 
     profile: str = ""

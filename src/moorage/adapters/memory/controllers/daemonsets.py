@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.adapters.memory.admission import Admission
+from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.eligibility import eligible_nodes
 from moorage.adapters.memory.controllers.replicasets import random_name
 from moorage.adapters.memory.controllers.templates import daemon_spec, daemon_target, pod_from, template_of
@@ -13,7 +13,7 @@ from moorage.adapters.memory.store import Store
 class DaemonSets:
     """The DaemonSet controller."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: Store, admission: StoreAdmission) -> None:
         self._store = store
         self._admission = admission
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.adapters.memory.admission import Admission
+from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.demand import replicas_wanted
 from moorage.adapters.memory.controllers.templates import TEMPLATE_HASH, template_hash, template_of
 from moorage.adapters.memory.objects import NOTHING, KubeObject, metadata_of, reference_to, spec_of, status_of
@@ -16,7 +16,7 @@ REVISION = "deployment.kubernetes.io/revision"
 class Deployments:
     """The Deployment controller. A rollout moves on each time ReplicaSets report new counts."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: Store, admission: StoreAdmission) -> None:
         self._store = store
         self._admission = admission
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.adapters.memory.admission import Admission
+from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.demand import (
     finished_count,
     free_indexes,
@@ -30,7 +30,7 @@ from moorage.adapters.memory.store import Store
 class Jobs:
     """The Job controller: keeps up to `parallelism` pods active until `completions` have succeeded."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: Store, admission: StoreAdmission) -> None:
         self._store = store
         self._admission = admission
 
@@ -78,7 +78,7 @@ class Jobs:
 class CronJobs:
     """The CronJob controller, without a calendar: one Job, at once."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: Store, admission: StoreAdmission) -> None:
         self._store = store
         self._admission = admission
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from moorage.adapters.memory.changes import Change, ChangeType
+from moorage.adapters.memory.changes import ChangeType, StoreChange
 from moorage.adapters.memory.controllers.templates import TEMPLATE_HASH
 from moorage.adapters.memory.objects import KubeObject, controller_of, metadata_of
 from moorage.adapters.memory.store import Store
@@ -22,7 +22,7 @@ class Lineage:
         self._missing: dict[tuple[str, str, str], dict[str, None]] = {}
         """(grandparent kind, namespace, name) -> uids of owners that are not in the store."""
 
-    def note(self, change: Change) -> None:
+    def note(self, change: StoreChange) -> None:
         """Remember the missing owner of a new pod under the grandparent that its name tells."""
         if change.type is not ChangeType.ADDED:
             return

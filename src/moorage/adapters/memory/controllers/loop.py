@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from moorage.adapters.memory.changes import Change, ChangeType
+from moorage.adapters.memory.changes import ChangeType, StoreChange
 from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.errors import ApiError
 from moorage.adapters.memory.objects import (
@@ -65,7 +65,7 @@ class ControllerLoop:
         else:
             self.refusals.pop(uid, None)
 
-    def _mark(self, change: Change) -> None:
+    def _mark(self, change: StoreChange) -> None:
         if change.kind == "Node":
             if _matters_to_daemons(change):
                 self._marked.update((uid_of(daemons), None) for daemons in self._store.list("DaemonSet"))
@@ -81,20 +81,20 @@ class ControllerLoop:
                 self._marked[uid_of(ancestor)] = None
 
 
-def _comes_or_goes(change: Change) -> bool:
+def _comes_or_goes(change: StoreChange) -> bool:
     """Whether a pod began or ceased to count as live, or is gone altogether."""
     if change.type is not ChangeType.MODIFIED or change.old is None:
         return True
     return is_live(change.old) != is_live(change.object)
 
 
-def _moves_on(change: Change) -> bool:
+def _moves_on(change: StoreChange) -> bool:
     """Whether a pod's phase or readiness changed."""
     old, new = change.old or NOTHING, change.object
     return status_of(old).get("phase") != status_of(new).get("phase") or is_ready(old) != is_ready(new)
 
 
-def _matters_to_daemons(change: Change) -> bool:
+def _matters_to_daemons(change: StoreChange) -> bool:
     """Whether a node came, went, or changed in what daemons are chosen by."""
     old, new = change.old, change.object
     if change.type is not ChangeType.MODIFIED or old is None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from moorage.adapters.memory.admission import Admission
+from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.demand import replicas_wanted
 from moorage.adapters.memory.controllers.templates import pod_from, template_of
 from moorage.adapters.memory.objects import KubeObject, is_live, is_ready, metadata_of, node_of, status_of
@@ -21,7 +21,7 @@ _LONGEST_STEM = 58
 class ReplicaSets:
     """The controller of both kinds."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: Store, admission: StoreAdmission) -> None:
         self._store = store
         self._admission = admission
 

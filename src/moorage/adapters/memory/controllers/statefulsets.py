@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.adapters.memory.admission import Admission
+from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.demand import replicas_wanted
 from moorage.adapters.memory.controllers.replicasets import write_counts
 from moorage.adapters.memory.controllers.templates import pod_from, stateful_labels, stateful_spec, template_of
@@ -25,7 +25,7 @@ def first_ordinal(owner: KubeObject) -> int:
     return int((spec_of(owner).get("ordinals") or NOTHING).get("start") or 0)
 
 
-def make_claims(owner: KubeObject, pod_name: str, store: Store, admission: Admission) -> None:
+def make_claims(owner: KubeObject, pod_name: str, store: Store, admission: StoreAdmission) -> None:
     """The claims of one pod, where they do not exist yet; they outlive the pod."""
     for template in spec_of(owner).get("volumeClaimTemplates") or ():
         namespace, name = owner["metadata"]["namespace"], f"{metadata_of(template).get('name')}-{pod_name}"
@@ -40,7 +40,7 @@ def make_claims(owner: KubeObject, pod_name: str, store: Store, admission: Admis
 class StatefulSets:
     """The StatefulSet controller."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: Store, admission: StoreAdmission) -> None:
         self._store = store
         self._admission = admission
 

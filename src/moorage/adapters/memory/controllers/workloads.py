@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.adapters.memory.admission import Admission
+from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.daemonsets import DaemonSets
 from moorage.adapters.memory.controllers.deployments import Deployments
 from moorage.adapters.memory.controllers.jobs import CronJobs, Jobs
@@ -16,7 +16,7 @@ from moorage.adapters.memory.store import Store
 class Workloads:
     """Runs the controllers of all kinds on one store."""
 
-    def __init__(self, store: Store, admission: Admission) -> None:
+    def __init__(self, store: Store, admission: StoreAdmission) -> None:
         replica_sets = ReplicaSets(store, admission)
         self._loop = ControllerLoop(
             store,
