@@ -1,6 +1,6 @@
 """A `WebhookConfiguration` as a value: where the webhook listens, how the API server finds it, and its certificates.
 
-`WebhookConfiguration()` is what runs with no document.
+`WebhookConfiguration()` is used if there is no document.
 """
 
 from __future__ import annotations
@@ -15,38 +15,38 @@ SYSTEM_NAMESPACE = "kube-system"
 
 @dataclass(frozen=True, slots=True)
 class WebhookConfiguration(WayIn):
-    """What only the webhook needs."""
+    """Settings of the webhook."""
 
     kind: str = WEBHOOK_KIND
     profile: str = ""
-    """Strategies need none; it is there because every document has it."""
+    """Not used by strategies; every document has this field."""
     listen: str = "0.0.0.0:9443"
     """HOST:PORT."""
     webhook_name: str = "moorage-webhook"
-    """Name of the MutatingWebhookConfiguration that is kept true; empty: none is."""
+    """Name of the MutatingWebhookConfiguration that is kept up to date; empty: none."""
     service_name: str = "moorage-webhook"
     service_namespace: str = ""
-    """The Service through which the API server finds the webhook; no namespace: the webhook's own."""
+    """The Service through which the API server reaches the webhook; an empty namespace means the webhook's own."""
     url: str = ""
-    """Where the API server finds a webhook that runs outside of the cluster; then the object is made, too."""
+    """Where the API server reaches a webhook that runs outside the cluster; the object is then created if missing."""
     excluded_namespaces: tuple[str, ...] = (SYSTEM_NAMESPACE,)
-    """Whose pods are never touched; the webhook's own namespace is always among them."""
+    """Pods in these namespaces are never changed; the webhook's own namespace is always excluded."""
     ledger_s: float = 10.0
-    """How long a pod that was admitted counts without having been seen; it may have been refused after us."""
+    """How long an admitted pod counts before it is seen; a later admission step may have rejected it."""
     longest_wait_s: float = 1.0
-    """How long a question waits at most for what others know already: the pod's controller, or other replicas' pods."""
+    """How long a request may wait for the pod's controller, or other replicas' pods, to be seen here."""
     certificate_file: str = ""
     key_file: str = ""
-    """Where a certificate may be mounted; while there is none at the start, one is made here."""
+    """Where a certificate may be mounted; if there is none at the start, the webhook creates its own."""
     certificate_lifetime_s: float = 30 * 24 * 3600.0
-    """Of certificates that are made here; they are replaced after two thirds of it."""
+    """Lifetime of the webhook's own certificates; they are replaced after two thirds of it."""
     certificate_spread_s: float = 10.0
-    """How long API servers may take to hear of a new authority before a certificate from it is served."""
+    """How long API servers are given to learn of a new CA before a certificate signed by it is served."""
     shutdown_delay_s: float = 5.0
-    """How long questions are answered after SIGTERM, until everybody knows that this replica goes."""
+    """How long requests are still answered after SIGTERM, until all API servers stop sending them here."""
 
 
 def webhook_configuration(configuration: Configuration) -> WebhookConfiguration:
-    """What a configuration file says about the webhook."""
+    """The webhook's settings of a configuration file."""
     found = configuration.ways_in.get(WEBHOOK_KIND)
     return found if isinstance(found, WebhookConfiguration) else WebhookConfiguration()

@@ -10,7 +10,7 @@ from moorage.core.pods import Pod
 
 
 class What(IntFlag):
-    """Kinds of change. A plugin's `wakes` is the union of those that can turn its rejection into a yes."""
+    """Kinds of change. A plugin's `wakes` is the union of those after which it may accept a pod that it rejected."""
 
     NODE_ADDED = auto()
     NODE_REMOVED = auto()
@@ -22,7 +22,7 @@ class What(IntFlag):
     NODE_OTHER = auto()
     """Anything else of a node that plugins read: images, declared features, annotations."""
     POD_ADDED = auto()
-    """A pod stands on a node now (assumed ones included)."""
+    """A pod has been placed on a node (assumed pods included)."""
     POD_UPDATED = auto()
     """Labels, requests or the deletion mark of a pod on a node changed."""
     POD_REMOVED = auto()

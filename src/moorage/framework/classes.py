@@ -40,7 +40,7 @@ _KEPT_TEMPLATES = 4096
 
 @dataclass(frozen=True, slots=True)
 class PreFiltered:
-    """What PreFilter plugins said: who refuses the pod, who narrows the nodes, whose Filter is left out."""
+    """What PreFilter plugins said: which refuse the pod, which narrow the nodes, which skip their Filter."""
 
     refusal: Status | None = None
     only: tuple[tuple[str, OnlyNodes], ...] = ()
@@ -59,11 +59,11 @@ _Voices = tuple[frozenset[str], tuple[tuple[str, ...], tuple[str, ...]]]
 
 
 class PluginError(Exception):
-    """A plugin says that it failed where only that ends a decision; the message is one line."""
+    """A plugin failed at a point where this ends the decision; the message is one line."""
 
 
 def pre_filter(plugins: Iterable[PreFilterPlugin], cycle: Cycle) -> PreFiltered:
-    """Ask PreFilter plugins in order; the first refusal ends it, and so do plugins that leave no node together."""
+    """Ask PreFilter plugins in order, until one refuses the pod or they have together excluded all nodes."""
     only: list[tuple[str, OnlyNodes]] = []
     skipped: set[str] = set()
     for plugin in plugins:
@@ -80,7 +80,7 @@ def pre_filter(plugins: Iterable[PreFilterPlugin], cycle: Cycle) -> PreFiltered:
 
 
 def wanted_scorers(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> tuple[Scorer, ...]:
-    """Run PreScore; the scorers that do not skip the pod. `PluginError` if one says anything but that."""
+    """Run PreScore; the scorers that do not skip the pod. `PluginError` for any status but SUCCESS and SKIP."""
     wanted = []
     for scorer in scorers:
         status = None if scorer.prepares is None else scorer.prepares.pre_score(cycle, rows)
@@ -137,7 +137,7 @@ class OpenPoints(NamedTuple):
 
 
 class _Known:
-    """What was found out about a template: its class while that is kept, and who must be asked as of which objects."""
+    """What is known of a template: its class while that is kept, and the plugins to be asked as of which objects."""
 
     __slots__ = ("objects", "pod_class", "points", "terms")
 
@@ -152,7 +152,7 @@ def _no_class() -> None:
 
 
 class ClassTable:
-    """Finds or makes the class of a pod; classes that nobody asked for again lately are dropped."""
+    """Finds or creates the class of a pod; classes that have not been used lately are dropped."""
 
     def __init__(self, plugins: Instances, scorers: tuple[Scorer, ...]) -> None:
         self._plugins = plugins
@@ -182,13 +182,13 @@ class ClassTable:
         self._pod_plugins: dict[tuple[frozenset[str], tuple[Scorer, ...]], PodPlugins] = {}
         self._by_template: TemplateCache[_Known] = TemplateCache(_KEPT_TEMPLATES)
         self._latest: tuple[ref[PodTemplate], _Known] | None = None
-        """The template that was looked for last: bursts are of one template."""
+        """The template that was looked up last: a burst of pods usually has one template."""
         self._sign_bytes = self._node_sign_bytes = 0
         """Of the keys of the next two, at most."""
         self._by_signs: OrderedDict[tuple[Hashable, ...], PodClass] = OrderedDict()
         self._node_parts: OrderedDict[tuple[Hashable, ...], tuple[NodeView, PreFiltered, int]] = OrderedDict()
         self._dropped_attempts: dict[_Voices, int] = {}
-        """Of classes that were dropped, by who had a say in them."""
+        """Attempts of dropped classes, by the plugins that took part."""
         self._open_attempts: dict[int, int] = {}
         """By `id` of the points in `_open_points`, which are never dropped."""
 
@@ -208,7 +208,7 @@ class ClassTable:
         return found
 
     def asked(self, cycle: Cycle) -> OpenPoints:
-        """Who must be asked about the pod being decided."""
+        """The plugins that must be asked about the pod being decided."""
         template, state = cycle.template, cycle.state
         latest = self._latest
         if latest is None or latest[0]() is not template:
@@ -230,7 +230,7 @@ class ClassTable:
         return latest
 
     def _by_sign(self, cycle: Cycle, template: PodTemplate) -> PodClass:
-        """The class of pods that no plugin tells apart from these, made if there is none."""
+        """The class of pods that no plugin can tell from this one; created if there is none."""
         node_signs = tuple([sign(template) for sign in self._node_signs])
         signs = (node_signs, *[sign(template) for sign in self._pod_signs])
         found = self._by_signs.get(signs)
@@ -260,7 +260,7 @@ class ClassTable:
         return OpenPoints(*early, late, any(early))
 
     def _drop_one(self) -> None:
-        """Drop the oldest class that was not used since its last turn; used ones get another turn."""
+        """Drop the oldest class that was not used since it was last considered; used ones are spared once."""
         signs, old = self._by_signs.popitem(last=False)
         while old.used:
             old.used = False
@@ -274,11 +274,11 @@ class ClassTable:
     # --- counting ---
 
     def note_open(self, asked: OpenPoints) -> None:
-        """Take note of a decision for which more than kept answers was asked."""
+        """Count a decision that needed more than kept answers."""
         self._open_attempts[id(asked)] = self._open_attempts.get(id(asked), 0) + 1
 
     def evaluations(self) -> Counter[tuple[Point, str]]:
-        """How many decisions each plugin had a say in, by extension point, kept answers included."""
+        """How many decisions each plugin took part in, by extension point; kept answers count."""
         found: Counter[tuple[Point, str]] = Counter()
         for voices, attempts in self._dropped_attempts.items():
             self._count(voices, attempts, found)
@@ -329,7 +329,7 @@ class ClassTable:
 
 
 def _no_common_node(only: Iterable[tuple[str, OnlyNodes]]) -> Status:
-    """What it means that PreFilter plugins narrow the nodes down to none."""
+    """The status where PreFilter plugins have together excluded all nodes."""
     names = sorted({name for name, _ in only})
     one = f"node(s) didn't satisfy plugin {names[0]}"
     several = f"node(s) didn't satisfy plugin(s) [{' '.join(names)}] simultaneously"

@@ -51,7 +51,7 @@ class ProfileConfiguration:
 
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
-    """Who of several replicas works."""
+    """How one of several replicas becomes the leader."""
 
     leader_elect: bool = True
     lease_duration_s: float = 15.0
@@ -87,7 +87,7 @@ class ManagedResource:
 
 @dataclass(frozen=True, slots=True)
 class ExtenderTls:
-    """How an extender is trusted, and how we prove who we are; data wins over files."""
+    """How an extender is trusted, and which client certificate it is shown; data wins over files."""
 
     insecure: bool = False
     server_name: str = ""
@@ -101,7 +101,7 @@ class ExtenderTls:
 
 @dataclass(frozen=True, slots=True)
 class Extender:
-    """An HTTP scheduler extender to ask; an empty verb means that it is not asked for that."""
+    """An HTTP scheduler extender; it is not called for verbs that are empty."""
 
     url_prefix: str
     filter_verb: str = ""
@@ -119,11 +119,11 @@ class Extender:
 
 @dataclass(frozen=True, slots=True)
 class WayIn:
-    """A document of `moorage.dev/v1alpha1`: what only the extender, the webhook or the keeper needs."""
+    """A document of `moorage.dev/v1alpha1`: settings of the extender, the webhook or the keeper."""
 
     kind: str
     profile: str
-    """The scheduler name of the profile that it judges with."""
+    """The scheduler name of the profile whose plugins it uses."""
 
 
 @dataclass(frozen=True, slots=True)

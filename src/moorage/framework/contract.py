@@ -33,11 +33,11 @@ Slack: TypeAlias = Sequence[tuple[int, Ints]]
 
 
 class Named(Protocol):
-    """Anything that answers for a plugin."""
+    """Anything with the name of a plugin."""
 
     @property
     def name(self) -> str:
-        """What configurations and messages call it."""
+        """Its name in configurations and messages."""
 
 
 class DescribedPlugin(Named, Protocol):
@@ -49,7 +49,7 @@ class DescribedPlugin(Named, Protocol):
 
     @property
     def wakes(self) -> What:
-        """Which changes can turn its rejection into a yes."""
+        """The changes after which it may accept a pod that it rejected."""
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -62,7 +62,7 @@ class DescribedPlugin(Named, Protocol):
         """Changes whenever all kept answers become wrong at once."""
 
     def concerns(self, template: PodTemplate, state: ClusterState, /) -> bool:
-        """Whether it has anything to say about such a pod just now."""
+        """Whether it has anything to say about such a pod at present."""
 
     def helps(self, template: PodTemplate, change: Change, /) -> bool:
         """Whether this change may let a pod fit that it rejected."""
@@ -82,7 +82,7 @@ class QueueSortPlugin(DescribedPlugin, Protocol):
     """Asked by the queue for every pod that enters it; one plugin per process."""
 
     def queue_key(self, pod: Pod, since_s: float, /) -> tuple[Any, ...]:
-        """Where the pod stands; the smallest key comes first."""
+        """The pod's place in the queue; the smallest key comes first."""
 
 
 class PreFilterPlugin(DescribedPlugin, Protocol):
@@ -148,7 +148,7 @@ class PostBindPlugin(DescribedPlugin, Protocol):
         """Nothing is expected back."""
 
 
-# --- what may stand beside an extension point ---
+# --- optional methods beside an extension point ---
 
 
 @runtime_checkable
@@ -209,19 +209,19 @@ class Unreserve(Named, Protocol):
         """The node may be gone: find what is held for a pod by the pod, not by the row."""
 
 
-# --- hooks: what else the engine, the extender, the keeper and metrics ask a plugin, if it has an answer ---
+# --- optional hooks for the engine, the extender, the keeper and metrics ---
 
 
 @runtime_checkable
 class AwaitsPods(Named, Protocol):
     """Asked by `moorage extender` before Filter.
 
-    kube-scheduler does not tell an extender where a pod goes, and asks about the next one before the last is bound.
-    While a pod of the same group is on its way, the extender waits for it, a second at most.
+    kube-scheduler does not tell an extender which node it chose, and asks about the next pod before the last one is
+    bound. While a pod of the same group is being bound, the extender waits for it, a second at most.
     """
 
     def awaits(self, template: PodTemplate, state: ClusterState, /) -> Hashable | None:
-        """The group of pods, such as the controller's uid, whose places decide about such a pod just now."""
+        """The group of pods, such as their controller's uid, on whose nodes the answer for such a pod depends."""
 
 
 @runtime_checkable
@@ -234,7 +234,7 @@ class ReadsPriority(Named, Protocol):
 
 @runtime_checkable
 class PlansUnits(Named, Protocol):
-    """A QueueSort plugin by whose order the engine shares out whole nodes (`engine.planning`)."""
+    """A QueueSort plugin in whose order the engine allots whole nodes (`engine.planning`)."""
 
     def unit_key(self, priority: int, size: int, running: bool, created_s: float, name: str, /) -> tuple[Any, ...]:
         """The place in the plan of a unit of `size` pods; the smallest key comes first."""
@@ -254,19 +254,19 @@ class GangPatience(Protocol):
 
     @property
     def reserve_after_seconds(self) -> float:
-        """After so long without room, what becomes free is kept for the gang."""
+        """A gang that has not fit for this long gets the room that becomes free reserved."""
 
     @property
     def reserve_for_seconds(self) -> float:
-        """So long it is kept at most."""
+        """How long such room is reserved at most."""
 
     @property
     def settle_seconds(self) -> float:
-        """A gang of unknown size is complete when no member has come for so long."""
+        """A gang of unknown size is complete when no member has been added for this long."""
 
     @property
     def recover_seconds(self) -> float:
-        """So long the engine tries to complete a gang that was started in part."""
+        """How long the engine tries to complete a gang that was started in part."""
 
     @property
     def release_bare_pods(self) -> bool:
@@ -296,12 +296,12 @@ class SpreadsHosts(Protocol):
     """Asked by the keeper about the pods of a controller."""
 
     def hosts(self, template: PodTemplate, state: ClusterState, /) -> int:
-        """On how many nodes they must stand, 0 if they may stand anywhere."""
+        """The least number of nodes that they must be spread over, 0 if there is none."""
 
 
 @runtime_checkable
 class FollowsStrategies(Protocol):
-    """A filter that sends pods where their placement strategy wants them; the keeper repairs splits only then."""
+    """A filter that enforces placement strategies; the keeper repairs splits only in profiles that have one."""
 
     @property
     def follows_strategies(self) -> bool:
@@ -319,10 +319,10 @@ class ComparesRows(Named, Protocol):
 
 @runtime_checkable
 class SuggestsRemedies(Named, Protocol):
-    """A filter that knows what would make it accept a pod; asked where people ask, never by a decision."""
+    """A filter that knows what would make it accept a pod. Asked for explanations, never by a decision."""
 
     def remedies(self, rejected: Rejected, /) -> Iterable[Remedy]:
-        """Ways out for this pod on this row, in any order; the engine finds out which of them are enough."""
+        """Remedies for this pod on this row, in any order; the engine finds out which of them suffice."""
 
 
 @runtime_checkable
@@ -347,8 +347,8 @@ class CountsEvictions(Protocol):
 
     @property
     def attempts(self) -> int:
-        """How often room was looked for by evicting pods."""
+        """How many times preemption was attempted."""
 
     @property
     def guarded(self) -> int:
-        """How often the guard against too many evictions held one back."""
+        """How many evictions the rate limit held back."""

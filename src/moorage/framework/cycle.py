@@ -22,10 +22,10 @@ class Cycle:
         self.memo: dict[str, Any] = {}
         """Keyed by plugin name; lives as long as the decision."""
         self.misfit_s: float | None = None
-        """Since when the pod is known to fit nowhere; None in a first attempt, and where nobody knows."""
+        """Since when the pod is known to fit nowhere; None in a first attempt, and where it is not known."""
         self.expires_s: float | None = None
         self.asked: Any = None
-        """The runner's: who was asked about the pod."""
+        """Set by the runner: the plugins that were asked about the pod."""
         self.feasible = 0
         """Number of nodes that passed every filter, once that is known."""
         self.warnings: tuple[tuple[str, str], ...] = ()
@@ -37,9 +37,9 @@ class Cycle:
             self.expires_s = at_s
 
     def warn(self, reason: str, note: str) -> None:
-        """Tell the user of something wrong beside the decision, as a Kubernetes event about the pod.
+        """Warn the user of a problem that does not affect the decision, with a Kubernetes event about the pod.
 
-        `reason` is one word in CamelCase. The engine tells every note once, so it names the object that it is about.
+        `reason` is one word in CamelCase. The engine records every note once, so a note names the object it is about.
         """
         if (reason, note) not in self.warnings:
             self.warnings = (*self.warnings, (reason, note))

@@ -74,10 +74,10 @@ KUBE_SCHEDULER_POINTS: Mapping[str, tuple[Point, ...]] = {
 }
 """Every plugin that a configuration of kube-scheduler 1.37 may name, gated ones included, and where it may be named.
 
-A plugin of the same name here may do with fewer points: what it prepares in advance is its own affair.
+A plugin of the same name here may have fewer points, such as no PreFilter of its own.
 """
 
 KUBE_SCHEDULER_PLUGINS: frozenset[str] = frozenset(KUBE_SCHEDULER_POINTS)
 
 REMOVED_PLUGINS: frozenset[str] = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
-"""Names that kube-scheduler refuses in v1; NodeVolumeLimits does their work."""
+"""Names that kube-scheduler refuses in v1; NodeVolumeLimits replaces them."""

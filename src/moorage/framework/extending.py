@@ -1,6 +1,6 @@
-"""An `ExtenderConfiguration` as a value: where the extender listens, and what a question may cost.
+"""An `ExtenderConfiguration` as a value: where the extender listens, and how long requests may take.
 
-`ExtenderConfiguration()` is what runs with no document.
+`ExtenderConfiguration()` is used if there is no document.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ LONGEST_WAIT_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class ExtenderConfiguration(WayIn):
-    """What only the extender needs."""
+    """Settings of the extender."""
 
     kind: str = EXTENDER_KIND
     profile: str = ""
-    """Whose plugins answer; empty: the only one."""
+    """The profile whose plugins answer; empty: the only one."""
     listen: str = "0.0.0.0:8888"
     """HOST:PORT."""
     caller_timeout_s: float = 5.0
-    """`httpTimeout` of the kube-scheduler that asks; 5 s is its default."""
+    """`httpTimeout` in the configuration of the calling kube-scheduler; 5 s is its default."""
     request_timeout_s: float = 5.0
-    """How long the body of a question may take to arrive."""
+    """How long the body of a request may take to arrive."""
     max_body_bytes: int = 128 << 20
     binds: bool = False
     """Whether `/bind` exists; callers need a client certificate for it."""
     leader_election: LeaderElection | None = None
-    """None: as the scheduler's, on a lease of the extender's own."""
+    """None: as the scheduler's, with a lease of its own."""
 
     @property
     def longest_wait_s(self) -> float:
-        """How long a filter call waits for another pod: a second, and half of what the caller waits for us."""
+        """How long a filter call waits for another pod: a second, but no more than half of the caller's timeout."""
         return min(LONGEST_WAIT_S, self.caller_timeout_s / 2)
 
 
 def extender_configuration(configuration: Configuration) -> ExtenderConfiguration:
-    """What a configuration file says about the extender, with its leader election worked out."""
+    """The extender's settings of a configuration file, with its leader election resolved."""
     found = configuration.ways_in.get(EXTENDER_KIND)
     extender = found if isinstance(found, ExtenderConfiguration) else ExtenderConfiguration()
     if extender.leader_election is not None:

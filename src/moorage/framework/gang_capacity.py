@@ -1,4 +1,4 @@
-"""Which members of a gang the nodes could hold if nobody else stood on them. Whatever is done, the others never fit."""
+"""Which members of a gang would fit on empty nodes. The others never fit, whatever is evicted."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MANY = 1 << 40
 
 
 def holdable(cycles: Iterable[Cycle], runner_of: Callable[[Cycle], Runner]) -> list[Cycle]:
-    """These members, in their order, without those that are too many of their kind, or of a kind that fits nowhere.
+    """These members, in their order, without those that exceed what the nodes can hold of their kind.
 
-    Only nodes and amounts are looked at: what other pods forbid today, they may allow tomorrow. Kinds are looked at one
-    by one, so that even all of what is returned may be too much together.
+    Only nodes and amounts count, as constraints that depend on other pods may change. Each kind is considered alone,
+    so even the returned members may not all fit together.
     """
     left: dict[object, int] = {}
     kept = []

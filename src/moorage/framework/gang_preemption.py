@@ -1,13 +1,13 @@
-"""Room for a whole gang at once: who has to go from which nodes so that its members fit, all of them if possible.
+"""Preemption for a whole gang: the victims that make room for its members, for all of them if possible.
 
-Inside a statement the members are put where they fit, one after the other. Where one fits nowhere, the search for
-single pods (`preemption`) finds it a node and victims on the state as it is then; these go, with whom they take along.
-In the end everybody who went is let back in as far as every member still fits (`reprieve`). Members that no node could
-ever hold are left out. If not all others find room, it is tried with as many as are needed, without those that find
-none, and if that fails too, nobody goes at all.
+Inside a statement the members are assumed where they fit, one after the other. Where one fits nowhere, the search for
+single pods (`preemption`) finds a node and victims on the state at that point; these are removed with their companions.
+In the end, removed pods are put back as far as every member still fits (`reprieve`). Members that no node could ever
+hold are left out. If there is not room for all the others, the search tries to place as many as are needed, leaving out
+those that do not fit; if that fails too, nothing is evicted.
 
-A member is put where it does least harm at its turn, which may leave no room for a later one. Where members ask for
-different amounts, another try therefore begins with the largest, or with the smallest where not all are needed.
+Each member takes the node that costs least at that point, which may leave no room for a later one. If members request
+different amounts, the search is therefore repeated with the largest first, or the smallest first if not all are needed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class GangFound:
 
 
 class GangSearch:
-    """One search for the members of one gang, in their order. `enough` is for the search node by node."""
+    """One search for the members of one gang, in their order. `enough` is passed to the search node by node."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class GangSearch:
         self._enough = enough
 
     def search(self) -> GangFound:
-        """Room for all that the nodes could hold at all, else for as many as are needed; the state stays the same."""
+        """Room for all members that the nodes can hold, else for as many as are needed; does not change the state."""
         needed = min(max(self._needs.members, 1), len(self._cycles))
         best = GangFound(placed=-1)
         with self._state.statement():
@@ -83,7 +83,7 @@ class GangSearch:
             alike = len({kind_of(cycle.pod) for cycle in members}) == 1
             for order, aim in self._aims(members, needed):
                 if alike and 0 <= best.placed < aim < len(order):
-                    continue  # the way to all of them ended before
+                    continue  # the attempt for all of them ended before this number
                 found = self._attempt(order, aim)
                 if found.nodes:
                     return found
@@ -92,7 +92,7 @@ class GangSearch:
         return best
 
     def _aims(self, members: Sequence[Cycle], needed: int) -> Iterator[tuple[Sequence[Cycle], int]]:
-        """What to try, in this order: whom, and how many of them are enough."""
+        """What to try, in this order: the members, and how many of them are enough."""
         by_size = len({cycle.pod.requests for cycle in members}) > 1
         yield members, len(members)
         if by_size:
@@ -113,7 +113,7 @@ class GangSearch:
         return max((amount / max(int(allocatable[column].max()), 1) for column, amount in vector.pairs), default=0.0)
 
     def _attempt(self, members: Sequence[Cycle], aim: int) -> GangFound:
-        """Room for so many of the members; those that find none are left out as long as enough others are left."""
+        """Room for `aim` of the members; those that do not fit are left out as long as enough others are left."""
         state = self._state
         guests: list[Guest] = []
         without: dict[object, str] = {}
@@ -144,7 +144,7 @@ class GangSearch:
         return GangFound({g.cycle.pod.uid: state.node(g.row).name for g in guests}, victims, len(guests))
 
     def _room(self, cycle: Cycle, away: Away) -> tuple[int, str]:
-        """A row for one member, with its victims thought away; or why there is none."""
+        """A row for one member, whose victims are removed; or why there is none."""
         state = self._state
         row = self._runner.decide(cycle)
         if row != NOWHERE:
@@ -161,7 +161,7 @@ class GangSearch:
         return found.best.row, ""
 
     def _spent(self, away: Away) -> Ints | None:
-        """What the budgets have lost to the members so far."""
+        """How many evictions the members have cost each budget so far."""
         budgets = self._table.budgets
         if not len(budgets) or not away.records:
             return self._rules.spent

@@ -1,9 +1,8 @@
 """The plugins of one runner, typed by extension point, and the one seam through which they are called.
 
 The runner and the engine never call a plugin itself but its `Instance`, whose attributes are the plugin's own bound
-methods: that costs nothing. Whoever wants to look at single calls (clocks, metrics, traces) puts something around them
-with `Tracing`, for as long as it likes; plugins do not notice. `filter_row`, `score_row` and `queue_key` are the
-hot path and are not traced.
+methods: that costs nothing. Code that observes single calls (clocks, metrics, traces) wraps them with `Tracing` for as
+long as it likes; plugins do not notice. `filter_row`, `score_row` and `queue_key` are the hot path and are not traced.
 """
 
 from __future__ import annotations
@@ -55,12 +54,12 @@ TRACED = (
     "bind",
     "post_bind",
 )
-"""Methods around which something can be put."""
+"""Methods that can be wrapped."""
 _UNTRACED = ("sign", "epoch", "concerns", "queue_key", "filter_row", "slack", "score_row")
 
 
 class Instance:
-    """One plugin of one runner. It has the attributes below whose methods the plugin has."""
+    """One plugin of one runner. Of the attributes below it has those whose methods the plugin has."""
 
     sign: Callable[[PodTemplate], Hashable]
     epoch: Callable[[ClusterState], Hashable]
@@ -145,14 +144,14 @@ class Instances:
 
 
 class Around(Protocol):
-    """What makes something to be called in the place of a plugin's method."""
+    """Creates what is called instead of a plugin's method."""
 
     def __call__(self, plugin: Plugin, method: str, call: Callable[..., Any], /) -> Callable[..., Any] | None:
         """The replacement, which calls `call`; None leaves the method alone."""
 
 
 class Tracing:
-    """Something put around the calls of plugins, between `begin` and `end`; never two at once."""
+    """Wraps the calls of plugins between `begin` and `end`; never two at once."""
 
     def __init__(self, instances: Iterable[Instance], around: Around) -> None:
         self._calls: list[tuple[Instance, str, Callable[..., Any], Callable[..., Any]]] = []
@@ -164,11 +163,11 @@ class Tracing:
                     self._calls.append((instance, method, call, traced))
 
     def begin(self) -> None:
-        """From now on, calls are traced."""
+        """Start to trace calls."""
         for instance, method, _, traced in self._calls:
             setattr(instance, method, traced)
 
     def end(self) -> None:
-        """Calls go to the plugins again."""
+        """Stop tracing; calls go directly to the plugins again."""
         for instance, method, call, _ in self._calls:
             setattr(instance, method, call)

@@ -80,13 +80,13 @@ class Plugin:
     """The declared arguments; unknown fields are errors."""
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What.ANY
-    """Which changes can turn a rejection by this plugin into a yes."""
+    """The changes after which this plugin may accept a pod that it rejected."""
     kinds: ClassVar[frozenset[str]] = frozenset()
     """Other kinds that it reads from `state.objects`: they are watched, and What.OBJECT means one of them."""
 
     remembers: ClassVar[Mapping[str, Any]] = {}
-    """Attributes with what it knows from one decision to the next beside the state, and their types: part of the images
-    in a journal. Everything else that it keeps must follow from the state and its arguments."""
+    """Attributes that the plugin keeps between decisions and that do not follow from the state, with their types; they
+    are part of the images in a journal. Everything else that it keeps must follow from the state and its arguments."""
     keeps: ClassVar[Mapping[str, Any]] = {}
     """Keys of `cycle.memo` that Permit and PreBind need again while a pod waits there, and the types of what is under
     them; part of images too."""
@@ -103,9 +103,9 @@ class Plugin:
         return 0
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
-        """Whether Filter or Score has anything to say about such a pod just now.
+        """Whether Filter or Score has anything to say about such a pod at present.
 
-        Asked of plugins with Reads.CLUSTER. False promises that PreFilter and PreScore would skip the pod and that
+        Asked of plugins with Reads.CLUSTER. False guarantees that PreFilter and PreScore would skip the pod and that
         Reserve to PostBind have nothing to do; if no plugin is concerned, kept answers alone decide. May depend on the
         pod, on `state.objects` and on `state.pod_terms`: it is asked again when one of them changes.
         """

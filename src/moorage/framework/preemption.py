@@ -1,16 +1,17 @@
-"""Which pods would have to go from which node so that a pod fits: kube-scheduler's search, over all nodes at once.
+"""Which pods have to be evicted from which node so that a pod fits: kube-scheduler's search, over all nodes at once.
 
-On each node all pods of lower priority are thought away. If the pod fits then, they are let back in one by one as long
-as it still fits: first those whose eviction would break a disruption budget, then the others, the most important ones
-first. Who stays out is a victim. Among the nodes the order of `ranks_of` decides, and equal ones by the smallest hash.
+On each node all pods of lower priority are removed. If the pod fits then, they are put back one by one as long as it
+still fits: first those whose eviction would violate a disruption budget, then the others, the most important ones
+first. Pods that cannot be put back are the victims. Nodes are compared by `ranks_of`, and equal ones by their hash; the
+smallest wins.
 
-Victims may take other members of their gangs along, wherever those stand. These companions count like victims: they
-must be less important than the pod, they make a node worse, and where there are any, the choice is proven with all of
-them away (`reprieve`) before it is made. Where no gang runs, none of this is looked at.
+If victims belong to gangs, other members may have to be evicted with them, on any node. These companions count like
+victims: they must be less important than the pod, they make a node worse, and a choice that has any is verified with
+all of them removed (`reprieve`) before it is made. If no gang is running, all of this is skipped.
 
-Two ways lead to the same answer. Where the filters look at nothing but amounts, all nodes are searched together with
-arrays. Otherwise each node is tried inside a statement with every filter asked again; that is slow, so those nodes are
-taken in the order that amounts alone suggest, and the search ends when enough candidates were found.
+There are two ways to the same answer. If the filters read nothing but amounts, all nodes are searched together with
+arrays. Otherwise each node is tried inside a statement and every filter is asked again; as that is slow, nodes are
+tried in the order that amounts alone suggest, and the search ends when it has found enough candidates.
 """
 
 from __future__ import annotations
@@ -47,33 +48,33 @@ from moorage.framework.status import Code, Nomination
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 ALL_CANDIDATES = "all preemption candidates"
-"""Key of `cycle.memo`: there if somebody else will choose among the candidates."""
+"""Key of `cycle.memo`: present if an extender will choose among the candidates."""
 
 
 class Candidate(NamedTuple):
-    """A node on which the pod fits once these pods are gone, most important first."""
+    """A node on which the pod fits without these pods, most important first."""
 
     row: int
     victims: tuple[PodRecord, ...]
     violations: int
-    """How many of them break a disruption budget, companions included."""
+    """How many evictions violate a disruption budget, companions included."""
     companions: tuple[PodRecord, ...] = ()
-    """Who has to go along with them, on this node or others."""
+    """Members of their gangs that have to be evicted with them, on this node or others."""
 
 
 class EvictionRules(NamedTuple):
-    """Whom a search may evict."""
+    """Which pods a search may evict."""
 
     priority: int
     """Only pods of lower rank."""
     strict: bool = False
-    """Nobody whose eviction breaks a disruption budget."""
+    """No pod whose eviction violates a disruption budget."""
     spent: Ints | None = None
-    """What each budget has lost already beyond what it says, by its number."""
+    """Evictions of each budget, by its number, that its status does not show yet."""
 
 
 Key = tuple[int, int, int, int, float]
-"""What decides between candidates: see `search_space.ranks_of`."""
+"""The criteria for comparing candidates: see `search_space.ranks_of`."""
 
 
 @dataclass(slots=True)
@@ -85,7 +86,7 @@ class Found:
     candidates: list[Candidate] = field(default_factory=list)
     """The best ones, the best first; only where the cycle asks for them."""
     needless: list[int] = field(default_factory=list)
-    """Rows that were rejected although the pod fits there with nobody gone: an extender did that."""
+    """Rows that were rejected although the pod fits there without evictions: an extender rejected them."""
 
 
 class VictimSearch:
@@ -100,14 +101,14 @@ class VictimSearch:
         self._enough = enough
         self._rules = rules or EvictionRules(cycle.template.priority)
         self._protects = False
-        """Whether budgets protect somebody from this search altogether."""
+        """Whether budgets exclude some pods from this search altogether."""
         self._found = Found()
 
     def search(self, rows: Rows, skipped: frozenset[str] | None) -> Found:
         """Look at these rows; `skipped` are the plugins whose Filter is left out for the pod, None if unknown.
 
-        Who is protected depends on whom the budgets are spent on. With strict ones that is first tried with the least
-        important pods, then with the most important ones, of which fewer may be enough.
+        Which pods are protected depends on which ones the budgets are spent on. If budgets are strict, they are first
+        spent on the least important pods, then on the most important ones, of which fewer may be enough.
         """
         self._search(rows, skipped, least_first=self._rules.strict)
         if self._found.best is None and self._protects:
@@ -153,7 +154,7 @@ class VictimSearch:
         return space.only(np.any(space.lower, axis=0))
 
     def _spare_own_gang(self, rows: Rows, lower: Mask) -> None:
-        """A gang makes no room for itself at its own expense."""
+        """A gang does not preempt its own members."""
         key = self._cycle.template.gang
         for record in () if key is None else self._cycle.state.gangs.standing(key).values():
             column = int(np.searchsorted(rows, record.row))
@@ -161,7 +162,7 @@ class VictimSearch:
                 lower[self._table.records[record.row].index(record), column] = False
 
     def _account(self, column: int, space: SearchSpace, left: Ints) -> Account:
-        """One resource, as long as all pods of lower priority are away; `left` is what it has left with them."""
+        """One resource without the pods of lower priority; `left` is what is left of it with them."""
         amounts = self._table.amounts(column)[: len(space.lower)]
         height = self._cycle.state.height
         taken = amounts[:, :height] if len(space.rows) == height else amounts[:, space.rows]
@@ -217,9 +218,9 @@ class VictimSearch:
     # --- companions ---
 
     def _settle(self, space: SearchSpace, victims: Mask, ranks: Ranks, columns: Rows, in_gangs: Mask) -> None:
-        """Take the best candidate with companions counted; `in_gangs` are the columns that may have some.
+        """Take the best candidate, companions included; `in_gangs` are the columns that may have companions.
 
-        Companions only make a candidate worse, so nothing that comes later is better than the next one's key.
+        Companions only make a candidate worse, so no later candidate is better than the key of the next one.
         """
         waiting: list[tuple[Key, int, Candidate]] = []
         to_be_named = ALL_CANDIDATES in self._cycle.memo
@@ -250,7 +251,7 @@ class VictimSearch:
             yield key, self._candidate(space, victims, column)
 
     def _take_first(self, waiting: list[tuple[Key, int, Candidate]], least: Key | None = None) -> bool:
-        """Take the best one that is proven; with `least` only of those that are at least as good as that."""
+        """Take the best candidate that is verified; with `least`, only if it is at least as good as that."""
         while waiting and (least is None or waiting[0][0] <= least):
             self._found.best = self._proven(heappop(waiting)[2])
             if self._found.best is not None:
@@ -258,7 +259,7 @@ class VictimSearch:
         return False
 
     def _accompanied(self, alone: Candidate) -> Candidate | None:
-        """The candidate with its companions; None if one of them must not go."""
+        """The candidate with its companions; None if one of them must not be evicted."""
         companions = companions_of(self._cycle.state, alone.victims)
         if not companions:
             return alone
@@ -272,7 +273,7 @@ class VictimSearch:
         return Candidate(alone.row, alone.victims, alone.violations + more, companions)
 
     def _proven(self, candidate: Candidate) -> Candidate | None:
-        """The candidate without victims that companions make needless; None if the pod does not fit after all."""
+        """The candidate without victims that are not needed once companions are gone; None if the pod does not fit."""
         if not candidate.companions:
             return candidate
         cycle, row = self._cycle, candidate.row
@@ -292,7 +293,7 @@ class VictimSearch:
     # --- row by row ---
 
     def _search_rows(self, space: SearchSpace, ledger: dict[int, Account]) -> None:
-        """Try rows in the order that amounts suggest; where even those say no only if there is no candidate."""
+        """Try rows in the order that amounts suggest; those where amounts rule the pod out only without a candidate."""
         possible = possible_columns(space, ledger)
         ranks = ranks_of(space, choose_victims(space, list(ledger.values())))
         hashes = self._cycle.state.node_hashes[space.rows]
@@ -363,7 +364,7 @@ def potential_rows(state: ClusterState, judgement: Judgement) -> Rows:
 
 
 def no_candidate(state: ClusterState, looked_at: int, reasons: Counter[str]) -> str:
-    """The sentence that says why evictions help on none of the nodes, of which so many were looked at."""
+    """The sentence that says why evictions help on no node; `looked_at` of them were examined."""
     counts = Counter(reasons)
     hopeless = state.node_count - looked_at
     if hopeless:
@@ -372,7 +373,7 @@ def no_candidate(state: ClusterState, looked_at: int, reasons: Counter[str]) -> 
 
 
 def nomination_of(state: ClusterState, best: Candidate, candidates: Sequence[Candidate] = ()) -> Nomination:
-    """What it means to take a candidate; the others are named for whoever is to choose among them."""
+    """The nomination for a candidate; the others are listed for extenders to choose from."""
     node = state.node(best.row).name
     if state.gangs:
         best = _in_company(state, best)
@@ -393,7 +394,7 @@ def _priority(record: PodRecord) -> int:
 
 
 def _in_company(state: ClusterState, candidate: Candidate) -> Candidate:
-    """The candidate with companions, if it has any; for those that somebody else made."""
+    """The candidate with its companions, if it has any; for candidates that an extender returned."""
     return candidate._replace(companions=candidate.companions or companions_of(state, candidate.victims))
 
 
@@ -410,14 +411,14 @@ def best_of(cycle: Cycle, candidates: Sequence[Candidate], rank_of: RankOf = _pr
 
 
 def _hashes(cycle: Cycle, rows: Rows) -> Hashes:
-    """What tells equal rows apart: the smallest wins."""
+    """The tie-breaker between equal rows: the smallest wins."""
     state = cycle.state
     hashes = state.node_hashes[rows]
     return tie_hashes(pod_hash(state.seed, cycle.pod.key), hashes, np.empty_like(hashes))
 
 
 def _key(candidate: Candidate, rank_of: RankOf = _priority) -> Key:
-    """The same for one candidate, companions counted."""
+    """The key of one candidate, companions included."""
     records = (*candidate.victims, *candidate.companions)
     ranks = [rank_of(record) for record in records]
     top = max(ranks)

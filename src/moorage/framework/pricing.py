@@ -150,7 +150,7 @@ class PriceSource:
     poll_s: float = _URL_POLL_S
     """How often it is looked at; a ConfigMap is watched instead."""
     stale_after_s: float = 3600.0
-    """Prices that could not be confirmed for so long are not used any more."""
+    """Prices that could not be confirmed for this long are no longer used."""
 
     @property
     def key(self) -> str:

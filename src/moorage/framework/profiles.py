@@ -1,19 +1,19 @@
-"""From what a configuration says about a profile to the plugins that run, in order, with their weights.
+"""Resolves a profile of the configuration to the plugins that run, in order, with their weights.
 
-A profile holds what makes its plugins; every runner makes its own (`framework.instances`), so profiles can be shared
-by any number of runners, clusters and threads.
+A profile holds factories; every runner makes its own plugins (`framework.instances`), so profiles can be shared by any
+number of runners, clusters and threads.
 
 The rules are kube-scheduler's:
-- The default plugins count as if they stood in multiPoint. A multiPoint entry of the same name takes a default's place
-  and brings its own weight; other multiPoint entries follow the defaults. `disabled` removes defaults, never what the
-  same set enables.
+- The default plugins count as entries of multiPoint. A multiPoint entry of the same name replaces a default, with its
+  own weight; other multiPoint entries follow the defaults. `disabled` removes defaults, never what the same set
+  enables.
 - multiPoint enables a plugin at every extension point it has, except where that point's own set disables it; `*` there
   leaves only what the point itself enables.
 - At a point, first come its own entries that multiPoint has too (in the point's order), then the rest of multiPoint,
   then the point's other entries.
 - A weight at `score` wins over one in multiPoint; 0 stands for 1.
 
-Unlike there, a plugin may have no extension point at all; it is enabled in multiPoint like any other.
+Unlike in kube-scheduler, a plugin may have no extension point at all; it is enabled in multiPoint like any other.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Resolution:
     missing: tuple[str, ...]
     """Default plugins that this profile would run if the registry had them."""
     pointless: tuple[str, ...] = ()
-    """Plugins of multiPoint that have no extension point: whoever needs them finds them by what else they can do."""
+    """Plugins of multiPoint that have no extension point; they are found by their hooks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class Profile:
         return self.by_point.get(point, ())
 
     def without(self, *points: Point) -> Profile:
-        """The same plugins, asked nothing at these points."""
-        return replace(self, by_point=FrozenDict({at: who for at, who in self.by_point.items() if at not in points}))
+        """The same profile without these points."""
+        return replace(self, by_point=FrozenDict({at: made for at, made in self.by_point.items() if at not in points}))
 
     @property
     def plugins(self) -> tuple[Factory, ...]:
@@ -101,7 +101,7 @@ class Profile:
 
 
 def resolve(profile: ProfileConfiguration, registry: Registry) -> Resolution:
-    """Work out who runs where. Names that the registry does not have are left out."""
+    """Which plugins run at which point. Names that the registry does not have are left out."""
     everywhere = _merge(DEFAULT_PLUGINS, profile.multi_point)
     known = [entry for entry in everywhere if entry.name in registry]
     names = {point: _order(point, profile.points.get(point, _EMPTY), known, registry) for point in Point}
@@ -195,7 +195,7 @@ def _factory(name: str, profile: ProfileConfiguration, registry: Registry) -> Fa
         args = profile.args.get(name)
         args = cls.Args() if args is None else args
         cls(args)
-    except Exception as error:  # the constructor may be a stranger's; whatever it raises becomes one line
+    except Exception as error:  # constructors of third-party plugins may raise anything; it becomes one line
         reason = (str(error).splitlines() or [""])[0] or type(error).__name__
         raise ProfileError(f"profile {profile.scheduler_name}: {name} refused its arguments: {reason}", name) from error
     return Factory(cls.name, partial(cls, args), args, cls.kinds)

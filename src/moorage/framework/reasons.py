@@ -27,6 +27,6 @@ def histogram(counts: Counter[str]) -> str:
 
 
 def available(node_count: int, counts: Counter[str]) -> str:
-    """The sentence that says why none of the nodes will do."""
+    """The sentence that says why no node is suitable."""
     reasons = histogram(counts)
     return f"0/{node_count} nodes are available: {reasons}." if reasons else f"0/{node_count} nodes are available:"

@@ -40,12 +40,12 @@ class Rejected:
 
 
 def lowering_cost(before: int, after: int) -> float:
-    """How much a lower request asks for; a pod that may ask for nothing at all is another pod."""
+    """The cost of lowering a request; one that is lowered to nothing changes the pod most."""
     return 1.0 + 4.0 * (before - after) / before + (0.0 if after else 3.0)
 
 
 def least(low: int, high: int, enough: Callable[[int], bool]) -> int:
-    """The smallest number of low..high that is enough; high is, and so is whatever is larger than one that is."""
+    """The smallest sufficient number in low..high. `high` suffices, and so does every number above one that does."""
     step = 1
     while low + step - 1 < high and not enough(low + step - 1):
         low, step = low + step, step * 2
@@ -57,7 +57,7 @@ def least(low: int, high: int, enough: Callable[[int], bool]) -> int:
 
 
 def volume_remedies(plugin: object, rejected: Rejected) -> Iterator[Remedy]:  # noqa: ARG001 - a method of plugins
-    """The `remedies` of every plugin that looks at volumes: make the claims that are missing, or give up a volume."""
+    """The `remedies` of every plugin that reads volumes: create the missing claims, or give up a volume."""
     template, state = rejected.pod.template, rejected.state
     missing = [
         volume.claim

@@ -1,12 +1,12 @@
-"""Who of the pods that were thought away may stay after all, so that nobody is evicted in vain.
+"""Which of the pods that were removed for a search can stay after all, so that none is evicted in vain.
 
-Pods are let back in unit by unit as long as every guest, a pod for which room is made, still fits where it was put:
-units whose eviction breaks a disruption budget first, pods that leave anyhow last, the more important ones first. A
-unit is a single pod, or what left of a gang that goes as a whole or shrinks to no less than its minimum.
+Pods are put back unit by unit as long as every guest, a pod for which room is made, still fits where it was assumed:
+first units whose eviction violates a disruption budget, last pods that are leaving anyway, the more important ones
+first. A unit is a single pod, or the removed members of a gang, which is evicted whole or keeps its minimum.
 
 Invariants:
 - all of this happens inside a statement of the caller, in which the guests are assumed;
-- who is let back in stands on its row again afterwards, who has to go does not.
+- afterwards, pods that were put back are on their rows again, and victims are not.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ class Guest(NamedTuple):
 
 
 class ReprievedUnit(NamedTuple):
-    """Pods that are let back in together, most important first."""
+    """Pods that are put back together, most important first."""
 
     members: tuple[PodRecord, ...]
     least: int
-    """So many of them, at least, or none."""
+    """The least number of them to put back, if any."""
 
 
 class Away:
-    """Pods thought away inside a statement, with the rows that they stood on."""
+    """Pods removed inside a statement, with the rows that they were on."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
         self.records: dict[str, PodRecord] = {}
         self.rows: dict[str, int] = {}
-        """By uid; NOWHERE for a pod on a node that is not known, which takes no room and is left where it is."""
+        """By uid; NOWHERE for a pod on an unknown node, which takes no room and is left where it is."""
 
     def remove(self, records: Iterable[PodRecord]) -> None:
-        """Think these away, too."""
+        """Remove these, too."""
         for record in records:
             uid = record.pod.uid
             if uid not in self.records:
@@ -61,19 +61,19 @@ class Away:
 
 
 def companions_of(state: ClusterState, victims: Iterable[PodRecord]) -> tuple[PodRecord, ...]:
-    """Who has to go along with these, in a stable order; a victim that leaves anyhow takes nobody along."""
+    """Gang members that have to be evicted with these, in a stable order; none for victims that are leaving anyway."""
     if not state.gangs:
         return ()
     return tuple(taken_along(state, [record for record in victims if staying(state, record)]))
 
 
 class Reprieve:
-    """One pass for some guests over the pods that are away."""
+    """One pass for some guests over the removed pods."""
 
     def __init__(
         self, runner: Runner, away: Away, guests: Sequence[Guest], holds: Callable[[], bool] = lambda: True
     ) -> None:
-        """`holds` says whether what else is asked for is still given, with the guests in their places."""
+        """`holds` checks any further condition with the guests in their places."""
         self._holds = holds
         self._runner = runner
         self._state = away.state
@@ -84,18 +84,18 @@ class Reprieve:
             self._on_row.setdefault(guest.row, []).append(guest)
 
     def victims(self, breaking: frozenset[str]) -> list[PodRecord] | None:
-        """Who has to go, most important first; None if the guests do not fit together. `breaking` are uids.
+        """The victims, most important first; None if the guests do not fit together. `breaking` are uids.
 
-        Most filters look at one row only, so at first only the guests beside a pod are judged again when it is let in,
-        and everybody in the end. If that fails, everybody is judged every time.
+        Most filters read one row only, so when a pod is put back, only the guests on its row are judged again, and all
+        of them in the end. If that fails, all guests are judged every time.
         """
         units = self._units(breaking)
         with self._state.statement() as hopeful:
-            gone = self._let_in(units, everybody=False)
+            gone = self._put_back(units, every_guest=False)
             if self._fit(self._guests):
                 hopeful.commit()
                 return sorted(gone, key=importance)
-        gone = self._let_in(units, everybody=True)
+        gone = self._put_back(units, every_guest=True)
         return sorted(gone, key=importance) if self._fit(self._guests) else None
 
     # --- units ---
@@ -124,18 +124,18 @@ class Reprieve:
         return sorted(units, key=place)
 
     def _least(self, key: GangKey, members: Sequence[PodRecord]) -> int:
-        """How many of a gang's members have to come back if one of them does."""
+        """How many of a gang's members have to be put back if one of them is."""
         terms = terms_of(self._state, key, [member.pod for member in members])
         remaining = [record for record in lasting(self._state, key) if record.pod.uid not in self._away.records]
         return 0 if terms is None else int(min(terms.least_left - len(remaining), len(members)))
 
-    # --- letting in ---
+    # --- putting pods back ---
 
-    def _let_in(self, units: Iterable[ReprievedUnit], *, everybody: bool) -> list[PodRecord]:
-        """Returns who could not be let in."""
-        return [record for unit in units for record in self._try(unit, everybody=everybody)]
+    def _put_back(self, units: Iterable[ReprievedUnit], *, every_guest: bool) -> list[PodRecord]:
+        """Returns the pods that could not be put back."""
+        return [record for unit in units for record in self._try(unit, every_guest=every_guest)]
 
-    def _try(self, unit: ReprievedUnit, *, everybody: bool) -> Sequence[PodRecord]:
+    def _try(self, unit: ReprievedUnit, *, every_guest: bool) -> Sequence[PodRecord]:
         refused: list[PodRecord] = []
         with self._state.statement() as what_if:
             for record in unit.members:
@@ -144,7 +144,7 @@ class Reprieve:
                 if row == NOWHERE:
                     continue
                 self._state.assume(record.pod, row)
-                if not self._fit(self._guests if everybody else self._on_row.get(row, ())):
+                if not self._fit(self._guests if every_guest else self._on_row.get(row, ())):
                     self._state.remove_pod(uid)
                     refused.append(record)
                     if len(unit.members) - len(refused) < unit.least:
@@ -153,7 +153,7 @@ class Reprieve:
         return refused
 
     def _fit(self, guests: Sequence[Guest]) -> bool:
-        """Whether these can come one after the other, in their order."""
+        """Whether these fit one after the other, in their order."""
         fits = True
         for guest in guests:
             self._state.remove_pod(guest.cycle.pod.uid)

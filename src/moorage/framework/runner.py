@@ -1,6 +1,6 @@
-"""Runs the plugins of one profile on one state: who may have the pod, who scores best, and why not.
+"""Runs the plugins of one profile on one state: which nodes fit a pod, which scores best, and why others do not fit.
 
-`decide` is the hot path and uses kept answers (`classes`, `views`). `judge` and `score_table` ask every plugin afresh,
+`decide` is the hot path and uses kept answers (`classes`, `views`). `judge` and `score_table` ask every plugin again,
 in profile order; diagnosis, explain and preemption use them.
 """
 
@@ -56,7 +56,7 @@ class Judgement:
     excluded_by: tuple[str, ...] = ()
     """Plugins whose PreFilter narrowed the nodes."""
     excluded: Rows = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
-    """Rows left out by them, or all where PreFilter rejected the pod beyond what removing pods could change."""
+    """Rows that they left out, or all rows if PreFilter rejected the pod for a reason that evictions cannot change."""
     skipped: frozenset[str] = frozenset()
     """Plugins that had nothing to say about the pod."""
 
@@ -80,12 +80,12 @@ class Runner:
         self.profile = profile
         self.plugins = plugins = Instances(profile)
         self.priorities = plugins.first(ReadsPriority)
-        """The plugin that says which priority counts."""
+        """The plugin that determines the priority."""
         self.gangs = plugins.first(PlacesGangs)
-        """The plugin because of which members of gangs are placed together."""
+        """The plugin that has members of gangs placed together."""
         self.places_gangs = self.gangs is not None
         self.rank_of: RankOf | None = None
-        """Who may be evicted by whom, where priorities alone do not decide; set by the engine's plan."""
+        """Which pods may preempt which, if priorities alone do not decide; set by the engine's plan."""
         self._state = state
         self._nominated = NominatedPods(state)
         self._scorers = make_scorers(plugins, profile.weights)
@@ -93,12 +93,12 @@ class Runner:
         self._slack = {each.name: each for each in plugins.filter if isinstance(each, SlackFilter)}
 
     def late(self, cycle: Cycle) -> LatePoints:
-        """Who has something to do for the pod once its node is chosen."""
+        """The plugins that have something to do for the pod once its node is chosen."""
         asked: OpenPoints = cycle.asked or self._classes.asked(cycle)
         return asked.late
 
     def evaluations(self) -> Counter[tuple[Point, str]]:
-        """How many decisions each plugin had a say in, by extension point, kept answers included."""
+        """How many decisions each plugin took part in, by extension point; kept answers count."""
         return self._classes.evaluations()
 
     # --- the hot path ---
@@ -155,10 +155,10 @@ class Runner:
         """Whether one row passes every filter, with the pods nominated to it counted and without them."""
         return bool(len(self.judge(cycle, np.array([row], dtype=np.intp)).passed))
 
-    # --- asking afresh ---
+    # --- without kept answers ---
 
     def judge(self, cycle: Cycle, rows: Rows, *, nominated: bool = True) -> Judgement:
-        """Ask every filter in profile order about these rows, nothing kept.
+        """Ask every filter in profile order about these rows, without kept answers.
 
         With `nominated`, pods of equal or higher priority that are nominated to a row count as present there, and the
         row must pass without them too.
@@ -210,7 +210,7 @@ class Runner:
     def _filter_again(
         self, cycle: Cycle, rows: Rows, skipped: frozenset[str], verdicts: list[PluginRejections]
     ) -> None:
-        """Judge rows of a state that differs from the one that PreFilter saw; who skipped the pod skips it here too."""
+        """Judge rows of a state that PreFilter has not seen; plugins that skipped the pod skip it here too."""
         said = pre_filter((p for p in self._classes.open_pre_filters if p.name not in skipped), cycle)
         if said.refusal is None:
             self._filter(cycle, rows, skipped | said.skipped, verdicts)
@@ -221,7 +221,7 @@ class Runner:
         )
 
     def node_mask(self, cycle: Cycle, rows: Rows) -> Mask:
-        """Which of the rows the filters pass that read nothing but the node, shape (len(rows),)."""
+        """Which of the rows pass the filters that read nothing but the node, shape (len(rows),)."""
         view = self._classes.find(cycle).view
         view.refresh(cycle)
         return view.nodes.mask[rows]
@@ -273,9 +273,9 @@ class Runner:
         return self._scores(cycle, self._scorers, rows)
 
     def best_of(self, cycle: Cycle, rows: Rows, more: Ints | None = None) -> int:
-        """The row that the profile would choose of these, which passed; sets `cycle.feasible`.
+        """The row that the profile would choose among these feasible ones; sets `cycle.feasible`.
 
-        `more` are points beside those of the plugins, int64[len(rows)].
+        `more` are points in addition to those of the plugins, int64[len(rows)].
         """
         cycle.feasible = len(rows)
         if len(rows) == 1:

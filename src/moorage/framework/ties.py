@@ -1,8 +1,9 @@
 """The rows that share the best rank, kept from one decision to the next.
 
 A burst of equal pods takes one tied row after the other; looking for the best rank again each time would cost more than
-the choice itself. A taken row leaves the ties in constant time; one that a pod makes better than all others (its use is
-more even now) is ahead of them until it falls back; any other change of the ranks lets the ties be found anew.
+the choice itself. A row that was chosen leaves the ties in constant time; a row that a pod makes better than all others
+(its resources are used more evenly now) is ahead of them until it falls back; after any other change of the ranks, the
+ties are searched again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Ties:
 
     def __init__(self) -> None:
         self._count = 0
-        """Number of tied rows; 0 if they are to be found anew."""
+        """Number of tied rows; 0 if they have to be searched again."""
         self._top = 0
         self._ahead = -1
         """A row that alone is better than the ties; -1 if there is none."""
@@ -47,7 +48,7 @@ class Ties:
         self._scratch: Hashes = self._hashes
 
     def forget(self) -> None:
-        """Find the best rows anew next time."""
+        """Search for the best rows again next time."""
         self._count = 0
         self._ahead = -1
 

@@ -65,11 +65,11 @@ class NodeView:
         self._keyed = _with_epoch(filters, scorers)
         self.scorer_names = tuple([scorer.plugin.name for scorer in scorers])
         self.version = 0
-        """Rises whenever all rows were judged anew."""
+        """Rises whenever all rows were judged again."""
         self.mask: Mask = np.zeros(0, dtype=np.bool_)
         self.fixed: Ints = np.zeros(0, dtype=np.int64)
         self.all_pass = False
-        """Whether every living row passes, so that `state.rows()` itself may be handed on."""
+        """Whether every living row passes, so that `state.rows()` itself can be used."""
         self.flat = True
         """Whether no raw column can tell living rows apart."""
         self._position = -1
@@ -142,7 +142,7 @@ class _RowRank:
 
 
 class PodPlugins:
-    """The plugins that read the pods on a node; shared by the classes for which the same ones skip."""
+    """The plugins that read the pods on a node; shared by the classes that the same plugins skip."""
 
     __slots__ = ("by_amounts", "by_pods", "filters", "keyed", "scorer_names", "scorers")
 
@@ -168,7 +168,7 @@ class ClassView:
     """
 
     def __init__(self, nodes: NodeView, plugins: PodPlugins, spare: Ints | None = None) -> None:
-        """Make a view; `spare` is the rank of a dropped one, used again because fresh memory is slow."""
+        """Make a view; `spare` is the rank array of a dropped one, reused because fresh memory is slow."""
         self.nodes = nodes
         self._plugins = plugins
         self.rank: Ints = _NO_RANK if spare is None else spare
@@ -178,7 +178,7 @@ class ClassView:
         """Number of rows that all kept filters pass."""
         self.ties = Ties()
         self._known: dict[bytes, int] = {}
-        """Ranks by amounts, for rows that come to amounts that another row had before."""
+        """Ranks by amounts, for rows whose amounts become those that another row had before."""
         self._node_position = -1
         self._pod_position = -1
         self._layout = -1
