@@ -196,7 +196,9 @@ def test_pods_leave_most_important_first_and_on_demand_comes_first() -> None:
     assert shore.evicted == ["high", "old", "young", "low"]
     assert shore.places == {"high": "d1", "old": "d1", "young": "s2", "low": "s2"}
     notes = [event.note for event in shore.of(RecordEvent) if event.pod.name == "high"]
-    assert notes == ["Node s1 is about to go (taint aws-node-termination-handler/spot-itn); there is room on node d1"]
+    assert notes == [
+        "Node s1 is about to go away (taint aws-node-termination-handler/spot-itn); there is room on node d1"
+    ]
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,14 @@ def test_commands_are_told(command: Command | KeeperCommand, told: list[tuple[Ha
 @pytest.mark.parametrize(
     ("command", "order"),
     [
-        (PatchNode("n1", "u", True, LEAVING), f"cordon node n1: it is about to go, {UNTIL} at the latest (taint spot)"),
-        (PatchNode("n1", "u", None, LEAVING), f"mark node n1: it is about to go, {UNTIL} at the latest (taint spot)"),
+        (
+            PatchNode("n1", "u", True, LEAVING),
+            f"cordon node n1: it is about to go away, {UNTIL} at the latest (taint spot)",
+        ),
+        (
+            PatchNode("n1", "u", None, LEAVING),
+            f"mark node n1: it is about to go away, {UNTIL} at the latest (taint spot)",
+        ),
         (PatchNode("n1", "u", False, marks.STAYING), "uncordon node n1: it stays after all"),
         (PatchNode("n1", "u", None, marks.STAYING), "unmark node n1: it stays after all"),
         (

@@ -193,7 +193,7 @@ def _held(facts: Facts) -> str:
 
 
 _BIND = {"node": "node", "nodes": "evaluatedNodes", "feasible": "feasibleNodes"}
-_GOING = "it is about to go, {until} at the latest ({notice})"
+_GOING = "it is about to go away, {until} at the latest ({notice})"
 
 WORDS: Mapping[HappeningKind, Words] = {
     HappeningKind.ATTEMPTED: Words(_chosen, "placed", line=Line(3, "Attempting to bind pod to node", _BIND)),

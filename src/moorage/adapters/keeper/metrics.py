@@ -35,7 +35,7 @@ class KeeperMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """Everything as it is now; called for every scrape."""
         keeper = self._keeper
-        yield _gauge("moorage_keeper_leaving_nodes", "Nodes that are about to go.", len(keeper.departures))
+        yield _gauge("moorage_keeper_leaving_nodes", "Nodes that are about to go away.", len(keeper.departures))
         yield _gauge("moorage_keeper_away_pods", "Pods that fell back from spot capacity.", keeper.spot_return.away)
         yield _gauge(
             "moorage_keeper_pods_without_place",

@@ -1,9 +1,9 @@
-"""What may be disturbed at this moment: disruption budgets, and a pace for workloads that have none.
+"""Which pods may be disrupted at this moment: disruption budgets, and a limit for workloads that have none.
 
-The API server has the last word on every eviction. What is kept here spares it questions whose answer is known, and
-keeps workloads without a budget from losing all their pods at once.
+The API server has the last word on every eviction. This module saves it requests whose answer is known, and keeps
+workloads without a budget from losing all their pods at once.
 
-Made anew for every plan; what the plan takes is subtracted at once.
+Created for every plan; what the plan uses is subtracted at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moorage.core.state import ClusterState
 from moorage.engine.keeping.moves import Moves
 
 _SHARE = 4
-"""Of a workload without a budget one pod in so many may be on its way, at least one."""
+"""Of a workload without a budget, one in this many pods may be moved at the same time, and at least one."""
 BUDGET = "PodDisruptionBudget"
 
 
@@ -50,7 +50,7 @@ class Allowances:
                 self._subtract(move.pod)
 
     def permit(self, pod: Pod, *, hurry: bool) -> bool:
-        """Whether the pod may be disturbed now; with `hurry` workloads without a budget are not paced."""
+        """Whether the pod may be disrupted now; with `hurry`, workloads without a budget have no limit."""
         covering = self._budgets.covering(pod)
         if covering:
             return all(self._left[number] > 0 for number in self._budgets.charged(pod))
@@ -58,7 +58,7 @@ class Allowances:
         return hurry or not owner or self._moves.of_owner(owner) < self._pace(pod)
 
     def take(self, pod: Pod) -> None:
-        """The pod is disturbed."""
+        """The pod is disrupted."""
         self._subtract(pod)
 
     def _subtract(self, pod: Pod) -> None:
@@ -66,7 +66,7 @@ class Allowances:
             self._left[number] -= 1
 
     def _pace(self, pod: Pod) -> int:
-        """How many pods of a workload may be on their way: a quarter of those it wants."""
+        """How many pods of a workload may be moved at the same time: a quarter of its desired replicas."""
         owner = pod.template.owner
         if owner is None:
             return 1

@@ -1,7 +1,7 @@
 """Keeps `controller.kubernetes.io/pod-deletion-cost` current on the pods of ReplicaSets that have a rule.
 
-Only ReplicaSets read it. It is written when the order of removal changes, and on as few pods as that takes. A workload
-whose own pod template carries the annotation decides for itself, and is left alone.
+Only ReplicaSets read it. It is written when the order of removal changes, on as few pods as possible. A workload whose
+own pod template carries the annotation is left alone.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from moorage.engine.keeping.removal import TOP, host_keepers, numbered
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
 REPEAT_S = 10.0
-"""So long after the answer to a write that had no effect a pod is written again."""
+"""How long after the answer to a write without effect the pod is written again."""
 MOST_UNANSWERED = 50
-"""No more writes than this are on their way, so that evictions never stand in a long line behind them."""
+"""The most writes in flight, so that evictions never wait behind a long queue of them."""
 _NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 
 
 class DeletionCosts:
-    """Orders writes, and remembers those on their way."""
+    """Orders writes, and keeps track of those in flight."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -41,7 +41,7 @@ class DeletionCosts:
 
     @property
     def full(self) -> bool:
-        """Whether enough writes are on their way."""
+        """Whether enough writes are in flight."""
         return len(self._unanswered) >= MOST_UNANSWERED
 
     @property
@@ -50,7 +50,7 @@ class DeletionCosts:
         return bool(self._answered_s)
 
     def answered(self, command: PatchObject, now: float) -> None:
-        """A write on a pod was carried out, or failed; an older one, or somebody else's, is none of our business."""
+        """A write on a pod was carried out, or failed; answers to older or unrelated writes are ignored."""
         uid = command.pod.uid
         if self._unanswered.get(uid) != command:
             return
@@ -66,7 +66,7 @@ class DeletionCosts:
         return late
 
     def gone(self, uid: str) -> None:
-        """A pod is no more."""
+        """A pod is gone."""
         self._settle(uid)
         self._unanswered.pop(uid, None)
 
@@ -76,14 +76,14 @@ class DeletionCosts:
             self._settle(pod.uid)
 
     def for_order(self, pods: Sequence[Pod]) -> list[PatchObject]:
-        """What to write so that the last of these pods of one owner goes first, and so on."""
+        """What to write so that these pods of one owner are removed in reverse order, the last one first."""
         if not pods or not self._may_be_written(pods[0]):
             return []
         have = [self._cost(pod) for pod in pods]
         return self._writes(zip(pods, have, numbered(have), strict=True))
 
     def for_hosts(self, pods: Sequence[Pod], hosts: int) -> list[PatchObject]:
-        """What to write so that some of these pods of one owner stay on so many hosts; the oldest come first."""
+        """What to write so that pods of one owner remain on `hosts` hosts; `pods` are oldest first."""
         if not pods or not self._may_be_written(pods[0]):
             return []
         have = [self._cost(pod) for pod in pods]

@@ -1,11 +1,11 @@
-"""Which nodes are about to go, until when, and what has been done about it.
+"""Which nodes are about to go away, until when, and what has been done about it.
 
 Invariants:
-- a node is in the book exactly while it gives a notice; a second notice never puts the end off, but a soft notice has
+- a node has a departure exactly while it has a notice; a second notice never postpones the end, but a soft notice sets
   none: a node that is only being drained waits for its pods, and the first hard notice sets the end;
-- the keeper cordons a node once: if somebody uncordons it although the notice stands, that is respected;
-- what the keeper cordoned it uncordons when the notice is withdrawn, also after a restart: the mark on the node counts,
-  not the keeper's memory.
+- the keeper cordons a node once: if it is uncordoned while the notice stands, that is respected;
+- the keeper uncordons nodes that it cordoned when the notice is withdrawn, also after a restart: the mark on the node
+  counts, not the keeper's memory.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from moorage.engine.keeping import marks
 from moorage.engine.keeping.signals import Heard, Signals
 
 REPEAT_S = 10.0
-"""After so long without effect a node is written again."""
+"""How long after a write without effect a node is written again."""
 
 
 @dataclass(slots=True)
 class Departure:
-    """A node that is about to go."""
+    """A node that is about to go away."""
 
     node: str
     words: str
@@ -36,15 +36,15 @@ class Departure:
     until_s: float
     heard: set[str] = field(default_factory=set)
     hard: bool = False
-    """Whether the node goes at that time, drained or not; otherwise pods may ask to be left alone."""
+    """Whether the node goes away at that time, drained or not; otherwise pods may opt out of being moved."""
 
     def last_chance(self, now: float, margin_s: float) -> bool:
-        """Whether what is still there will go down with the node unless something is done now."""
+        """Whether the remaining pods will be lost with the node unless something is done now."""
         return self.hard and now >= self.until_s - margin_s
 
 
 class Departures:
-    """The book of nodes that go."""
+    """All nodes that are about to go away."""
 
     def __init__(self, signals: Signals) -> None:
         self._signals = signals
@@ -67,7 +67,7 @@ class Departures:
         return self._departures.get(node)
 
     def rows(self, state: ClusterState) -> Mask:
-        """Which rows are about to go, bool[capacity]."""
+        """Rows of nodes that are about to go away, bool[capacity]."""
         mask: Mask = np.zeros(state.capacity, dtype=np.bool_)
         for name in self._departures:
             row = state.row_of(name)
@@ -77,11 +77,11 @@ class Departures:
 
     @property
     def unwritten(self) -> bool:
-        """Whether nodes wait to be written."""
+        """Whether there are nodes to be written."""
         return bool(self._to_write)
 
     def see(self, node: Node, now: float) -> None:
-        """Hear what a node says."""
+        """A node was added or changed."""
         heard = self._signals.heard(node)
         if not heard:
             self._departures.pop(node.name, None)
@@ -96,7 +96,7 @@ class Departures:
         self._note(node, wanted=outdated or not marks.is_marked(node))
 
     def gone(self, node: str) -> None:
-        """A node is no more."""
+        """A node is gone."""
         self._departures.pop(node, None)
         self._to_write.pop(node, None)
         self._written_s.pop(node, None)
@@ -128,7 +128,7 @@ class Departures:
 
 
 def _hear(departure: Departure, heard: Sequence[Heard], now: float) -> None:
-    """Take over notices that are new."""
+    """Apply new notices."""
     for notice in heard:
         if notice.words in departure.heard:
             continue
@@ -143,7 +143,7 @@ def _hear(departure: Departure, heard: Sequence[Heard], now: float) -> None:
 
 
 def _departure(node: Node, heard: Sequence[Heard], now: float) -> Departure:
-    """A new entry; what an earlier keeper wrote on the node about times holds."""
+    """A new departure; the times that an earlier keeper wrote on the node are kept."""
     since_s, until_s = marks.time_s(node, marks.SINCE), marks.time_s(node, marks.UNTIL)
     if since_s is None or until_s is None:
         return Departure(node.name, heard[0].words, now, now + heard[0].notice_s)

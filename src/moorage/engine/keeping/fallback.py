@@ -1,9 +1,9 @@
-"""Pods leave a node before it goes: most important first, one proof each, as fast as budgets allow.
+"""Pods are moved off a node before it goes away: most important first, to verified places, as fast as budgets allow.
 
-A pod without a place stays where it runs for as long as it can: only at the last chance is it evicted all the same, so
-that it ends in an orderly way and its successor is seen waiting. A budget is broken only where the configuration says
-so, and then at the last chance, too. A node that is only being drained has no last chance, and pods that ask to be left
-alone are left to whoever drains it.
+A pod without a place keeps running for as long as possible: it is evicted only at the last chance, so that it
+terminates gracefully and its successor is seen pending. A budget is violated only if the configuration says so, and
+then at the last chance, too. A node that is only being drained has no last chance, and pods that opt out are left to
+whatever drains it.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from moorage.framework.keeping import AtDeadline, KeeperConfiguration
 
 REPORTER = "moorage-keeper"
 GATHER_S = 0.5
-"""Notices come in flocks; so long after the first one nobody moves, lest pods go from one leaving node to the next."""
+"""Notices come in groups. No pod is moved for this long after the first one, lest its new node be leaving, too."""
 CORDON_PATIENCE_S = 3.0
-"""A node that cannot be cordoned, or was opened again, is emptied all the same after so long, but only once: nobody
-keeps pods from coming back to it."""
+"""A node that cannot be cordoned, or was uncordoned, is drained anyway after this long, but only once: nothing keeps
+pods from coming back to it."""
 AGAIN_S = 1.0
-"""So long after a refusal, or after no place was found, a pod is looked at again."""
+"""How long after a refusal, or after no place was found, a pod is considered again."""
 DELETED = "DeletionByKeeper"
 """Reason of the condition DisruptionTarget on a pod that is deleted although a budget covers it."""
 _IMMOVABLE_OWNERS = ("DaemonSet", "Node")
 
 
 def is_movable(pod: Pod) -> bool:
-    """Whether somebody would make the pod again elsewhere: a controller, and not one that sticks to the node."""
+    """Whether a controller would recreate the pod elsewhere; one that is tied to the node would not."""
     owner = pod.template.owner
     if owner is None or owner.kind in _IMMOVABLE_OWNERS or marks.MIRROR in pod.template.annotations:
         return False
@@ -44,12 +44,12 @@ def is_movable(pod: Pod) -> bool:
 
 
 def importance(pod: Pod) -> tuple[int, float, str]:
-    """Sorts pods most important first: priority, then who has run longest, then the name."""
+    """Sorts pods most important first: by priority, then by age, then by name."""
     return -pod.template.priority, inf if pod.started_s is None else pod.started_s, pod.key
 
 
 class Fallback:
-    """The concern of pods whose node goes."""
+    """The concern of pods whose node is about to go away."""
 
     def __init__(self, settings: KeeperConfiguration, departures: Departures, proofs: Proofs, moves: Moves) -> None:
         self._settings = settings
@@ -58,7 +58,7 @@ class Fallback:
         self._moves = moves
         self._not_before_s: dict[str, float] = {}
         self.without_place: set[str] = set()
-        """Uids of pods on leaving nodes for which no place was found when last looked for."""
+        """Uids of pods on leaving nodes for which the last search found no place."""
 
     def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
         """What to evict now."""
@@ -78,11 +78,11 @@ class Fallback:
         return commands
 
     def put_off(self, uid: str, until_s: float) -> None:
-        """Do not look at a pod before then."""
+        """Do not consider a pod before then."""
         self._not_before_s[uid] = until_s
 
     def _candidates(self, now: float) -> list[tuple[Pod, Departure]]:
-        """The pods that have to leave and are not on their way yet, most important first."""
+        """The pods that have to leave and are not being moved yet, most important first."""
         state = self._proofs.state
         found: list[tuple[Pod, Departure]] = []
         standing: set[str] = set()
@@ -94,7 +94,7 @@ class Fallback:
             standing.update(pod.uid for pod in pods)
             cordoned = bool(state.unschedulable[row])
             if now - departure.since_s >= (GATHER_S if cordoned else CORDON_PATIENCE_S):
-                # Who came to an open node since the notice would come back to it, too.
+                # A pod that was placed on an open node since the notice would come back to it.
                 due = (pod for pod in pods if cordoned or pod.created_s <= departure.since_s)
                 found += [(pod, departure) for pod in due if self._is_due(pod, departure, now)]
         self.without_place &= standing
@@ -104,13 +104,13 @@ class Fallback:
 
     def _is_due(self, pod: Pod, departure: Departure, now: float) -> bool:
         if not departure.hard and not marks.may_be_disturbed(pod.template):
-            return False  # whoever drains the node waits for it
+            return False  # what drains the node waits for it
         return is_movable(pod) and pod.uid not in self._moves and now >= self._not_before_s.get(pod.uid, 0.0)
 
     def _consider(
         self, pod: Pod, departure: Departure, leaving: Mask, allowances: Allowances, now: float
     ) -> list[KeeperCommand]:
-        """Move one pod if that can be done; nothing if it has to wait."""
+        """Move one pod if possible; nothing if it has to wait."""
         last_chance = departure.last_chance(now, self._settings.margin_s)
         hurry = last_chance or now >= (departure.since_s + departure.until_s) / 2
         permitted = allowances.permit(pod, hurry=hurry)
@@ -136,11 +136,11 @@ def _eviction(pod: Pod, departure: Departure, place: str | None) -> EvictPod:
 
 
 def _deletion(pod: Pod, departure: Departure) -> DeletePod:
-    return DeletePod(ref_of(pod), DELETED, f"{REPORTER}: node {departure.node} goes ({departure.words})")
+    return DeletePod(ref_of(pod), DELETED, f"{REPORTER}: node {departure.node} is about to go away ({departure.words})")
 
 
 def _note(pod: Pod, departure: Departure, place: str | None) -> RecordEvent:
     where = "no node has room for its successor" if place is None else f"there is room on node {place}"
-    note = f"Node {departure.node} is about to go ({departure.words}); {where}"
+    note = f"Node {departure.node} is about to go away ({departure.words}); {where}"
     kind = "Warning" if place is None else "Normal"
     return RecordEvent(ref_of(pod), kind, "SpotFallback", "Evicting", note, REPORTER)

@@ -1,10 +1,9 @@
 """The keeper: events in, commands out. `handle` is the only way to change its state.
 
-It keeps a world of its own, an engine that is told everything and never decides, so that places are judged with the
-very plugins and columns that a scheduler would use. A plan is made at most every `PLAN_S`, and its steps read in order:
-write on nodes and pods, give up on moves that lead nowhere, empty nodes that go, let pods return, move pods to where
-their rules want them, help successors along. Whoever adds a concern (something else that moves pods) gives it the same
-book of moves and the same allowances.
+It has a world of its own, an engine that gets all events and never decides, so that places are verified with the
+plugins and columns that a scheduler would use. A plan is made at most every `PLAN_S`, in steps: write on nodes and
+pods, give up moves that lead nowhere, drain nodes that go away, let pods return, move pods to where their rules want
+them, nominate successors. A new concern (another reason to move pods) shares the moves and the allowances.
 """
 
 from __future__ import annotations
@@ -49,11 +48,11 @@ from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
 
 PLAN_S = 0.2
-"""Plans are at least so far apart, however much happens."""
+"""The least time between two plans."""
 LOOK_S = 0.5
-"""While there is something to do, a plan is made so often even if nothing happens."""
+"""While there is something to do, a plan is made this often even if nothing happens."""
 FAILURE_S = 5.0
-"""So long after an eviction failed for another reason than a budget, it is tried again."""
+"""How long after a failure that is not due to a budget an eviction is tried again."""
 
 
 class Keeper:
@@ -69,7 +68,7 @@ class Keeper:
         self.spot_return = SpotReturn(settings, self.departures, self.proofs, self.moves)
         self.upkeep = Upkeep(settings, self.world, self.departures, self.proofs, self.moves)
         self.evictions: Counter[tuple[str, str]] = Counter()
-        """(cause, outcome) -> how many evictions ended so."""
+        """(cause, outcome) -> number of evictions."""
         self._concerns: dict[Cause, Fallback | SpotReturn | Repairs] = {
             Cause.FALLBACK: self.fallback,
             Cause.RETURN: self.spot_return,
@@ -78,7 +77,7 @@ class Keeper:
         self._assistance = Assistance(self.world, self.departures, self.proofs, self.moves)
         self._budgets = BudgetTable(self.world.state)
         self._unbound: set[str] = set()
-        """Uids of pods that are known and stand on no node."""
+        """Uids of known pods that have no node."""
         self._resumption = Resumption(self.departures, self.proofs, self.moves)
         self._unmarked: dict[str, tuple[Pod, str]] = {}
         """Uid of a successor -> itself, and the node to be named in its mark."""
@@ -100,7 +99,7 @@ class Keeper:
     def handle(
         self, events: Iterable[KeeperEvent], now: float, *, acting: bool = True
     ) -> tuple[list[KeeperCommand], float | None]:
-        """Take events over and, if `acting`, decide what to do.
+        """Apply events and, if `acting`, decide what to do.
 
         Returns the commands and the time at which to call again if nothing happens before, None if never.
         """
@@ -122,7 +121,7 @@ class Keeper:
 
     @property
     def _moving(self) -> bool:
-        """Whether there is anybody who moves, or should."""
+        """Whether pods are being moved, or should be."""
         return bool(len(self.departures) or len(self.moves) or self.spot_return.away or self.upkeep.repairs.off)
 
     # --- events in ---
@@ -145,7 +144,7 @@ class Keeper:
         self.upkeep.pod_seen(pod)
 
     def _arrived(self, move: Move, pod: Pod) -> None:
-        """A successor runs; one that would rather be on spot capacity is to carry that with it."""
+        """A successor runs; one that should return to spot capacity later is marked."""
         was_away = marks.FALLBACK in move.pod.template.annotations
         stands_on_spot = pod.node is not None and self.proofs.capacity(pod, pod.node) is Capacity.SPOT
         if move.cause is Cause.FALLBACK and (move.from_spot or was_away) and not stands_on_spot:
@@ -198,7 +197,7 @@ class Keeper:
         self.upkeep.patched(event, now)
 
     def _ignore(self, event: KeeperEvent, now: float) -> None:
-        """What came of a write is seen on the object."""
+        """The result of a write is seen on the object."""
 
     def _world_only(self, event: Any, now: float) -> None:
         self.world.handle((event,), now, budget=0)
@@ -210,13 +209,13 @@ class Keeper:
         self._planned_s, self._dirty = now, False
         # 1. Nodes are cordoned and marked, or freed again.
         commands: list[KeeperCommand] = [*self.departures.write(now)]
-        # 2. Moves that lead nowhere are given up; successors get their marks.
+        # 2. Moves that lead nowhere are given up; successors are marked.
         self.moves.expire(now)
         self._unmarked |= {pod.uid: (pod, origin) for pod, origin in self._resumption.overdue_marks(now)}
         commands += self._written_marks()
-        # 3. The order of removal, statuses, and what nodes that are gone have left.
+        # 3. The order of removal, statuses, and pods of lost nodes.
         commands += self.upkeep.writes(now)
-        # 4. to 7. With every place that is promised taken: who leaves, who returns, who stands wrong, who needs help.
+        # 4. to 7. With the places of all moves taken: pods that leave, return, deviate from their rule, or need help.
         if self._moving:
             allowances = Allowances(self.world.state, self._budgets.now(), self.moves)
             with self.proofs.session(self.moves.all()):

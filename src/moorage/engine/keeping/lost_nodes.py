@@ -1,8 +1,8 @@
-"""Pods of nodes that are gone are not waited for: they are deleted at once, so that their successors come at once.
+"""Pods of nodes that are gone are deleted at once, so that their successors are created at once.
 
-Kubernetes does the same, some minute later. Deletion is ordered only for pods of workloads that have a rule here, and
-carried out only when a read of the node says that it does not exist. Pods of StatefulSets are left to Kubernetes: of
-those there must never be two, and a machine whose node object is gone may still run.
+Kubernetes does the same, about a minute later. Only pods of workloads that have a rule here are deleted, and only after
+a read of the node has confirmed that it does not exist. Pods of StatefulSets are left to Kubernetes: there must never
+be two of the same, and a machine whose node object is gone may still run.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.evictor import ref_of
 
 PATIENCE_S = 2.0
-"""A node that is deleted and made again at once has not gone."""
+"""A node that is deleted and recreated within this time is not lost."""
 AGAIN_S = 10.0
 FORGET_S = 120.0
-"""After so long Kubernetes has cleaned up by itself."""
+"""After this long Kubernetes has cleaned up itself."""
 _KINDS = (REPLICA_SET, REPLICATION_CONTROLLER)
 
 
 class LostNodes:
-    """Nodes that went, for a while; `is_kept` says whether a pod's workload has a rule here."""
+    """Nodes that were deleted lately; `is_kept` says whether a pod's workload has a rule here."""
 
     def __init__(self, state: ClusterState, is_kept: Callable[[Pod], bool]) -> None:
         self._state = state
@@ -37,11 +37,11 @@ class LostNodes:
         return len(self._gone_s)
 
     def node_gone(self, name: str, now: float) -> None:
-        """A node is no more."""
+        """A node is gone."""
         self._gone_s[name] = now
 
     def node_seen(self, name: str) -> None:
-        """A node is there again, or has nothing left to clean up."""
+        """A node exists again, or has nothing left to clean up."""
         self._gone_s.pop(name, None)
         self._ordered_s.pop(name, None)
 

@@ -1,7 +1,7 @@
-"""What the keeper writes on objects, so that it knows after a restart what it has begun.
+"""What the keeper writes on objects, so that it can continue after a restart.
 
-On a node: since when and until when it is leaving, and whether it was the keeper who cordoned it. On a pod: that it
-stands where it stands because its node went, and would rather be on spot capacity.
+On a node: since when and until when it is leaving, and whether the keeper cordoned it. On a pod: that its predecessor's
+node went away, and that it should return to spot capacity.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 
 
 def leaving(words: str, since_s: float, until_s: float, *, cordon: bool) -> FrozenDict[str, str | None]:
-    """Annotations of a node that is about to go."""
+    """Annotations of a node that is about to go away."""
     marks: dict[str, str | None] = {NOTICE: words, SINCE: _text(since_s), UNTIL: _text(until_s)}
     if cordon:
         marks[CORDONED] = "true"
@@ -42,7 +42,7 @@ def is_marked(node: Node) -> bool:
 
 
 def time_s(node: Node, mark: str) -> float | None:
-    """The time that was written on the node, None if there is none that can be read."""
+    """The time that was written on the node, None if there is none or it cannot be parsed."""
     text = node.annotations.get(mark)
     try:
         return None if text is None else datetime.fromisoformat(text).timestamp()
@@ -51,7 +51,7 @@ def time_s(node: Node, mark: str) -> float | None:
 
 
 def may_be_disturbed(template: PodTemplate) -> bool:
-    """Whether a pod may be moved for a reason that is not pressing; autoscalers ask pods the same."""
+    """Whether a pod may be moved for a reason that is not urgent; autoscalers read the same annotations."""
     annotations = template.annotations
     return annotations.get(SAFE_TO_EVICT) != "false" and annotations.get(DO_NOT_DISRUPT) != "true"
 

@@ -1,9 +1,9 @@
-"""The live pods of every owner, on nodes or waiting for one, and the owners to which something happened.
+"""The live pods of every owner, bound or pending, and the owners to which something happened.
 
-A pod that is being deleted or has finished is nobody's member. Pods of DaemonSets and mirror pods belong to their nodes
+A pod that is being deleted or has finished is not a member. Pods of DaemonSets and mirror pods belong to their nodes
 and are left out.
 
-Invariant: an owner is in the book exactly while it has a member.
+Invariant: an owner is listed exactly while it has a member.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Members:
             self.gone(pod.uid)
             return
         if self._owner_of.get(pod.uid, key) != key:
-            self.gone(pod.uid)  # it was released, and somebody else has adopted it
+            self.gone(pod.uid)  # it was released, and another owner has adopted it
         pods = self._pods.get(key)
         if pods is None:
             pods = self._pods[key] = {}
@@ -46,7 +46,7 @@ class Members:
             self._touched[key] = None
 
     def gone(self, uid: str) -> None:
-        """A pod is no more, or does not count any more."""
+        """A pod is gone, or no longer counts."""
         key = self._owner_of.pop(uid, None)
         if key is None:
             return
@@ -80,7 +80,7 @@ class Members:
         self._all_touched = True
 
     def take_touched(self) -> list[str]:
-        """The owners to which something happened since this was last asked; some may have no members any more."""
+        """The owners to which something happened since the last call; some may no longer have members."""
         found = [*(self._touched | dict.fromkeys(self._pods) if self._all_touched else self._touched)]
         self._touched.clear()
         self._all_touched = False

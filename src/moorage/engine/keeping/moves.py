@@ -1,11 +1,11 @@
-"""Pods on their way: evicted, and not yet seen running somewhere else.
+"""Pods that are being moved: evicted, and not yet seen running somewhere else.
 
 A successor is the first new pod of the same owner that appears after the eviction was ordered. Names cannot tell (a
-ReplicaSet makes up new ones, a StatefulSet uses the old ones), and times are cut to seconds.
+ReplicaSet makes up new ones, a StatefulSet reuses the old ones), and timestamps have a resolution of one second.
 
-Invariants: a pod is in the book at most once, and is not ordered to go again before the last order was answered, so
-that every answer is one to the latest order; a successor belongs to one move; a move whose successor does not come to
-run within `PATIENCE_S` is given up, so that nothing waits for ever for a workload that was scaled down meanwhile.
+Invariants: a pod has at most one move, and its eviction is not ordered again before the last order was answered, so
+every answer belongs to the latest order; a successor belongs to one move; a move whose successor does not run within
+`PATIENCE_S` is given up, so that nothing waits forever for a workload that was scaled down in the meantime.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ class Cause(StrEnum):
     """Why a pod is moved."""
 
     FALLBACK = "fallback"
-    """Its node goes."""
+    """Its node is about to go away."""
     RETURN = "return"
-    """What made it fall back is over."""
+    """Spot capacity is back."""
     REPAIR = "repair"
-    """The pods of its workload do not stand as their rule says."""
+    """Its workload deviates from its rule."""
 
 
 @dataclass(slots=True)
 class Move:
-    """One pod on its way."""
+    """One pod that is being moved."""
 
     pod: Pod
     """As it was when the eviction was ordered."""
     cause: Cause
     origin: str
-    """The node that it leaves."""
+    """The node that it is evicted from."""
     place: str | None
-    """Where its successor can stand, as proven when the eviction was ordered."""
+    """Where its successor fits, as verified when the eviction was ordered."""
     ordered_s: float
     from_spot: bool = False
     """Whether the pod leaves spot capacity."""
@@ -52,21 +52,21 @@ class Move:
 
     @property
     def owner(self) -> str:
-        """`owner_key` of the controller that makes the successor."""
+        """`owner_key` of the controller that creates the successor."""
         return owner_key(self.pod.template)
 
 
 class Moves:
-    """The book of moves."""
+    """All moves."""
 
     def __init__(self) -> None:
         self._moves: dict[str, Move] = {}
         self._of_owner: dict[str, list[Move]] = {}
         self._of_successor: dict[str, Move] = {}
         self._unanswered: set[str] = set()
-        """Pods whose eviction was ordered and not answered, whether somebody still waits for its end or not."""
+        """Pods whose eviction was ordered and not answered, including those of moves that were given up."""
         self.finished: list[tuple[Move, float]] = []
-        """Moves that ended with a running successor, and how long they took; whoever counts them empties the list."""
+        """Moves that ended with a running successor, and how long they took; the metrics empty the list."""
 
     def __len__(self) -> int:
         return len(self._moves)
@@ -75,7 +75,7 @@ class Moves:
         return uid in self._moves or uid in self._unanswered
 
     def all(self) -> list[Move]:
-        """Every move on its way, oldest first."""
+        """Every unfinished move, oldest first."""
         return [*self._moves.values()]
 
     def get(self, uid: str) -> Move | None:
@@ -83,15 +83,15 @@ class Moves:
         return self._moves.get(uid)
 
     def count(self, cause: Cause) -> int:
-        """How many moves of this kind are on their way."""
+        """How many moves of this cause are unfinished."""
         return sum(move.cause is cause for move in self._moves.values())
 
     def of_owner(self, owner: str) -> int:
-        """How many pods of this controller (`owner_key`) are on their way."""
+        """How many pods of this controller (`owner_key`) are being moved."""
         return len(self._of_owner.get(owner, ()))
 
     def follows(self, uid: str) -> bool:
-        """Whether this pod is the successor of one on its way."""
+        """Whether this pod is the successor of an unfinished move."""
         return uid in self._of_successor
 
     def order(self, move: Move) -> None:
@@ -101,12 +101,12 @@ class Moves:
         self._of_owner.setdefault(move.owner, []).append(move)
 
     def answered(self, uid: str) -> Move | None:
-        """An eviction was answered; returns the move that it is part of, if that has not ended."""
+        """An eviction was answered; returns its move unless that has ended."""
         self._unanswered.discard(uid)
         return self._moves.get(uid)
 
     def cancel(self, uid: str) -> Move | None:
-        """A move does not take place, or nobody waits for its end any more."""
+        """A move does not take place, or its end no longer matters."""
         move = self._moves.pop(uid, None)
         if move is not None:
             siblings = self._of_owner[move.owner]
@@ -118,7 +118,7 @@ class Moves:
         return move
 
     def newcomer(self, pod: Pod, now: float) -> None:
-        """A pod was seen for the first time; it may be somebody's successor."""
+        """A pod was seen for the first time; it may be a successor."""
         if pod.template.owner is None:
             return
         siblings = self._of_owner.get(owner_key(pod.template), ())
@@ -128,7 +128,7 @@ class Moves:
             self._of_successor[pod.uid] = move
 
     def see(self, pod: Pod, now: float) -> Move | None:
-        """A new version of a pod; returns the move that it ends, if it is a successor that runs."""
+        """A pod was changed; returns the move that it completes, if it is a successor that runs."""
         move = self._of_successor.get(pod.uid)
         if move is None:
             return None
@@ -143,14 +143,14 @@ class Moves:
         return move
 
     def gone(self, uid: str) -> None:
-        """A pod is no more; if it was a successor, another one will come."""
+        """A pod is gone; if it was a successor, another one will be created."""
         self._unanswered.discard(uid)
         move = self._of_successor.get(uid)
         if move is not None:
             self._orphan(move)
 
     def expire(self, now: float) -> list[Move]:
-        """Give up moves whose successor has not come to run; returns them."""
+        """Give up moves whose successor does not run in time; returns them."""
         late = [move for move in self._moves.values() if move.answered and now - move.ordered_s > PATIENCE_S]
         for move in late:
             self.cancel(move.pod.uid)

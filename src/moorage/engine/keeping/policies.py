@@ -1,4 +1,4 @@
-"""The status of PlacementPolicies: target, actual and cost of each rule, over all workloads that a policy rules.
+"""The status of PlacementPolicies: target, actual and cost of each rule, over all workloads that a policy applies to.
 
 Written only when it changes, and at most every `PAUSE_S` for one policy.
 """
@@ -19,7 +19,7 @@ from moorage.engine.keeping.splits import Split, Splits
 
 PAUSE_S = 2.0
 FAILURE_S = 30.0
-"""So long after a write failed it is tried again."""
+"""How long after a failure a write is tried again."""
 
 
 class PolicyStatuses:
@@ -34,11 +34,11 @@ class PolicyStatuses:
         self._costs = RuleCosts(state)
         self._seen = (-1, -1, -1)
         self._late = False
-        """Whether a status waits for its time."""
+        """Whether a status waits for the end of its pause."""
 
     @property
     def late(self) -> bool:
-        """Whether a status has to wait a moment before it may be written again."""
+        """Whether a status has to wait before it may be written again."""
         return self._late
 
     def failed(self, key: str, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Where pods could stand instead: asked of the whole profile, in a what-if that is undone.
+"""Where pods could run instead: verified by the whole profile, in a what-if that is undone.
 
-A session is one what-if. Every place that it grants is taken from then on, so ten pods that share one free place get
-one proof, not ten. Pods that were evicted before and whose successors do not stand yet keep their places.
+A session is one what-if. Every place that it grants is taken from then on, so of ten pods that could use one free place
+only one gets it. Places of pods that were evicted earlier stay taken until their successors have a node.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ class Proofs:
         return self._world.state
 
     def take_faults(self) -> list[str]:
-        """What plugins did wrong since this was last asked; a pod at which a plugin fails has no place."""
+        """The faults of plugins since the last call; a pod for which a plugin fails has no place."""
         found, self._faults = [*self._faults], {}
         return found
 
     def capacity(self, pod: Pod, node: str) -> Capacity:
-        """What kind of capacity a node is in the eyes of the pod's profile."""
+        """The capacity type of a node according to the pod's profile."""
         row = self.state.row_of(node)
         runner = self._world.runner_of(pod)
         return self._plain.unlabelled if row is None else Capacity(self._types_of(runner).column(self.state)[row])
 
     def is_spot(self, node: str) -> bool:
-        """Whether any profile takes the node for spot capacity."""
+        """Whether any profile considers the node spot capacity."""
         row = self.state.row_of(node)
         if row is None:
             return False
@@ -58,7 +58,7 @@ class Proofs:
 
     @contextmanager
     def session(self, moves: Iterable[Move]) -> Iterator[None]:
-        """A what-if in which the places of moves on their way are taken; `fallback` and `home` are asked inside."""
+        """A what-if in which the places of unfinished moves are taken; `fallback` and `home` are called inside."""
         with self.state.statement():
             for move in moves:
                 self._reserve(move)
@@ -67,7 +67,7 @@ class Proofs:
     def _reserve(self, move: Move) -> None:
         successor = move.successor
         if move.place is None or (successor is not None and (successor.node or successor.nominated_node)):
-            return  # it stands, or what is promised to it is counted already
+            return  # it has a node, or its nomination is counted already
         row = self.state.row_of(move.place)
         if row is not None:
             self.state.assume(replace(as_pending(move.pod), uid=f"{move.pod.uid}/successor"), row)
@@ -79,7 +79,7 @@ class Proofs:
     def home(self, pod: Pod, now: float, settled: Mask, template: PodTemplate | None = None) -> str | None:
         """The node that the profile itself would choose, if that is one of `settled` (bool[capacity]).
 
-        `template` is what the pod's successor will look like, if not like the pod.
+        `template` is that of the pod's successor, if it differs.
         """
 
         def choose(runner: Runner, cycle: Cycle) -> int:
@@ -91,7 +91,7 @@ class Proofs:
     def _grant(
         self, pod: Pod, now: float, choose: Callable[[Runner, Cycle], int], template: PodTemplate | None = None
     ) -> str | None:
-        """Choose a row for a pod as if it stood nowhere; if there is one the pod stands there from now on."""
+        """Choose a row for a pod as if it were pending; if there is one, the pod is assumed there."""
         ghost = as_pending(pod if template is None else replace(pod, template=template))
         with self.state.statement() as attempt:
             self.state.remove_pod(pod.uid)
@@ -115,6 +115,6 @@ class Proofs:
         return NOWHERE
 
     def _types_of(self, runner: Runner | None) -> CapacityTypes:
-        """The labels that the profile's own rule about spot capacity reads, so that both mean the same."""
+        """How the profile's own plugins recognise spot capacity, so that both agree."""
         plugin = None if runner is None else runner.plugins.first(TellsCapacity)
         return self._plain if plugin is None else plugin.capacity_types

@@ -1,13 +1,13 @@
-"""In which order a workload's pods should go when it shrinks, and the numbers that say so.
+"""In which order a workload's pods should be removed when it is scaled down, as deletion costs.
 
-The ReplicaSet controller removes pods with a lower deletion cost first (among pods that are ready). `keep_order` puts
-the pods of a strategy in the order in which they should be kept: for every smaller number the ones that are left are
-the strategy's targets for that number, as nearly as the pods that stand allow. `numbered` gives them costs that fall
-along this order and leaves as many of the numbers that are there as it can, so that little has to be written.
-`host_keepers` does the same for a rule about hosts, where it is enough that one pod on each of so many hosts stays.
+The ReplicaSet controller removes pods with a lower deletion cost first (among pods that are ready). `keep_order` sorts
+the pods of a strategy by how long they should be kept: at every smaller number, the remaining pods match the strategy's
+targets for that number as closely as the present pods allow. `numbered` gives them costs that decrease in this order
+and keeps as many of the present costs as it can, so that little has to be written. `host_keepers` does the same for a
+rule about hosts, where it is enough that one pod on each of the required hosts stays.
 
-Invariants: whatever is kept of a rule is never below the smaller of its pods and its target; costs fall strictly along
-the order and are above 0, which is what pods count that have no cost yet: newcomers go first.
+Invariants: a rule never keeps fewer pods than the smaller of its pods and its target; costs decrease strictly in this
+order and are above 0, the value of pods without a cost, so new pods are removed first.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from moorage.core.strategy import Strategy, sequence
 
 TOP = 1_000_000
 STEP = 10
-"""Room between two costs, so that a pod can come between them without the others being written again."""
+"""Gap between two costs, so that a pod can be inserted without writing the others again."""
 _MOST_STRATEGIES = 100
 
 T = TypeVar("T")
 
 
 class Sequences:
-    """Which rule the first, second, third pod of a strategy goes to; worked out once for each strategy."""
+    """Which rule the first, second, third pod of a strategy goes to; computed once for each strategy."""
 
     def __init__(self) -> None:
         self._known: dict[Strategy, tuple[list[int], Iterator[int]]] = {}
 
     def of(self, strategy: Strategy, pods: int) -> list[int]:
-        """The rules of at least so many pods. Do not change the list."""
+        """The rules of at least this many pods. Do not change the list."""
         found = self._known.get(strategy)
         if found is None:
             if len(self._known) >= _MOST_STRATEGIES:
@@ -48,8 +48,8 @@ class Sequences:
 def keep_order(sequence: Sequence[int], by_rule: Sequence[Sequence[T]], strays: Sequence[T] = ()) -> list[T]:
     """All pods, the one to be kept longest first.
 
-    `sequence` is the strategy's (`Sequences.of`), `by_rule` the pods of each rule in the order in which they are to be
-    kept among themselves, `strays` those that stand where no rule wants them.
+    `sequence` is the strategy's (`Sequences.of`), `by_rule` the pods of each rule in the order in which they should be
+    kept, `strays` those on nodes that match no rule.
     """
     counts = [len(pods) for pods in by_rule]
     number = sum(counts)
@@ -73,10 +73,10 @@ def numbered(costs: Sequence[int | None]) -> list[int]:
 
 
 def host_keepers(pods: Sequence[tuple[Hashable, bool]], hosts: int) -> list[bool]:
-    """Which pods should be marked as those that stay, so that they stand on `hosts` hosts.
+    """Which pods should be marked to stay, so that pods remain on `hosts` hosts.
 
-    `pods` are the host of each and whether it is marked now, the ones to be preferred first. Marks that do no harm
-    stay; nobody is marked where every host has one pod, as then any of them may go.
+    `pods` has the host of each pod and whether it is marked now, preferred ones first. Marks that do no harm stay; no
+    pod is marked if every host has one pod, as then any of them may be removed.
     """
     per_host = [host for host, _ in pods]
     if len(set(per_host)) == len(per_host):
@@ -97,11 +97,11 @@ def host_keepers(pods: Sequence[tuple[Hashable, bool]], hosts: int) -> list[bool
 
 
 def _longest_fall(costs: Sequence[int | None]) -> list[int]:
-    """Places of the longest run (with gaps) of usable costs that falls strictly."""
+    """Indices of the longest strictly decreasing subsequence of usable costs."""
     ends: list[int] = []
-    """The negated cost at the end of the best run of each length."""
+    """The negated cost at the end of the best subsequence of each length."""
     last: list[int] = []
-    """The place of that cost."""
+    """The index of that cost."""
     before: dict[int, int | None] = {}
     for place, cost in enumerate(costs):
         if cost is None or not 0 < cost < 2 * TOP:
@@ -122,7 +122,7 @@ def _longest_fall(costs: Sequence[int | None]) -> list[int]:
 
 
 def _filled(costs: Sequence[int | None], kept: Sequence[int]) -> list[int] | None:
-    """All costs with these places kept and the others put in between; None where there is no room."""
+    """All costs with those at these indices kept and the others put in between; None if a gap is too small."""
     found: list[int] = []
     high: int | None = None
     for place in kept:

@@ -1,15 +1,16 @@
-"""Pods move, one at a time, until the pods of a workload stand as its rule says.
+"""Pods are moved, one at a time, until a workload is placed as its rule says.
 
-Two rules are kept: the placement strategy of a workload, and ControllerSpread's number of hosts. A pod is evicted only
-if whoever places its successor is known to follow the rule (a webhook that has given the workload's pods their stamps,
-or the plugin in the profile of the pod's own scheduler), if the successor would be given a rule that lacks a pod, and
-if the whole profile finds a place for it there. Budgets are asked as for every move.
+Two rules are enforced: the placement strategy of a workload, and ControllerSpread's number of hosts. A pod is evicted
+only if its successor is known to be placed by the rule (by a webhook that has stamped the workload's pods, or by the
+plugin in the profile of the pod's own scheduler), if the successor would get a rule that lacks a pod, and if the whole
+profile finds a place for it there. Budgets count as for every move.
 
-Nothing is moved that is on the way anyway: pods of a rollout, of a workload that waits for pods, of a node that goes.
+Pods that are about to change anyway are not moved: those of a rollout, of a workload with pending pods, or of a leaving
+node.
 
-Loop guards: the successor of a move is not moved again for `move_again_after_s`; a pod that was made before this keeper
-began may be one, and has to be that old. A workload whose successor did not come to stand where it should is left alone
-for as long.
+Loop guards: the successor of a move is not moved again for `move_again_after_s`; a pod that is older than this keeper's
+term may be a successor, too, and has to be that old. A workload whose successor was placed elsewhere is left alone for
+as long.
 """
 
 from __future__ import annotations
@@ -40,15 +41,15 @@ from moorage.framework.instances import Hook
 from moorage.framework.keeping import KeeperConfiguration
 
 SETTLE_S = 5.0
-"""A workload must have been out of order for so long: most of what looks wrong is only on its way."""
+"""How long a workload must have deviated from its rule: most deviations are transient."""
 AGAIN_S = 10.0
-"""So long after no place was found a workload is looked at again."""
+"""How long after no place was found a workload is considered again."""
 HELD_S = 1.0
-"""So long after a budget allowed nothing; what was moved last may not be counted in yet."""
+"""The same if a budget allowed nothing; its status may not count the latest move yet."""
 TRIES = 5
-"""So many pods of a workload are tried at a time."""
+"""How many pods of a workload are tried at a time."""
 CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
-"""Cluster Autoscaler would like to remove the node; a pod that comes would keep it."""
+"""Cluster Autoscaler intends to remove the node; another pod would prevent that."""
 _KINDS = (REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
 """Owners whose pods may be moved; pods of Jobs would lose their work."""
 
@@ -65,7 +66,7 @@ class _Aim(NamedTuple):
 
 
 class Repairs:
-    """The concern of workloads that do not stand as they should."""
+    """The concern of workloads that deviate from their rule."""
 
     def __init__(
         self,
@@ -87,20 +88,20 @@ class Repairs:
         self._off_since_s: dict[str, float] = {}
         self._not_before_s: dict[str, float] = {}
         self._aims: dict[str, _Aim] = {}
-        """Pod that is moved -> what for."""
+        """Pod that is being moved -> the purpose."""
         self._successors_s: dict[str, float] = {}
-        """Successors of moves -> when they came to run."""
+        """Successors of moves -> when they started to run."""
         self._began_s: float | None = None
 
     @property
     def off(self) -> int:
-        """How many workloads do not stand as they should."""
+        """How many workloads deviate from their rule."""
         return len(self._off_since_s)
 
     # --- what happens ---
 
     def begin(self, now: float) -> None:
-        """This keeper acts; what was moved before that it does not know."""
+        """This keeper begins to act; earlier moves are unknown to it."""
         if self._began_s is None:
             self._began_s = now
 
@@ -114,7 +115,7 @@ class Repairs:
                 self._not_before_s.pop(owner, None)
 
     def put_off(self, uid: str, until_s: float) -> None:
-        """A move did not take place: do not look at its workload before then."""
+        """A move did not take place: do not consider its workload before then."""
         self._aims.pop(uid, None)
         owner = self._members.owner_of(uid)
         if owner is not None:
@@ -131,11 +132,11 @@ class Repairs:
         if rule_of(aim.strategy, stamp_of(pod.template), labels) in aim.rules:
             return []
         self._not_before_s[move.owner] = now + self._settings.move_again_after_s
-        note = f"The pod was to stand on node {aim.place} or another one of its rule, and stands on node {pod.node}"
+        note = f"The pod was expected on node {aim.place} or another one of its rule, but is on node {pod.node}"
         return [RecordEvent(ref_of(pod), "Warning", "RepairMissed", "Placing", note, REPORTER)]
 
     def pod_gone(self, uid: str) -> None:
-        """A pod is no more."""
+        """A pod is gone."""
         self._successors_s.pop(uid, None)
 
     # --- planning ---
@@ -159,7 +160,7 @@ class Repairs:
         return commands
 
     def _consider(self, owner: str, allowances: Allowances, now: float) -> list[KeeperCommand]:
-        """Move one pod of a workload, if that can be done; else look at it again in a while."""
+        """Move one pod of a workload if possible; otherwise consider it again later."""
         tried, pause_s = 0, AGAIN_S
         for pod in self._candidates(owner):
             if not self._may_move(pod, now):
@@ -204,12 +205,12 @@ class Repairs:
         return self._off_split(owner) is not None or self._lacks_hosts(owner)
 
     def _off_split(self, owner: str) -> Split | None:
-        """The split of a workload, if it is not as its strategy wants it."""
+        """The split of a workload, if it deviates from its strategy."""
         split = self._splits.get(owner)
         return split if split is not None and split.off else None
 
     def _candidates(self, owner: str) -> Iterable[Pod]:
-        """The pods whose move would help, the ones that are to be kept the shortest first."""
+        """The pods whose move would help, those that should be removed first before the others."""
         split = self._off_split(owner)
         if split is None:
             return () if any(pod.node is None for pod in self._members.of(owner)) else self._doubled(owner)
@@ -223,7 +224,7 @@ class Repairs:
         return self._spread_aim(pod, now) if split is None else self._strategy_aim(split, pod, now)
 
     def _strategy_aim(self, split: Split, pod: Pod, now: float) -> _Aim | None:
-        """Where the pod's successor would go, if that is a rule that lacks a pod."""
+        """Where the pod's successor would go, if its rule lacks a pod."""
         rule = next((rule for each, rule in split.pods if each.uid == pod.uid), None)
         lacking = frozenset(i for i, number in enumerate(split.actual) if number < split.target[i])
         template: PodTemplate | None = None
@@ -246,7 +247,7 @@ class Repairs:
         return _Aim(place, f"The rules of its placement strategy have {counts}", split.strategy, lacking)
 
     def _lacks_hosts(self, owner: str) -> bool:
-        """Whether a workload stands on fewer hosts than its profile wants, and could do better."""
+        """Whether a workload is on fewer hosts than its profile requires, and could be on more."""
         pod = next(iter(self._members.of(owner)), None)
         plugin = None if pod is None else self._plugin(pod, SpreadsHosts)
         if pod is None or plugin is None:
@@ -257,7 +258,7 @@ class Repairs:
         return any(True for _ in self._doubled(owner))
 
     def _doubled(self, owner: str) -> Iterator[Pod]:
-        """Pods that stand on a node with an older one of theirs, the youngest first."""
+        """Pods on a node with an older pod of the same owner, the youngest first."""
         pods = spread_out(pod for pod in self._members.of(owner) if pod.node is not None)
         hosts = {pod.node for pod in pods}
         return reversed(pods[len(hosts) :])
@@ -269,10 +270,10 @@ class Repairs:
         wanted = self._open_rows()
         wanted &= state.owner_rows(pod.template).dense(state.capacity) == 0
         place = self._proofs.home(pod, now, wanted)
-        return None if place is None else _Aim(place, "Its controller's pods stand on too few hosts")
+        return None if place is None else _Aim(place, "The pods of its controller are on too few hosts")
 
     def _plugin(self, pod: Pod, hook: type[Hook]) -> Hook | None:
-        """The plugin that has the hook, if the scheduler that will place the pod's successor is one of the profiles."""
+        """The plugin that has the hook, if the successor's scheduler is one of the profiles."""
         runner = self._world.runners.get(pod.template.scheduler_name)
         return None if runner is None else runner.plugins.first(hook)
 

@@ -1,8 +1,8 @@
-"""What a keeper has to find out that takes over in the middle of it: whose successors are on their way.
+"""How a keeper that takes over finds the successors of moves that its predecessor ordered.
 
-The book of moves is in memory only. Nodes carry since when they are leaving; pods that were made since then, and stand
-outside spot capacity, are what the keeper before made of the pods there, or would have stood there. They get the mark
-that a finished move would have given them; whether they really return is for the profile to say.
+Moves are kept in memory only. Nodes are marked with the time since when they are leaving; pods that were created since
+then and are not on spot capacity are successors of the pods there, or would have been placed there. They get the mark
+that a finished move would have given them; whether they really return is up to the profile.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from moorage.engine.keeping.moves import Moves
 from moorage.engine.keeping.proofs import Proofs
 
 WATCH_S = 30.0
-"""So long after a takeover successors of earlier moves are expected."""
+"""How long after a takeover successors of earlier moves are expected."""
 LOOK_S = 1.0
 
 
@@ -31,7 +31,7 @@ class Resumption:
         self._until_s: float | None = None
         self._next_s = 0.0
         self._left: dict[str, float] = {}
-        """Spot nodes that were being emptied when we took over -> since when."""
+        """Spot nodes that were leaving at the takeover -> since when."""
         self._done: set[str] = set()
 
     def overdue_marks(self, now: float) -> list[tuple[Pod, str]]:

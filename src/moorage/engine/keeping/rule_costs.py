@@ -1,6 +1,6 @@
-"""What the pods of a rule cost an hour, as far as their nodes have a price.
+"""What the pods of a rule cost per hour, as far as their nodes have a price.
 
-Of several PriceLists that are up to date the one whose key comes first counts. Without one there are no figures.
+If several PriceLists are up to date, the one with the first key counts. Without one there are no figures.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class RuleCosts:
         self._table = PriceTable(())
 
     def of(self, splits: Iterable[Split], rule: int) -> dict[str, Any]:
-        """The fields of a rule's status that are about money; none while prices are not known."""
+        """The cost fields of a rule's status; none while prices are unknown."""
         found = self._current()
         if found is None:
             return {}

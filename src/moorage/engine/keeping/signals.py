@@ -1,7 +1,7 @@
-"""How nodes say that they are about to go: the words of clouds and autoscalers, and those of a configuration.
+"""The signals that a node is about to go away: those of clouds and autoscalers, and those of a configuration.
 
-Where a cloud gives less than the usual two minutes, the signal says so. Signals of a configuration come first: for the
-same kind and key they replace the built-in one.
+If a cloud gives less than the usual two minutes, the signal says so. Signals of a configuration come first: they
+replace a built-in one of the same kind and key.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from moorage.framework.keeping import NodeSignal, SignalKind
 _TAINT, _CONDITION, _CORDON = SignalKind.TAINT, SignalKind.CONDITION, SignalKind.CORDON
 _AWS = "aws-node-termination-handler"
 _SHORT_S = 30.0
-"""What Azure and Google give a spot machine."""
+"""The notice that Azure and Google give."""
 
 BUILT_IN: tuple[NodeSignal, ...] = (
     NodeSignal(_TAINT, f"{_AWS}/spot-itn"),
@@ -24,10 +24,10 @@ BUILT_IN: tuple[NodeSignal, ...] = (
     NodeSignal(_TAINT, f"{_AWS}/asg-lifecycle-termination"),
     NodeSignal(_TAINT, f"{_AWS}/rebalance-recommendation", soft=True),
     NodeSignal(_CORDON, f"{_AWS}/event-id"),
-    # Karpenter drains before it removes, and waits for pods that ask it to; a real interruption has other words.
+    # Karpenter drains before it removes, and waits for pods that ask it to; a real interruption has other signals.
     NodeSignal(_TAINT, "karpenter.sh/disrupted", soft=True),
     NodeSignal(_TAINT, "karpenter.sh/disruption", soft=True),
-    # The Cluster Autoscaler removes a node with this taint after a while, whoever is still on it.
+    # Cluster Autoscaler removes a node with this taint after a while, even if pods are still on it.
     NodeSignal(_TAINT, "ToBeDeletedByClusterAutoscaler"),
     NodeSignal(_TAINT, "cloud.google.com/impending-node-termination", notice_s=_SHORT_S),
     NodeSignal(_TAINT, "remediator.kubernetes.azure.com/unschedulable", notice_s=_SHORT_S),
@@ -35,29 +35,29 @@ BUILT_IN: tuple[NodeSignal, ...] = (
     NodeSignal(_CONDITION, "PreemptScheduled", notice_s=_SHORT_S),
     NodeSignal(_CONDITION, "TerminateScheduled", notice_s=_SHORT_S),
     NodeSignal(_CONDITION, "RedeployScheduled", notice_s=_SHORT_S),
-    # Azure says the same with one condition for all events; freezes and reboots leave the pods where they are.
+    # Azure has one condition for all events; freezes and reboots leave the pods where they are.
     NodeSignal(_CONDITION, "VMEventScheduled", "Preempt", _SHORT_S),
     NodeSignal(_CONDITION, "VMEventScheduled", "Terminate", _SHORT_S),
     NodeSignal(_CONDITION, "VMEventScheduled", "Redeploy", _SHORT_S),
     NodeSignal(_CORDON, "moorage.dev/leaving"),
 )
-"""What is understood without a configuration. A mark of deletion on the node object is a notice, too, and soft: it
-shows only while a finalizer keeps the object, which is somebody who drains it."""
+"""The built-in signals. A deletion timestamp on the node object is a notice, too, and a soft one: it is seen only while
+a finalizer keeps the object, which means that the node is being drained."""
 
 DELETION = "deletion of the node"
 
 
 class Heard(NamedTuple):
-    """A notice that a node gives."""
+    """A notice found on a node."""
 
     words: str
-    """What it says, for people."""
+    """The signal in words, for people."""
     notice_s: float
     soft: bool = False
 
 
 class Signals:
-    """Understands nodes."""
+    """Reads notices from nodes."""
 
     def __init__(self, configured: Iterable[NodeSignal], notice_s: float) -> None:
         own = tuple(configured)
@@ -67,7 +67,7 @@ class Signals:
         self._notice_s = notice_s
 
     def heard(self, node: Node) -> list[Heard]:
-        """Every notice that the node gives, empty if it stays."""
+        """Every notice on the node, empty if it stays."""
         found = [
             Heard(
                 f"{signal.kind} {signal.key}",
@@ -89,5 +89,5 @@ def _gives(node: Node, signal: NodeSignal) -> bool:
     if signal.kind is _CONDITION:
         return any(c.type == key and (text in c.reason or text in c.message) for c in node.conditions)
     if not node.unschedulable or marks.CORDONED in node.annotations:
-        return False  # a cordon of the keeper's own follows from a notice; taken for one, it would never end
+        return False  # the keeper's own cordon follows from a notice; if it counted as one, it would never end
     return any(key in table and text in table[key] for table in (node.labels, node.annotations))

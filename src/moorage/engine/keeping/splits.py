@@ -1,7 +1,7 @@
 """How the pods of each workload with a placement strategy are split over its rules, and how they should be.
 
-Pods count as `core.strategies` counts them: by their stamp, else by the node that they stand on; pods of a node that is
-gone do not. Each owner that pods name has a split of its own, so during a rollout there are two for one Deployment.
+Pods count as `core.strategies` counts them: by their stamp, else by their node; pods of a node that is gone do not.
+Each direct owner of pods has a split of its own, so during a rollout there are two for one Deployment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Split:
     policy: str
     """Key of the PlacementPolicy that the strategy comes from; empty for an annotation."""
     pods: tuple[tuple[Pod, int | None], ...]
-    """Pods that stand on nodes, the one to be kept longest first, each with its rule; None: where no rule wants it."""
+    """Pods on nodes, the one to be kept longest first, each with its rule; None if its node matches no rule."""
     waiting: int
     """How many pods have no node yet, or one that is gone."""
     desired: int | None
@@ -40,21 +40,21 @@ class Split:
     target: tuple[int, ...]
     """For as many pods as are desired."""
     stamped: bool
-    """Whether a webhook gives its pods their rules."""
+    """Whether a webhook stamps its pods with their rules."""
 
     @property
     def settled(self) -> bool:
-        """Whether every pod that is wanted stands somewhere, and no other."""
+        """Whether all desired pods are on nodes, and no others."""
         return not self.waiting and self.desired in (None, len(self.pods))
 
     @property
     def off(self) -> bool:
-        """Whether pods stand where they should not."""
+        """Whether the split deviates from the target."""
         return self.actual != self.target
 
 
 class Splits:
-    """The book of splits."""
+    """All splits."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -80,7 +80,7 @@ class Splits:
         return self._titles[split.title] > 1
 
     def review(self, owner: str, members: Iterable[Pod]) -> Split | None:
-        """Look at an owner anew."""
+        """Compute the split of an owner again."""
         found = self._split([*members])
         before = self._splits.pop(owner, None)
         if before is not None:
@@ -135,7 +135,7 @@ class Splits:
 
 
 def spread_out(pods: Iterable[Pod]) -> list[Pod]:
-    """In the order in which they are to be kept: one of each node before a second one, and the oldest first."""
+    """In the order in which they should be kept: one of each node before a second one, and the oldest first."""
     by_age = sorted(pods, key=lambda pod: (pod.created_s, pod.key))
     on_node: dict[str | None, int] = {}
     turns: dict[str, int] = {}

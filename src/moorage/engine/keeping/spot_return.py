@@ -1,8 +1,8 @@
 """Pods return to spot capacity once it is back for good: a few at a time, and never in a loop.
 
-Only pods return that the keeper made fall back, which they carry as an annotation, and only where the profile itself
-would put them now. A successor does not carry the annotation, so a return is never followed by another; and the
-keeper moves no pod that is younger than the loop guard says.
+Only pods that fell back because of the keeper return; they carry an annotation. They return only to nodes that the
+profile itself would choose now. The successor of a returned pod does not carry the annotation, so it is not moved back
+again, and the keeper moves no pod that is younger than the loop guard allows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from moorage.engine.keeping.proofs import Proofs
 from moorage.framework.keeping import KeeperConfiguration
 
 AGAIN_S = 10.0
-"""So long after the profile preferred another place, or a budget refused, a pod is looked at again."""
+"""How long after the profile preferred another node, or a budget refused, a pod is considered again."""
 
 
 class SpotReturn:
@@ -37,7 +37,7 @@ class SpotReturn:
         self._proofs = proofs
         self._moves = moves
         self._good_since_s: dict[str, float] = {}
-        """Spot node -> since when it has been ready, open and not leaving, as far as this process has seen."""
+        """Spot node -> since when it has been ready, schedulable and not leaving, as far as this process has seen."""
         self._away: set[str] = set()
         """Uids of pods that carry the annotation."""
         self._not_before_s: dict[str, float] = {}
@@ -56,7 +56,7 @@ class SpotReturn:
             self._good_since_s.pop(node.name, None)
 
     def node_gone(self, name: str) -> None:
-        """A node is no more."""
+        """A node is gone."""
         self._good_since_s.pop(name, None)
 
     def see_pod(self, pod: Pod) -> None:
@@ -67,12 +67,12 @@ class SpotReturn:
             self.pod_gone(pod.uid)
 
     def pod_gone(self, uid: str) -> None:
-        """A pod is no more."""
+        """A pod is gone."""
         self._away.discard(uid)
         self._not_before_s.pop(uid, None)
 
     def put_off(self, uid: str, until_s: float) -> None:
-        """Do not look at a pod before then."""
+        """Do not consider a pod before then."""
         self._not_before_s[uid] = until_s
 
     def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:

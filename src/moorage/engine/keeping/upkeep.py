@@ -1,7 +1,7 @@
-"""Workloads with a rule are looked after: what is written on their pods and policies, and what is moved.
+"""Looks after workloads with a rule: what is written on their pods and policies, and what is moved.
 
-`Upkeep` keeps the books (`members`, `splits`), looks at the owners to which something happened, once per plan, and
-lets `deletion_costs`, `policies`, `lost_nodes` and `repairs` say what is to be done.
+`Upkeep` keeps track of pods and splits (`members`, `splits`), reviews the owners to which something happened, once per
+plan, and lets `deletion_costs`, `policies`, `lost_nodes` and `repairs` decide what to do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from moorage.framework.keeping import KeeperConfiguration
 
 
 class Upkeep:
-    """Everything about workloads that have a placement strategy, or hosts to spread over."""
+    """Everything about workloads that have a placement strategy or a required number of hosts."""
 
     def __init__(
         self, settings: KeeperConfiguration, world: Engine, departures: Departures, proofs: Proofs, moves: Moves
@@ -45,11 +45,11 @@ class Upkeep:
         self._policies = PolicyStatuses(world.state, self.splits)
         self._said: list[KeeperCommand] = []
         self._unwritten: dict[str, None] = {}
-        """Owners whose order of removal is to be looked at."""
+        """Owners whose order of removal has to be reviewed."""
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to look at even if nothing happens."""
+        """Whether there is something to do even if nothing happens."""
         late = self.costs.unseen or self._unwritten or self._policies.late
         return bool(late or self.repairs.off or len(self.lost_nodes))
 
@@ -63,7 +63,7 @@ class Upkeep:
             self._forget(pod.uid)
 
     def pod_gone(self, uid: str) -> None:
-        """A pod is no more."""
+        """A pod is gone."""
         self.members.gone(uid)
         self._forget(uid)
 
@@ -78,7 +78,7 @@ class Upkeep:
             self.members.touch_all()
 
     def node_gone(self, name: str, now: float) -> None:
-        """A node is no more."""
+        """A node is gone."""
         self.lost_nodes.node_gone(name, now)
         self.members.touch_all()
 
@@ -108,7 +108,7 @@ class Upkeep:
     # --- planning ---
 
     def writes(self, now: float) -> list[KeeperCommand]:
-        """What to write now, and which pods of nodes that are gone to delete; looks at every owner that was touched."""
+        """What to write now, and which pods of lost nodes to delete; reviews every owner that was touched."""
         commands, self._said = self._said, []
         self.repairs.begin(now)
         for uid in self.costs.overdue(now):
@@ -139,7 +139,7 @@ class Upkeep:
         return self.costs.for_hosts(spread_out(standing), hosts)
 
     def _hosts(self, pod: Pod) -> int:
-        """On how many hosts the profile wants the pods of this one's owner; 0 without such a rule."""
+        """On how many hosts the profile requires the pods of this one's owner to be; 0 without such a rule."""
         runner = self._world.runners.get(pod.template.scheduler_name)
         plugin = None if runner is None else runner.plugins.first(SpreadsHosts)
         return 0 if plugin is None else plugin.hosts(pod.template, self._world.state)

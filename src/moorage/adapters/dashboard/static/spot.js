@@ -1,4 +1,4 @@
-// Spot capacity: nodes that are about to go, pods that stand elsewhere for it, and what is saved.
+// Spot capacity: nodes that are about to go away, pods that fell back from them, and what is saved.
 
 import { get } from "./api.js";
 import { empty, h, name, nodeLink, panel, podLink, Table } from "./dom.js";
@@ -50,7 +50,7 @@ export function spotPage(main, signal) {
     if (signal.aborted) return;
     stats.replaceChildren(...page.capacity.filter((c) => c.nodes || c.kind !== "unknown").map((c) => h("div", {}, h("dt", {}, c.kind === "unknown" ? "Capacity unknown" : c.kind), h("dd", {}, count(c.nodes), " ", h("small", {}, `nodes, ${plural(c.pods, "pod")}`)))));
     cost.replaceChildren(costStats(page.cost));
-    show(notices, noNotices, page.notices, `${plural(page.notices.length, "node")} about to go`);
+    show(notices, noNotices, page.notices, `${plural(page.notices.length, "node")} about to go away`);
     show(fallen, noFallen, page.fallen, plural(page.fallen.length, "pod"));
     show(moves, noMoves, told.entries.filter((e) => e.what === "keeper").slice(0, 60), "Newest first");
   };
