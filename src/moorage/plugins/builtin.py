@@ -1,4 +1,4 @@
-"""The plugins that Moorage brings along, the default ones first and in their order: the one table that names them."""
+"""The built-in plugins, the default ones first and in their order: the one table that names them."""
 
 from __future__ import annotations
 

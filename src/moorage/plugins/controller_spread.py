@@ -1,13 +1,13 @@
-"""ControllerSpread: the pods of one controller must not all sit on one node.
+"""ControllerSpread: the pods of one controller must not all run on one node.
 
-The pods of a ReplicaSet, StatefulSet, Job or CronJob that wants more than one stand on at least
+The pods of a ReplicaSet, StatefulSet, Job or CronJob that wants more than one are placed on at least
 
     required = min(desired, the annotation `moorage.dev/min-hosts`, 2 without it)
 
-nodes. Until they do, nodes that already host one are rejected; after that every node is allowed. Terminating and
-finished pods do not count, assumed ones do. Where a Deployment owns the ReplicaSet (or a CronJob the Job), its
-annotation counts and its name is in the message; but pods are counted by ReplicaSet (by Job), since during a rollout
-the pods of the old one are about to go. A controller that has not been seen yet is taken for one that wants two hosts.
+nodes. Until they are, nodes that already host one are rejected; after that every node is allowed. Terminating and
+finished pods do not count, assumed ones do. If a Deployment owns the ReplicaSet (or a CronJob the Job), its annotation
+counts and its name is in the message; but pods are counted by ReplicaSet (by Job), since a rollout removes the pods of
+the old one. A controller that has not been seen yet is assumed to want two hosts.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Rule(NamedTuple):
 
     controller: Controller
     hosts: int
-    """On how many nodes its pods must stand; at least 2."""
+    """The least number of nodes for its pods; at least 2."""
     said: Count | None
     """What the annotation said."""
 
@@ -61,14 +61,14 @@ class ControllerSpread(Plugin):
         return _rule_of(state, template) is not None
 
     def awaits(self, template: PodTemplate, state: ClusterState) -> Hashable | None:
-        """The controller, as long as its pods stand on too few nodes."""
+        """The controller, as long as its pods are on too few nodes."""
         rule = _rule_of(state, template)
         if rule is None or state.owner_rows(template).places >= rule.hosts:
             return None
         return owner_key(template)
 
     def hosts(self, template: PodTemplate, state: ClusterState) -> int:
-        """On how many nodes the pods of the controller must stand, 0 if it may stand anywhere; the keeper asks."""
+        """The least number of nodes for the pods of the controller, 0 if there is none; the keeper asks."""
         rule = _rule_of(state, template)
         return 0 if rule is None else rule.hosts
 
@@ -109,7 +109,7 @@ class ControllerSpread(Plugin):
         return Rejections(taken.astype(np.int64), (reason,))
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
-        """As many hosts as the controller's pods have got already."""
+        """Require only as many hosts as the controller's pods are on already."""
         state, pod = rejected.state, rejected.pod
         controller = controller_of(state, pod.template)
         if controller is None:

@@ -1,12 +1,13 @@
-"""CostAware: pods go where what they request costs least.
+"""CostAware: pods go where their requests cost least.
 
-A pod costs, on a node, the node's price times the share of the node that it requests: of cpu, memory and whatever else
-it requests, the largest share. So a large node may be the cheaper one although its hour costs more. The raw score is
-that cost in billionths of the currency; over the feasible nodes the cheapest gets 100, one that costs twice as much 50.
+The cost of a pod on a node is the node's price times the share of the node that it requests: the largest of its shares
+of cpu, memory and other resources. So a large node may be cheaper although its price per hour is higher. The raw score
+is that cost in billionths of the currency; among the feasible nodes the cheapest gets 100, one that costs twice as much
+gets 50.
 
-Prices stand in the arguments, or come as a PriceList from a source that others follow: a plugin does no I/O. A node
-without a price is neither cheap nor dear: it gets 50 (`unknown: Neutral`) or 0 (`Worst`). Stale prices are not used, so
-that then all nodes are nodes without a price.
+Prices are in the arguments, or come as a PriceList from a source that the process follows: a plugin does no I/O. A node
+without a price is neither cheap nor expensive: it gets 50 (`unknown: Neutral`) or 0 (`Worst`). Stale prices are not
+used; all nodes are then without a price.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Unknown(StrEnum):
 
 
 class CostAwareArgs(PluginArgs):
-    """The prices, or where they come from, and what to think of nodes that have none."""
+    """The prices, or where they come from, and how nodes without one are scored."""
 
     prices: Annotated[tuple[PriceArgs, ...], Field(strict=False)] = ()
     currency: str | None = None
@@ -112,12 +113,12 @@ class CostAware(Plugin):
         return 0 if self.own is not None else state.object_versions.get(PRICE_LIST, 0)
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        """Billionths of the currency that an hour of the pod costs, int64[len(rows)]; -1 without a price."""
+        """The cost of the pod per hour in billionths of the currency, int64[len(rows)]; -1 without a price."""
         state, table = cycle.state, self._current(cycle.state)
         if table is None:
             return np.full(len(rows), NO_PRICE, dtype=np.int64)
         micros = state.pick(table.column(state), rows)
-        # A share has no unit and may be a float; what is kept and compared is whole numbers.
+        # A share has no unit and may be a float; what is kept and compared are integers.
         shares = np.zeros(len(rows), dtype=np.float64)
         for name, amount in self.sign(cycle.template):
             column = state.resources.known(name)
@@ -130,7 +131,7 @@ class CostAware(Plugin):
         return np.where(micros == NO_PRICE, NO_PRICE, costs)
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
-        """100 times the lowest cost by the cost, int64[len(scores)]; what nodes without a price get is an argument."""
+        """100 * lowest cost / cost, int64[len(scores)]; an argument says what nodes without a price get."""
         known = scores != NO_PRICE
         without = _NEUTRAL if self.args.unknown is Unknown.NEUTRAL else 0
         found: Ints = np.full(len(scores), without, dtype=np.int64)
@@ -156,6 +157,6 @@ class CostAware(Plugin):
 
 
 def price_readers(profiles: Iterable[Profile]) -> Iterator[CostAware]:
-    """One for each CostAware of these profiles, to be asked where its prices come from."""
+    """One instance for each CostAware of these profiles; they know where their prices come from."""
     arguments = (plugin.args for profile in profiles for plugin in profile.plugins)
     return (CostAware(args) for args in arguments if isinstance(args, CostAwareArgs))

@@ -12,7 +12,7 @@ from moorage.framework.plugin import Plugin, Reads
 
 
 class DefaultBinder(Plugin):
-    """Says which pod goes to which node; an adapter posts it."""
+    """Creates the command that binds the pod; an adapter posts it."""
 
     name: ClassVar[str] = "DefaultBinder"
     reads: ClassVar[Reads] = Reads.NODE

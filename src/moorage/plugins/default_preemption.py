@@ -1,15 +1,16 @@
-"""DefaultPreemption: a pod or a gang that fits nowhere may take the place of pods of lower priority.
+"""DefaultPreemption: a pod or a gang that fits nowhere may preempt pods of lower priority.
 
-PostFilter searches the nodes that were rejected for reasons which removing pods can change (`framework.preemption`)
-and nominates the best one. The engine evicts the victims; until their deletion is answered, PreEnqueue holds the pod.
+PostFilter searches the nodes that were rejected for reasons that evictions can change (`framework.preemption`) and
+nominates the best one. The engine evicts the victims; until their deletion is answered, PreEnqueue holds the pod.
 
-`minCandidateNodesPercentage` and `minCandidateNodesAbsolute` bound the search as in kube-scheduler only where filters
-have to be asked node by node. Where amounts decide, all nodes are compared, since that is cheap; and nothing is drawn
-at random: same input, same victims.
+`minCandidateNodesPercentage` and `minCandidateNodesAbsolute` limit the search as in kube-scheduler only if filters have
+to be asked node by node. If amounts decide, all nodes are compared, since that is cheap. Nothing is random: the same
+input gives the same victims.
 
-Beyond kube-scheduler: `pdbPolicy: Strict` evicts nobody whose eviction breaks a disruption budget, and at most
-`maxEvictionsPerMinute` pods are evicted in any minute, and `maxEvictionsPerOwnerPerMinute` of one controller. Who would
-exceed that waits until the minute has passed. 0 means no limit; the defaults are far above what a sound cluster needs.
+Beyond kube-scheduler: `pdbPolicy: Strict` evicts no pod whose eviction violates a disruption budget, and at most
+`maxEvictionsPerMinute` pods are evicted in any minute, and `maxEvictionsPerOwnerPerMinute` of one controller.
+Preemptors that would exceed this wait until the minute has passed. 0 means no limit; the defaults are far above what a
+healthy cluster needs.
 """
 
 from __future__ import annotations
@@ -46,15 +47,15 @@ _BY_POLICY = "preemption: not eligible due to preemptionPolicy=Never."
 _BY_TERMINATING = "preemption: not eligible due to a terminating pod on the nominated node."
 _HELD = "waiting for the preemption for this pod to be finished"
 _GUARDED = "PreemptionHeldBack"
-"""Reason of the event that tells of the guard."""
+"""Reason of the event about evictions that were held back."""
 _MOST = 2**31 - 1
 
 
 class DefaultPreemptionArgs(PluginArgs):
-    """How far a search goes, whom it spares, and how many evictions are too many; see the module's docstring.
+    """How far a search goes, which pods it spares, and how many evictions are allowed; see the module's docstring.
 
-    The first two say how many candidates a search node by node must find before it may end, as a share of the nodes and
-    at least.
+    The first two say how many candidates a search node by node must find before it may end: a share of the nodes, and
+    an absolute minimum.
     """
 
     min_candidate_nodes_percentage: Annotated[int, Field(ge=0, le=100)] = 10
@@ -70,7 +71,7 @@ class DefaultPreemptionArgs(PluginArgs):
         return self
 
     def enough(self, node_count: int) -> int:
-        """The number of candidates to look for among so many nodes."""
+        """The number of candidates to look for among this many nodes."""
         share = node_count * self.min_candidate_nodes_percentage // 100
         return min(max(share, self.min_candidate_nodes_absolute), node_count)
 
@@ -92,9 +93,9 @@ class DefaultPreemption(Plugin):
     def __init__(self, args: DefaultPreemptionArgs | None = None) -> None:
         self.args: DefaultPreemptionArgs = args or DefaultPreemptionArgs()
         self.attempts = 0
-        """How often room was looked for."""
+        """How many times preemption was attempted."""
         self.guarded = 0
-        """How often the guard against too many evictions held somebody back."""
+        """How many times the limit of evictions held a preemptor back."""
         self._table: VictimTable | None = None
         self._evictions: Evictions | None = None
         self._rate = EvictionRate(self.args.max_evictions_per_minute, self.args.max_evictions_per_owner_per_minute)
@@ -148,7 +149,7 @@ class DefaultPreemption(Plugin):
         """Nominate a node for every member, or for as many as the gang needs if there is no room for more.
 
         A refusal with the code UNRESOLVABLE says that evictions cannot help at present, one with UNSCHEDULABLE that the
-        gang must wait for something. None of the members may stand on a node.
+        gang must wait for something. None of the members may have a node.
         """
         self.attempts += 1
         state = cycles[0].state
@@ -169,17 +170,17 @@ class DefaultPreemption(Plugin):
         return self._held_back(cycles, uids) or GangNomination(found.nodes, uids, _placements(found))
 
     def _judge_nominated(self, cycle: Cycle, runner: Runner) -> Judgement:
-        """What the filters say about the node that a member was promised, if any."""
+        """What the filters say about the node that a member is nominated to, if any."""
         row = _nominated_row(cycle)
         rows = np.array([] if row is None else [row], dtype=np.intp)
         return Judgement(rows) if row is None else runner.judge(cycle, rows)
 
-    # --- who may ---
+    # --- eligibility ---
 
     def _not_eligible(
         self, cycle: Cycle, runner: Runner, judgement: Judgement, priority: int | None = None
     ) -> str | None:
-        """Why the pod may not evict anybody now; `priority` is its own unless given."""
+        """Why the pod may not preempt now; `priority` is its own unless given."""
         if cycle.template.preemption_policy == NEVER:
             return _BY_POLICY
         row = _nominated_row(cycle)
@@ -190,10 +191,10 @@ class DefaultPreemption(Plugin):
             return _BY_TERMINATING
         return None
 
-    # --- how many ---
+    # --- limits ---
 
     def _held_back(self, cycles: Sequence[Cycle], uids: Iterable[str]) -> Status | None:
-        """Why these evictions must wait; None takes note of them, as they will be carried out."""
+        """Why these evictions must wait; None if they may be carried out, which counts them."""
         state, now = cycles[0].state, cycles[0].now
         records = [record for uid in uids if (record := state.record(uid)) is not None and staying(state, record)]
         owners = [owner_of(record.pod) for record in records]
@@ -221,13 +222,13 @@ def _makes_room(state: ClusterState, runner: Runner, record: PodRecord, priority
 
 
 def _nominated_row(cycle: Cycle) -> int | None:
-    """The row of the node that the pod was promised."""
+    """The row of the node that the pod is nominated to."""
     name = cycle.state.nominations.node_of(cycle.pod.uid) or cycle.pod.nominated_node
     return cycle.state.row_of(name) if name else None
 
 
 def _least_priority(cycles: Sequence[Cycle]) -> int:
-    """What counts against victims of a gang."""
+    """The priority of a gang as a preemptor: that of its least important member."""
     return min(cycle.template.priority for cycle in cycles)
 
 
@@ -253,7 +254,7 @@ def _too_many(refusal: Refusal, victims: Sequence[Pod]) -> str:
 
 
 def _needless(state: ClusterState, rows: Iterable[int]) -> str:
-    """Rejected by an extender, not for lack of room: to kube-scheduler this is an error."""
+    """Rejected by an extender, not for lack of room, which is an error in kube-scheduler."""
     lines = sorted(f'expected at least one victim pod on node "{state.node(row).name}"' for row in rows)
     text = ", ".join(lines)
     return f"preemption: [{text}]" if len(lines) > 1 else f"preemption: {text}"

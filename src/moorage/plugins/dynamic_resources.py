@@ -1,9 +1,9 @@
-"""DynamicResources, the safe part: device claims that are allocated are honoured, others keep their pod waiting.
+"""DynamicResources, in part: device claims that are allocated are honoured, others keep their pod pending.
 
-A pod goes only where the devices of all its claims can be used, and is written into the claims before it is bound. A
-claim that nobody has allocated yet would have to be allocated here; until that is built such a pod is never bound,
-since its containers could not start. The same holds for an extended resource that a DeviceClass stands behind, but only
-on nodes that have none of it themselves: where a device plugin offers it, the kubelet gives it out.
+A pod goes only where the devices of all its claims can be used, and is added to `reservedFor` of the claims before it
+is bound. A claim that is not allocated yet would have to be allocated here; until that is built, such a pod is never
+bound, since its containers could not start. The same holds for an extended resource that is backed by a DeviceClass,
+but only on nodes that do not offer it themselves: where a device plugin offers it, the kubelet allocates it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class _Wanted(NamedTuple):
 
     claims: tuple[ResourceClaim, ...]
     backed: dict[str, Reason]
-    """Extended resource that a DeviceClass stands behind -> why a node without it is rejected."""
+    """Extended resource that is backed by a DeviceClass -> why a node without it is rejected."""
 
 
 def _seconds(value: Any) -> float:
@@ -59,7 +59,7 @@ class DynamicResourcesArgs(PluginArgs):
 
 
 class DynamicResources(Plugin):
-    """Takes pods with device claims to their devices."""
+    """Keeps pods with device claims on nodes that can use the devices."""
 
     name: ClassVar[str] = "DynamicResources"
     Args: ClassVar[type[PluginArgs]] = DynamicResourcesArgs
@@ -72,7 +72,7 @@ class DynamicResources(Plugin):
         self.args: DynamicResourcesArgs = args or DynamicResourcesArgs()
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
-        """Pods with claims, and those that request what a DeviceClass might stand behind."""
+        """Pods with claims, and those that request resources that a DeviceClass might back."""
         if template.claims:
             return True
         return bool(state.objects.get(DEVICE_CLASS)) and any(map(_may_be_devices, dict(template.requests.amounts)))
@@ -84,7 +84,7 @@ class DynamicResources(Plugin):
         return any(f"{template.namespace}/{name}" == change.key for name in template.claims)
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Refuse pods whose claims are missing, going away or not allocated, or whose devices no node offers."""
+        """Refuse pods whose claims are missing, being deleted or not allocated, or whose devices no node offers."""
         claims = []
         for name in cycle.template.claims:
             claim: ResourceClaim | None = cycle.state.object(CLAIM, f"{cycle.template.namespace}/{name}")
@@ -112,12 +112,12 @@ class DynamicResources(Plugin):
         return Rejections(bits, (_ELSEWHERE, *wanted.backed.values())) if bits.any() else None
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
-        """Do without devices."""
+        """Give up the devices."""
         if rejected.pod.template.claims:
             yield Remedy((DropDevices(),), 7.0)
 
     def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Status | None:  # noqa: ARG002
-        """Nothing to make room with; but where PreFilter ended before this plugin, kube-scheduler's message says so."""
+        """Nothing to deallocate; but if PreFilter ended before this plugin, kube-scheduler's message says so."""
         if judgement.refusal is None:
             return None
         names = [plugin.name for plugin in runner.plugins.pre_filter]
@@ -127,13 +127,13 @@ class DynamicResources(Plugin):
         return None
 
     def reserve(self, cycle: Cycle, row: int) -> Status | None:
-        """Allocated claims can be shared: there is nothing to keep from others."""
+        """Nothing to reserve: allocated claims can be shared."""
 
     def unreserve(self, cycle: Cycle, row: int) -> None:
-        """A reservation that was written stays: it is of use to the next attempt, and goes with the pod."""
+        """A reservation that was written stays: the next attempt can use it, and it is removed with the pod."""
 
     def pre_bind(self, cycle: Cycle, row: int) -> Status | Hold | None:  # noqa: ARG002 - part of the interface
-        """Write the pod into its claims, and wait until they show it."""
+        """Add the pod to `reservedFor` of its claims, and wait until they show it."""
         if not cycle.template.claims:
             return None
         deadline_s = cycle.memo.setdefault(_WAITS, cycle.now + self.args.binding_timeout)
@@ -176,7 +176,7 @@ def _offered(state: ClusterState, resource: str, rows: Rows) -> Mask:
 
 
 def _backed(cycle: Cycle) -> dict[str, Reason]:
-    """The requested resources that a DeviceClass stands behind, with what is said of nodes that have none of them."""
+    """The requested resources that are backed by a DeviceClass, with the reason that rejects nodes without them."""
     wanted = [name for name, amount in cycle.template.requests.amounts if amount and _may_be_devices(name)]
     classes: Iterable[DeviceClass] = cycle.state.objects.get(DEVICE_CLASS, {}).values() if wanted else ()
     behind: dict[str, str] = {}

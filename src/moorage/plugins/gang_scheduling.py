@@ -1,7 +1,7 @@
 """GangScheduling: the members of a gang are placed together or not at all.
 
-The engine places gangs (`engine.gangs`) for every profile that has this plugin, which says how patient it is. PreFilter
-keeps the members of a gang with a topology constraint in the domain that the engine tries.
+The engine places gangs (`engine.gangs`) for every profile that has this plugin; its arguments are the engine's
+timeouts. PreFilter keeps the members of a gang with a topology constraint in the domain that the engine tries.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class GangSchedulingArgs(PluginArgs):
     """How long the engine waits before it does something about a gang."""
 
     reserve_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 60.0
-    """After so long without room, what becomes free is kept for the gang."""
+    """A gang that has not fit for this long gets the room that becomes free reserved."""
     reserve_for_seconds: Annotated[float, Field(gt=0, le=_LONGEST_S)] = 300.0
-    """So long it is kept at most; then it is the next gang's turn, and this one rests for as long."""
+    """How long such room is reserved at most; then it is the next gang's turn, and this one waits for as long."""
     settle_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 1.0
-    """A gang whose size nobody gives is complete when no member has come for so long."""
+    """A gang of unknown size is complete when no member has been added for this long."""
     recover_seconds: Annotated[float, Field(ge=0, le=25)] = 10.0
-    """So long the engine tries to complete a gang that was started in part before it releases the members."""
+    """How long the engine tries to complete a gang that was started in part before it releases the members."""
     release_bare_pods: bool = False
-    """Whether members without a controller are deleted too, though nobody makes them again."""
+    """Whether members without a controller are deleted too, though nothing will recreate them."""
 
 
 class GangScheduling(Plugin):
@@ -45,7 +45,7 @@ class GangScheduling(Plugin):
     Args: ClassVar[type[PluginArgs]] = GangSchedulingArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What(0)
-    """The engine wakes waiting gangs by name, so that 10,000 of them do not have to be asked about every pod."""
+    """None: the engine wakes waiting gangs by name, so that not all of them are asked about every pod."""
     kinds: ClassVar[frozenset[str]] = GANG_KINDS | {"PodDisruptionBudget"}
 
     def __init__(self, args: GangSchedulingArgs | None = None) -> None:
@@ -53,7 +53,7 @@ class GangScheduling(Plugin):
 
     @property
     def gang_patience(self) -> GangSchedulingArgs:
-        """How patient the engine is with gangs of the profile."""
+        """The engine's timeouts for gangs of the profile."""
         return self.args
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:

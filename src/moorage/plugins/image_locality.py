@@ -25,7 +25,7 @@ _HIGH_BYTES_PER_IMAGE = 1000 * _MIB
 
 
 class ImageLocality(Plugin):
-    """Scores how much of the pod's images is there."""
+    """Scores nodes by how much of the pod's images they have."""
 
     name: ClassVar[str] = "ImageLocality"
     reads: ClassVar[Reads] = Reads.NODE

@@ -1,9 +1,9 @@
-"""InterPodAffinity: where a pod may and likes to be, given the pods that are there already, and they given it.
+"""InterPodAffinity: affinity and anti-affinity between the pod and the pods already placed, in both directions.
 
-Filter knows three rules: the pod's required affinity (every term's domain holds a pod that matches all terms; the first
-pod of a group that wants itself may go anywhere), its required anti-affinity, and that of pods already placed. Score
-adds the weights of preferred terms, the pod's own and those of placed pods. Counts come from the state's counters; pods
-that are being deleted still count.
+Filter has three rules: the pod's required affinity (every term's domain holds a pod that matches all terms; the first
+pod of a group that matches its own terms may go anywhere), its required anti-affinity, and that of pods already placed.
+Score adds the weights of preferred terms, the pod's own and those of placed pods. Counts come from the state's
+counters; pods that are being deleted still count.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ _REASONS = (
 )
 _LONELY_BIT, _CROWDED_BIT, _UNWELCOME_BIT = 1, 2, 4
 _FIRST_OF: Ints = np.array([0, 1, 2, 1, 4, 1, 2, 1], dtype=np.int64)
-"""Of a set of these bits the one that kube-scheduler finds first."""
+"""For each set of these bits, the one that kube-scheduler reports."""
 _KEPT_PARTS = 1 << 15
-"""Plans and what they consist of; with more, all are made anew."""
+"""The most parts of plans that are kept; beyond that, all plans are dropped."""
 _NOBODY = PodAffinity()
 _DROP, _LABEL = 4.0, 5.0
 """Costs of remedies."""
@@ -60,7 +60,7 @@ class InterPodAffinityArgs(PluginArgs):
 
 
 class _Wanted(NamedTuple):
-    """A term of the pod itself: the pods that it means, and the topology."""
+    """A term of the pod itself: the pods that it selects, and the topology."""
 
     counter: PodCounter
     column: DomainColumn
@@ -68,7 +68,7 @@ class _Wanted(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A term of placed pods that is about this pod: where they are, and the topology."""
+    """A term of placed pods that selects this pod: where they are, and the topology."""
 
     tally: Tally
     column: DomainColumn
@@ -76,7 +76,7 @@ class _Held(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What one template means on one state, and what that was worked out from."""
+    """What one template means on one state, and the versions that this was computed from."""
 
     namespaces: int
     """Version of the namespaces."""
@@ -95,13 +95,13 @@ class _Plan(NamedTuple):
 
     @property
     def parts(self) -> int:
-        """How much is kept with it."""
+        """Its size, in parts."""
         kept = (self.together, self.apart, self.preferred, self.rejecting, self.attracting)
         return 1 + sum(map(len, kept))
 
 
 class InterPodAffinity(Plugin):
-    """Keeps pods near the pods that they like and away from those that they do not."""
+    """Keeps pods near or away from other pods, as their affinity terms say."""
 
     name: ClassVar[str] = "InterPodAffinity"
     Args: ClassVar[type[PluginArgs]] = InterPodAffinityArgs
@@ -125,7 +125,7 @@ class InterPodAffinity(Plugin):
         """Of all plans together."""
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
-        """Whether the pod has terms, or placed pods have some about it."""
+        """Whether the pod has terms, or placed pods have terms that may select it."""
         if template.has_pod_terms:
             return True
         if not state.pod_terms:
@@ -174,9 +174,9 @@ class InterPodAffinity(Plugin):
                 if _total(state, each):
                     _object(tables, each.column, _counts(each) > 0, bit)
         together = self._held(plan.together)
-        nobody = not sum(_total(state, each) for each in together)
+        none_match = not sum(_total(state, each) for each in together)
         for each in together:
-            first_of_group = nobody and plan.own
+            first_of_group = none_match and plan.own
             lonely: Mask = np.zeros(each.column.size + 1, dtype=np.bool_) if first_of_group else _counts(each) == 0
             lonely[-1] = True
             _object(tables, each.column, lonely, _LONELY_BIT)
@@ -185,7 +185,7 @@ class InterPodAffinity(Plugin):
     # --- Score ---
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
-        """Single terms or labels of the pod first; all terms of a kind only where no single one will do."""
+        """Single terms or labels of the pod first; all terms of a kind only if no single one suffices."""
         template, accepts = rejected.pod.template, rejected.accepts
         singles = [
             Remedy((DropPodRule(index, anti),), _DROP)
@@ -232,7 +232,7 @@ class InterPodAffinity(Plugin):
         return None if tables else SKIP
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        """The sum over the topologies of what the row's domain weighs."""
+        """The sum over the topologies of the weight of the row's domain."""
         if self.name not in cycle.memo:
             self.pre_score(cycle, rows)
         total: Ints | None = None
@@ -306,7 +306,7 @@ class InterPodAffinity(Plugin):
         )
 
     def _held_about(self, state: ClusterState, template: PodTemplate) -> tuple[tuple[_Held, ...], tuple[_Held, ...]]:
-        """The terms of placed pods that are about a pod: those that reject it, and those that weigh in Score."""
+        """The terms of placed pods that select a pod: those that reject it, and those that count in Score."""
         namespace: Namespace | None = state.object(NAMESPACE, template.namespace)
         labels = EMPTY if namespace is None else namespace.labels
         rejecting, attracting = [], []
@@ -334,7 +334,7 @@ def _shares(above: Ints, span: int) -> Ints:
 
 
 def _total(state: ClusterState, held: _Held) -> int:
-    """How many of the pods stand in a domain of the topology; the column is up to date afterwards."""
+    """How many of the pods are in a domain of the topology; the column is up to date afterwards."""
     held.column.refresh(state)
     return held.tally.by_domain(held.column).total
 
@@ -352,7 +352,7 @@ def _object(tables: dict[DomainColumn, Ints], column: DomainColumn, domains: Mas
 
 
 def _question(state: ClusterState, term: PodTerm, own_namespace: str) -> CountQuery:
-    """The pods that a term of a waiting pod means; namespaces that it selects are looked up now."""
+    """The pods that a term of a pending pod selects; the namespaces that it selects are looked up now."""
     names = frozenset(named_namespaces(term, own_namespace))
     chosen = term.namespace_selector
     if chosen is None:
@@ -364,7 +364,7 @@ def _question(state: ClusterState, term: PodTerm, own_namespace: str) -> CountQu
 
 
 def _both(questions: list[CountQuery]) -> CountQuery | None:
-    """The pods that all questions mean; None without questions."""
+    """The pods that all queries select; None without queries."""
     if not questions:
         return None
     named = [question.namespaces for question in questions if question.namespaces is not None]
@@ -382,14 +382,14 @@ def _is_about(question: CountQuery, template: PodTemplate) -> bool:
 
 
 def _may_mean(term: HeldTerm, template: PodTemplate) -> bool:
-    """Whether a term may be about a pod; without the state, namespaces that it selects may be any."""
+    """Whether a term may select a pod; without the state, its namespace selector may match any namespace."""
     if template.namespace not in term.namespaces and term.namespace_selector is None:
         return False
     return term.selector.matches(template.labels)
 
 
 def _pod_helps(template: PodTemplate, terms: list[HeldTerm], pod: Pod, change: Change) -> bool:
-    """A new pod helps if the affinity means it; one that left if either side's anti-affinity meant the other."""
+    """A new pod helps if the affinity selects it; one that left if either side's anti-affinity selected the other."""
     near = [term for term in terms if term.kind is TermKind.REQUIRED]
     far = [term for term in terms if term.kind is TermKind.FORBIDDEN]
     if not change.what & What.POD_REMOVED:
@@ -404,7 +404,7 @@ def _pod_helps(template: PodTemplate, terms: list[HeldTerm], pod: Pod, change: C
 
 
 def _node_helps(terms: list[HeldTerm], labels: Mapping[str, str]) -> bool:
-    """A new node helps unless all that the pod asks for is company in topologies that the node is not part of."""
+    """A new node helps unless the pod has only affinity, in topologies that the node is not part of."""
     near = [term for term in terms if term.kind is TermKind.REQUIRED]
     return len(near) < len(terms) or not terms or any(term.topology_key in labels for term in near)
 

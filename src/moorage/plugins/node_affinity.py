@@ -1,6 +1,6 @@
 """NodeAffinity: nodeSelector and required terms decide which nodes match, preferred terms which match better.
 
-The argument `addedAffinity` adds terms to every pod of the profile; a node that fails them says so in its own words.
+The argument `addedAffinity` adds terms to every pod of the profile; nodes that fail them have a reason of their own.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class NodeAffinityArgs(PluginArgs):
 
 
 class NodeAffinity(Plugin):
-    """Where a pod must and would rather run, by labels and names of nodes."""
+    """Required and preferred nodes of a pod, by labels and names."""
 
     name: ClassVar[str] = "NodeAffinity"
     Args: ClassVar[type[PluginArgs]] = NodeAffinityArgs
@@ -179,7 +179,7 @@ class NodeAffinity(Plugin):
         return Rejections(bits, _REASONS) if bits.any() else None
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
-        """Ask for less, or label the node; each remedy settles the selector and the affinity together."""
+        """Require less, or label the node; each remedy satisfies the selector and the affinity together."""
         template, node = rejected.pod.template, rejected.state.node(rejected.row)
         keys = [key for key, value in template.node_selector.items() if node.labels.get(key) != value]
         terms = _required(template)
@@ -231,7 +231,7 @@ def _matches(terms: tuple[NodeTerm, ...] | None, node: Node) -> bool:
 
 
 def _named_nodes(term: NodeTerm) -> frozenset[str] | None:
-    """The nodes that a term admits by name, None if it names none."""
+    """The nodes that a term selects by name, None if it names none."""
     sets = [frozenset(f.values) for f in term.fields if f.key == NAME_FIELD and f.operator is Operator.IN]
     return frozenset.intersection(*sets) if sets else None
 

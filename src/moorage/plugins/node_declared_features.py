@@ -17,7 +17,7 @@ _LACKING = (Reason("node(s) didn't match Pod's required features", resolvable=Fa
 
 
 class NodeDeclaredFeatures(Plugin):
-    """Keeps pods off nodes that are too old for them."""
+    """Keeps pods off nodes that lack a feature that they need."""
 
     name: ClassVar[str] = "NodeDeclaredFeatures"
     reads: ClassVar[Reads] = Reads.NODE
@@ -32,7 +32,7 @@ class NodeDeclaredFeatures(Plugin):
         return change.node is None or set(template.features) <= set(change.node.features)
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Most pods need nothing special."""
+        """Skip pods that need no features."""
         return None if cycle.template.features else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:

@@ -1,7 +1,7 @@
 """NodeName: a pod that names its node goes there or nowhere.
 
-A pod with `spec.nodeName` counts as bound and never waits in the queue; it comes here only when somebody asks how it
-would be judged. So the node's name is not part of what `sign` returns, and pods without one skip the plugin.
+A pod with `spec.nodeName` counts as bound and never enters the queue; it is judged only when it is explained. So the
+node's name is not part of what `sign` returns, and pods without one skip the plugin.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _OTHER_NODE = (Reason("node(s) didn't match the requested node name", resolvable
 
 
 class NodeName(Plugin):
-    """Holds a pod to the node it names."""
+    """Keeps a pod on the node that it names."""
 
     name: ClassVar[str] = "NodeName"
     reads: ClassVar[Reads] = Reads.NODE
     wakes: ClassVar[What] = What.NODE_ADDED
 
     def sign(self, template: PodTemplate) -> None:
-        """Reads nothing of a pod that waits for a node."""
+        """Reads nothing of a pending pod."""
 
     def pre_filter(self, cycle: Cycle) -> Status | OnlyNodes | None:
-        """Look at no other node than the one the pod names."""
+        """Only the node that the pod names."""
         return OnlyNodes(frozenset({cycle.pod.node})) if cycle.pod.node else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:

@@ -21,7 +21,7 @@ _TAKEN = (Reason("node(s) didn't have free ports for the requested pod ports"),)
 
 
 class NodePorts(Plugin):
-    """Keeps pods off nodes where somebody holds their host ports."""
+    """Keeps pods off nodes where another pod uses their host ports."""
 
     name: ClassVar[str] = "NodePorts"
     reads: ClassVar[Reads] = Reads.PODS
@@ -38,7 +38,7 @@ class NodePorts(Plugin):
         return _collide(template.host_ports, change.pod.template.host_ports)
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Pods without host ports have nothing to ask."""
+        """Skip pods without host ports."""
         return None if cycle.template.host_ports else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
@@ -67,7 +67,7 @@ class NodePorts(Plugin):
 
 
 def _collide(wanted: Iterable[HostPort], held: tuple[HostPort, ...]) -> bool:
-    """Whether the two cannot share a node; the empty address stands for all of a node's addresses."""
+    """Whether the two cannot share a node; the empty address means all of a node's addresses."""
     return any(
         (a.protocol, a.port) == (b.protocol, b.port) and (a.address == b.address or not a.address or not b.address)
         for a in wanted

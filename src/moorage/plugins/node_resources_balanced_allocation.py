@@ -97,7 +97,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return template.requests.amounts
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
-        """Leave out pods that request none of the resources: they would all end up on the same balanced node."""
+        """Skip pods that request none of the resources: they would all end up on the same balanced node."""
         amounts = cycle.template.requests
         return None if any(amounts.get(name) for name in self._names) else SKIP
 

@@ -41,7 +41,7 @@ _NAMED_RESOURCES = (MAX_REASONS - 1) // 2 - 1
 
 
 class ScoringType(StrEnum):
-    """How use turns into a score."""
+    """How utilization becomes a score."""
 
     LEAST_ALLOCATED = "LeastAllocated"
     MOST_ALLOCATED = "MostAllocated"
@@ -63,7 +63,7 @@ class ShapePoint(PluginArgs):
 
 
 class RequestedToCapacityRatio(PluginArgs):
-    """The scoring function, straight between its points and level outside."""
+    """The scoring function, linear between its points and constant outside."""
 
     shape: Annotated[tuple[ShapePoint, ...], Field(strict=False, min_length=1)]
 
@@ -98,7 +98,7 @@ class ScoringStrategy(PluginArgs):
 
 
 class NodeResourcesFitArgs(PluginArgs):
-    """Extended resources that Filter ignores (by name, or by what stands before the slash), and the scoring."""
+    """Extended resources that Filter ignores (by name, or by group, the part before the slash), and the scoring."""
 
     ignored_resources: Annotated[tuple[str, ...], Field(strict=False)] = ()
     ignored_resource_groups: Annotated[tuple[str, ...], Field(strict=False)] = ()
@@ -122,7 +122,7 @@ class NodeResourcesFitArgs(PluginArgs):
 
 
 class _Check(NamedTuple):
-    """One comparison of Filter; the reasons' numbers are equal where removing pods can always help (`pods`)."""
+    """One comparison of Filter; both reasons are the same where evictions can always help (`pods`)."""
 
     column: int | None
     """None while no node and no pod has named the resource."""
@@ -196,7 +196,7 @@ class NodeResourcesFit(Plugin):
     # --- Filter ---
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
-        """Reject rows where any request exceeds what is left; hopeless where it exceeds what there is."""
+        """Reject rows where any request exceeds what is left; unresolvable where it exceeds what is allocatable."""
         state = cycle.state
         resources = state.resources
         plan = self._plans.get(resources, cycle.template.requests)
@@ -317,7 +317,7 @@ class NodeResourcesFit(Plugin):
         return nearest
 
     def _percents(self, state: ClusterState, part: _Part, rows: Rows) -> Ints:
-        """What is left (LeastAllocated) or used, in percent of the row's allocatable; 0 or junk where that is 0."""
+        """What is left (LeastAllocated) or used, in percent of the row's allocatable; meaningless where that is 0."""
         resources = state.resources
         offered = state.pick(resources.allocatable[part.column], rows)
         column = resources.requested[part.column] if part.assumed < 0 else resources.score_requested[part.assumed]
@@ -378,7 +378,7 @@ class NodeResourcesFit(Plugin):
 
 
 def _divide(total: Ints, by: int) -> Ints:
-    """Whole division in place; powers of two are shifted, which is five times as fast."""
+    """Integer division in place; powers of two are shifted, which is five times as fast."""
     if by & (by - 1):
         return np.floor_divide(total, by, out=total)
     return np.right_shift(total, by.bit_length() - 1, out=total)
@@ -393,7 +393,7 @@ def _ratio_scores(strategy: ScoringStrategy) -> Ints | None:
 
 
 def _between(points: list[tuple[int, int]], utilization: int) -> int:
-    """The broken line at one place; steps are cut off towards the point on the left."""
+    """The value of the piecewise linear function; differences are truncated towards the point on the left."""
     left_at, left = points[0]
     if utilization <= left_at:
         return left

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take only pods that tolerate being there."""
+"""NodeUnschedulable: cordoned nodes accept only pods that tolerate this."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""NodeVolumeLimits: a CSI driver attaches only so many volumes to a node, and only where it is installed.
+"""NodeVolumeLimits: a CSI driver attaches a limited number of volumes to a node, and only where it is installed.
 
-Counted are the volumes of the pods on the node and the attachments that no pod there accounts for. In-tree volumes
-count for the CSI driver that took them over. A driver that is missing matters only if its CSIDriver says so.
+The volumes of the pods on the node count, and attachments that belong to none of these pods. In-tree volumes count for
+the CSI driver that they were migrated to. A missing driver matters only if its CSIDriver says so.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class NodeVolumeLimits(Plugin):
         state = cycle.state
         state.volume_use.refresh(state.capacity)
         try:
-            # A node without CSINode knows nothing of in-tree volumes that moved to a driver, and has no limits.
+            # A node without a CSINode has no migrated in-tree volumes and no limits.
             everywhere = state.volume_use.volumes_of(cycle.pod, csi_node=False, strict=True)
             volumes = state.volume_use.volumes_of(cycle.pod, csi_node=True)
         except KeyError as error:
@@ -85,7 +85,7 @@ def _missing_claim(key: str, name: str, rows: Rows) -> Rejections:
 
 
 def _missing(state: ClusterState, driver: str, rows: Rows, *, everywhere: bool) -> Mask | None:
-    """Rows that lack a driver which says that pods must not go where it is missing; None if there are none."""
+    """Rows that lack a driver whose CSIDriver keeps pods off nodes without it; None if there are none."""
     found = state.volumes.csi_driver(driver)
     if found is None or not found.prevent_scheduling_if_missing:
         return None
@@ -98,7 +98,7 @@ def _missing(state: ClusterState, driver: str, rows: Rows, *, everywhere: bool) 
 
 
 def _exceeded(state: ClusterState, driver: str, volumes: list[str], rows: Rows) -> Mask | None:
-    """Rows on which these volumes are too many; those that a pod there uses already cost nothing."""
+    """Rows on which these volumes exceed the limit; those that a pod there uses already do not count."""
     use = state.volume_use
     limits = use.limits(driver)
     if limits is None:

@@ -1,4 +1,4 @@
-"""OnePodPerNode: a node holds at most one pod of a scheduler that is not finished.
+"""OnePodPerNode: a node holds at most one unfinished pod of a scheduler.
 
 Pods of other schedulers do not count. A pod that is being deleted counts until it is gone.
 """
@@ -22,7 +22,7 @@ _TAKEN = (Reason("node(s) already had a pod of this scheduler"),)
 
 
 class OnePodPerNode(Plugin):
-    """Keeps pods off nodes that a pod of the same scheduler has."""
+    """Keeps pods off nodes that have a pod of the same scheduler."""
 
     name: ClassVar[str] = "OnePodPerNode"
     reads: ClassVar[Reads] = Reads.PODS
@@ -44,23 +44,23 @@ class OnePodPerNode(Plugin):
         return change.pod.template.scheduler_name == template.scheduler_name
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
-        """Reject rows on which a pod of this scheduler stands."""
+        """Reject rows that have a pod of this scheduler."""
         return Rejections(self._taken.among(cycle.state, cycle.template.scheduler_name, rows), _TAKEN)
 
     def filter_row(self, cycle: Cycle, row: int) -> bool:
-        """Whether no pod of this scheduler stands on the row."""
+        """Whether the row has no pod of this scheduler."""
         return not _holds(cycle.state, row, cycle.template.scheduler_name)
 
 
 class _TakenRows:
-    """Which rows the pods of one scheduler have; follows the changes of the state, as a class asks about all rows."""
+    """Which rows have pods of one scheduler; follows the changes of the state, as a class asks about all rows."""
 
     def __init__(self) -> None:
         self._state: ClusterState | None = None
         self._scheduler = ""
         self._position = -1
         self._column: Ints = np.zeros(0, dtype=np.int64)
-        """int64[capacity]: 1 where a pod of the scheduler stands."""
+        """int64[capacity]: 1 where the scheduler has a pod."""
 
     def among(self, state: ClusterState, scheduler: str, rows: Rows) -> Ints:
         """1 where a row is taken, shape (len(rows),)."""
@@ -68,7 +68,7 @@ class _TakenRows:
         return self._column[rows]
 
     def _follow(self, state: ClusterState, scheduler: str) -> None:
-        """Bring the column up to date. A row that changes hands has no pod, and what comes and goes is noted."""
+        """Bring the column up to date. A row that gets another node has no pods; all pods that come or go are logged."""
         same = state is self._state and scheduler == self._scheduler and state.capacity == len(self._column)
         changed = state.pod_log.since(self._position) if same else None
         if changed is None or len(changed) > state.capacity:

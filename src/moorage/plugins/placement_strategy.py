@@ -3,16 +3,16 @@
 Which strategy holds for a pod and how its pods are counted is in `core.strategies`; how many each rule gets, in
 `core.strategy`. A decision works like this:
 
-- The rule that is due is the one furthest below its target for one pod more. The pod goes to a node of that rule. A
-  rule that has no room holds up nobody: the pod takes the next rule that is below its target for all desired pods.
+- The rule that is due is the one furthest below its target for one more pod. The pod goes to a node of that rule. A
+  rule without room does not block the pod: it takes the next rule that is below its target for all desired pods.
 - A pod that has found no room in any of those for `fallbackAfterSeconds` (long enough for an autoscaler to act) may go
-  to any rule's nodes, in the order of deficit. Since pods count where they stand, the next ones make up for it.
-- A pod that carries a stamp has been given its rule (by the webhook) and keeps it.
-- Nodes of no rule are never used.
+  to any rule's nodes, in the order of deficit. Since pods count where they run, later pods make up for it.
+- A pod that carries a stamp has been assigned its rule (by the webhook) and keeps it.
+- Nodes that match no rule are never used.
 
-Whether there is room is what the filters before this one say: the plugin should be the last filter of the profile. A
-strategy that cannot be read is no rule at all, and one warning. A pod whose controller has not been seen yet waits for
-it, two seconds at most: objects and pods come by different watches.
+The filters before this one decide whether there is room: the plugin should be the last filter of the profile. A
+strategy that cannot be parsed is ignored with a warning. A pod whose controller has not been seen yet waits for it, two
+seconds at most: objects and pods come by different watches.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _AWAIT_S = 2.0
 
 
 class PlacementStrategyArgs(PluginArgs):
-    """How long a pod waits for room where it belongs before it goes elsewhere."""
+    """How long a pod waits for room in its rule before it may use others."""
 
     fallback_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 60.0
 
 
 class _Choice(NamedTuple):
-    """The rules that a pod may go to, the best first; and whether more of them will be added by waiting."""
+    """The rules that a pod may go to, the best first; and whether there will be more after waiting."""
 
     strategy: Strategy
     rules: tuple[int, ...]
@@ -85,7 +85,7 @@ class PlacementStrategy(Plugin):
         self.args: PlacementStrategyArgs = args or PlacementStrategyArgs()
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
-        """Whether there is a strategy for the pod, or may be one that has not been seen."""
+        """Whether the pod has a strategy, or may have one that has not been seen."""
         return strategy_of(state, template) is not None or is_awaited(state, template)
 
     def awaits(self, template: PodTemplate, state: ClusterState) -> Hashable | None:
@@ -105,7 +105,7 @@ class PlacementStrategy(Plugin):
         return True
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Skip pods without a strategy; wait for a controller; say what is wrong with a strategy."""
+        """Skip pods without a strategy; wait for a controller; warn of a strategy that cannot be parsed."""
         holding = strategy_of(cycle.state, cycle.template)
         if holding is None:
             return self._awaited(cycle)
@@ -126,7 +126,7 @@ class PlacementStrategy(Plugin):
         return Status(Code.PENDING, (f"waiting for {owner.kind} {owner.name}, which may have a placement strategy",))
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
-        """Reject rows that are not of the first rule that has any among these rows."""
+        """Reject rows outside the first rule that has any of these rows."""
         holding = strategy_of(cycle.state, cycle.template)
         if holding is None or holding.strategy is None:
             return None
@@ -168,7 +168,7 @@ class PlacementStrategy(Plugin):
         return _Choice(strategy, rules, final=len(rules) == len(strategy.rules))
 
     def _fallback_s(self, cycle: Cycle) -> float:
-        """When the pod has waited long enough: counted from its first attempt that found no room."""
+        """When the pod has waited long enough, counted from its first attempt that found no room."""
         since_s = cycle.now if cycle.misfit_s is None else cycle.misfit_s
         return since_s + self.args.fallback_after_seconds
 

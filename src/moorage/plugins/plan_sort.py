@@ -1,7 +1,7 @@
-"""PlanSort: the order of a plan, in which units (single pods and whole gangs) share out the nodes.
+"""PlanSort: the order of a plan, in which units (single pods and whole gangs) are allotted nodes.
 
-More important units come first; among equally important ones those that run before those that wait, then smaller ones,
-then older ones. The name settles the rest, so that the same units always stand in the same order.
+More important units come first; among equally important ones running before pending ones, then smaller before larger
+ones, then older ones. The name decides the rest, so that the order of the same units is always the same.
 """
 
 from __future__ import annotations

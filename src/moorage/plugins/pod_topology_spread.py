@@ -1,9 +1,9 @@
 """PodTopologySpread: pods that a selector matches are spread evenly over the domains of a node label.
 
-Hard constraints (DoNotSchedule) reject domains whose count would exceed the least full one's by more than maxSkew. Soft
-ones (ScheduleAnyway) score emptier domains higher. Pods without constraints of their own get those of the profile, for
-the pods of the same services and controller. Counts come from the state's counters; pods that are being deleted do not
-count, and neither do those on nodes that the constraint's policies leave out.
+Hard constraints (DoNotSchedule) reject domains whose count would exceed the smallest one by more than maxSkew. Soft
+ones (ScheduleAnyway) score domains with fewer pods higher. Pods without constraints of their own get those of the
+profile, for the pods of the same services and controller. Counts come from the state's counters; pods that are being
+deleted do not count, and neither do those on nodes that the constraint's policies leave out.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _UNEVEN = "node(s) didn't match pod topology spread constraints"
 _REASONS = (Reason(_UNEVEN), Reason(f"{_UNEVEN} (missing required label)", resolvable=False))
 _UNEVEN_BIT, _UNLABELLED_BIT = 1, 2
 _KEPT_PARTS = 1 << 15
-"""Plans and what they consist of; with more, all are made anew."""
+"""The most parts of plans that are kept; beyond that, all plans are dropped."""
 _POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
 _MOST_SKEW = 1 << 20
 _MOST_DOMAINS = 3
@@ -61,7 +61,7 @@ class DefaultingType(StrEnum):
 
 
 class Action(StrEnum):
-    """What becomes of a pod that cannot be spread."""
+    """What happens to a pod that cannot be spread."""
 
     DO_NOT_SCHEDULE = "DoNotSchedule"
     SCHEDULE_ANYWAY = "ScheduleAnyway"
@@ -75,7 +75,7 @@ class Policy(StrEnum):
 
 
 class DefaultConstraint(PluginArgs):
-    """A spread constraint as a pod has it, without selector: that follows from the pod."""
+    """A spread constraint as in a pod, without a selector: that follows from the pod."""
 
     max_skew: Annotated[int, Field(ge=1)]
     topology_key: str
@@ -153,14 +153,14 @@ class _Rule(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What a pod is asked for."""
+    """The constraints of a pod."""
 
     sources: SelectorSources | None
-    """What the selector was deduced from; None for constraints of the pod's own."""
+    """What the selector was deduced from; None for the pod's own constraints."""
     hard: tuple[_Rule, ...] = ()
     soft: tuple[_Rule, ...] = ()
     strict: bool = True
-    """Whether nodes that lack one of the labels stay without score."""
+    """Whether nodes that lack one of the labels are not scored."""
 
 
 class _Prepared(NamedTuple):
@@ -192,9 +192,9 @@ class PodTopologySpread(Plugin):
         self._counts: PodCounts | None = None
         self._plans: TemplateCache[_Plan] = TemplateCache(_KEPT_PARTS)
         self._parts = 0
-        """Of all plans together: themselves and their rules."""
+        """Total of all plans and their rules."""
         self._latest: tuple[ref[PodTemplate], _Plan] | None = None
-        """The last plan that was asked for: it is asked for several times for each pod."""
+        """The last plan: it is used several times for each pod."""
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Whether the pod has constraints, its own or by default."""
@@ -260,7 +260,7 @@ class PodTopologySpread(Plugin):
         return {each.topology_key for each in template.spread if each.hard and each.selector.matches(other.labels)}
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:
-        """Skip pods without soft constraints; find the rows that get no score."""
+        """Skip pods without soft constraints; find the rows that are not scored."""
         state = cycle.state
         plan = self._plan(state, cycle.template)
         if not plan.soft or not state.node_count:
@@ -275,7 +275,7 @@ class PodTopologySpread(Plugin):
         return None
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
-        """How full the row's domains are, each weighted by how many domains there are."""
+        """How many pods the row's domains have, weighted by the number of domains."""
         plan, ignored = self._prepared(cycle, rows)
         total: Floats | None = None
         for rule in plan.soft:
@@ -289,7 +289,7 @@ class PodTopologySpread(Plugin):
         return total.astype(np.int64)
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:
-        """The emptiest row scores highest; rows without score get 0."""
+        """The row with the fewest pods scores highest; rows that are not scored get 0."""
         ignored = cycle.memo[self.name].ignored
         valid = scores if ignored is None else scores[~ignored]
         most = int(valid.max(initial=0))
@@ -385,11 +385,11 @@ def _make_rule(
 
 
 def _least(rule: _Rule, counts: SparseCounts) -> int:
-    """The count of the least full domain; 0 while there are fewer domains than wanted."""
+    """The smallest count of a domain; 0 while there are fewer domains than minDomains."""
     domains = rule.counted.domain_count()
     if not domains or domains < rule.min_domains or counts.places < domains:
         return 0
-    return counts.least()  # no domain is left out: those that count pods have a node that counts
+    return counts.least()  # no domain is excluded: every domain with counted pods has a node that counts
 
 
 def _fullness(state: ClusterState, rule: _Rule, rows: Rows, ignored: Mask | None) -> Floats:
@@ -412,7 +412,7 @@ def _fullness(state: ClusterState, rule: _Rule, rows: Rows, ignored: Mask | None
 
 
 def _domains_of(state: ClusterState, rule: _Rule, ids: Rows, ignored: Mask | None) -> int:
-    """In how many domains the scored rows are; those without label make one together."""
+    """The number of domains of the scored rows; rows without the label together count as one."""
     labels = rule.labels
     if len(ids) == state.node_count and labels.labelled == state.node_count:
         return labels.domain_count()
@@ -421,7 +421,7 @@ def _domains_of(state: ClusterState, rule: _Rule, ids: Rows, ignored: Mask | Non
 
 
 def _counts_for(template: PodTemplate, hard: list[SpreadConstraint], change: Change) -> bool:
-    """Whether a change of a pod changes what the constraints count; unknown constraints may count all."""
+    """Whether a change of a pod changes the counts of the constraints; unknown constraints may count any pod."""
     pods = [pod for pod in (change.pod, change.before) if pod is not None]
     if not pods:
         return True
@@ -461,7 +461,7 @@ def _softened(template: PodTemplate, index: int) -> PodTemplate:
 
 
 def _labels(state: ClusterState, node: str, keys: list[str]) -> Iterator[Remedy]:
-    """The node joins a domain that there is, or one of its own."""
+    """The node joins an existing domain, or a new one."""
     if len(keys) > 1:
         return
     values = sorted({state.node(int(row)).labels.get(keys[0], "") for row in state.rows()} - {""})

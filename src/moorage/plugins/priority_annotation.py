@@ -1,7 +1,7 @@
-"""PriorityAnnotation: a pod may say its priority in an annotation, which counts before `spec.priority`.
+"""PriorityAnnotation: a pod may set its priority in an annotation, which takes precedence over `spec.priority`.
 
-Not in the default set: whoever can write pods could otherwise outrank everybody. `max` bounds what an annotation can
-reach, and `namespaces` says where annotations are read at all: a list of names, or a mapping of names to bounds there.
+Not in the default set: otherwise any user who can create pods could outrank all others. `max` bounds the priority of an
+annotation, and `namespaces` says where annotations are read at all: a list of names, or a mapping of names to bounds.
 `*` stands for all namespaces that are not named.
 
 The plugin has no extension point; the engine asks `priority_of` when it sees a pod and again before it evicts one.
@@ -58,7 +58,7 @@ _BOUNDS: TypeAdapter[dict[str, int]] = TypeAdapter(dict[Namespace, Bound])
 
 
 def _names_or_bounds(value: Any) -> list[str] | dict[str, int]:
-    """Either form, each with the places of its own problems."""
+    """Either form, so that problems have the path of the form that was used."""
     if isinstance(value, dict):
         return _BOUNDS.validate_python(value)
     if isinstance(value, list | tuple):
@@ -78,7 +78,7 @@ class PriorityAnnotationArgs(PluginArgs):
     )
 
     def bound(self, namespace: str) -> int | None:
-        """The highest priority that an annotation can give there; None where annotations are not read."""
+        """The highest priority of an annotation there; None where annotations are not read."""
         own = self.namespaces
         bounds = own if isinstance(own, dict) else dict.fromkeys(own, self.max)
         found = bounds.get(namespace, bounds.get(EVERYWHERE))
@@ -100,7 +100,7 @@ class PriorityAnnotation(Plugin):
         """Reads nothing for placing a pod."""
 
     def priority_of(self, template: PodTemplate) -> tuple[int, str | None]:
-        """The priority that counts, and what to tell the pod's owner if the annotation cannot be read."""
+        """The effective priority, and a warning for the pod's owner if the annotation cannot be parsed."""
         annotations = template.annotations
         if not annotations or not self.args.enabled:
             return template.priority, None
@@ -116,7 +116,7 @@ class PriorityAnnotation(Plugin):
 
 
 def parse_priority(text: str) -> int | None:
-    """An optional minus and ASCII digits, brought into the range of priorities; None for anything else."""
+    """An optional minus and ASCII digits, clamped to the range of priorities; None for anything else."""
     found = _INTEGER.fullmatch(text)
     if found is None:
         return None

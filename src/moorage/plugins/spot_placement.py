@@ -1,14 +1,14 @@
-"""SpotPlacement: what can lose a replica runs on spot capacity, what cannot runs on on-demand nodes.
+"""SpotPlacement: workloads that can lose a replica run on spot capacity, others on on-demand nodes.
 
 Pods of a workload with one desired replica, bare pods, pods of owners that Moorage does not know and pods that opt out
-(`moorage.dev/spot: "never"`, annotation or label) prefer on-demand nodes; with `singleReplica: Require` they demand
+(`moorage.dev/spot: "never"`, annotation or label) prefer on-demand nodes; with `singleReplica: Require` they require
 them. Pods of a workload with several replicas prefer spot nodes, except for the first n: n is `keepOnDemand`, or the
 annotation `moorage.dev/on-demand-base` on the controller or else on the pod.
 
-- As long as fewer than n live pods of the controller stand on on-demand nodes, on-demand nodes score highest; from then
+- As long as fewer than n live pods of the controller are on on-demand nodes, on-demand nodes score highest; from then
   on spot nodes do. Nodes of unknown capacity score in between.
-- At most desired - n live pods of the controller stand on spot nodes: where one more would break that, spot nodes are
-  rejected. So the last n pods wait for room that is not spot rather than break the promise, whatever the scores were.
+- At most desired - n live pods of the controller are on spot nodes: if one more would exceed that, spot nodes are
+  rejected. So the last n pods wait for room on other nodes, whatever the scores were.
 
 Live pods are counted as ControllerSpread counts them: by ReplicaSet or Job, without terminating ones, with assumed
 ones. Pods of a DaemonSet belong to their node and are left alone.
@@ -53,14 +53,14 @@ _LEAVING = What.POD_UPDATED | What.POD_REMOVED
 
 
 class SingleReplica(StrEnum):
-    """How much workloads without replicas want on-demand nodes."""
+    """Whether workloads without replicas prefer or require on-demand nodes."""
 
     PREFER = "Prefer"
     REQUIRE = "Require"
 
 
 class Unlabelled(StrEnum):
-    """What nodes count as that have none of the labels."""
+    """The capacity type of nodes that have none of the labels."""
 
     UNKNOWN = "Unknown"
     SPOT = "Spot"
@@ -81,7 +81,7 @@ def _label_key(key: str) -> str:
 
 
 class CapacityLabelArgs(PluginArgs):
-    """A node label that tells the capacity, and the values that mean spot and on-demand, in any case."""
+    """A node label with the capacity type, and its values for spot and on-demand, case-insensitive."""
 
     key: str
     spot: Annotated[tuple[str, ...], Field(strict=False)] = ("spot",)
@@ -96,7 +96,7 @@ class CapacityLabelArgs(PluginArgs):
 
 
 class SpotPlacementArgs(PluginArgs):
-    """Who goes where, and which labels tell; `unlabelled` is for clouds that label their spot nodes only."""
+    """Which pods go where, and which labels count; `unlabelled` is for clouds that label spot nodes only."""
 
     single_replica: Annotated[SingleReplica, Field(strict=False)] = SingleReplica.PREFER
     keep_on_demand: Annotated[int, Field(ge=0)] = 0
@@ -111,15 +111,15 @@ class SpotPlacementArgs(PluginArgs):
 
 
 class _Policy(NamedTuple):
-    """What holds for a pod."""
+    """The rule for a pod."""
 
     several: bool
-    """Whether it can be lost, because others like it remain."""
+    """Whether the pod can be lost because it has other replicas."""
     controller: Controller | None = None
     keep: int = 0
     """How many pods of the controller stay on on-demand nodes; 0 unless there are several."""
     said: Count | None = None
-    """What the annotation said about that."""
+    """The value of the annotation."""
 
 
 class _Standing(NamedTuple):
@@ -149,7 +149,7 @@ class SpotPlacement(Plugin):
 
     @property
     def capacity_types(self) -> CapacityTypes:
-        """How it tells spot nodes from others; the keeper asks, so that both mean the same."""
+        """How it recognises spot nodes; the keeper asks, so that both agree."""
         return self._types
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
@@ -177,7 +177,7 @@ class SpotPlacement(Plugin):
     # --- Filter ---
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Skip pods that may go anywhere; say what is wrong with an annotation."""
+        """Skip pods that may go anywhere; warn of an annotation that cannot be parsed."""
         if not _is_movable(cycle.template):
             return SKIP
         policy = self._policy_in(cycle)
@@ -190,7 +190,7 @@ class SpotPlacement(Plugin):
         return None if self.args.single_replica is SingleReplica.REQUIRE else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
-        """Reject all but on-demand rows, or spot rows where the controller's pods there are enough."""
+        """Reject all but on-demand rows, or spot rows if the controller has enough pods there."""
         state, policy = cycle.state, self._policy_in(cycle)
         if not _is_movable(cycle.template):
             return None
@@ -220,7 +220,7 @@ class SpotPlacement(Plugin):
     # --- Score ---
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
-        """Skip pods that belong to their node."""
+        """Skip pods of DaemonSets."""
         return None if _is_movable(cycle.template) else SKIP
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
@@ -231,7 +231,7 @@ class SpotPlacement(Plugin):
             to_spot = self._standing(state, cycle.template).on_demand >= policy.keep
         return (_TO_SPOT if to_spot else _TO_ON_DEMAND).take(state.pick(self._types.column(state), rows))
 
-    # --- what holds for a pod ---
+    # --- the rule for a pod ---
 
     def _policy_in(self, cycle: Cycle) -> _Policy:
         found: _Policy | None = cycle.memo.get(self.name)

@@ -1,6 +1,6 @@
-"""TaintToleration: a node's NoSchedule and NoExecute taints must be tolerated, PreferNoSchedule ones better are.
+"""TaintToleration: a node's NoSchedule and NoExecute taints must be tolerated, PreferNoSchedule ones preferably.
 
-Nodes share few distinct sets of taints, so both answers are worked out once per set and gathered by the nodes' set ids.
+Nodes share few distinct sets of taints, so both answers are computed once per set and gathered by the nodes' set ids.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _KEPT_TABLES = 1024
 _KEPT_TOLERATIONS = 1 << 16
 """In all tables, some 200 bytes each."""
 _TROUBLE = "node.kubernetes.io/"
-"""How the keys of taints begin that say that something is wrong with a node at present."""
+"""Prefix of the keys of taints that report a problem of the node."""
 _UNTOLERATED = (Reason("node(s) had untolerated taint(s)", resolvable=False),)
 
 Tolerations = tuple[Toleration, ...]
 
 
 class _Table:
-    """For one tuple of tolerations, by taint set id: 1 where the set bars the pod; how many taints discourage it."""
+    """For one tuple of tolerations, by taint set id: 1 where it rejects the pod; how many PreferNoSchedule taints count."""
 
     def __init__(self) -> None:
         self.barred: Ints = np.zeros(0, dtype=np.int64)
@@ -49,7 +49,7 @@ class _Table:
         self.bars_any = False
 
     def extend(self, tolerations: Tolerations, sets: list[tuple[Taint, ...]]) -> None:
-        """Take in the sets that came up since; sets never change or go away."""
+        """Add the sets that are new; sets never change or disappear."""
         new = sets[len(self.barred) :]
         barred = [int(is_barred(taints, tolerations)) for taints in new]
         discouraging = [_count_discouraging(taints, tolerations) for taints in new]
@@ -87,11 +87,11 @@ class TaintToleration(Plugin):
         return Rejections(table.barred.take(cycle.state.pick(cycle.state.taints.ids, rows)), _UNTOLERATED)
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
-        """Tolerate the taints, remove them, or uncordon the node where that is what they say."""
+        """Tolerate the taints, remove them, or uncordon the node if they mean that it is cordoned."""
         node = rejected.state.node(rejected.row)
         missing = list(barring(node.taints, rejected.pod.template.tolerations))
         if node.unschedulable:
-            # Being cordoned shows as a taint too, and goes with it.
+            # A cordoned node has a taint, too, which is removed when it is uncordoned.
             rest = [taint for taint in missing if taint.key != UNSCHEDULABLE_TAINT_KEY]
             if len(rest) < len(missing):
                 yield Remedy((Uncordon(node.name), *map(Tolerate, rest)), 1.5 + _cost(rest))
@@ -108,7 +108,7 @@ class TaintToleration(Plugin):
         return table.discouraging.take(cycle.state.pick(cycle.state.taints.ids, rows))
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
-        """Most taints score 0, none 100."""
+        """The most taints score 0, none score 100."""
         most = int(scores.max(initial=0))
         if most == 0:
             return np.full(len(scores), _MAX_SCORE, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""VolumeBinding: the claims of a pod must have volumes that its node reaches, or get such volumes in time.
+"""VolumeBinding: the claims of a pod must have volumes that its node can use, or get such volumes in time.
 
 Filter asks for each node what the claims would get there (`core.volumematching`). Reserve keeps the volumes and claims
 of the chosen node from other pods, PreBind writes the choice and waits until the volume controllers have bound them
@@ -53,7 +53,7 @@ _DEFAULT_SHAPE = (UtilizationShapePoint(score=_CUSTOM_SCORES), UtilizationShapeP
 
 
 class VolumeBindingArgs(PluginArgs):
-    """How long PreBind waits for the volume controllers, and how utilization becomes a score (none given: emptiest)."""
+    """How long PreBind waits for the volume controllers, and how utilization becomes a score (default: emptiest)."""
 
     bind_timeout_seconds: Annotated[int, Field(ge=0)] = 600
     shape: Annotated[tuple[UtilizationShapePoint, ...], Field(strict=False)] = _DEFAULT_SHAPE
@@ -70,7 +70,7 @@ class VolumeBindingArgs(PluginArgs):
 
 
 class VolumeBinding(Plugin):
-    """Sees to it that a pod's claims are bound to volumes that its node reaches."""
+    """Binds the claims of a pod to volumes that its node can use."""
 
     name: ClassVar[str] = "VolumeBinding"
     Args: ClassVar[type[PluginArgs]] = VolumeBindingArgs
@@ -89,13 +89,13 @@ class VolumeBinding(Plugin):
         return bool(template.volumes) and any(_claimed(template.volumes))
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
-        """Of claims only the pod's own matter. A pod that leaves matters only to one that waits in PreBind for it."""
+        """Of claims only the pod's own matter. A pod that leaves matters only to a pod that waits for it in PreBind."""
         if change.kind != CLAIM:
             return change.what is not What.POD_REMOVED
         return any(f"{template.namespace}/{volume.claim}" == change.key for volume in _claimed(template.volumes))
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Refuse pods whose claims are missing, lost, going away, or not bound though they should be."""
+        """Refuse pods whose claims are missing, lost, being deleted, or not bound though they should be."""
         if not cycle.template.volumes:
             return SKIP
         claims = []
@@ -120,7 +120,7 @@ class VolumeBinding(Plugin):
         return Rejections(found.bits, _REASONS) if found.bits.any() else None
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
-        """Only claims that still get their volumes tell nodes apart."""
+        """Skip pods whose claims all have volumes: nodes do not differ for them."""
         return None if cycle.template.volumes and self._claims(cycle).waiting else SKIP
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
@@ -158,7 +158,7 @@ class VolumeBinding(Plugin):
         return None
 
     def unreserve(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
-        """Give everything back; what was written stays, and guides the next attempt."""
+        """Give everything back; what was written stays, and the next attempt uses it."""
         if cycle.template.volumes:
             cycle.state.volumes.release(cycle.pod.uid)
 
@@ -184,7 +184,7 @@ class VolumeBinding(Plugin):
         return Hold(progress.deadline_s, writes(cycle.state, progress), "binding volumes: context deadline exceeded")
 
     def post_bind(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
-        """The objects themselves say now what was reserved."""
+        """Drop the reservation: the objects themselves show it now."""
         if cycle.template.volumes:
             cycle.state.volumes.release(cycle.pod.uid)
 
@@ -220,7 +220,7 @@ def _problem(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim | None) -
 
 
 def _score_table(shape: tuple[UtilizationShapePoint, ...]) -> Ints:
-    """The score for each utilization from 0 to 100, int64[101]: straight between the points, level outside."""
+    """The score for each utilization from 0 to 100, int64[101]: linear between the points, constant outside."""
     return np.array([_score_at(shape, percent) for percent in range(_FULL + 1)], dtype=np.int64)
 
 
@@ -232,6 +232,6 @@ def _score_at(shape: tuple[UtilizationShapePoint, ...], percent: int) -> int:
         if percent <= right.utilization:
             rise = (right.score - left.score) * scale * (percent - left.utilization)
             run = right.utilization - left.utilization
-            # Towards zero, also where the function falls.
+            # Truncated towards zero, also where the function decreases.
             return left.score * scale + (rise // run if rise >= 0 else -(-rise // run))
     return shape[-1].score * scale

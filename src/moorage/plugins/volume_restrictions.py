@@ -1,6 +1,6 @@
 """VolumeRestrictions: disks that two pods cannot share on a node, and claims that only one pod may use at all.
 
-GCE disks, iSCSI targets and RBD images can be shared while everybody only reads; an EBS disk cannot be shared.
+GCE disks, iSCSI targets and RBD images can be shared read-only; an EBS disk cannot be shared.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Disk = tuple[str, str, bool]
 
 
 class VolumeRestrictions(Plugin):
-    """Keeps pods from disks and claims that another pod holds."""
+    """Keeps pods off nodes where their disk is in use, and pending while their claim is."""
 
     name: ClassVar[str] = "VolumeRestrictions"
     reads: ClassVar[Reads] = Reads.CLUSTER
@@ -58,7 +58,7 @@ class VolumeRestrictions(Plugin):
         return shared or _collide(_disks(template), _disks(gone))
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Refuse pods whose claims do not exist; skip those that nobody can stand in the way of."""
+        """Refuse pods whose claims do not exist; skip those that no other pod can conflict with."""
         template = cycle.template
         for volume in template.volumes:
             if volume.claim is None or volume.ephemeral:
@@ -86,7 +86,7 @@ def _disks(template: PodTemplate) -> list[Disk]:
 
 
 def _claim_taken(cycle: Cycle) -> bool:
-    """Whether a claim of the pod is for one pod only, and some pod on a node has it."""
+    """Whether a claim of the pod is ReadWriteOncePod and used by a pod on a node."""
     state = cycle.state
     for name in _claim_names(cycle.template):
         key = f"{cycle.template.namespace}/{name}"

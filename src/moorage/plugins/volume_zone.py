@@ -1,6 +1,6 @@
 """VolumeZone: the zone and region labels of a bound volume must be those of the node.
 
-Several zones stand in one label with `__` between them. A node without any zone or region label takes every volume.
+A label may hold several zones, separated by `__`. A node without any zone or region label accepts every volume.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONFLICT = (Reason("node(s) had no available volume zone", resolvable=False),)
 
 
 class _Place(NamedTuple):
-    """What a volume demands of a node: one of these values under this label."""
+    """What a volume requires of a node: one of these values of this label."""
 
     key: str
     values: tuple[str, ...]
@@ -56,7 +56,7 @@ class VolumeZone(Plugin):
         return any(f"{template.namespace}/{name}" == change.key for name in _claim_names(template))
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Refuse pods whose volumes cannot be found; skip those whose volumes demand no place."""
+        """Refuse pods whose volumes cannot be found; skip those whose volumes have no zone or region."""
         places: list[_Place] = []
         for name in _claim_names(cycle.template):
             claim = cycle.state.volumes.raw_claim(f"{cycle.template.namespace}/{name}")
@@ -77,7 +77,7 @@ class VolumeZone(Plugin):
         return None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
-        """Reject rows with zone labels of which a volume has another one."""
+        """Reject rows whose zone or region labels do not match those of a volume."""
         labels = cycle.state.labels
         conflict: Mask = np.zeros(len(rows), dtype=np.bool_)
         for place in cycle.memo.get(self.name, ()):
@@ -95,7 +95,7 @@ def _claim_names(template: PodTemplate) -> Iterable[str]:
 
 
 def _unbound_problem(volumes: VolumeIndex, claim: PersistentVolumeClaim) -> str | None:
-    """Why a claim without volume keeps its pod waiting; None if the pod itself will get it one."""
+    """Why a claim without a volume keeps its pod pending; None if it is bound once the pod is scheduled."""
     if not claim.storage_class:
         return "PersistentVolumeClaim had no pv name and storageClass name"
     found = volumes.storage_class(claim.storage_class)
@@ -105,7 +105,7 @@ def _unbound_problem(volumes: VolumeIndex, claim: PersistentVolumeClaim) -> str 
 
 
 def _places(volume: PersistentVolume) -> Iterable[_Place]:
-    """A label with an empty part means nothing."""
+    """What the labels require; a label with an empty part is ignored."""
     for key in _LABELS:
         if key in volume.labels:
             values = [value.strip() for value in volume.labels[key].split(ZONE_SEPARATOR)]
@@ -114,7 +114,7 @@ def _places(volume: PersistentVolume) -> Iterable[_Place]:
 
 
 def _admits(labels: LabelColumns, place: _Place, rows: Rows) -> Mask:
-    """An old label of a volume may be answered by today's label of the node, where it lacks the old one."""
+    """A beta label of a volume may be matched by the GA label of a node that lacks the beta label."""
     found = labels.matching(Requirement(place.key, Operator.IN, place.values), rows)
     if place.key in _TODAY:
         lacks = labels.matching(Requirement(place.key, Operator.DOES_NOT_EXIST), rows)
