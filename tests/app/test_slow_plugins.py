@@ -325,7 +325,7 @@ def test_a_slow_plugin_costs_no_lease(site: Site, monkeypatch: pytest.MonkeyPatc
         eventually(lambda: bound(slow_pods) == 6, "all are bound", a)
         assert a.process.poll() is None
         assert site.lease()["leaseTransitions"] == 0
-        assert "a plugin is slow again and again" in a.log
+        assert "a plugin is repeatedly slow" in a.log
     assert not error_lines(a.log)
 
 

@@ -209,7 +209,7 @@ def test_what_may_not_be_listed_is_said_and_left_out(
         answer = cluster.request("POST", f"/apis/rbac.authorization.k8s.io/v1/{path}", body)
         assert answer.status in {201, 409}, answer.content
     assert run(["snapshot", "--kubeconfig", kubeconfig, "-o", str(file)]) == 0
-    assert "warning: deployments cannot be listed, so that they are left out" in capsys.readouterr().err
+    assert "warning: deployments cannot be listed, so they are left out" in capsys.readouterr().err
     kinds = {item["kind"] for item in json.loads(file.read_text())["items"]}
     assert kinds == {"Node", "Pod"}
 

@@ -1,4 +1,4 @@
-"""What the command line says of a process that others ask over HTTP: where it listens, and whom it hears."""
+"""Flags of a process that serves requests over HTTP: where it listens, and which callers it accepts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class AskedOptions:
     tls_cert: str | None = None
     tls_key: str | None = None
     client_ca_file: str | None = None
-    """The authorities whose client certificates callers must have; None: every caller is heard."""
+    """The CAs that must have signed callers' client certificates; None: every caller is accepted."""
     client_names: tuple[str, ...] = ()
-    """Common names that are heard; none: all that the authorities have signed."""
+    """Common names that are accepted; empty: all that the CAs have signed."""
 
     @property
     def callers(self) -> Callers:
-        """Whose questions count."""
+        """The callers that are accepted."""
         return Callers(self.client_ca_file is not None, frozenset(self.client_names))
 
     @property
@@ -41,7 +41,7 @@ class AskedOptions:
             given, missing = CERTIFICATE_FLAGS if self.tls_cert else CERTIFICATE_FLAGS[::-1]
             raise StartError(f"{given} needs {missing}: a certificate and its key go together; give both or none")
         if self.client_names and not self.client_ca_file:
-            raise StartError("--client-name needs --client-ca-file: without it nobody is asked for a certificate")
+            raise StartError("--client-name needs --client-ca-file: without it callers are not asked for a certificate")
 
     def address(self, configured: str, example: str) -> tuple[str, int]:
         """Where to listen; StartError if that is no address."""

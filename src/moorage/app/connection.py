@@ -1,7 +1,7 @@
-"""How a process reaches the API server: with the configured credentials and limits, and fenced where only a leader may.
+"""How a process reaches the API server: with the configured credentials and limits, and fenced if a leader writes.
 
-Events go through a client of their own, so that telling never waits for the rate limit of doing. Both share their
-connections: those that binds no longer need carry the events that are still to be told.
+Events have a client of their own, so that they neither wait for the rate limit of other requests nor use it up. Both
+share their connections: those that binds no longer need carry the remaining events.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 async def connected(
     configuration: Configuration, kubeconfig: str | None, leadership: Leadership | None
 ) -> AsyncIterator[tuple[KubeClient, KubeClient]]:
-    """The client for everything, which with a leadership writes only while that lasts; and the one for events."""
+    """The client for everything, which with a leadership writes only while it lasts; and the client for events."""
     connection = configuration.client_connection
     credentials = load_credentials(kubeconfig, connection.kubeconfig)
     async with contextlib.aclosing(DirectTransport()) as shared:
@@ -45,7 +45,7 @@ async def connected(
 def leadership_of(
     election: LeaderElection | None, configuration: Configuration, kubeconfig: str | None
 ) -> Leadership | None:
-    """Who takes part in the election, None where there is none; its clients load the credentials anew."""
+    """This process in the election, None if there is no election; its clients load the credentials themselves."""
     if election is None or not election.leader_elect:
         return None
 
@@ -56,10 +56,10 @@ def leadership_of(
 
 
 async def reached(client: KubeClient) -> ServedResources:
-    """Wait until the API server answers, and say so once; what it serves.
+    """Wait until the API server answers, with one line in the log; returns what it serves.
 
-    A process that is started during an outage waits for its end. What waiting will not cure raises: credentials that
-    the server refuses, a certificate that is not trusted, an address where something else answers.
+    A process that is started during an outage waits for its end. Errors that waiting does not cure are raised: rejected
+    credentials, a certificate that is not trusted, an address where something else answers.
     """
     for attempt in itertools.count():
         try:

@@ -39,14 +39,14 @@ TOKEN_BYTES = 24
 log = structlog.get_logger()
 
 Shown = tuple[DashboardBackend, Parts]
-"""Who answers, and what must not end while it does."""
+"""What answers requests, and the parts that must not end while it does."""
 WhatIf = Callable[[list[dict[str, Any]], Mapping[str, Any]], dict[str, Any]]
-"""(whole objects, what is asked) -> difference; ValueError with a text for people if that cannot be."""
+"""(whole objects, the request) -> difference; ValueError with a text for people if that is not possible."""
 
 
 @dataclass(frozen=True, slots=True)
 class DashboardOptions:
-    """What the command line says."""
+    """Options of the command."""
 
     host: str
     port: int
@@ -159,7 +159,7 @@ def _what_if(client: KubeClient, answer: WhatIf) -> Callable[[Mapping[str, Any]]
 
     async def ask(asked: Mapping[str, Any]) -> dict[str, Any]:
         if working.locked():
-            raise Refused("another what-if is being worked out; ask again when it is done")
+            raise Refused("another what-if is being computed; try again when it is done")
         try:
             async with working:
                 found = await list_objects(client)

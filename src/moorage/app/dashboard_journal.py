@@ -25,18 +25,18 @@ class JournalShow:
         self._registry = registry
 
     def moment(self, wanted_s: float) -> float:
-        """The moment of the journal that is meant; from its old end on it is the new one, as it may have grown."""
+        """The moment of the journal that is meant; from its old end on this is the new end, as it may have grown."""
         last_s, self.span = self.span[1], span(self._folder)
         return self.span[1] if wanted_s >= last_s else max(wanted_s, self.span[0])
 
     def at(self, until_s: float) -> World:
-        """The world as it was then; takes as long as it takes to read the journal."""
+        """The world as it was then; reads the journal up to that moment."""
         told = [*entries(self._folder, until_s=until_s)]
         begins = [each.at_s for each in told if each.what in _ANEW]
         world = self._world()
         for time_s, seen in events(self._folder, self._registry, until_s=until_s):
             if begins and begins[0] <= time_s:
-                # Another process, or a gap: what went away meanwhile is not told of.
+                # Another process, or a gap: what was removed in between is not in the journal.
                 while begins and begins[0] <= time_s:
                     begins.pop(0)
                 world = self._world()

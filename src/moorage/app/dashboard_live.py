@@ -1,7 +1,7 @@
 """The dashboard on a live cluster: watches of its own for what is shown, and the user's rights for what is written.
 
-Beside what the profiles read, evictions that schedulers and the keeper tell of by events and the leases of Moorage are
-followed. Who may not read those sees a shorter timeline, nothing else.
+In addition to what the profiles read, it follows Moorage's leases and the events by which schedulers and the keeper
+report evictions. Users that may not read those see a shorter timeline and lose nothing else.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from moorage.wire.kinds import BY_ID, Kind
 from moorage.wire.nesting import decode_whole
 
 _READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", "PodGroup.scheduling.x-k8s.io")
-"""What the pages read beside what the profiles do."""
+"""What the pages read in addition to the profiles."""
 _CORE_EVENTS = Resource("", "v1", "events", kind="Event")
 _REASONS = {
     "Preempted": HappeningKind.ANNOUNCED,
@@ -42,7 +42,7 @@ _REASONS = {
     "PlacementRepair": HappeningKind.KEPT,
     "RepairMissed": HappeningKind.KEPT,
 }
-"""Reasons of events that are worth a line of the timeline; what pods and nodes tell themselves is not among them."""
+"""Reasons of events that become lines of the timeline; what pods and nodes show themselves is not among them."""
 _RAW_S = 5.0
 
 Put = Callable[[Happening], None]
@@ -78,12 +78,12 @@ class _LeaseWire(msgspec.Struct, rename="camel"):
 
 
 def shown_kinds(profiles: Sequence[Profile]) -> list[Kind]:
-    """What is followed: what the profiles read and what the pages show."""
+    """The kinds to follow: what the profiles read and what the pages show."""
     return watched_kinds(profiles, _READ)
 
 
 class _Occurrences:
-    """Events of one reason become lines of the timeline; those that are there at the start, with their own times."""
+    """Turns events of one reason into lines of the timeline, with their own times."""
 
     def __init__(self, put: Put, now_s: Callable[[], float]) -> None:
         self._put = put
@@ -114,7 +114,7 @@ def _time_text(event: _EventWire) -> str:
 
 
 class _Holders:
-    """A change of who holds a lease is a change of the leader."""
+    """A lease with another holder is a change of the leader."""
 
     def __init__(self, put: Put, now_s: Callable[[], float]) -> None:
         self._put = put
@@ -192,7 +192,7 @@ def reader(client: KubeClient) -> Callable[[str, str, str], Mapping[str, Any] | 
     loop = asyncio.get_running_loop()
 
     async def read(kind: Kind, namespace: str, name: str) -> Mapping[str, Any] | None:
-        # A list of one, as whoever may watch may list, and needs no other right.
+        # A list of one: users that may watch may list, and need no other permission.
         query = {"fieldSelector": f"metadata.name={name}"}
         try:
             page = decode_page(await client.list(resource_of(kind), namespace or None, query=query))

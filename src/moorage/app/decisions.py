@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 class DecisionLog:
-    """Tells of what goes in and out of an engine. With `dry_run` nothing is bound, and attempts are all there is."""
+    """Logs the decisions of an engine. With `dry_run` nothing is bound, so only attempts are logged."""
 
     def __init__(self, verbosity: int, *, dry_run: bool = False) -> None:
         self._verbosity = max(verbosity, ATTEMPTS) if dry_run else verbosity
@@ -31,11 +31,11 @@ class DecisionLog:
 
     @classmethod
     def of(cls, verbosity: int, *, dry_run: bool) -> DecisionLog | None:
-        """The log for this verbosity; None if nobody wants to hear of decisions."""
+        """The log for this verbosity; None if decisions are not logged."""
         return cls(verbosity, dry_run=dry_run) if dry_run or verbosity >= DECISIONS else None
 
     def tell(self, events: Iterable[Event], commands: Iterable[Command]) -> None:
-        """Tell of one turn, before its commands are carried out."""
+        """Log one turn, before its commands are carried out."""
         for event in events:
             if isinstance(event, BindDone):
                 bind = self._underway.pop(event.uid, None)
@@ -58,6 +58,6 @@ def tell_of_circuits(news: Iterable[Switched]) -> None:
     """A line for every circuit that was opened or closed, at any verbosity."""
     for switched in news:
         if switched.open:
-            log.warning("circuit opened, it is not asked for now", name=switched.name, error=switched.error)
+            log.warning("circuit opened, the extender is not called for now", name=switched.name, error=switched.error)
         else:
-            log.info("circuit closed, it is asked again", name=switched.name)
+            log.info("circuit closed, the extender is called again", name=switched.name)

@@ -1,6 +1,6 @@
 """What the scheduler knows, written to the log on SIGUSR2, as kube-scheduler does: cached nodes, then the queue.
 
-One line per node and per waiting pod, some at a time, so that a large cluster does not stop the decisions: what happens
+One line per node and per pending pod, some at a time, so that a large cluster does not hold up decisions: what happens
 while the lines are written may show in the later ones.
 """
 
@@ -21,15 +21,15 @@ from moorage.engine.engine import Engine
 from moorage.engine.queue import Place, QueuedPod
 
 _AT_ONCE = 50
-"""Lines between two looks at what else there is to do."""
+"""How many lines are written before other work gets a chance."""
 
 log = structlog.get_logger()
 
 
 async def dump_on_signal(engine: Engine) -> None:
-    """Write a dump whenever the process is asked for one; runs until cancelled.
+    """Write a dump on every SIGUSR2; runs until cancelled.
 
-    Signals reach the main thread only: a scheduler in another one is never asked.
+    Signals reach the main thread only: a scheduler in another thread writes no dumps.
     """
     asked = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -88,7 +88,7 @@ def _queue(engine: Engine, entry: QueuedPod) -> str:
 
 
 def _queued(engine: Engine, entry: QueuedPod) -> dict[str, Any]:
-    """A waiting pod; nothing if it waits no longer."""
+    """A pending pod; nothing if it has left the queue."""
     if not engine.queue.holds(entry):
         return {}
     gang = None if entry.unit is None else engine.queue.gang(entry.unit)

@@ -1,4 +1,4 @@
-"""`moorage explain` on a live cluster: one list of all that the profiles read, one pod judged, nothing written."""
+"""`moorage explain` on a live cluster: lists what the profiles read, judges one pod, and writes nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ESSENTIAL = ("Node", "Pod")
 
 
 class ExplainError(Exception):
-    """The cluster cannot be asked; the text is one line."""
+    """The cluster cannot be read; the text is one line."""
 
 
 @dataclass(slots=True)
@@ -45,7 +45,7 @@ class ClusterPicture:
     events: list[Event] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     bodies: dict[tuple[str, str, str], tuple[Kind, msgspec.Raw]] = field(default_factory=dict)
-    """(kind, namespace, name) -> the object as the server gave it."""
+    """(kind, namespace, name) -> the object as the server returned it."""
 
     def raw(self, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         """An object whole, as plain values; None if there is none."""
@@ -63,14 +63,14 @@ class ClusterPicture:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Who judges."""
+    """The profiles and settings to judge with."""
 
     configuration: Configuration
     profiles: Sequence[Profile]
     answers_to_all: bool = False
 
     def opinion(self, picture: ClusterPicture, pod: Pod, now_s: float | None = None) -> Opinion:
-        """What these profiles think of one of the pods."""
+        """What these profiles say about one of the pods."""
         world = [event for event in picture.events if not (isinstance(event, PodSeen) and event.pod is pod)]
         now_s = clock.now_s() if now_s is None else now_s
         return form_opinion(
@@ -105,7 +105,7 @@ async def _listed(judge: Judge, kubeconfig: str | None) -> ClusterPicture:
 
 
 async def _list_kind(lister: Lister, kind: Kind, picture: ClusterPicture) -> None:
-    """A kind that the server does not have is an empty one; so is one that we may not see, but that is worth a word."""
+    """A kind that the server does not have is empty; so is one that we may not list, with a warning."""
     selector = UNFINISHED_PODS if kind.name == "Pod" else ""
     try:
         found = await lister.everything(resource_of(kind), field_selector=selector)

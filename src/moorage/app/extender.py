@@ -1,4 +1,4 @@
-"""`moorage extender`: the plugins that a stock kube-scheduler does not have, for it to ask over HTTP."""
+"""`moorage extender`: serves the plugins that a stock kube-scheduler does not have over HTTP."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from moorage.framework.profiles import Profile
 _TICK_S = 1.0
 _STANDBY = "another replica is active"
 _LOOK_S = 5.0
-"""Between two looks at the files of certificates."""
+"""How often the files of certificates are checked."""
 
 log = structlog.get_logger()
 
 
 def run_extender(configuration: Configuration, profiles: Sequence[Profile], options: AskedOptions) -> None:
-    """Answer until SIGINT or SIGTERM; raises LeadershipLost when another replica has to."""
+    """Serve until SIGINT or SIGTERM; raises LeadershipLost when another replica takes over."""
     run(_main(configuration, profiles, options))
 
 
@@ -96,12 +96,14 @@ async def _serve(extender: ExtenderProcess, where: tuple[str, int], tls: ssl.SSL
     async with extender.running(), listening(extender.application(), *where, tls, bounds=bounds) as url:
         log.info("listening", url=url)
         if extender.binds_in_vain:
-            log.warning("nobody may bind: binds needs callers with a certificate", remedy="give --client-ca-file")
+            log.warning(
+                "no caller may bind: binds requires callers with a client certificate", remedy="give --client-ca-file"
+            )
         await extender.work()
 
 
 class ExtenderProcess(Process):
-    """One extender on one API server. Without `leadership` it answers as soon as its caches are filled."""
+    """One extender on one API server. Without `leadership` it serves as soon as its caches are filled."""
 
     name = "extender"
 
@@ -126,7 +128,7 @@ class ExtenderProcess(Process):
         super().__init__(client, events_client, following, leadership)
 
     def unready(self) -> str:
-        """Why questions are not answered; empty when they are."""
+        """Why requests are not answered; empty when they are."""
         return self._unready or ("" if self.leading() else _STANDBY)
 
     def application(self) -> web.Application:
@@ -136,18 +138,18 @@ class ExtenderProcess(Process):
 
     @property
     def binds_in_vain(self) -> bool:
-        """Whether binds are to be carried out, but nobody can be certain who asks for them."""
+        """Whether binds are enabled, but callers cannot be authenticated."""
         return self._rights.binds and not self._rights.callers.certified
 
     def bounds(self) -> Bounds:
-        """What callers may hold."""
+        """The resource limits of callers."""
         return bounds_of(self._settings.max_body_bytes, self._settings.request_timeout_s)
 
     def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
         return (self._tick(),)
 
     async def _live(self) -> None:
-        """What the replica before us answered for may be bound by now without our watch having shown it yet."""
+        """Pods that the previous replica answered for may be bound by now although our watch has not shown it yet."""
         await self._fill(await reached(self._client))
         self._unready = _STANDBY
         await self._reign()
@@ -165,7 +167,7 @@ class ExtenderProcess(Process):
         return self._ticked_s
 
     async def _tick(self) -> None:
-        """Signs of life for whoever renews our lease."""
+        """Heartbeats for the renewal of the lease."""
         while True:
             self._ticked_s = time.monotonic()
             await asyncio.sleep(_TICK_S)

@@ -1,4 +1,4 @@
-"""The pod that this process is."""
+"""The pod that this process runs in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from moorage.framework.configuration import Configuration
 
 
 def own_namespace() -> str:
-    """The namespace of the pod that this process runs in; empty outside of a cluster."""
+    """The namespace of the pod that this process runs in; empty outside a cluster."""
     named = os.environ.get("POD_NAMESPACE", "")
     if named:
         return named
@@ -22,7 +22,7 @@ def own_namespace() -> str:
 
 
 def own_pod(configuration: Configuration) -> PodRef:
-    """The pod that this process is; outside of a cluster one named like the host, where the lease would be."""
+    """The pod that this process runs in; outside a cluster, one named like the host in the namespace of the lease."""
     namespace = own_namespace() or configuration.leader_election.resource_namespace
     name = os.environ.get("POD_NAME", "") or socket.gethostname().lower()
     return PodRef(namespace, name, os.environ.get("POD_UID", ""))

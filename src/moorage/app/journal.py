@@ -18,12 +18,12 @@ DEFAULT_BYTES = 1 << 30
 _CREDENTIALS = re.compile(
     r"(?<=://)[^/@\s\"]*@|(?<=[?&])[^=&\s\"]*(?:token|secret|key|sig|password)[^=&\s\"]*=[^&\s\"]*", re.IGNORECASE
 )
-"""What addresses may carry that nobody else should know."""
+"""Parts of addresses that may be secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class JournalOptions:
-    """What the command line says."""
+    """Options of the journal."""
 
     folder: Path
     size_bytes: int = DEFAULT_BYTES
@@ -32,7 +32,7 @@ class JournalOptions:
 def open_journal(
     options: JournalOptions | None, engine: Engine, document: str, *, seed: int, version: str
 ) -> Journal | None:
-    """The journal of an engine that knows nothing yet; None where none is asked for. Raises JournalError."""
+    """The journal of an engine that knows nothing yet; None without options. Raises JournalError."""
     if options is None:
         return None
     return Journal(options.folder, engine, document, seed=seed, version=version, size_bytes=options.size_bytes)

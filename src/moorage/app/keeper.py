@@ -1,4 +1,4 @@
-"""`moorage keeper`: looks after pods that were placed: away from nodes that go, back to spot capacity, as rules say."""
+"""`moorage keeper`: moves placed pods: off nodes that go away, back to spot capacity, and as their rules say."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ from moorage.framework.profiles import Profile
 from moorage.views.story import ordered
 
 _LONGEST_PAUSE_S = 1.0
-"""The loop turns at least so often, as a sign of life for whoever renews our lease."""
+"""The loop runs at least this often, as a heartbeat for the renewal of the lease."""
 _DRAIN_S = 2.0
 _READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget")
-"""What the keeper itself reads beside pods and nodes."""
+"""What the keeper itself reads in addition to pods and nodes."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class KeeperOptions:
-    """What the command line says."""
+    """Options of the command."""
 
     kubeconfig: str | None = None
     metrics_at: Address | None = None
     health_at: Address | None = None
     rehearse: Callable[[str], None] | None = None
-    """Gets a line for each thing that would be done; None: it is done."""
+    """Gets a line for each command instead of carrying it out; None: commands are carried out."""
 
 
 def run_keeper(configuration: Configuration, profiles: Sequence[Profile], options: KeeperOptions) -> None:
-    """Keep until SIGINT or SIGTERM; raises LeadershipLost when another replica has to."""
+    """Run until SIGINT or SIGTERM; raises LeadershipLost when another replica takes over."""
     run(_main(configuration, profiles, options))
 
 
 async def _main(configuration: Configuration, profiles: Sequence[Profile], options: KeeperOptions) -> None:
     settings = keeper_configuration(configuration)
-    # Who only pretends writes no lease either, and needs none.
+    # A dry run writes no lease either, and needs none.
     election = settings.leader_election if options.rehearse is None else None
     leadership = leadership_of(election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
@@ -104,7 +104,7 @@ class KeeperProcess(Process):
         self._acting = False
 
     def collectors(self) -> list[Collector]:
-        """What there is to measure."""
+        """The metrics."""
         return [self._metrics, *super().collectors()]
 
     def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
@@ -170,6 +170,6 @@ def _complain(event: KeeperEvent) -> None:
     if isinstance(event, EvictDone) and event.outcome in (EvictOutcome.REFUSED, EvictOutcome.FAILED):
         log.info("eviction not carried out", pod=event.uid, outcome=event.outcome.value, why=event.message)
     elif isinstance(event, NodePatched) and not event.ok:
-        log.warning("node not written, it will be tried again", node=event.node, why=event.message)
+        log.warning("node not patched, it will be tried again", node=event.node, why=event.message)
     elif isinstance(event, PatchDone) and not event.ok:
         log.warning("not written", why=event.message)

@@ -1,9 +1,9 @@
 """Leadership of a process: the election runs in a thread, so that busy work does not cost the lease.
 
 The thread has its own event loop, its own credentials and its own connections. It renews the lease only while the work
-shows signs of life, and it outlives work that hangs: when leadership is lost and the process is not on its way out soon
-after, the thread ends the process. Whatever leads must ask `leading` before it decides, and again before it writes
-(see adapters/kube/fence.py).
+has a recent heartbeat, and it survives work that hangs: when leadership is lost and the process does not end soon
+after, the thread ends it. A leader must check `leading` before it decides, and again before it writes (see
+adapters/kube/fence.py).
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from moorage.adapters.kube.leaserecord import Term
 from moorage.framework.configuration import LeaderElection
 
 LOST_EXIT_CODE = 1
-"""As kube-scheduler ends when it loses its lease."""
+"""As kube-scheduler exits when it loses its lease."""
 EXIT_GRACE_S = 3.0
-"""How long a process that lost may take to end by itself."""
+"""How long a process that lost the lease may take to end by itself."""
 RELEASE_S = 5.0
-"""How long a process waits for its lease to be given back: less than others would have to wait for it to expire."""
+"""How long a process waits for its lease to be released: less than others would wait for it to expire."""
 
 
 class LeadershipLost(Exception):  # noqa: N818 - named after what happened, as its outcome is an exit, not a fault
-    """Somebody else may lead from now on; the text is one line."""
+    """Another process may lead from now on; the text is one line."""
 
 
 class Leadership:
     """One process in one election: `start`, `acquired`, work, `lost` or `aclose`.
 
-    Made, started and closed in the event loop of the work; `leading` may be called from anywhere. `connect` is called
-    in the thread of the election. `end_process` is called there, with the reason, when the work hangs.
+    Created, started and closed in the event loop of the work; `leading` may be called from anywhere. `connect` is
+    called in the thread of the election. `end_process` is called there, with the reason, when the work hangs.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Leadership:
         self._started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._acquired: Future[Term] = Future()
         self._ended: Future[str] = Future()
-        """Why we do not lead any more; empty after a release."""
+        """Why this process no longer leads; empty after a release."""
         self._closed = threading.Event()
 
     def leading(self) -> bool:
@@ -71,9 +71,9 @@ class Leadership:
         return elector is not None and not self._given_up and elector.leading()
 
     def start(self, heartbeat_s: Callable[[], float]) -> None:
-        """Take part from now on. `heartbeat_s` gives the monotonic time of the work's last sign of life."""
+        """Take part from now on. `heartbeat_s` returns the monotonic time of the work's last heartbeat."""
         self._heartbeat_s = heartbeat_s
-        # A daemon: when the work ends in disorder, the process must not wait for its lease.
+        # A daemon: if the work fails, the process must not wait for its lease.
         self._thread = threading.Thread(target=self._run, name="leader-election", daemon=True)
         self._thread.start()
 
@@ -82,12 +82,12 @@ class Leadership:
         return await asyncio.shield(asyncio.wrap_future(self._acquired))
 
     async def lost(self) -> None:
-        """Wait until this process does not lead any more; raises LeadershipLost."""
+        """Wait until this process no longer leads; raises LeadershipLost."""
         reason = await asyncio.shield(asyncio.wrap_future(self._ended))
         raise LeadershipLost(f"leadership lost: {reason or 'the lease was released'}")
 
     async def aclose(self) -> None:
-        """Write nothing more, give the lease back if we hold it, and leave the election."""
+        """Write nothing more, release the lease if this process holds it, and leave the election."""
         self._given_up = True
         self._closed.set()
         if self._thread is None:
@@ -104,7 +104,7 @@ class Leadership:
     def _run(self) -> None:
         try:
             reason = asyncio.run(self._elect())
-        except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
+        except BaseException as error:  # noqa: BLE001 - what waits must learn of it
             for future in (self._started, self._acquired):
                 if not future.done():
                     future.set_exception(error)
@@ -133,7 +133,7 @@ class Leadership:
                 for task in (following, reigning, stopping):
                     task.cancel()
                 await asyncio.gather(following, reigning, stopping, return_exceptions=True)
-            # Work that hangs can write nothing more, so a standby need not wait until the lease expires.
+            # Work that hangs cannot write any more, so a standby need not wait until the lease expires.
             if not reason or elector.hung():
                 await elector.release()
             return reason
@@ -144,7 +144,7 @@ class Leadership:
 
 
 def _end_process(reason: str) -> None:
-    """End a process that cannot end itself, with the line that it would have said."""
+    """End a process that cannot end itself, with the line that it would have printed."""
     sys.stderr.write(f"error: leadership lost: {reason}\n")
     sys.stderr.flush()
     os._exit(LOST_EXIT_CODE)

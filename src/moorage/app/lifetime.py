@@ -1,4 +1,4 @@
-"""How long the parts of a process live: until one of them ends, or a signal says so."""
+"""The lifetime of a process and its parts: until one of them ends, or until a signal."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 class Parts:
-    """Tasks that live as long as the process does, where more of them may come and some may go on the way."""
+    """Tasks that live as long as the process, some of which may be added or dropped on the way."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()

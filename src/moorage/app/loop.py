@@ -1,14 +1,15 @@
 """The loop between the outside and the engine: events in, decisions, commands out, and the time in between.
 
 Decisions run only as far ahead of the posted binds as there are places (engine/flights.py), and in steps of `_STEP` so
-that what happens meanwhile is heard. Nothing is decided before everything that is watched was listed once, nor while
-somebody else leads. A turn that takes longer than `_TURN_S` ends early: what it has decided is carried out, events that
-it has not taken over wait for the next one, and the plugins that took long are named. Requests share the thread with
-decisions, so pods that take long are tried when nobody else is there and no bind is under way (engine/pacing.py), and
-after a slow turn the loop listens for `_LISTEN_S`: what came meanwhile is heard before another slow one begins.
+that events are received in between. Nothing is decided before everything that is watched was listed once, nor while
+another process leads. A turn that takes longer than `_TURN_S` ends early: its decisions are carried out, events that it
+has not applied wait for the next turn, and the slow plugins are named in the log. Requests share the thread with
+decisions, so pods that take long are tried when no others are active and no bind is in flight (engine/pacing.py), and
+after a slow turn the loop listens for `_LISTEN_S`, so that what came in the meantime is received before another slow
+turn begins.
 
-Every step of the loop is a sign of life (`ticked_s`), which whoever renews a lease for it looks at. A loop that has
-nothing to do turns all the same, every `tick_s`.
+Every step of the loop updates the heartbeat (`ticked_s`), on which the renewal of the lease depends. A loop that has
+nothing to do still turns every `tick_s`.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ _STEP = 32
 _TURN_S = 0.25
 _LOOK_S = 0.02
 _LISTEN_S = 0.02
-"""What has arrived takes some steps of the event loop, not one, from the socket to the inbox."""
+"""Data that has arrived takes several steps of the event loop, not one, from the socket to the inbox."""
 _BUSY, _GATHER_S = 128, 0.002
-"""With so many binds under way there is enough to post for a while, and answers are cheaper to take by the handful."""
+"""With this many binds in flight there is enough to post for a while, and answers are cheaper to handle in batches."""
 
 log = structlog.get_logger()
 
@@ -62,11 +63,11 @@ class DecisionLoop:
     ) -> None:
         self.engine = engine
         self.journal = journal
-        """Hears of everything that is done to the engine."""
+        """Records everything that goes into the engine."""
         self.deciding = False
-        """Whether decisions are made, as long as `leading` says so too; events are always taken over."""
+        """Whether decisions are made, provided that `leading` allows it; events are always applied."""
         self.paused = False
-        """Whether decisions rest for a moment, though we lead."""
+        """Whether decisions are paused, although this process leads."""
         self.ticked_s = timer_s()
         """When the last step of a turn was done, by the monotonic clock. Read by other threads."""
         self._leading = leading
@@ -79,7 +80,7 @@ class DecisionLoop:
         self._selfcheck = selfcheck
         self._inbox: list[Event] = []
         self._taken = 0
-        """How many events the engine has taken over."""
+        """How many events the engine has applied."""
         self._wake = asyncio.Event()
         self._was_slow = False
         """Whether the last turn took long."""
@@ -95,26 +96,26 @@ class DecisionLoop:
         self._wake.set()
 
     def start_deciding(self) -> None:
-        """From now on pods are placed."""
+        """Start to place pods."""
         self.deciding = True
         self._wake.set()
 
     async def tell(self, event: Event) -> None:
-        """Hand over an event, and wait until the engine has taken it over, and everything that came before it."""
+        """Hand over an event, and wait until the engine has applied it and all earlier ones."""
         self.put(event)
         taken = self._taken + len(self._inbox)
         while self._taken < taken:  # noqa: ASYNC110 - an asyncio.Event would cost something in every turn
             await asyncio.sleep(_LOOK_S)
 
     async def answered(self, timeout_s: float) -> None:
-        """Wait until every bind that was ordered, or follows a record, is answered, or time is up. Pause first."""
+        """Wait until every bind that was ordered, or follows a record, is answered, or for the timeout. Pause first."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while self.engine.flights.binding or self.engine.gangs.recording:  # noqa: ASYNC110 - an event would cost something in every turn
                     await asyncio.sleep(_LOOK_S)
 
     async def heard(self, timeout_s: float) -> None:
-        """Wait until everything that was handed over is taken in, or time is up."""
+        """Wait until all events that were handed over are applied, or until the timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 while self._inbox:  # noqa: ASYNC110 - as above
@@ -128,7 +129,7 @@ class DecisionLoop:
                 await asyncio.sleep(_LISTEN_S if self._was_slow else 0)
                 continue
             if not self._budget():
-                next_s = self.engine.next_change_s(deciding=False)  # no decisions now, but deadlines count
+                next_s = self.engine.next_change_s(deciding=False)  # no decisions now, but deadlines still count
             timeout_s = self._tick_s if next_s is None else min(self._tick_s, max(0.0, next_s - self._now_s()))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), None if timeout_s == math.inf else timeout_s)
@@ -170,7 +171,7 @@ class DecisionLoop:
         return next_s
 
     def _announce(self, events: Sequence[Event], commands: Sequence[Command]) -> None:
-        """Tell people what came of a turn."""
+        """Log what a turn resulted in."""
         for fault in self.engine.faults.take():
             log.error("a plugin failed", fault=fault)
         if self.engine.asking is not None:
@@ -182,10 +183,10 @@ class DecisionLoop:
         self.ticked_s = at_s
 
     def _name_slow(self, last_s: float, ended_s: float) -> None:
-        """Tell the engine whose pods took long, and people whose fault it is.
+        """Tell the engine which pods took long, and log which plugin was slow.
 
-        Of a turn that was not sampled it is not known who was slow, only which pod it ended early after; `last_s` is
-        what that one took.
+        In a turn that was not sampled the slow plugin is unknown; only the pod after which the turn ended early is
+        known. `last_s` is how long that one took.
         """
         told, named = ([], []) if self._metrics is None else self._metrics.sampling.slowness.take()
         if not told and last_s >= SLOW_S and self.engine.stopped_after:
@@ -195,11 +196,11 @@ class DecisionLoop:
         if told:
             self.put_all(told)
         for slow in named:
-            words = "a plugin is slow again and again; pods of other namespaces go first"
+            words = "a plugin is repeatedly slow; pods of other namespaces go first"
             log.warning(words, plugin=slow.plugin, pods=slow.pods, longest_s=round(slow.longest_s, 3))
 
     def _budget(self) -> int:
-        """Pods that wait in Permit or PreBind do not count: they may be waiting for those yet to be decided."""
+        """Pods that wait in Permit or PreBind do not count: they may wait for pods that are not decided yet."""
         if not self.deciding or self.paused or not self._leading():
             return 0
         return self.engine.flights.free

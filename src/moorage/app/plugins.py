@@ -1,8 +1,7 @@
-"""The plugins that exist on this machine: the built-in ones and those of installed packages.
+"""The available plugins: the built-in ones and those of installed packages.
 
 A package offers plugins through the entry-point group `moorage.plugins`; each entry point names a plugin class. One
-that cannot be loaded is a problem of one line and costs only itself: the others, and the built-in ones, are there all
-the same.
+that cannot be loaded is reported in one line and does not affect the others.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def find_plugins(
 
 
 def _register(entry_point: EntryPoint, registry: Registry) -> str:
-    """Load and register the class; returns what is wrong with it, empty if nothing is."""
+    """Load and register the class; returns the problem, empty if there is none."""
     try:
         registry.register(entry_point.load())
     except RegistryError as error:

@@ -1,4 +1,4 @@
-"""The prices that the profiles of a process need, followed for as long as it lives."""
+"""The prices that the profiles of a process need, followed while it runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 
 def price_sources(profiles: Iterable[Profile]) -> list[PriceSource]:
-    """Where prices come from, each place once: where profiles differ, the more impatient one counts."""
+    """Where prices come from, each source once: if profiles differ, the shorter interval counts."""
     found: dict[str, PriceSource] = {}
     for plugin in price_readers(profiles):
         source = plugin.source
@@ -42,7 +42,7 @@ def price_sources(profiles: Iterable[Profile]) -> list[PriceSource]:
 
 
 class Prices:
-    """Follows every source of prices by asking it again and again (`app/sources.py`); `put` gets the events."""
+    """Follows every source of prices by polling it (`app/sources.py`); `put` gets the events."""
 
     def __init__(self, profiles: Iterable[Profile], client: KubeClient, put: Put, parts: Parts) -> None:
         self._client = client
@@ -51,15 +51,15 @@ class Prices:
         self._polls = _Polls(profiles, client, put)
 
     def start(self) -> None:
-        """Begin to ask."""
+        """Start to poll."""
         self._polls.start(self._parts)
 
     async def settle(self, served: ServedResources | None = None) -> None:  # noqa: ARG002 - part of the interface
-        """Wait until every source was asked once; one that does not answer holds up nobody for long."""
+        """Wait until every source was polled once, but not for long if one does not answer."""
         await self._polls.settle()
 
     async def follow(self, profiles: Iterable[Profile]) -> None:
-        """Follow the prices of these profiles instead, from when they were read once."""
+        """Follow the prices of these profiles instead, as soon as they were read once."""
         before, self._polls = self._polls, _Polls(profiles, self._client, self._put)
         self.start()
         await self.settle()
@@ -67,7 +67,7 @@ class Prices:
         await before.aclose()
 
     async def refresh(self, resources: Container[str] | None = None) -> None:
-        """Nobody writes prices that we could have missed: they are asked for again soon enough."""
+        """Nothing to do: prices are polled, so no update is missed."""
 
     def ages(self) -> list[PriceAge]:
         """How old the prices of each source are."""
@@ -82,12 +82,12 @@ class Prices:
         return [PriceMetrics(self.ages)]
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._polls.aclose()
 
 
 async def read_prices(profiles: Iterable[Profile], client: KubeClient, put: Put) -> list[str]:
-    """Ask every source once; what went wrong, a line each."""
+    """Poll every source once; returns the problems, a line each."""
     parts = Parts()
     prices = Prices(profiles, client, put, parts)
     prices.start()
@@ -96,11 +96,11 @@ async def read_prices(profiles: Iterable[Profile], client: KubeClient, put: Put)
     finally:
         await parts.aclose()
         await prices.aclose()
-    return [f"prices cannot be read, so that nodes have none: {why}" for why in prices.complaints()]
+    return [f"prices cannot be read, so nodes have none: {why}" for why in prices.complaints()]
 
 
 class _Polls:
-    """The sources of some profiles, each with what asks it."""
+    """The sources of some profiles, each with its poller."""
 
     def __init__(self, profiles: Iterable[Profile], client: KubeClient, put: Put) -> None:
         profiles = list(profiles)
@@ -112,10 +112,10 @@ class _Polls:
         self.followers: list[PriceFollower] = []
         self.tasks: list[asyncio.Task[None]] = []
         if any(plugin.own is None and plugin.source is None for plugin in price_readers(profiles)):
-            log.warning("CostAware has neither prices nor a source of them, so that no node has a price")
+            log.warning("CostAware has neither prices nor a source of them, so no node has a price")
 
     def start(self, parts: Parts) -> None:
-        """Prices of arguments are told at once, for figures."""
+        """Start to poll; prices in arguments become an event at once, for cost figures."""
         for own in self._own:
             self._put(ObjectSeen(PRICE_LIST, own.key, own))
         if not self._sources:

@@ -1,9 +1,9 @@
-"""What long-running commands do alike: connect, follow the cluster, wait for their turn, work, end in good order.
+"""What long-running commands have in common: connect, follow the cluster, become leader, work, shut down cleanly.
 
-A process starts its parts, reaches the API server, fills its caches, and acts as soon as it leads, or at once where
-there is no election. It ends when a signal says so, when it has lost the lease, or when a part of it dies: half a
-process is worse than none. Before it ends it stops following, finishes what it began, gives back the lease, for which a
-standby waits, and publishes its events.
+A process starts its parts, reaches the API server, fills its caches, and acts as soon as it leads, or at once if there
+is no election. It ends on a signal, when it has lost the lease, or when one of its parts dies: half a process is worse
+than none. Before it ends it stops following, finishes what it began, releases the lease, for which a standby waits, and
+publishes its events.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ STOPPING = "stopping"
 
 
 def run(main: Coroutine[Any, Any, None], *reasons: type[Exception]) -> None:
-    """Run a command to its end; what it cannot start for is a StartError, and so is each of the `reasons`."""
+    """Run a command to its end; each of the `reasons` becomes a StartError."""
     known: tuple[type[Exception], ...] = (KubeError, ListenError, CertificateError, *reasons)
     try:
         asyncio.run(main)
@@ -57,7 +57,7 @@ class Process:
 
     name = "process"
     written: Container[str] | None = None
-    """The resources that a leader of this kind writes, which a new one reads anew; None: any."""
+    """The resources that a leader writes, which a new leader therefore lists again; None: any."""
 
     def __init__(
         self, client: KubeClient, events_client: KubeClient, following: Following, leadership: Leadership | None = None
@@ -73,7 +73,7 @@ class Process:
     # --- what others see ---
 
     def unready(self) -> str:
-        """Why the process is not ready, empty when it is: it knows the whole cluster, whether or not it acts."""
+        """Why the process is not ready; empty once it knows the whole cluster, whether or not it acts."""
         return self._unready
 
     async def filled(self) -> None:
@@ -81,21 +81,21 @@ class Process:
         await self._filled.wait()
 
     def collectors(self) -> list[Collector]:
-        """What there is to measure of every process."""
+        """The metrics of every process."""
         found = self._following.collectors()
         if self._leadership is not None:
             found.append(LeadershipMetrics(self._leadership.election.resource_name, self._leadership.leading))
         return found
 
     def leading(self) -> bool:
-        """Whether this process may act, as far as others are concerned."""
+        """Whether this process leads, or takes part in no election."""
         return self._leadership is None or self._leadership.leading()
 
-    # --- its life ---
+    # --- lifecycle ---
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Run the parts; end them in good order at the end of the block."""
+        """Run the parts; shut them down cleanly at the end of the block."""
         self._parts.start(self._recorder.run(), *self._chores())
         try:
             yield
@@ -106,12 +106,12 @@ class Process:
             await self._parts.aclose()
 
     async def work(self) -> None:
-        """Live until a part dies or the lease is lost; ends by raising."""
+        """Run until a part dies or the lease is lost; ends by raising."""
         await first(self._live(), self._parts.failure(), self._following.parts.failure())
         raise RuntimeError(f"the {self.name} ended by itself")
 
     def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
-        """What runs from the first moment on; none of it may end by itself."""
+        """What runs from the start; none of it may end by itself."""
         return ()
 
     async def _live(self) -> None:
@@ -121,7 +121,7 @@ class Process:
         await self._reign()
 
     async def _finish(self) -> None:
-        """Finish what was begun: give back the lease, and publish the events that are left."""
+        """Finish what was begun: release the lease, and publish the remaining events."""
         await self._resign()
         await self._recorder.flush(FLUSH_S)
 
@@ -130,13 +130,13 @@ class Process:
         await self._following.fill(served)
         self._filled.set()
 
-    # --- its turn ---
+    # --- leading ---
 
     async def _reign(self) -> None:
-        """Wait until we lead, see what the leader before us did, and act; raises LeadershipLost.
+        """Wait until this process leads, catch up with the previous leader, and act; raises LeadershipLost.
 
-        What a watch has not told us yet may contradict what we do. So what leaders write is read from the server anew:
-        after the takeover nobody else writes, and a list that begins after it misses nothing.
+        What a watch has not delivered yet may contradict what this process does. So what leaders write is listed again:
+        after the takeover no other process writes, and a list that begins after it misses nothing.
         """
         leadership = self._leadership
         if leadership is None:
@@ -157,9 +157,9 @@ class Process:
         """Act from now on, in this term; it is empty without an election."""
 
     def _heartbeat_s(self) -> float:
-        """When the work last gave a sign of life, by the monotonic clock; called in the thread of the election.
+        """The last heartbeat of the work, by the monotonic clock; called in the thread of the election.
 
-        Now, as in an election without heartbeat, unless a process has work that can stall.
+        Now, as in an election without a heartbeat, unless a process has work that can stall.
         """
         return time.monotonic()
 
@@ -169,7 +169,7 @@ class Process:
 
 
 async def tuned(process: Process) -> None:
-    """Set memory allocator and garbage collector for the work, once the caches are filled."""
+    """Tune the memory allocator and the garbage collector once the caches are filled."""
     await process.filled()
     tune_service(asyncio.get_running_loop())
     await asyncio.Event().wait()

@@ -1,11 +1,11 @@
-"""A configuration file that changes while the scheduler runs: applied if it is good, else refused with every problem.
+"""A configuration file that changes while the scheduler runs: applied if it is valid, else refused with every problem.
 
-The file is read again every `EVERY_S`, by its content, so it does not matter how it was changed: in place, by renaming,
-or by the kubelet, which swaps a symbolic link. A content has to be seen twice in a row before it counts: whoever writes
-in place may be halfway through. What says the same as before, such as another comment, changes nothing.
+The file is read again every `EVERY_S` and compared by content, so it does not matter how it was changed: in place, by
+renaming, or by the kubelet, which swaps a symbolic link. A content has to be read twice in a row before it counts, as a
+file that is written in place may be incomplete. A change without effect, such as another comment, is ignored.
 
-`leaderElection` and `clientConnection` hold for a process's whole life. A change of them is named, and waits for the
-next start; everything else of the file is applied.
+`leaderElection` and `clientConnection` cannot change while a process runs. A change of them is reported and waits for
+the next start; everything else of the file is applied.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _LASTING = {"leader_election": "leaderElection", "client_connection": "clientCon
 log = structlog.get_logger()
 
 Apply = Callable[[Configuration, Sequence[Profile]], Awaitable[None]]
-"""Puts a configuration in force; raises KubeError where that cannot be done, and then nothing has changed."""
+"""Puts a configuration in force; raises KubeError if that is not possible, and then nothing has changed."""
 
 
 class Reloader:
-    """Follows one file. `tell` gets what there is to say of it as events about the pod that we are."""
+    """Follows one file. `tell` gets events about this process's own pod."""
 
     def __init__(
         self,
@@ -52,17 +52,17 @@ class Reloader:
         every_s: float = EVERY_S,
     ) -> None:
         self.configuration = configuration
-        """What is in force."""
+        """The configuration in force."""
         self._file = file
         self._apply = apply
         self._tell = tell
         self._metrics = metrics
         self._every_s = every_s
         self._known: bytes | str | None = None
-        """The content that was dealt with last, or why it could not be read."""
+        """The content that was handled last, or why it could not be read."""
         self._seen: bytes | str | None = None
         self._first: Configuration | None = None
-        """What the file said when we started, for what lasts; flags may have overridden it."""
+        """The file at the start, for what cannot change; flags may have overridden it."""
         self._registry = find_plugins().registry
         self._readable_once = Path(file).exists() and not Path(file).is_file()
 
@@ -75,7 +75,7 @@ class Reloader:
             await asyncio.sleep(self._every_s)
 
     async def look(self) -> None:
-        """Read the file once, and act if it has changed and has come to rest."""
+        """Read the file once, and act if it has changed and is stable."""
         content = await asyncio.to_thread(_content, Path(self._file))
         at_rest, self._seen = content == self._seen, content
         if not at_rest or content == self._known:
@@ -116,7 +116,7 @@ class Reloader:
         self._tell(self._event("Normal", APPLIED, note))
 
     def _with_lasting(self, wanted: Configuration) -> Configuration:
-        """The configuration with what cannot be changed, and without what others read in the file."""
+        """The configuration with what cannot change as it was, and without what other commands read in the file."""
         now = self.configuration
         return replace(
             wanted,
@@ -128,15 +128,15 @@ class Reloader:
     def _refuse(self, problems: Sequence[str]) -> None:
         self._metrics.refused()
         for problem in problems:
-            log.error("configuration refused, the one before stays", problem=problem)
-        self._tell(self._event("Warning", REFUSED, f"The configuration before stays in force. {'; '.join(problems)}"))
+            log.error("configuration refused, the previous one stays in force", problem=problem)
+        self._tell(self._event("Warning", REFUSED, f"The previous configuration stays in force. {'; '.join(problems)}"))
 
     def _event(self, kind: str, reason: str, note: str) -> RecordEvent:
         return RecordEvent(own_pod(self.configuration), kind, reason, "Reloading", note, REPORTER)
 
 
 def _content(file: Path) -> bytes | str:
-    """What the file holds, or why it cannot be read."""
+    """The content of the file, or why it cannot be read."""
     try:
         return file.read_bytes()
     except OSError as error:

@@ -52,21 +52,21 @@ from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
 
 _ANSWERS_S = 30.0
-"""How long a change of extenders waits for binds that may be theirs."""
+"""How long a change of extenders waits for binds that they may be carrying out."""
 _DRAIN_S = 5.0
 _LEADER_DRAIN_S = 1.0
-"""A standby takes over within 3 s of our end. Binds that are not sent by then are left to it."""
+"""A standby takes over within 3 s of the end of the leader. Binds that are not sent by then are left to it."""
 _ON_THE_WIRE_S = 0.5
-"""How long we wait then for the answers to those that were sent: a pod that gets its node gets its event too."""
+"""How long the answers to binds that were sent are awaited, so that a pod that is bound gets its event too."""
 _REVIEWS_QPS, _REVIEWS_BURST = 20.0, 40
-"""Whoever asks for our metrics with made-up tokens must not keep the API server busy."""
+"""Requests for metrics with made-up tokens must not keep the API server busy."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """What the command line says."""
+    """Options of the command."""
 
     kubeconfig: str | None = None
     dry_run: bool = False
@@ -75,26 +75,26 @@ class SchedulerOptions:
     serving: ServingOptions | None = None
     """Where health and metrics are served; None: nowhere."""
     authentication_kubeconfig: str | None = None
-    """Credentials for asking who reads metrics; None: the scheduler's own."""
+    """Credentials for authenticating readers of metrics; None: the scheduler's own."""
     authorization_kubeconfig: str | None = None
-    """Credentials for asking who may read metrics; None: the scheduler's own."""
+    """Credentials for authorizing readers of metrics; None: the scheduler's own."""
     component: Component = field(default_factory=lambda: Component("moorage", ""))
-    """How we present ourselves."""
+    """Name and version, as served."""
     config_file: str | None = None
-    """The file of the configuration, followed for changes; None: nothing is."""
+    """The configuration file, which is followed for changes; None: there is none."""
     journal: JournalOptions | None = None
-    """Where everything is written down; None: nowhere."""
+    """Where the journal is written; None: nowhere."""
     check_invariants: bool = False
-    """Whether what the engine knows is recounted between turns."""
+    """Whether the engine's invariants are checked between turns."""
 
 
 def run_scheduler(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
-    """Schedule until SIGINT or SIGTERM; raises LeadershipLost when somebody else has to."""
+    """Schedule until SIGINT or SIGTERM; raises LeadershipLost when another replica takes over."""
     run(_main(configuration, profiles, options), JournalError)
 
 
 async def _main(configuration: Configuration, profiles: Sequence[Profile], options: SchedulerOptions) -> None:
-    # Who only pretends writes no lease either, and needs none.
+    # A dry run writes no lease either, and needs none.
     election = None if options.dry_run else configuration.leader_election
     leadership = leadership_of(election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
@@ -132,7 +132,7 @@ async def _served(scheduler: Scheduler, configuration: Configuration, options: S
 
 @contextlib.asynccontextmanager
 async def _reviews(configuration: Configuration, options: SchedulerOptions) -> AsyncIterator[AccessReviews]:
-    """Who is asked about the readers of our metrics; apart from the client of the binds, and limited."""
+    """The client for authenticating and authorizing readers of metrics; rate limited, and not that of the binds."""
     fallback = configuration.client_connection.kubeconfig
     files = (options.authentication_kubeconfig, options.authorization_kubeconfig)
     async with contextlib.AsyncExitStack() as stack:
@@ -150,7 +150,7 @@ class Scheduler(Process):
 
     name = "scheduler"
     written = frozenset({"pods", "nodes", "persistentvolumeclaims", "persistentvolumes", "resourceclaims", "podgroups"})
-    """What a leader changes when it places pods, and the nodes. Of other kinds a standby knows as much as a leader."""
+    """What a leader changes when it places pods, and the nodes. Of other kinds a standby knows as much as it does."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Scheduler(Process):
         leadership: Leadership | None = None,
     ) -> None:
         self.term = ""
-        """The term that we lead in; empty without leader election, and while we do not lead."""
+        """The term in which this process leads; empty without leader election, and while it does not lead."""
         self.configz = configz(configuration, profiles)
         """The configuration in force, as a document."""
         self._configuration = configuration
@@ -204,27 +204,27 @@ class Scheduler(Process):
         )
         self._binding: list[asyncio.Task[None]] = []
         self._stopping = False
-        """Whether we are on our way out in good order."""
+        """Whether the process is shutting down cleanly."""
 
     def unlisted(self) -> str:
         """Why the scheduler does not know the whole cluster yet; empty when it does, whether or not it decides."""
         return "" if self._filled.is_set() else UNLISTED
 
     def ending(self) -> str:
-        """That the scheduler is about to end; empty while it is not."""
+        """Says that the scheduler is shutting down; empty while it is not."""
         return "the process is ending" if self._unready == STOPPING else ""
 
     def pod_resources(self) -> Render | None:
-        """What pods request, for `/metrics/resources`; the leader tells it."""
+        """What pods request, for `/metrics/resources`; only the leader serves it."""
         return snapshot(self.engine).render if self.leading() else None
 
     def collectors(self) -> list[Collector]:
-        """What there is to measure."""
+        """The metrics."""
         reloads = [] if self._options.config_file is None else [self._reload_metrics]
         return [self.metrics, *reloads, *super().collectors()]
 
     async def aclose(self) -> None:
-        """Let go of the connections to extenders, and of the journal."""
+        """Close the connections to extenders, and the journal."""
         if self._journal is not None:
             await asyncio.to_thread(self._journal.close)
         if self._extenders is not None:
@@ -234,7 +234,7 @@ class Scheduler(Process):
         return self._loop.run(), dump_on_signal(self.engine)
 
     async def _live(self) -> None:
-        """Decide, or stand by until it is our turn, once the caches are filled; follow the configuration's file."""
+        """Decide, or stand by until this process leads, once the caches are filled; follow the configuration file."""
         served = await reached(self._client)
         self._binding = self._parts.start(self._binder.run())
         self._start_extenders()
@@ -259,14 +259,14 @@ class Scheduler(Process):
         return Reloader(file, self._configuration, self._reload, self._recorder.record, self._reload_metrics)
 
     async def _reload(self, configuration: Configuration, profiles: Sequence[Profile]) -> None:
-        """Put a configuration in force; what can fail comes first. Kinds that nobody needs any more stay followed."""
+        """Put a configuration in force; what can fail comes first. Kinds that are no longer needed stay followed."""
         others = configuration.extenders != self._configuration.extenders
         extenders = self._extenders_of(configuration) if others else self._extenders
         await self._following.watches.extend(watched_kinds(profiles))
         await self._following.prices.follow(profiles)
         try:
             if others:
-                # Binds and questions name extenders by their place in the configuration that they were decided with.
+                # Binds and requests identify extenders by their index in the configuration that they were decided with.
                 self._loop.paused = True
                 await self._loop.answered(_ANSWERS_S)
                 await self._parts.drop(self._extending)
@@ -282,7 +282,7 @@ class Scheduler(Process):
         self._following.watches.relist({"pods"})
 
     def _extenders_of(self, configuration: Configuration) -> Extenders | None:
-        """Those of a configuration. What is read for them must not use up the limit of the binds."""
+        """The extenders of a configuration. What is read for them must not use up the rate limit of the binds."""
         if not configuration.extenders:
             return None
         jitter = random.Random().random
@@ -292,7 +292,7 @@ class Scheduler(Process):
         self._extending = [] if self._extenders is None else self._parts.start(self._extenders.run())
 
     async def _replace_extenders(self, extenders: Extenders | None) -> None:
-        """To be called when nobody asks those before any more; what they still had to answer is forgotten."""
+        """To be called when the previous ones are no longer called; answers that they still owe are dropped."""
         before, self._extenders = self._extenders, extenders
         self._start_extenders()
         if before is not None:
@@ -302,7 +302,7 @@ class Scheduler(Process):
 
     def _carry_out(self, command: Command) -> None:
         if isinstance(command, RecordEvent):
-            # Who lost the lease may find a pod bound where he wanted it, and must not tell it as his deed.
+            # A process that lost the lease may find a pod bound where it wanted it; this is not its own bind to report.
             if self._stopping or self.leading():
                 self._recorder.record(command)
         elif isinstance(command, AskExtenders | AskPreemption):
@@ -315,13 +315,13 @@ class Scheduler(Process):
             self._extenders.submit(command)
 
     async def _bind_by_extender(self, command: Bind) -> str | None:
-        """Extenders write with their own hands, so the fence around our client does not stop them."""
+        """Extenders write with their own clients, which the fence around ours does not stop."""
         if not self.leading():
             return "this process is not the leader"
         return None if self._extenders is None else await self._extenders.bind(command)
 
     def _acting(self, profiles: Sequence[Profile]) -> Sequence[Profile]:
-        """Profiles as they decide here. In a dry run nobody answers what PreBind would write, so it is left out.
+        """The profiles as this process runs them. A dry run leaves PreBind out, as its writes are not carried out.
 
         PostBind too: it gives up reservations (of volumes) that the objects themselves would show by then.
         """
@@ -332,16 +332,16 @@ class Scheduler(Process):
     def _pretend(self, command: Command) -> None:
         """With --dry-run nothing is written; a pod counts as bound where it would be.
 
-        The watch alone says what is gone: a pod that would be evicted stays until it is deleted by somebody, and its
-        room stays promised to the pod that would get it.
+        Only the watch says that a pod is gone: one that would be evicted stays until it is really deleted, and the
+        preemptor stays nominated.
         """
         if isinstance(command, AskExtenders | AskPreemption):
-            self._ask(command)  # questions change nothing
+            self._ask(command)  # calling extenders changes nothing
         elif (answer := answer_to(command)) is not None:
             self._loop.put(answer)
 
     async def _finish(self) -> None:
-        """Finish what was begun. A standby waits for the lease, so it is given back before events are written."""
+        """Finish what was begun. A standby waits for the lease, so it is released before events are written."""
         self._loop.deciding = False
         self._stopping = self.leading()
         drain_s = _DRAIN_S if self._leadership is None else _LEADER_DRAIN_S

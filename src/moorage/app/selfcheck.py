@@ -1,4 +1,4 @@
-"""A scheduler that checks itself: what its engine knows is recounted and compared between turns."""
+"""A scheduler that checks itself: the engine's invariants are checked between turns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from moorage.engine.engine import Engine
 from moorage.engine.invariants import check_engine
 
 _REST = 9
-"""A check may take a tenth of the time, however large the cluster is."""
+"""After a check the loop runs for this many times as long, so checks take a tenth of the time."""
 
 
 class SelfCheck:
-    """Looks at an engine after its turns, unless the last look was too short a time ago."""
+    """Checks an engine after its turns, unless the last check was too recent."""
 
     def __init__(self, engine: Engine, timer_s: Callable[[], float] = time.monotonic) -> None:
         self._engine = engine
@@ -21,7 +21,7 @@ class SelfCheck:
         self._next_s = timer_s()
 
     def look(self) -> None:
-        """Raise `InvariantError` if something is wrong: what was decided last must not be carried out."""
+        """Raise `InvariantError` if something is wrong: the last decisions must not be carried out."""
         began_s = self._timer_s()
         if began_s < self._next_s:
             return

@@ -1,10 +1,10 @@
 """All that `moorage simulate` reads, from a live cluster, at one moment; nothing is written to the cluster.
 
-Kinds that the server does not have are left out, and so are those that we may not list, but that is worth a warning.
-Secrets and ConfigMaps are never asked for. Prices that a configuration takes from somewhere else are asked for once and
-become a PriceList among the objects, so that a simulation needs nothing but them.
+Kinds that the server does not have are left out, and so are those that we may not list, with a warning. Secrets and
+ConfigMaps are never read. Prices that a configuration takes from another source are read once and become a PriceList
+among the objects, so that a simulation needs nothing else.
 
-`slimmed` takes out of an object what placement never looks at and outsiders should not: see `LEFT_OUT`.
+`slimmed` removes from an object what placement does not need and outsiders should not see: see `LEFT_OUT`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def _connected(kubeconfig: str | None, configuration: Configuration, profi
 
 
 async def list_objects(client: KubeClient) -> Snapshot:
-    """All objects that a simulation reads, of one moment as far as the server still knows it."""
+    """All objects that a simulation reads, at one resource version as far as the server still has it."""
     snapshot = Snapshot(client.server)
     lister = Lister(client)
     for kind in KINDS:
@@ -101,7 +101,7 @@ async def _list_kind(lister: Lister, kind: Kind, snapshot: Snapshot) -> list[dic
         except Forbidden as error:
             if kind.name in _ESSENTIAL:
                 raise SnapshotError(f"{snapshot.server}: cannot list {kind.plural}: {error}") from None
-            snapshot.warnings.append(f"{kind.plural} cannot be listed, so that they are left out: {error}")
+            snapshot.warnings.append(f"{kind.plural} cannot be listed, so they are left out: {error}")
             return []
         except ApiError as error:
             # Without an answer the error names the server itself.
@@ -118,7 +118,7 @@ async def _list_kind(lister: Lister, kind: Kind, snapshot: Snapshot) -> list[dic
 
 
 async def _add_prices(profiles: Sequence[Profile], client: KubeClient, snapshot: Snapshot) -> None:
-    """Ask every source of prices once. Prices that stand in the configuration itself are there anyway."""
+    """Read every source of prices once. Prices in the configuration itself need not be read."""
     seen: list[Event] = []
     snapshot.warnings += await read_prices(profiles, client, seen.append)
     keys = {source.key for source in price_sources(profiles)}
@@ -183,7 +183,7 @@ def _containers(spec: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _part(body: dict[str, Any], *path: str) -> dict[str, Any]:
-    """The mapping at a path; an empty one of nobody where there is none."""
+    """The mapping at a path; an empty, unconnected one if there is none."""
     for step in path:
         found = body.get(step)
         body = found if isinstance(found, dict) else {}

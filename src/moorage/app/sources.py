@@ -1,7 +1,7 @@
-"""What a process follows for as long as it lives: kinds that are watched, and sources that are polled.
+"""What a process follows while it runs: kinds that are watched, and sources that are polled.
 
-Every source hands its events to whoever keeps the picture (`put`), is read once before the process acts, and is read
-anew when it takes over from another leader. Its tasks are parts of the process: one that dies ends the process.
+Every source hands its events to `put`, is read once before the process acts, and is read again when the process takes
+over from another leader. Its tasks are parts of the process: if one dies, the process ends.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 
 def watched_kinds(profiles: Iterable[Profile], more: Iterable[str] = ()) -> list[Kind]:
-    """Nodes, pods, and whatever the plugins of the profiles say they read and a server may have; then `more`, by id."""
+    """Nodes, pods, and the kinds that the plugins of the profiles read and a server may have; then `more`, by id."""
     wanted = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.kinds}
     table = TemplateTable()
     kinds = [NODE, pod_kind(table), *(kind for kind in KINDS if kind.id in wanted and kind.served)]
@@ -40,22 +40,22 @@ def watched_kinds(profiles: Iterable[Profile], more: Iterable[str] = ()) -> list
 
 
 class Source(Protocol):
-    """One of the things that a process follows; everything is called in its event loop."""
+    """Something that a process follows; everything is called in its event loop."""
 
     def start(self) -> None:
         """Begin to follow."""
 
     async def settle(self, served: ServedResources) -> None:
-        """Wait until everything was read once, or cannot be; StartError if the process cannot do without."""
+        """Wait until everything was read once, or cannot be read; StartError if the process needs it."""
 
     async def refresh(self, resources: Container[str] | None) -> None:
-        """Read anew what may have changed unseen, of these resources or all, and wait until that is done."""
+        """Read what may have changed unseen again, of these resources or all, and wait until that is done."""
 
     def collectors(self) -> Sequence[Collector]:
         """What there is to measure."""
 
     async def aclose(self) -> None:
-        """Let go of connections; the tasks have ended by then."""
+        """Close connections; the tasks have ended by then."""
 
 
 class Following:
@@ -76,7 +76,7 @@ class Following:
             await source.settle(served)
 
     async def refresh(self, resources: Container[str] | None = None) -> None:
-        """Read these resources, or all, from the server anew, and wait until that is done."""
+        """List these resources, or all, again, and wait until that is done."""
         for source in self._all:
             await source.refresh(resources)
 
@@ -85,7 +85,7 @@ class Following:
         return [collector for source in self._all for collector in source.collectors()]
 
     async def aclose(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         await self.parts.aclose()
         for source in self._all:
             await source.aclose()
@@ -109,7 +109,7 @@ class Watches:
         self._parts.start(*(reflector.run() for reflector in self._reflectors))
 
     async def settle(self, served: ServedResources) -> None:
-        """See `Source`. What is not served or not allowed must not be essential."""
+        """See `Source`. Kinds that are not served or not allowed must not be essential."""
         await self._settle(self._followed.values(), served)
 
     async def extend(self, kinds: Iterable[Kind]) -> None:
@@ -127,7 +127,7 @@ class Watches:
             state = await reflector.settled()
             if state.phase is not Phase.SYNCED and kind.name in _ESSENTIAL:
                 raise StartError(f"{self._client.server}: cannot list {kind.plural}: {state.error or state.phase}")
-            # Of what the server does not have, the reflectors have told.
+            # The reflectors have logged what the server does not have.
             if state.phase is Phase.FORBIDDEN and (served is None or served.serves(reflector.resource)):
                 withheld.append((kind.id, state))
         if withheld:
@@ -143,7 +143,7 @@ class Watches:
         return ", ".join(f"{one.resource.plural} ({one.state.error or one.state.phase})" for one in waiting)
 
     def relist(self, resources: Container[str] | None = None) -> list[Reflector[object]]:
-        """List these resources, or all, anew; the reflectors that are at it."""
+        """List these resources, or all, again; returns the reflectors that do so."""
         wanted = [one for one in self._reflectors if resources is None or one.resource.plural in resources]
         listing = [reflector for reflector in wanted if reflector.state.phase in _FOLLOWED]
         for reflector in listing:

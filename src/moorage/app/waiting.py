@@ -1,4 +1,4 @@
-"""The pods of a live cluster that wait for a node, as far as the API server can tell; nothing is written."""
+"""The pending pods of a live cluster, as far as the API server can tell; nothing is written."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PLACES = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED)
 
 
 class QueueError(Exception):
-    """The cluster cannot be asked; the text is one line."""
+    """The cluster cannot be read; the text is one line."""
 
 
 class _Series(msgspec.Struct, rename="camel"):
@@ -56,7 +56,7 @@ class EventView(msgspec.Struct, rename="camel"):
 
     @property
     def last_s(self) -> float:
-        """When it last happened, 0 where nobody says."""
+        """When it last happened, 0 if unknown."""
         texts = (
             self.series.last_observed_time if self.series else None,
             self.deprecated_last_timestamp,
@@ -92,12 +92,12 @@ class WaitingPod:
     gates: tuple[str, ...] = ()
     nominated_node: str | None = None
     attempts: int | None = None
-    """As far as events tell."""
+    """As far as events show."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingGang:
-    """A gang of which somebody waits."""
+    """A gang with pending members."""
 
     namespace: str
     name: str
@@ -108,7 +108,7 @@ class WaitingGang:
 
 @dataclass(slots=True)
 class WaitingList:
-    """Everybody who waits, in the order in which the default queue tries them."""
+    """All pending pods, in the order in which the default queue tries them."""
 
     server: str
     pods: list[WaitingPod] = field(default_factory=list)
@@ -117,12 +117,12 @@ class WaitingList:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many are where."""
+        """How many pods are in which place of the queue."""
         return {place.value: sum(pod.place is place for pod in self.pods) for place in _PLACES}
 
 
 def list_waiting(kubeconfig: str | None, namespace: str | None = None) -> WaitingList:
-    """Ask the cluster; only pods of the namespace are listed if one is given. QueueError if pods cannot be listed."""
+    """Read the cluster; only pods of the namespace are listed if one is given. QueueError if pods cannot be listed."""
     try:
         return asyncio.run(_listed(kubeconfig, namespace))
     except KubeError as error:
@@ -174,13 +174,13 @@ async def _events(lister: Lister, found: WaitingList) -> list[EventView]:
 
 
 async def _optional(lister: Lister, resource: Resource, selector: str, found: WaitingList) -> Sequence[msgspec.Raw]:
-    """A list that may be missing; one that we may not see is worth a word."""
+    """A list that is optional; if it is not allowed, there is a warning."""
     try:
         return await lister.everything(resource, field_selector=selector)
     except NotServed:
         return ()
     except Forbidden as error:
-        found.warnings.append(f"{resource.plural} cannot be listed, so that less can be said: {error}")
+        found.warnings.append(f"{resource.plural} cannot be listed, so less can be said: {error}")
         return ()
     except ApiError as error:
         found.warnings.append(f"{resource.plural} cannot be listed: {error}")
@@ -195,7 +195,7 @@ def fill(
     now_s: float,
     namespace: str | None = None,
 ) -> None:
-    """Work out from what was listed which pods wait, and where."""
+    """Find out from what was listed which pods are pending, and in which place of the queue."""
     last: dict[str, EventView] = {}
     for event in events:
         uid = event.regarding.uid if event.regarding is not None else None
@@ -227,7 +227,7 @@ def _waiting_pod(pod: Pod, event: EventView | None, now_s: float) -> WaitingPod:
 
 
 def _gangs(pods: Iterable[Pod], groups: Iterable[PodGroup]) -> list[WaitingGang]:
-    """The gangs of pods that wait, with what the scheduler takes for their needs."""
+    """The gangs of pending pods, with what they need according to the scheduler."""
     state = ClusterState()
     for group in groups:
         native = group.api_group == BY_ID[NATIVE_KIND].group

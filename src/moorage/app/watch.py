@@ -1,4 +1,4 @@
-"""Looks at the clock for an engine that has none: a turn that takes long ends early, and goes on in the next one."""
+"""Watches the clock for an engine that has none: a turn that takes long ends early, and continues in the next one."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from moorage.core.events import Event
 
 
 class TurnWatch:
-    """Watches over one turn. Taking events over and deciding may take `limit_s` each, and one step more.
+    """Watches one turn. Applying events and deciding may take `limit_s` each, plus one step.
 
-    `beat` gets the time at every step, as a sign of life; `timer_s` is monotonic.
+    `beat` gets the time at every step, as a heartbeat; `timer_s` is monotonic.
     """
 
     def __init__(self, limit_s: float, timer_s: Callable[[], float], beat: Callable[[float], None]) -> None:
         self.taken = 0
-        """How many events were taken over."""
+        """How many events were applied."""
         self.stopped_at = 0
-        """At which question the turn was told to stop; 0: it was not."""
+        """At which call of `stop` the turn was told to end; 0: it was not."""
         self.step_s = 0.0
-        """How long the step took after which it was told so, since the look at the clock before."""
+        """How long the step before that call took."""
         self._asked = 0
         self._limit_s = limit_s
         self._timer_s = timer_s
@@ -28,7 +28,7 @@ class TurnWatch:
         self._until_s = self._looked_s + limit_s
 
     def events(self, waiting: Sequence[Event]) -> Iterator[Event]:
-        """The events that wait, as long as there is time."""
+        """The waiting events, as long as there is time."""
         for event in waiting:
             self.taken += 1
             yield event
@@ -38,7 +38,7 @@ class TurnWatch:
         self._until_s = self._looked_s + self._limit_s
 
     def stop(self) -> bool:
-        """Whether the turn had better end; asked by the engine between its steps."""
+        """Whether the turn should end; called by the engine between its steps."""
         self._asked += 1
         before_s = self._looked_s
         if not self._is_over():

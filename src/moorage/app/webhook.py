@@ -1,4 +1,4 @@
-"""`moorage webhook`: gives pods the rule of their placement strategy while they are being created."""
+"""`moorage webhook`: assigns pods the rule of their placement strategy while they are being created."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ from moorage.wire.webhooks import Terms, WebhookService, host_names, new_configu
 
 _TICK_S = 1.0
 _LOOK_S = 5.0
-"""Between two looks at the file of client authorities."""
+"""How often the file of client CAs is checked."""
 _HEARD_S = 1.0
-"""API servers hear of a change of their webhook configurations within this time, if all is well."""
+"""API servers usually learn of a change of their webhook configurations within this time."""
 _ELSEWHERE = "default"
-"""Namespace of a webhook that runs outside of the cluster."""
+"""Namespace of a webhook that runs outside the cluster."""
 _LABEL_LIMIT = 63
 
 log = structlog.get_logger()
@@ -57,16 +57,16 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions(AskedOptions):
-    """What the command line says. Without certificates: those of the configuration, or such as are made here."""
+    """Options of the command. Without certificates: those of the configuration, or self-signed ones."""
 
     self_signed: bool = False
-    """Certificates are made here, whatever the configuration says."""
+    """Certificates are self-signed, whatever the configuration says."""
     metrics_at: Address | None = None
     health_at: Address | None = None
 
 
 def run_webhook(configuration: Configuration, options: WebhookOptions) -> None:
-    """Answer until SIGINT or SIGTERM."""
+    """Serve until SIGINT or SIGTERM."""
     run(_main(configuration, options))
 
 
@@ -91,7 +91,7 @@ async def _serve(process: WebhookProcess, probes: Probes, where: Address) -> Non
 
 
 async def _stopped(process: WebhookProcess, delay_s: float) -> None:
-    """Wait for a signal; SIGTERM lets questions be answered until everybody knows that we go, SIGINT is in a hurry."""
+    """Wait for a signal; after SIGTERM, but not after SIGINT, requests are answered until API servers send no more."""
     asked: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -105,7 +105,7 @@ async def _stopped(process: WebhookProcess, delay_s: float) -> None:
 
 
 class WebhookProcess(Process):
-    """One webhook on one API server; it answers from the start, and is ready when it knows the whole cluster."""
+    """One webhook on one API server; it serves from the start, and is ready when it knows the whole cluster."""
 
     name = "webhook"
 
@@ -158,34 +158,34 @@ class WebhookProcess(Process):
         await self._ready.wait()
 
     def stopping(self) -> None:
-        """Be ready no more."""
+        """Stop being ready."""
         self._unready = STOPPING
 
     def application(self) -> web.Application:
         """What is served over HTTPS."""
         return application(self._handler.mutate, self.metrics, self._options.callers)
 
-    # --- its life ---
+    # --- lifecycle ---
 
     def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
         return self._tick(), keep_fresh(self._clients, _LOOK_S)
 
     async def _finish(self) -> None:
         await super()._finish()
-        await self._parts.aclose()  # those that would announce us again
+        await self._parts.aclose()  # those that would register this replica again
         with contextlib.suppress(KubeError, TimeoutError):
             async with asyncio.timeout(FLUSH_S):
                 await self._presence.leave()
                 await self._registration.withdraw()
 
     async def _live(self) -> None:
-        """Fill the caches, tell the API server how to find us, and renew the certificate when it is due."""
+        """Fill the caches, register at the API server, and renew the certificate when it is due."""
         served = await reached(self._client)
         self._parts.start(self._presence.run())
         if self._settings.webhook_name:
             self._parts.start(self._registration.run())
         await self._fill(served)
-        self._unready = "other replicas are being looked for"
+        self._unready = "looking for other replicas"
         await self._presence.settled()
         if self._settings.webhook_name:
             self._unready = f"MutatingWebhookConfiguration {self._settings.webhook_name} is being written"
@@ -209,7 +209,7 @@ class WebhookProcess(Process):
             log.info("other replicas", number=number)
         self.admission.peers = number
 
-    # --- how the API server finds us ---
+    # --- registration at the API server ---
 
     async def _register(self) -> None:
         name = self._settings.webhook_name
@@ -218,9 +218,9 @@ class WebhookProcess(Process):
             self.renewal.reissue()
         await self._registration.ensured()
         if self._registration.problem:
-            log.warning("webhook configuration cannot be kept", name=name, why=self._registration.problem)
+            log.warning("webhook configuration cannot be kept up to date", name=name, why=self._registration.problem)
         elif self._registration.current is None:
-            log.warning("there is no such MutatingWebhookConfiguration yet, so nobody asks", name=name)
+            log.warning("there is no such MutatingWebhookConfiguration yet, so the webhook is not called", name=name)
         elif found != self._registration.current:
             await asyncio.sleep(_HEARD_S)
 
@@ -244,7 +244,7 @@ class WebhookProcess(Process):
         )
 
     def _names(self) -> list[str]:
-        """Under which names somebody may look for us."""
+        """The names under which the webhook may be called."""
         local = ["localhost", "127.0.0.1", "::1", socket.gethostname()]
         if self._host not in ("0.0.0.0", "::"):  # noqa: S104 - compared with, never bound to
             local.append(self._host)
@@ -262,7 +262,7 @@ class WebhookProcess(Process):
     def _bundle(self, present: bytes) -> bytes:
         authorities: Iterable[bytes] = self.renewal.authorities
         if not authorities:
-            return present  # somebody else tells whom to trust, cert-manager for instance
+            return present  # another component manages the CA bundle, such as cert-manager
         return merged_bundle(present, authorities, datetime.now(UTC))
 
     def _true_registration(self, found: dict[str, object]) -> dict[str, object]:

@@ -68,7 +68,7 @@ class _TakenRows:
         return self._column[rows]
 
     def _follow(self, state: ClusterState, scheduler: str) -> None:
-        """Bring the column up to date. A row that gets another node has no pods; all pods that come or go are logged."""
+        """Bring the column up to date. A row that gets another node has no pods; pods that come or go are logged."""
         same = state is self._state and scheduler == self._scheduler and state.capacity == len(self._column)
         changed = state.pod_log.since(self._position) if same else None
         if changed is None or len(changed) > state.capacity:

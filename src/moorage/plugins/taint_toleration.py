@@ -41,7 +41,7 @@ Tolerations = tuple[Toleration, ...]
 
 
 class _Table:
-    """For one tuple of tolerations, by taint set id: 1 where it rejects the pod; how many PreferNoSchedule taints count."""
+    """For one tuple of tolerations, by taint set id: 1 where it rejects the pod; number of PreferNoSchedule taints."""
 
     def __init__(self) -> None:
         self.barred: Ints = np.zeros(0, dtype=np.int64)
