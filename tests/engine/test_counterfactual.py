@@ -281,7 +281,7 @@ def test_a_strangers_plugin_can_say_what_would_help() -> None:
 
 
 def _with(*plugins: type[Plugin]) -> Profile:
-    more = PluginSet(enabled=tuple(Entry(plugin.name) for plugin in plugins))
+    more = PluginSet(enabled=tuple(EnabledPlugin(plugin.name) for plugin in plugins))
     configuration = ProfileConfiguration("moorage", multi_point=more)
     (profile,) = build_profiles(Configuration(profiles=(configuration,)), Registry((*BUILTIN, *plugins)))
     return profile
