@@ -8,6 +8,7 @@ import pytest
 
 from moorage.core.commands import PatchPodStatus, PodRef, RecordEvent
 from moorage.core.events import BindOutcome, DeleteDone, PodGone, PodSeen
+from moorage.core.pods import PodVolume
 from moorage.engine.queue import Place
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
@@ -165,6 +166,45 @@ def test_a_held_pod_hears_of_pods_that_are_assumed_later() -> None:
     assert play.binds == {}
     play.see(make_pod("second"))
     assert play.binds == {"second": "n1", "first": "n1"}
+
+
+def test_a_pod_that_waits_for_an_object_is_asked_again_only_when_that_changes() -> None:
+    """However many wait: pods and objects of others cost nothing more for them."""
+    asked: list[str] = []
+
+    def say(cycle: Cycle) -> Hold | None:
+        asked.append(cycle.pod.name)
+        own = ("Signal", cycle.pod.name)
+        return None if cycle.state.object(*own) else Hold(2000.0, objects=(own,))
+
+    play = Play(PreBinder(say))
+    play.see(make_node("n1"), *(make_pod(f"p{number}") for number in range(20)))
+    asked.clear()
+    play.see(make_pod("other", node="n1"), make_node("n2"))
+    play.pod_gone("other")
+    play.object_seen("Signal", "elsewhere", 1)
+    assert asked == []
+    play.object_seen("Signal", "p7", 1)
+    assert (asked, play.binds) == (["p7"], {"p7": "n1"})
+    play.handle(at=2000.0)
+    assert set(asked) == {f"p{number}" for number in range(20)}, "the deadline counts as ever"
+
+
+@pytest.mark.parametrize("leaves", ["a", "b"])
+def test_who_shares_a_claim_with_a_pod_that_leaves_is_asked_again(leaves: str) -> None:
+    """One of them writes for both; the other one has to when that is gone."""
+    volumes = (PodVolume("c"),)
+    asked: list[str] = []
+
+    def say(cycle: Cycle) -> Hold:
+        asked.append(cycle.pod.name)
+        return Hold(2000.0, objects=(("PersistentVolumeClaim", "default/c"),))
+
+    play = Play(PreBinder(say))
+    play.see(make_node("n1"), make_pod("a", volumes=volumes), make_pod("b", volumes=volumes))
+    asked.clear()
+    play.pod_gone(leaves)
+    assert asked == ["b" if leaves == "a" else "a"]
 
 
 def test_wait_without_a_deadline_ends_after_a_quarter_of_an_hour() -> None:

@@ -55,6 +55,14 @@ def writes(state: ClusterState, progress: Progress) -> tuple[PatchObject, ...]:
     return tuple(commands.values())
 
 
+def awaited(state: ClusterState, reservation: Reservation) -> tuple[tuple[str, str], ...]:
+    """Kinds and keys of the objects that tell whether all volumes are bound."""
+    claims = [*(claim for _, claim in reservation.bindings), *reservation.provisions]
+    current = (state.volumes.raw_claim(claim.key) for claim in claims)
+    volumes = [*(name for name, _ in reservation.bindings), *(claim.volume for claim in current if claim is not None)]
+    return (*((CLAIM, claim.key) for claim in claims), *((VOLUME, name) for name in volumes if name is not None))
+
+
 def complete(state: ClusterState, progress: Progress) -> bool:
     """Whether all volumes are bound; `BindingFailed` if they cannot be any more."""
     done = True

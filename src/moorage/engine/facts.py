@@ -187,7 +187,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Board: frozenset(["state", "runners", "fallback", "faults", "priorities", "observer", "_alarm_numbers", "stop"]),
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals"]),
     Pacing: frozenset({"room", "untouched"}),
-    Flights: frozenset(["waited", "_deadlines", "_wakes"]),
+    Flights: frozenset(["waited", "_deadlines", "_interests", "_wakes"]),
     Evictor: frozenset(["_state", "_queue"]),
     Warnings: frozenset(),
     Notices: frozenset(["_board", "_failing"]),

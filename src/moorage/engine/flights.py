@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -12,6 +12,7 @@ from moorage.core.commands import Command, PodRef
 from moorage.core.membership import GangKey
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.faults import describe
+from moorage.engine.interests import Interests
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.framework.classes import LatePoints
@@ -72,6 +73,8 @@ class Flight:
     stage: Stage = Stage.PERMIT
     held_by: _Waits | None = None
     deadline_s: float | None = None
+    awaits: tuple[tuple[str, str], ...] = ()
+    """Kinds and keys of the objects that `held_by` waits for; empty if it may be anything that it wakes on."""
     _asked: int = 0
     """Plugins of the stage that have said yes."""
     sent: frozenset[Command] = frozenset()
@@ -141,7 +144,7 @@ class Flight:
         if hold.deadline_s <= now:
             reason = hold.reason or f"timed out in {self.stage.value}"
             return commands, Status(Code.UNSCHEDULABLE, (reason,), plugin.name)
-        self.held_by, self.deadline_s = plugin, hold.deadline_s
+        self.held_by, self.deadline_s, self.awaits = plugin, hold.deadline_s, hold.objects
         if self.waits_since_s is None and self.stage is PERMIT:
             self.waits_since_s = now
         commands.extend(command for command in hold.commands if command not in self.sent)
@@ -157,8 +160,10 @@ class Flights:
         self._held: dict[str, Flight] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         """Those of the pods that are held, by uid."""
+        self._interests = Interests()
+        """Likewise, of those that wait for certain objects."""
         self._wakes = What(0)
-        """Changes that concern nobody who is held are not among these; some that concern nobody any more may be."""
+        """Changes that concern none of the others are not among these; some that concern nobody any more may be."""
         self._ready: dict[str, Flight] = {}
         self._binding: dict[str, int] = {}
         """Namespace -> how many of its pods are being bound."""
@@ -259,34 +264,39 @@ class Flights:
 
     def _hold(self, uid: str, flight: Flight, plugin: _Waits) -> None:
         self._held[uid] = flight
-        self._wakes |= plugin.wakes
+        self._interests.set(uid, flight.awaits)
+        if not flight.awaits:
+            self._wakes |= plugin.wakes
         if flight.deadline_s is not None:
             self._deadlines.set(uid, flight.deadline_s)
 
     def _release(self, uid: str) -> None:
         if self._held.pop(uid, None) is not None:
             self._deadlines.drop(uid)
+            self._interests.drop(uid)
             if not self._held:
                 self._wakes = What(0)
 
     def tidy(self) -> None:
         """Find deadlines and interests of the pods that are held anew."""
-        self._deadlines, self._wakes = Deadlines(), What(0)
+        self._deadlines, self._interests, self._wakes = Deadlines(), Interests(), What(0)
         for uid, flight in self._held.items():
             if flight.held_by is not None:
                 self._hold(uid, flight, flight.held_by)
 
-    def concerned(self, changes: Iterable[Change], now: float) -> list[Flight]:
+    def concerned(self, changes: Sequence[Change], now: float) -> list[Flight]:
         """Waiting flights whose deadline has come, earliest first, then those whose plugin a change may concern."""
         if not self._held:
             return []
         found = {uid: self._held[uid] for uid in self._deadlines.take_due(now)}
+        for uid in self._interests.of(thing for change in changes for thing in change.objects):
+            found.setdefault(uid, self._held[uid])
         what = What(0)
         for change in changes:
             what |= change.what
         if what & self._wakes:
             for uid, flight in self._held.items():
-                if flight.held_by is not None and flight.held_by.wakes & what:
+                if flight.held_by is not None and not flight.awaits and flight.held_by.wakes & what:
                     found.setdefault(uid, flight)
         return list(found.values())
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
+from moorage.core.volumeindex import CLAIM
 
 
 class What(IntFlag):
@@ -69,3 +70,13 @@ class Change(NamedTuple):
     def label(self) -> str:
         """What kube-scheduler's metrics call it."""
         return self.what.label or f"{self.kind}Update"
+
+    @property
+    def objects(self) -> list[tuple[str, str]]:
+        """Kinds and keys of what pods may wait for: the object that changed, or the claims of a pod that leaves."""
+        if self.kind:
+            return [(self.kind, self.key)]
+        if self.pod is None or self.what is not What.POD_REMOVED:
+            return []
+        template = self.pod.template
+        return [(CLAIM, f"{template.namespace}/{each.claim}") for each in template.volumes if each.claim is not None]

@@ -99,6 +99,10 @@ class Hold:
     deadline_s: float
     commands: tuple[Command, ...] = ()
     reason: str = ""
+    objects: tuple[tuple[str, str], ...] = ()
+    """Kinds and keys of the objects that are waited for, if it is only them. The engine then asks again when one of
+    them changes, or a pod leaves that uses the same claim: thousands of pods that wait cost the others nothing.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -146,7 +146,8 @@ class DynamicResources(Plugin):
             if not claim.reserved_for_uid(cycle.pod.uid):
                 commands.append(_reservation(cycle.pod, claim))
         reason = "timed out waiting for the reservation of resourceclaims"
-        return Hold(deadline_s, tuple(commands), reason) if commands else None
+        objects = tuple((CLAIM, f"{cycle.template.namespace}/{name}") for name in cycle.template.claims)
+        return Hold(deadline_s, tuple(commands), reason, objects) if commands else None
 
 
 def _problem(pod: Pod, name: str, claim: ResourceClaim | None) -> str | None:

@@ -19,7 +19,7 @@ from moorage.core.arrays import Ints, Rows
 from moorage.core.commands import PodRef
 from moorage.core.pods import Pod, PodTemplate, PodVolume
 from moorage.core.state import ClusterState
-from moorage.core.volumebinding import BindingFailed, Progress, complete, writes
+from moorage.core.volumebinding import BindingFailed, Progress, awaited, complete, writes
 from moorage.core.volumeindex import CAPACITY, CLAIM, CLASS, CSI_DRIVER, CSI_NODE, VOLUME, Reservation
 from moorage.core.volumematching import Match, PodClaims, class_uses, classify, match
 from moorage.core.volumes import LOST, PersistentVolumeClaim
@@ -181,7 +181,8 @@ class VolumeBinding(Plugin):
                 return None
         except BindingFailed as error:
             return Status(Code.ERROR, (f"binding volumes: {error}",))
-        return Hold(progress.deadline_s, writes(cycle.state, progress), "binding volumes: context deadline exceeded")
+        reason = "binding volumes: context deadline exceeded"
+        return Hold(progress.deadline_s, writes(cycle.state, progress), reason, awaited(cycle.state, reservation))
 
     def post_bind(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
         """Drop the reservation: the objects themselves show it now."""
