@@ -176,6 +176,7 @@ spec: {minMember: 2}
         pytest.param("example.com/min-hosts", "x", None, id="of others"),
         pytest.param("moorage.dev/on-demand-base", "0", None, id="none on on-demand"),
         pytest.param("moorage.dev/on-demand-base", "-1", "at least 0", id="fewer than none on on-demand"),
+        pytest.param("moorage.dev/on-demand-base", "-0", "at least 0", id="a sign"),
     ],
 )
 def test_annotations_of_owners(key: str, value: str, wanted: str | None) -> None:
@@ -192,6 +193,7 @@ def test_annotations_of_owners(key: str, value: str, wanted: str | None) -> None
         pytest.param("moorage.dev/priority", "high", "whole number", id="priority in words"),
         pytest.param("moorage.dev/priority", "2147483648", "at most", id="priority too large"),
         pytest.param("moorage.dev/pod-group-min-available", "0", "at least 1", id="empty gang"),
+        pytest.param("moorage.dev/pod-group-min-available", "12345678", "at least 1", id="huge gang"),
         pytest.param("pod-group", " ", "must not be empty", id="gang without name"),
         pytest.param("moorage.dev/run-seconds", "soon", "seconds", id="run time in words"),
         pytest.param("moorage.dev/run-seconds", "1.5", None, id="run time"),

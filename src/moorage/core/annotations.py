@@ -28,12 +28,17 @@ class Count(NamedTuple):
     """None where the text is no number, or one that is out of bounds."""
 
 
+def parse_count(text: str, least: int) -> int | None:
+    """A whole number from `least` to 2147483647 in ASCII digits; None for anything else."""
+    number = int(text) if _DIGITS.fullmatch(text) else -1
+    return number if least <= number <= _LARGEST else None
+
+
 def annotated_count(annotations: Mapping[str, str], keys: Sequence[str], least: int) -> Count | None:
     """What the first of these keys that is there says, None if none is; numbers from `least` to 2147483647."""
     for key in keys:
         text = annotations.get(key)
         if text is not None:
-            number = int(text) if _DIGITS.fullmatch(text) else -1
             shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
-            return Count(key, shown, number if least <= number <= _LARGEST else None)
+            return Count(key, shown, parse_count(text, least))
     return None

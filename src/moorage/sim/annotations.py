@@ -10,6 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moorage.adapters.memory.kubelet import RUN_SECONDS, parse_seconds
+from moorage.core.annotations import MIN_HOSTS, ON_DEMAND_BASE, SPOT, parse_count
+from moorage.core.membership import GROUP_ANNOTATIONS, MIN_AVAILABLE, gang_size
 from moorage.core.objects import CRON_JOB
 from moorage.core.problems import Problem
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_stamp
@@ -21,7 +24,6 @@ from moorage.wire.manifests import Manifest
 
 PREFIX = "moorage.dev/"
 _INTEGER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
-_SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
 _LARGEST = 2**31 - 1
 
 
@@ -37,31 +39,30 @@ def _is_integer(text: str) -> bool:
     return bool(_INTEGER.fullmatch(text)) and abs(int(text)) <= _LARGEST
 
 
-_COUNT = _Rule(lambda text: _is_integer(text) and int(text) >= 1, "must be a whole number of at least 1")
-_AMOUNT = _Rule(lambda text: _is_integer(text) and int(text) >= 0, "must be a whole number of at least 0")
+_COUNT = _Rule(lambda text: parse_count(text, 1) is not None, "must be a whole number of at least 1")
+_SIZE = _Rule(lambda text: gang_size({MIN_AVAILABLE: text}) is not None, _COUNT.wanted)
+_AMOUNT = _Rule(lambda text: parse_count(text, 0) is not None, "must be a whole number of at least 0")
 _NUMBER = _Rule(_is_integer, f"must be a whole number of at most {_LARGEST}, in ASCII digits")
 _NAME = _Rule(lambda text: bool(text.strip()), "must not be empty; name the group or remove it")
-_DURATION = _Rule(lambda text: bool(_SECONDS.fullmatch(text)), "must be a number of seconds such as 30 or 0.5")
+_DURATION = _Rule(lambda text: parse_seconds(text) is not None, "must be a number of seconds such as 30 or 0.5")
 _NEVER = _Rule(lambda text: text == "never", "is without effect; write never, or remove it")
 _STAMP = _Rule(lambda text: parse_stamp(text) is not None, "must be the number of a rule, from 1 on")
 _STRATEGY = _Rule(lambda _: True, "")
 """Looked at by the strategy's own parser, which says more than one thing."""
 
 _OF_OWNERS: Mapping[str, _Rule] = {
-    f"{PREFIX}min-hosts": _COUNT,
-    "controller-spread-scheduler/min-hosts": _COUNT,
-    f"{PREFIX}on-demand-base": _AMOUNT,
+    **dict.fromkeys(MIN_HOSTS, _COUNT),
+    **dict.fromkeys(ON_DEMAND_BASE, _AMOUNT),
     **dict.fromkeys(STRATEGY_ANNOTATIONS, _STRATEGY),
 }
 _OF_PODS: Mapping[str, _Rule] = {
     f"{PREFIX}priority": _NUMBER,
     "priority": _NUMBER,
-    f"{PREFIX}pod-group": _NAME,
-    "pod-group": _NAME,
-    f"{PREFIX}pod-group-min-available": _COUNT,
-    f"{PREFIX}run-seconds": _DURATION,
-    f"{PREFIX}on-demand-base": _AMOUNT,
-    f"{PREFIX}spot": _NEVER,
+    **dict.fromkeys(GROUP_ANNOTATIONS, _NAME),
+    MIN_AVAILABLE: _SIZE,
+    RUN_SECONDS: _DURATION,
+    **dict.fromkeys(ON_DEMAND_BASE, _AMOUNT),
+    SPOT: _NEVER,
     RULE_STAMP: _STAMP,
     **dict.fromkeys(STRATEGY_ANNOTATIONS, _STRATEGY),
 }

@@ -104,8 +104,7 @@ class Kubelets:
     def _run_s(self, pod: KubeObject) -> float | None:
         annotated = (metadata_of(pod).get("annotations") or {}).get(RUN_SECONDS)
         if annotated is not None:
-            text = str(annotated)
-            return float(text) if _SECONDS.fullmatch(text) else None
+            return parse_seconds(str(annotated))
         return None if spec_of(pod).get("restartPolicy", "Always") == "Always" else self._options.run_s
 
     def _run(self, pod: KubeObject) -> None:
@@ -151,3 +150,8 @@ class Kubelets:
 def _needs_a_look(pod: KubeObject) -> bool:
     """Whether a kubelet may have something to do for a bound pod; spares those that just run."""
     return is_terminating(pod) or status_of(pod).get("phase") not in _BEGUN
+
+
+def parse_seconds(text: str) -> float | None:
+    """What `RUN_SECONDS` says; None if that is no number of seconds."""
+    return float(text) if _SECONDS.fullmatch(text) else None
