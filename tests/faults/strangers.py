@@ -191,7 +191,7 @@ async def plugin(world: World, *, odd: str) -> None:
     world.limit("others' p99 s", world.p99_s("other"), P99_S)
     if odd == "raises":
         return
-    world.claim(await scheduler.says("a plugin is slow", 30), "nobody was told which plugin is slow")
+    world.claim(await scheduler.says("a plugin is repeatedly slow", 30), "nobody was told which plugin is slow")
     world.figures["all bound after s"] = round(
         await world.until(lambda: all(map(node_of, world.auditor.now("pods", evil))), 90, "the slow ones are bound"), 1
     )
