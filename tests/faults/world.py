@@ -34,6 +34,7 @@ from tests.gangs.cluster import Cluster, each
 
 RUN = "faults.moorage.dev/run"
 IMAGE = "registry.example/app:v1"
+SEEN_S = 30.0
 SAID_S = 8.0
 """How long events may take to be written after the last bind."""
 AT_ONCE = 32
@@ -170,7 +171,14 @@ class World:
         """Delete pods as the scenario's own doing."""
         self.terms = replace(self.terms, removed=self.terms.removed | set(names))
         self.wanted -= set(names)
+        known = self.pods()
+        going = {known[name]["metadata"]["uid"] for name in names if name in known}
         await self.each(self.cluster.delete(f"{self.pods_path}/{name}") for name in names)
+        # A cache that is compared with what the auditor has not yet seen would look right.
+        await self.until(lambda: not going & self._staying(), SEEN_S, "the auditor has seen what was deleted")
+
+    def _staying(self) -> set[str]:
+        return {pod["metadata"]["uid"] for pod in self.pods().values() if not is_leaving(pod)}
 
     async def delete_node(self, stem: str) -> None:
         """Delete a node."""
