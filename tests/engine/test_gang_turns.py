@@ -18,7 +18,7 @@ def gang(name: str, *cpus: str, **fields: object) -> list[Pod]:
     """A gang of so many members, which ask for so much; those that are alike share a template, as decoded ones do."""
     annotations = {"pod-group": name, "moorage.dev/pod-group-min-available": str(len(cpus))}
     like = {cpu: make_pod("like", cpu=cpu, annotations=annotations, **fields) for cpu in cpus}  # type: ignore[arg-type]
-    return [replace(like[cpu], uid=f"default/{name}{i}", name=f"{name}{i}") for i, cpu in enumerate(cpus)]
+    return [replace(like[cpu], uid=f"{like[cpu].namespace}/{name}{i}", name=f"{name}{i}") for i, cpu in enumerate(cpus)]
 
 
 def pass_time(play: Play, until_s: float) -> set[str]:
@@ -68,6 +68,29 @@ def test_a_turn_ends_and_the_next_gang_has_its_own(play: Play) -> None:
     play.pod_gone("full")
     assert pass_time(play, 1200.0) == set(), "three places are kept for the first one"
     assert pass_time(play, 1400.0) == {"small0", "small1"}
+
+
+def test_one_namespace_does_not_have_all_turns(play: Play) -> None:
+    """However old and many its gangs are."""
+    for number in range(3):
+        play.see(*gang(f"old{number}", "1", "1", "1", "1", namespace="evil"), at=play.now + 1)
+    play.see(*gang("late", "1", "2"), at=play.now + 1)
+    pass_time(play, 1100.0)
+    play.see(make_pod("stays", cpu="1", node="n1"))
+    play.pod_gone("full")
+    assert pass_time(play, 1100.0 + 2 * 300) == {"late0", "late1"}, "its namespace comes after one gang of the other"
+
+
+@pytest.mark.parametrize("namespace", ["evil", "default"])
+def test_two_gangs_do_not_hand_the_turn_to_each_other_for_ever(play: Play, namespace: str) -> None:
+    """A gang has rested when the next one's turn ends; a third one comes before it, of whatever namespace that is."""
+    for number in range(2):
+        play.see(*gang(f"old{number}", "1", "1", "1", "1", namespace=namespace), at=play.now + 1)
+    play.see(*gang("late", "1", "2"), at=play.now + 1)
+    pass_time(play, 1100.0)
+    play.see(make_pod("stays", cpu="1", node="n1"))
+    play.pod_gone("full")
+    assert pass_time(play, 1100.0 + 3 * 300) == {"late0", "late1"}
 
 
 def test_smaller_work_has_a_chance_between_two_turns(play: Play) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from moorage.core.commands import Bind
 from moorage.core.events import BindDone, BindOutcome, DecisionSlow, PodGone
 from moorage.core.pods import Pod
+from moorage.framework.plugin import Plugin
+from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.testing import make_node, make_pod
 from tests.engine.play import Play
 
@@ -20,8 +23,8 @@ def pods(namespace: str, number: int, **fields: object) -> list[Pod]:
 class Slowly:
     """An engine that is called in steps, as the scheduler's loop calls it, while nobody answers binds."""
 
-    def __init__(self, *things: Pod) -> None:
-        self.play = Play()
+    def __init__(self, *things: Pod, plugins: Sequence[Plugin] = ()) -> None:
+        self.play = Play(*plugins)
         self.play.see(make_node("n1", cpu="100", pods=10_000), *things, budget=0)
         self.ordered: list[str] = []
         self.open: dict[str, str] = {}
@@ -73,6 +76,22 @@ def test_busy_namespaces_converge_to_equal_shares() -> None:
         slowly.answer("b", 8)
     assert abs(shares["a"] - shares["b"]) < 40
     assert sum(shares.values()) > 300
+
+
+def test_a_gang_of_many_members_takes_no_more_places_than_its_namespace_may_have() -> None:
+    """All of it is bound at once; while those binds hang, others are decided on, and its own namespace waits."""
+    annotations = {"pod-group": "g", "moorage.dev/pod-group-min-available": "700"}
+    slowly = Slowly(*pods("a", 700, annotations=annotations), plugins=[GangScheduling()])
+    slowly.play.handle()
+    slowly.play.recorded()
+    slowly.open = dict.fromkeys((bind.pod.uid for bind in slowly.play.of(Bind)), "a")
+    slowly.play.see(*pods("b", 100), make_pod("later", namespace="a"), budget=0)
+    assert slowly.run() == {"a": 700, "b": 100}
+    assert slowly.play.engine.flights.free == 512 - 256 - 100
+    slowly.answer("a", 440)
+    assert slowly.run() == {"a": 260, "b": 100}, "the rest of it still has all places of its namespace"
+    slowly.answer("a", 160)
+    assert slowly.run() == {"a": 101, "b": 100}
 
 
 def test_pods_that_were_set_aside_keep_their_order() -> None:

@@ -90,6 +90,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_held": dict[str, Flight],
         "_ready": dict[str, Flight],
         "_binding": dict[str, int],
+        "_beyond": dict[str, int],
     },
     Evictor: {"_notes": dict[str, RecordEvent]},
     Warnings: {"_told": set[tuple[str, str, str, str]]},
@@ -110,6 +111,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_kept": dict[str, None],
         "_rests": dict[GangKey, float],
         "_in_line": dict[GangKey, None],
+        "_served": dict[str, float],
     },
     Recovery: {
         "_concerned": dict[GangKey, None],

@@ -167,6 +167,8 @@ class Flights:
         self._ready: dict[str, Flight] = {}
         self._binding: dict[str, int] = {}
         """Namespace -> how many of its pods are being bound."""
+        self._beyond: dict[str, int] = {}
+        """Namespace -> how many of them are members of gangs for which it has no place: a gang is bound as a whole."""
         self.waited: deque[tuple[Code, float]] = deque(maxlen=_KEPT_WAITS)
         """How the latest waits in Permit ended, and when they began; whoever wants to know takes them out."""
 
@@ -185,17 +187,22 @@ class Flights:
     @property
     def free(self) -> int:
         """How many more binds may be ordered."""
-        return max(0, PLACES - self.binding)
+        return max(0, PLACES - self._taken)
 
     @property
     def untouched(self) -> int:
         """How many more binds may be ordered before `room` could be 0 for a namespace, whoever they are for."""
-        return PLACES // 2 - self.binding
+        return PLACES // 2 - self._taken
+
+    @property
+    def _taken(self) -> int:
+        """How many places are taken."""
+        binding = len(self._flights) - len(self._held) - len(self._ready)
+        return binding - sum(self._beyond.values()) if self._beyond else binding
 
     def room(self, namespace: str) -> int:
-        """How many more binds a namespace may order, others' shares considered; a gang may take more."""
-        # Asked for every pod that is to be tried, so `binding` is written out.
-        return PLACES - len(self._flights) + len(self._held) + len(self._ready) - self._binding.get(namespace, 0)
+        """How many more binds a namespace may order, others' shares considered; below 0 while a gang of it has more."""
+        return PLACES - self._taken - self._binding.get(namespace, 0)
 
     @property
     def waiting(self) -> bool:
@@ -234,6 +241,8 @@ class Flights:
                 self._binding[namespace] = left
             else:
                 del self._binding[namespace]
+            if self._beyond:
+                self._pass_on_place(namespace)
         if flight.waits_since_s is not None:
             self._end_wait(flight, Code.UNSCHEDULABLE)
         return flight
@@ -256,6 +265,14 @@ class Flights:
             flight.posted = True
             namespace = flight.entry.pod.template.namespace
             self._binding[namespace] = self._binding.get(namespace, 0) + 1
+            if self.room(namespace) < -1:
+                self._beyond[namespace] = self._beyond.get(namespace, 0) + 1
+
+    def _pass_on_place(self, namespace: str) -> None:
+        """The place of a bind that was answered goes to one of its namespace that has none."""
+        left = self._beyond.pop(namespace, 0) - 1
+        if left > 0:
+            self._beyond[namespace] = left
 
     def _end_wait(self, flight: Flight, result: Code) -> None:
         if flight.waits_since_s is not None:

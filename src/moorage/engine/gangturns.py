@@ -2,7 +2,8 @@
 
 Only one gang has its turn, so no two can wait for what the other one keeps. A turn ends after a while: then the others
 that have waited long enough come first, and the gang itself may have another turn when it has rested for as long, so
-that smaller work gets a chance too. A more important gang takes over at once. A gang that could not start if all nodes
+that smaller work gets a chance too. Namespaces take turns, and so do the gangs of each: those that are old and many do
+not keep the turn among themselves. A more important gang takes over at once. A gang that could not start if all nodes
 were empty gets no turn.
 """
 
@@ -14,10 +15,17 @@ from moorage.core.gangneeds import GangNeeds
 from moorage.core.membership import GangKey
 from moorage.engine.board import Board
 from moorage.engine.flights import Flight
-from moorage.engine.queue import QueuedGang, QueuedPod
+from moorage.engine.queue import Place, QueuedGang, QueuedPod
 from moorage.framework.contract import GangPatience
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable
+
+_SERVED_S = 3600.0
+"""So long it is remembered that a namespace has had a turn."""
+_BEHIND_S = 10.0
+"""So long after it has let another one go first a gang is tried again, in case that one had no use for its turn."""
+_NEVER = float("-inf")
+_ABOUT_TO_BE_TRIED = (Place.ACTIVE, Place.BACKOFF)
 
 
 class GangTurns:
@@ -35,6 +43,8 @@ class GangTurns:
         """Gangs that have had their turn -> when they may have another one."""
         self._in_line: dict[GangKey, None] = {}
         """Gangs that asked for a turn while another one had it."""
+        self._served: dict[str, float] = {}
+        """Namespace -> when a gang of it last had a turn."""
 
     @property
     def busy(self) -> bool:
@@ -58,6 +68,9 @@ class GangTurns:
             self._board.set_alarm(due_s, gang)
         elif self.favoured != gang.key and self._is_taken(gang):
             self._in_line[gang.key] = None
+        elif self.favoured is None and self._is_behind(gang):
+            self._in_line[gang.key] = None
+            self._board.set_alarm(now + _BEHIND_S, gang)
         elif not self._is_possible(ready, needs, now):
             self.leave(gang.key, now)
         else:
@@ -75,12 +88,25 @@ class GangTurns:
             self._rests.pop(self.favoured, None)
             self._end()
         self._in_line.pop(key, None)
+        self._served = {name: at_s for name, at_s in self._served.items() if now - at_s < _SERVED_S}
+        self._served[key.namespace] = now
         self.favoured, self._until_s = key, now + patience.reserve_for_seconds
         self._rests[key] = self._until_s + patience.reserve_for_seconds
 
     def _is_taken(self, gang: QueuedGang) -> bool:
         other = None if self.favoured is None else self._board.queue.gang(self.favoured)
         return other is not None and self._priority(other) >= self._priority(gang)
+
+    def _is_behind(self, gang: QueuedGang) -> bool:
+        """Whether one that is no less important, has had no turn for longer and is about to be tried stands in line."""
+        own, priority = self._last_turn(gang.key), self._priority(gang)
+        earlier = (self._board.queue.gang(key) for key in self._in_line if self._last_turn(key) < own)
+        tried = (each for each in earlier if each is not None and each.place in _ABOUT_TO_BE_TRIED)
+        return any(self._priority(each) >= priority for each in tried)
+
+    def _last_turn(self, key: GangKey) -> tuple[float, float]:
+        """Sorts gangs: who had a turn the longest time ago comes first, by namespace and then by itself."""
+        return self._served.get(key.namespace, _NEVER), self._rests.get(key, _NEVER)
 
     def _is_possible(self, ready: Sequence[QueuedPod], needs: GangNeeds, now: float) -> bool:
         """Whether enough members would fit if all nodes were empty."""
@@ -134,9 +160,10 @@ class GangTurns:
         self.favoured = None
 
     def _next(self, now: float) -> None:
-        """Those who wait for their turn are tried again; the first by importance and age gets it."""
-        waiting, self._in_line = self._in_line, {}
-        for key in waiting:
+        """Those who wait for their turn are tried again; the first by importance, last turn and age gets it."""
+        for key in list(self._in_line):
             gang = self._board.queue.gang(key)
-            if gang is not None:
+            if gang is None:
+                del self._in_line[key]
+            else:
                 self._board.queue.wake(gang, now)

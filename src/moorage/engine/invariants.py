@@ -43,6 +43,9 @@ def _check_flights(engine: Engine) -> None:
     check(flights._deadlines._at_s == due_s, "deadlines of pods that wait are noted wrongly")
     binding = Counter(each.entry.pod.namespace for each in flights._flights.values() if each.stage is Stage.BINDING)
     check(flights._binding == binding, "binds under way are counted wrongly")
+    check(all(0 < n <= binding[name] for name, n in flights._beyond.items()), "places of gangs are counted wrongly")
+    awaits = {uid: flight.awaits for uid, flight in flights._held.items() if flight.awaits}
+    check(flights._interests._things == awaits, "what pods wait for is noted wrongly")
 
 
 def _check_stage(engine: Engine, uid: str, flight: Flight) -> None:
