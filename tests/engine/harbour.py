@@ -96,10 +96,13 @@ def nodes(od: int = 2, spot: int = 3, **fields: Any) -> list[Node]:
     return [*found, *(make_node(f"spot{i}", cpu="8", labels={"kind": "spot"}, **fields) for i in range(spot))]
 
 
-def owner(replicas: int, app: str = "web", text: str | None = STRATEGY, **fields: Any) -> ObjectSeen:
+def owner(
+    replicas: int, app: str = "web", text: str | None = STRATEGY, namespace: str = "default", **fields: Any
+) -> ObjectSeen:
     """The ReplicaSet of `member` pods."""
     notes = FrozenDict({STRATEGY_ANNOTATIONS[0]: text} if text else {})
-    value = Workload("ReplicaSet", "default", app, uid=f"default/{app}", annotations=notes, replicas=replicas, **fields)
+    uid = f"{namespace}/{app}"
+    value = Workload("ReplicaSet", namespace, app, uid=uid, annotations=notes, replicas=replicas, **fields)
     return ObjectSeen("ReplicaSet", value.key, value)
 
 

@@ -369,6 +369,16 @@ def test_moves_on_their_way_are_bounded() -> None:
     assert shore.evicted == ["b", "c"]
 
 
+def test_pods_of_one_namespace_that_do_not_come_to_run_keep_nobody_on_a_node_that_goes() -> None:
+    """They are evicted first, as they are older, and their successors never start."""
+    shore = Shore(moves_at_once=2)
+    first = [member(f"a{number}", "s1", f"a{number}", namespace="evil", created_s=1.0) for number in range(9)]
+    shore.see(spot("s1"), on_demand("d1"), *first, member("p", "s1"))
+    shore.notice("s1")
+    shore.wait(60)
+    assert sorted(shore.evicted) == ["a0", "a1", "p"]
+
+
 def test_a_standby_only_watches() -> None:
     """It knows everything and orders nothing."""
     shore = Shore()

@@ -110,6 +110,16 @@ def test_writes_on_their_way_are_bounded() -> None:
     assert len(shore.costs()) == 100
 
 
+def test_writes_of_one_namespace_that_hang_hold_up_no_other() -> None:
+    """However many pods its workload has."""
+    shore = Harbour()
+    shore.tell(owner(400, "big", namespace="evil"))
+    shore.see(*nodes(), *(member(f"b{n}", "od0", "big", namespace="evil", cpu="1m") for n in range(400)))
+    shore.tell(owner(1))
+    shore.see(member("p", "od0"))
+    assert "p" in {command.pod.name for command in shore.of(PatchObject)}
+
+
 @pytest.mark.parametrize(
     ("workload", "pods"),
     [
@@ -302,6 +312,17 @@ def test_repairs_are_bounded() -> None:
         shore.wait(30)
         assert len(shore.evicted) == most
         assert len({name[0] for name in shore.evicted}) == most
+
+
+def test_workloads_of_one_namespace_whose_pods_do_not_start_keep_no_other_from_being_repaired() -> None:
+    """They were out of order first."""
+    shore = Harbour(repairs_at_once=1)
+    shore.see(*nodes())
+    for app, namespace in (("a", "evil"), ("b", "evil"), ("c", "default")):
+        shore.see(*(member(f"{app}{i}", "od0", app, namespace=namespace, cpu="1", created_s=1.0) for i in range(2)))
+        shore.tell(owner(2, app, namespace=namespace))
+    shore.wait(30)
+    assert sorted(name[0] for name in shore.evicted) == ["a", "c"]
 
 
 def test_a_refused_eviction_is_tried_again() -> None:

@@ -139,6 +139,11 @@ def owner_key(template: PodTemplate) -> str:
     return "" if owner is None else _key(template.namespace, owner.uid or f"{owner.kind}/{owner.name}")
 
 
+def namespace_of(key: str) -> str:
+    """The namespace of the owner with this `owner_key`."""
+    return key.partition("/")[0]
+
+
 def workload_key(workload: Workload) -> str:
     """`owner_key` of the pods that name this object."""
     return _key(workload.namespace, workload.uid or f"{workload.kind}/{workload.name}")

@@ -63,7 +63,8 @@ class KeeperConfiguration(WayIn):
     """How long before the end the remaining pods are dealt with as `at_deadline` says."""
     at_deadline: AtDeadline = AtDeadline.KEEP_BUDGETS
     moves_at_once: int = 50
-    """How many pods of leaving nodes may be moved at the same time."""
+    """How many pods of leaving nodes may be moved at the same time, of a namespace that is alone. Here and below,
+    namespaces share twice as many fairly (see `core.shares`): pods of one that do not start hold up no other."""
     return_after_s: float = 600.0
     """How long spot capacity must be back before pods return to it."""
     returns_at_once: int = 2

@@ -8,13 +8,13 @@ Invariants:
 - Evictions name the pod's uid, and writes the node's, so that nothing of the same name is ever touched.
 - A budget's refusal is an answer like any other: the sender of the eviction knows until when it makes sense to ask
   again, so nothing is tried twice here.
-- Commands go out in the order in which they came, nodes before pods; at most `in_flight` run at once.
+- Commands go out in the order in which they came, nodes before pods; for a namespace that is alone at most `in_flight`
+  run at once. Namespaces share fairly (`lanes`): slow evictions of one hold up no other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ import structlog
 
 from moorage.adapters.kube.client import MERGE_PATCH, KubeClient
 from moorage.adapters.kube.errors import Conflict, KubeError, NotFound, TooManyRequests
+from moorage.adapters.kube.lanes import Lanes
 from moorage.adapters.kube.podview import read_pod
 from moorage.adapters.kube.resources import NODES, PODS
 from moorage.core.commands import ClearNode, EvictPod, PatchNode, PodRef
@@ -44,30 +45,30 @@ class Disruptions:
         self._client = client
         self._report = report
         self._in_flight = in_flight
-        self._order = itertools.count()
-        self._queue: asyncio.PriorityQueue[tuple[int, int, Disruption]] = asyncio.PriorityQueue()
+        self._lanes: Lanes[Disruption] = Lanes(2 * in_flight, 2 * in_flight)
 
     def submit(self, command: Disruption) -> None:
         """Queue a command; never blocks."""
-        self._queue.put_nowait((isinstance(command, EvictPod), next(self._order), command))
+        evicts = isinstance(command, EvictPod)
+        self._lanes.put(command.pod.namespace if evicts else "", command, urgent=not evicts)
 
     async def run(self) -> None:
         """Carry out commands until cancelled."""
         async with asyncio.TaskGroup() as workers:
-            for _ in range(self._in_flight):
+            for _ in range(2 * self._in_flight):
                 workers.create_task(self._work())
 
     async def drained(self, timeout_s: float) -> bool:
         """Wait until every command is answered; False when that takes longer than `timeout_s`."""
         try:
-            await asyncio.wait_for(self._queue.join(), timeout_s)
+            await asyncio.wait_for(self._lanes.join(), timeout_s)
         except TimeoutError:
             return False
         return True
 
     async def _work(self) -> None:
         while True:
-            _, _, command = await self._queue.get()
+            lane, namespace, command = await self._lanes.get()
             try:
                 if isinstance(command, EvictPod):
                     self._report(await self.evict(command))
@@ -76,7 +77,7 @@ class Disruptions:
                 else:
                     await self.clear(command)
             finally:
-                self._queue.task_done()
+                self._lanes.done(lane, namespace)
 
     async def evict(self, command: EvictPod) -> EvictDone:
         """Ask for an eviction now, once."""

@@ -11,33 +11,9 @@ import asyncio
 from collections import OrderedDict, deque
 from typing import Generic, TypeVar
 
+from moorage.core.shares import Shares
+
 T = TypeVar("T")
-
-
-class Shares:
-    """A number of places, and how many of them each namespace has."""
-
-    def __init__(self, places: int) -> None:
-        self._left = places
-        self._taken_by: dict[str, int] = {}
-
-    def has_room(self, namespace: str) -> bool:
-        """Whether a namespace may take another place."""
-        return self._taken_by.get(namespace, 0) < self._left
-
-    def take(self, namespace: str) -> None:
-        """Take a place."""
-        self._left -= 1
-        self._taken_by[namespace] = self._taken_by.get(namespace, 0) + 1
-
-    def leave(self, namespace: str) -> None:
-        """Give a place back."""
-        self._left += 1
-        number = self._taken_by[namespace] - 1
-        if number:
-            self._taken_by[namespace] = number
-        else:
-            del self._taken_by[namespace]
 
 
 class Lane(Generic[T]):

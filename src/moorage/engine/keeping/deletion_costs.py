@@ -13,6 +13,7 @@ from moorage.core.commands import PatchObject
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import REPLICA_SET, Workload, object_key
 from moorage.core.pods import Pod
+from moorage.core.shares import Shares
 from moorage.core.state import ClusterState
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping.removal import TOP, host_keepers, numbered
@@ -21,7 +22,8 @@ COST = "controller.kubernetes.io/pod-deletion-cost"
 REPEAT_S = 10.0
 """How long after the answer to a write without effect the pod is written again."""
 MOST_UNANSWERED = 50
-"""The most writes in flight, so that evictions never wait behind a long queue of them."""
+"""The most writes in flight for a namespace that is alone (see `core.shares`), so that evictions never wait behind a
+long queue of them."""
 _NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 
 
@@ -39,10 +41,12 @@ class DeletionCosts:
         self.written = 0
         """How many writes were ordered."""
 
-    @property
-    def full(self) -> bool:
-        """Whether enough writes are in flight."""
-        return len(self._unanswered) >= MOST_UNANSWERED
+    def places(self) -> Shares:
+        """The places for writes in flight."""
+        places = Shares(2 * MOST_UNANSWERED)
+        for command in self._unanswered.values():
+            places.take_if_any(command.namespace)
+        return places
 
     @property
     def unseen(self) -> bool:

@@ -67,14 +67,15 @@ class Fallback:
             self.without_place.clear()
             return []
         commands: list[KeeperCommand] = []
-        room = self._settings.moves_at_once - self._moves.count(Cause.FALLBACK)
+        places = self._moves.places(Cause.FALLBACK, self._settings.moves_at_once)
         leaving = self._departures.rows(self._proofs.state)
         for pod, departure in self._candidates(now):
-            if room <= 0:
-                break
+            if not places.has_room(pod.namespace):
+                continue
             ordered = self._consider(pod, departure, leaving, allowances, now)
             commands += ordered
-            room -= bool(ordered)
+            if ordered:
+                places.take(pod.namespace)
         return commands
 
     def put_off(self, uid: str, until_s: float) -> None:

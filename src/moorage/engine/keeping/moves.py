@@ -15,6 +15,7 @@ from enum import StrEnum
 
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import RUNNING, Pod
+from moorage.core.shares import Shares
 
 PATIENCE_S = 120.0
 
@@ -85,6 +86,14 @@ class Moves:
     def count(self, cause: Cause) -> int:
         """How many moves of this cause are unfinished."""
         return sum(move.cause is cause for move in self._moves.values())
+
+    def places(self, cause: Cause, at_once: int) -> Shares:
+        """The places for moves of a kind: so many for a namespace that is alone, as others share with it."""
+        places = Shares(2 * at_once)
+        for move in self._moves.values():
+            if move.cause is cause:
+                places.take_if_any(move.pod.namespace)
+        return places
 
     def of_owner(self, owner: str) -> int:
         """How many pods of this controller (`owner_key`) are being moved."""

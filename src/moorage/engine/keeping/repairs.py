@@ -23,6 +23,7 @@ import numpy as np
 from moorage.core.arrays import Mask
 from moorage.core.commands import EvictPod, KeeperCommand, RecordEvent
 from moorage.core.objects import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
+from moorage.core.ownercounts import namespace_of
 from moorage.core.pods import RUNNING, Pod, PodTemplate
 from moorage.core.strategies import rules_at
 from moorage.core.strategy import Strategy, next_rule, restamped, rule_of, stamp_of
@@ -143,20 +144,20 @@ class Repairs:
 
     def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
         """What to evict now."""
-        room = self._settings.repairs_at_once - self._moves.count(Cause.REPAIR)
-        if room <= 0 or not self._off_since_s:
+        if not self._off_since_s:
             return []
+        places = self._moves.places(Cause.REPAIR, self._settings.repairs_at_once)
         self._aims = {uid: aim for uid, aim in self._aims.items() if uid in self._moves}
         commands: list[KeeperCommand] = []
         for owner, since_s in [*self._off_since_s.items()]:
             due_s = max(since_s + SETTLE_S, self._not_before_s.get(owner, 0.0))
-            if room <= 0:
-                break
-            if now < due_s or self._moves.of_owner(owner):
+            namespace = namespace_of(owner)
+            if now < due_s or self._moves.of_owner(owner) or not places.has_room(namespace):
                 continue
             ordered = self._consider(owner, allowances, now)
             commands += ordered
-            room -= bool(ordered)
+            if ordered:
+                places.take(namespace)
         return commands
 
     def _consider(self, owner: str, allowances: Allowances, now: float) -> list[KeeperCommand]:

@@ -77,19 +77,20 @@ class SpotReturn:
 
     def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
         """What to evict now."""
-        room = self._settings.returns_at_once - self._moves.count(Cause.RETURN)
-        if room <= 0 or not self._away:
+        places = self._moves.places(Cause.RETURN, self._settings.returns_at_once)
+        if not self._away:
             return []
         settled = self._settled(now)
         if not settled.any():
             return []
         commands: list[KeeperCommand] = []
         for pod in self._candidates(now):
-            if room <= 0:
-                break
+            if not places.has_room(pod.namespace):
+                continue
             ordered = self._consider(pod, settled, allowances, now)
             commands += ordered
-            room -= bool(ordered)
+            if ordered:
+                places.take(pod.namespace)
         return commands
 
     def _settled(self, now: float) -> Mask:

@@ -12,7 +12,7 @@ from moorage.core.commands import KeeperCommand, PatchObject
 from moorage.core.events import ObjectGone, ObjectSeen, PatchDone
 from moorage.core.nodes import Node
 from moorage.core.objects import PLACEMENT_POLICY, REPLICA_SET, STATEFUL_SET, Workload, object_key
-from moorage.core.ownercounts import owner_key, workload_key
+from moorage.core.ownercounts import namespace_of, owner_key, workload_key
 from moorage.core.pods import Pod
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.engine import Engine
@@ -117,10 +117,15 @@ class Upkeep:
             self.splits.review(owner, self.members.of(owner))
             self.repairs.review(owner, now)
             self._unwritten[owner] = None
-        while self._unwritten and not self.costs.full:
-            owner = next(iter(self._unwritten))
-            del self._unwritten[owner]
-            commands += self._order_of_removal(owner)
+        places = self.costs.places()
+        for owner in [*self._unwritten]:
+            namespace = namespace_of(owner)
+            if places.has_room(namespace):
+                del self._unwritten[owner]
+                written = self._order_of_removal(owner)
+                commands += written
+                for _ in written:
+                    places.take_if_any(namespace)
         return [*commands, *self.lost_nodes.plan(now), *self._policies.plan(now)]
 
     def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
