@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from moorage.core.affinity import NodeTerm
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.objects import ClusterWide, Namespaced
 from moorage.core.pods import Owner
 
 IMPLICIT_EXTENDED_RESOURCE = "deviceclass.resource.kubernetes.io/"
@@ -23,7 +24,7 @@ class ClaimConsumer:
 
 
 @dataclass(frozen=True, slots=True)
-class ResourceClaim:
+class ResourceClaim(Namespaced):
     """A claim for devices."""
 
     namespace: str
@@ -41,28 +42,18 @@ class ResourceClaim:
     deleting: bool = False
     resource_version: str = ""
 
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
-
     def reserved_for_uid(self, uid: str) -> bool:
         """Whether the pod of this uid already has its reservation."""
         return any(consumer.uid == uid for consumer in self.reserved_for)
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceClass:
+class DeviceClass(ClusterWide):
     """A class of devices; some can be asked for like an extended resource."""
 
     name: str
     extended_resource: str | None = None
     created_s: float = 0.0
-
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
 
     @property
     def resource_names(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ What volumes and devices need is in `volumes` and `claims`. Every value has the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.pods import Owner
@@ -36,8 +37,40 @@ def object_key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
 
 
+class _HasName(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+class _HasPlace(_HasName, Protocol):
+    @property
+    def namespace(self) -> str: ...
+
+
+class ClusterWide:
+    """A value of a kind without namespaces."""
+
+    __slots__ = ()
+
+    @property
+    def key(self: _HasName) -> str:
+        """The name."""
+        return self.name
+
+
+class Namespaced:
+    """A value of a kind with namespaces."""
+
+    __slots__ = ()
+
+    @property
+    def key(self: _HasPlace) -> str:
+        """`namespace/name`."""
+        return object_key(self.namespace, self.name)
+
+
 @dataclass(frozen=True, slots=True)
-class Workload:
+class Workload(Namespaced):
     """A controller that makes pods; a CronJob shows the numbers of the Job that it would make next."""
 
     kind: str
@@ -64,11 +97,6 @@ class Workload:
     created_s: float = 0.0
 
     @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return object_key(self.namespace, self.name)
-
-    @property
     def desired(self) -> int:
         """How many pods should exist now: of a Job no more than it has completions left, of a suspended one none."""
         if self.suspended or self.finished:
@@ -79,7 +107,7 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class Service(Namespaced):
     """A service; the default spread constraints look at the pods that it selects."""
 
     namespace: str
@@ -87,14 +115,9 @@ class Service:
     selector: FrozenDict[str, str] = EMPTY
     """Labels of the selected pods; empty selects none."""
 
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return object_key(self.namespace, self.name)
-
 
 @dataclass(frozen=True, slots=True)
-class PodDisruptionBudget:
+class PodDisruptionBudget(Namespaced):
     """How many of some pods may be evicted just now."""
 
     namespace: str
@@ -111,14 +134,9 @@ class PodDisruptionBudget:
     spares_unready: bool = False
     """Whether pods that are not ready may be evicted just now whatever the allowance is, and without using it up."""
 
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return object_key(self.namespace, self.name)
-
 
 @dataclass(frozen=True, slots=True)
-class PriorityClass:
+class PriorityClass(ClusterWide):
     """Gives pods that name it their priority."""
 
     name: str
@@ -126,14 +144,9 @@ class PriorityClass:
     global_default: bool = False
     preemption_policy: str = "PreemptLowerPriority"
 
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
-class RuntimeClass:
+class RuntimeClass(ClusterWide):
     """Adds overhead and node constraints to pods that name it."""
 
     name: str
@@ -142,28 +155,18 @@ class RuntimeClass:
     node_selector: FrozenDict[str, str] = EMPTY
     tolerations: tuple[Toleration, ...] = ()
 
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
-class Namespace:
+class Namespace(ClusterWide):
     """A namespace; pod affinity selects namespaces by label, its own name (`NAMESPACE_NAME_LABEL`) included."""
 
     name: str
     labels: FrozenDict[str, str] = EMPTY
     annotations: FrozenDict[str, str] = EMPTY
 
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
-class PodGroup:
+class PodGroup(Namespaced):
     """A gang, native or of the coscheduling CRD."""
 
     namespace: str
@@ -192,14 +195,9 @@ class PodGroup:
     generation: int = 0
     resource_version: str = ""
 
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return object_key(self.namespace, self.name)
-
 
 @dataclass(frozen=True, slots=True)
-class PlacementPolicy:
+class PlacementPolicy(Namespaced):
     """A placement strategy for the pods or controllers that it selects."""
 
     namespace: str
@@ -210,8 +208,3 @@ class PlacementPolicy:
     """As written; the strategy's parser reads them."""
     generation: int = 0
     resource_version: str = ""
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return object_key(self.namespace, self.name)

@@ -20,6 +20,7 @@ from moorage.core.arrays import Ints
 from moorage.core.capacity import Capacity, CapacityTypes
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.nodecolumn import NodeColumn
+from moorage.core.objects import ClusterWide
 from moorage.core.resources import CPU, MEMORY, Requests
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ class PriceRule:
 
 
 @dataclass(frozen=True, slots=True)
-class PriceList:
+class PriceList(ClusterWide):
     """Prices from somewhere, as `ObjectSeen` brings them."""
 
     name: str
@@ -109,11 +110,6 @@ class PriceList:
     """The time of the prices; None if not given."""
     stale: bool = False
     """Whether they are too old to be used; the reader of the source decides that."""
-
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
 
 
 def repeated(rules: Sequence[PriceRule]) -> tuple[int, int] | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from moorage.core.affinity import NodeTerm
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.objects import ClusterWide, Namespaced
 from moorage.core.pods import Owner
 from moorage.core.selectors import Selector
 
@@ -17,7 +18,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 @dataclass(frozen=True, slots=True)
-class PersistentVolumeClaim:
+class PersistentVolumeClaim(Namespaced):
     """A claim for storage."""
 
     namespace: str
@@ -43,11 +44,6 @@ class PersistentVolumeClaim:
     """The node for which a volume is being provisioned."""
     deleting: bool = False
     resource_version: str = ""
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
 
     @property
     def bound(self) -> bool:
@@ -77,7 +73,7 @@ class VolumeSource:
 
 
 @dataclass(frozen=True, slots=True)
-class PersistentVolume:
+class PersistentVolume(ClusterWide):
     """A piece of storage."""
 
     name: str
@@ -97,14 +93,9 @@ class PersistentVolume:
     deleting: bool = False
     resource_version: str = ""
 
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
-class StorageClass:
+class StorageClass(ClusterWide):
     """How claims of this class get their volumes."""
 
     name: str
@@ -115,11 +106,6 @@ class StorageClass:
     """Where volumes can be provisioned; alternatives. Empty: everywhere."""
     default: bool = False
     created_s: float = 0.0
-
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +120,7 @@ class NodeDriver:
 
 
 @dataclass(frozen=True, slots=True)
-class CSINode:
+class CSINode(ClusterWide):
     """The CSI drivers of one node, of the same name."""
 
     name: str
@@ -142,18 +128,13 @@ class CSINode:
     migrated_plugins: tuple[str, ...] = ()
     """In-tree volume plugins whose volumes a CSI driver handles on this node; sorted."""
 
-    @property
-    def key(self) -> str:
-        """The name of the node."""
-        return self.name
-
     def driver(self, name: str) -> NodeDriver | None:
         """The driver of this name, if it is installed on the node."""
         return next((driver for driver in self.drivers if driver.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
-class CSIDriver:
+class CSIDriver(ClusterWide):
     """What a CSI driver is like in the whole cluster."""
 
     name: str
@@ -162,14 +143,9 @@ class CSIDriver:
     attach_required: bool = True
     prevent_scheduling_if_missing: bool = False
 
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
-class CSIStorageCapacity:
+class CSIStorageCapacity(Namespaced):
     """How much can be provisioned for a class in a part of the cluster."""
 
     namespace: str
@@ -181,18 +157,13 @@ class CSIStorageCapacity:
     maximum_volume_bytes: int | None = None
 
     @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
-
-    @property
     def largest_volume_bytes(self) -> int | None:
         """What one volume can have at most: the maximum size where the driver tells it, else the capacity."""
         return self.capacity_bytes if self.maximum_volume_bytes is None else self.maximum_volume_bytes
 
 
 @dataclass(frozen=True, slots=True)
-class VolumeAttachment:
+class VolumeAttachment(ClusterWide):
     """A volume that is, or is being, attached to a node."""
 
     name: str
@@ -203,8 +174,3 @@ class VolumeAttachment:
     inline: VolumeSource | None = None
     attached: bool = False
     deleting: bool = False
-
-    @property
-    def key(self) -> str:
-        """The name."""
-        return self.name
