@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 MIN_HOSTS = ("moorage.dev/min-hosts", "controller-spread-scheduler/min-hosts")
 """On a controller: on how many nodes its pods must stand. The first key that is there counts."""
+DEFAULT_HOSTS = 2
+"""On how many without it."""
 ON_DEMAND_BASE = ("moorage.dev/on-demand-base",)
 """On a controller: how many of its pods stay on on-demand nodes."""
 SPOT = "moorage.dev/spot"
@@ -42,3 +44,13 @@ def annotated_count(annotations: Mapping[str, str], keys: Sequence[str], least: 
             shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
             return Count(key, shown, parse_count(text, least))
     return None
+
+
+def hosts_wanted(annotations: Mapping[str, str], desired: int | None) -> tuple[int, Count | None]:
+    """On how many nodes the pods of a controller with these annotations must stand, and what they say about it.
+
+    `desired` is how many pods it wants, None while that is not known.
+    """
+    said = annotated_count(annotations, MIN_HOSTS, 1)
+    hosts = DEFAULT_HOSTS if said is None or said.value is None else said.value
+    return hosts if desired is None else min(hosts, desired), said

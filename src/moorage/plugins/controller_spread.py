@@ -17,7 +17,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from moorage.core.annotations import MIN_HOSTS, Count, annotated_count
+from moorage.core.annotations import DEFAULT_HOSTS, MIN_HOSTS, Count, hosts_wanted
 from moorage.core.arrays import Rows
 from moorage.core.controllers import Controller, controller_of
 from moorage.core.edits import Annotate
@@ -31,7 +31,6 @@ from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import SKIP, Reason, Rejections, Status
 
-DEFAULT_HOSTS = 2
 MALFORMED = "MalformedAnnotation"
 _KINDS = frozenset({REPLICA_SET, STATEFUL_SET, JOB, CRON_JOB, DEPLOYMENT})
 _POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
@@ -126,8 +125,5 @@ def _rule_of(state: ClusterState, template: PodTemplate) -> _Rule | None:
     controller = controller_of(state, template)
     if controller is None:
         return None
-    said = annotated_count(controller.annotations, MIN_HOSTS, 1)
-    hosts = DEFAULT_HOSTS if said is None or said.value is None else said.value
-    if controller.desired is not None:
-        hosts = min(hosts, controller.desired)
+    hosts, said = hosts_wanted(controller.annotations, controller.desired)
     return _Rule(controller, hosts, said) if hosts > 1 else None

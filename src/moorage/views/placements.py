@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from moorage.core.annotations import MIN_HOSTS, annotated_count
+from moorage.core.annotations import hosts_wanted
 from moorage.core.controllers import CONTROLLER_KINDS, controller_of
 from moorage.core.objects import PLACEMENT_POLICY, PlacementPolicy, Workload, object_key
 from moorage.core.ownercounts import owner_key
@@ -137,13 +137,14 @@ def _spread(world: World) -> Iterator[dict[str, Any]]:
             continue
         seen.add(owner)
         controller = controller_of(world.state, template)
-        said = None if controller is None else annotated_count(controller.annotations, MIN_HOSTS, 1)
-        if controller is None or said is None:
+        if controller is None:
             continue
-        wanted = said.value if said.value is None or controller.desired is None else min(said.value, controller.desired)
+        hosts, said = hosts_wanted(controller.annotations, controller.desired)
+        if said is None:
+            continue
         yield {
             "title": f"{controller.kind} {template.namespace}/{controller.name}",
-            "wanted": wanted,
+            "wanted": None if said.value is None else hosts,
             "said": said.text,
             "hosts": world.state.owner_rows(template).places,
             "pods": world.state.owner_rows(template).total,
