@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 NATIVE_KIND = "PodGroup"
 COSCHEDULING_KIND = "PodGroup.scheduling.x-k8s.io"
 PRIORITY_CLASS = "PriorityClass"
-CONTROLLER_KINDS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER)
+SIZE_KINDS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER)
 """Controllers whose replica counts give the size of a gang that says nothing else."""
 POD_MAKERS = frozenset({REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER})
 """Those that make the pods themselves, from a template that names the gang."""
-GANG_KINDS = frozenset({NATIVE_KIND, COSCHEDULING_KIND, PRIORITY_CLASS, *CONTROLLER_KINDS})
+GANG_KINDS = frozenset({NATIVE_KIND, COSCHEDULING_KIND, PRIORITY_CLASS, *SIZE_KINDS})
 """Objects that the terms of a gang depend on."""
 
 
@@ -202,7 +202,7 @@ def _desired(state: ClusterState, key: GangKey, templates: Iterable[PodTemplate]
     counts = {place: maker.desired for place, maker in state.gangs.makers(key).items() if not maker.deleting}
     for template in templates:
         owner = template.owner
-        if owner is None or owner.kind not in CONTROLLER_KINDS:
+        if owner is None or owner.kind not in SIZE_KINDS:
             return None
         place = (owner.kind, object_key(template.namespace, owner.name))
         if place not in counts:
