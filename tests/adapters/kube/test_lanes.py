@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from moorage.adapters.kube.lanes import Lane, Lanes, Shares
+from moorage.adapters.kube.lanes import Lane, Lanes
 from moorage.core.commands import Bind, PodRef
 from moorage.core.events import BindDone
+from moorage.core.shares import Shares
 from tests.adapters.kube.bindings import binding
 
 if TYPE_CHECKING:

@@ -49,8 +49,8 @@ class Disruptions:
 
     def submit(self, command: Disruption) -> None:
         """Queue a command; never blocks."""
-        evicts = isinstance(command, EvictPod)
-        self._lanes.put(command.pod.namespace if evicts else "", command, urgent=not evicts)
+        namespace = command.pod.namespace if isinstance(command, EvictPod) else ""
+        self._lanes.put(namespace, command, urgent=not namespace)
 
     async def run(self) -> None:
         """Carry out commands until cancelled."""
