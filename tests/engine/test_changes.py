@@ -9,10 +9,14 @@ import pytest
 from moorage.core.frozen import FrozenDict
 from moorage.core.limits import Excess
 from moorage.core.nodes import Node, NodeImage
-from moorage.core.pods import Condition
+from moorage.core.pods import Condition, PodVolume
 from moorage.core.taints import Taint
+from moorage.core.volumes import StorageClass
 from moorage.engine.changes import node_change
-from moorage.framework.changes import What
+from moorage.framework.changes import Change, What
+from moorage.plugins.volume_binding import VolumeBinding
+from moorage.testing import make_node, make_pod
+from tests.engine.play import Play
 
 BEFORE = Node("n1")
 AFTER = Node(
@@ -64,3 +68,17 @@ def test_what_a_change_of_each_field_means(name: str) -> None:
     else:
         assert change is not None
         assert change.what == MEANS[name]
+
+
+def test_pods_are_not_asked_about_objects_that_their_plugins_do_not_read() -> None:
+    """Thousands that wait for a claim cost nothing when somebody's Deployment changes, or a pod is deleted."""
+    play = Play(VolumeBinding())
+    play.see(make_node("n1"), *(make_pod(f"p{n}", volumes=(PodVolume(f"c{n}"),)) for n in range(3)))
+    asked: list[Change] = []
+    play.engine.queue.helps = lambda _name, _entry, change: bool(asked.append(change))
+    play.object_seen("Deployment", "default/d", 1)
+    play.see(make_pod("other", node="n1"))
+    play.pod_gone("other")
+    assert asked == []
+    play.object_seen("StorageClass", "fast", StorageClass("fast"))
+    assert len(asked) == 3

@@ -469,6 +469,16 @@ def test_the_barest_object_is_read(kind: Kind) -> None:
             "PriorityClass x: preemptionPolicy: 'Maybe' is unknown",
             id="preemption policy",
         ),
+        pytest.param(
+            body("policy/v1", "PodDisruptionBudget", status={"disruptionsAllowed": 1 << 63}),
+            "PodDisruptionBudget x: status.disruptionsAllowed: 9223372036854775808",
+            id="more than 32 bits, which would end preemption for everybody",
+        ),
+        pytest.param(
+            body("scheduling.k8s.io/v1beta1", "PodGroup", spec={"priority": 1 << 31}),
+            "PodGroup x: spec.priority: 2147483648",
+            id="more than 32 bits",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_one_line(obj: dict[str, Any], want_start: str) -> None:

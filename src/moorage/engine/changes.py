@@ -43,13 +43,13 @@ STAND_INS = {NO_NODES: What.NODE_ADDED, NO_DOMAIN: What.NODE_ADDED | What.NODE_L
 """What stands for a plugin -> the kinds of change that can help."""
 
 
-def wakers_of(runners: Iterable[Runner]) -> dict[str, What]:
-    """Plugin -> the kinds of change that can help pods which it rejected."""
-    wakers: dict[str, What] = {**STAND_INS}
+def wakers_of(runners: Iterable[Runner], what: What, kind: str) -> list[str]:
+    """The plugins whose rejections a change of this kind can help; `kind` is that of an object, else empty."""
+    found = dict.fromkeys(name for name, wakes in STAND_INS.items() if wakes & what)
     for runner in runners:
-        for plugin in runner.plugins.all:
-            wakers[plugin.name] = wakers.get(plugin.name, What(0)) | plugin.wakes
-    return wakers
+        plugins = (plugin for plugin in runner.plugins.all if plugin.wakes & what)
+        found |= dict.fromkeys(plugin.name for plugin in plugins if not kind or kind in plugin.kinds)
+    return [*found]
 
 
 def helps(plugin_name: str, pod: Pod, change: Change, runner: Runner | None, faults: Faults) -> bool:

@@ -135,8 +135,7 @@ class Engine:
         first = next(iter(self.runners.values())).plugins
         self._sort = first.queue_sort[0]
         self.queue.backoff = settings.backoff
-        self._wakers = wakers_of(self.runners.values())
-        self._woken_by: dict[int, list[str]] = {}
+        self._woken_by: dict[tuple[int, str], list[str]] = {}
         """Kind of change -> the plugins whose rejections it can help, kept as it is asked for."""
         order = first.first(PlansUnits)
         self.planning = None if order is None else Planning(self._board, order)
@@ -497,7 +496,7 @@ class Engine:
                 self.asking.changed(changes)
             if changes and not self.queue.quiet:
                 for change in changes:
-                    self.queue.changed(change, now, self._wakers_of(change.what))
+                    self.queue.changed(change, now, self._wakers_of(change.what, change.kind))
                     self.gangs.changed(change, now)
             for flight in self.flights.concerned(changes, now):
                 if self.flights.get(flight.entry.pod.uid) is flight:
@@ -506,10 +505,10 @@ class Engine:
             if not self._board.changes:
                 return
 
-    def _wakers_of(self, what: What) -> list[str]:
-        found = self._woken_by.get(what)
+    def _wakers_of(self, what: What, kind: str) -> list[str]:
+        found = self._woken_by.get((what, kind))
         if found is None:
-            found = self._woken_by[what] = [name for name, wakes in self._wakers.items() if wakes & what]
+            found = self._woken_by[what, kind] = wakers_of(self.runners.values(), what, kind)
         return found
 
     def _helps(self, name: str, entry: QueuedPod, change: Change) -> bool:

@@ -179,7 +179,6 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_failing",
             "_placing",
             "_handlers",
-            "_wakers",
             "_woken_by",
             "_paced",
             "stopped_after",

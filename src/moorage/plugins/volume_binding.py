@@ -75,7 +75,7 @@ class VolumeBinding(Plugin):
     name: ClassVar[str] = "VolumeBinding"
     Args: ClassVar[type[PluginArgs]] = VolumeBindingArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
-    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT | What.POD_REMOVED
+    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_LABELS | What.OBJECT
     kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, VOLUME, CLASS, CSI_NODE, CSI_DRIVER, CAPACITY})
     keeps: ClassVar[Mapping[str, Any]] = {_WAITS: Progress}
     remedies = volume_remedies
@@ -89,9 +89,9 @@ class VolumeBinding(Plugin):
         return bool(template.volumes) and any(_claimed(template.volumes))
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
-        """Of claims only the pod's own matter. A pod that leaves matters only to a pod that waits for it in PreBind."""
+        """Of claims only the pod's own matter."""
         if change.kind != CLAIM:
-            return change.what is not What.POD_REMOVED
+            return True
         return any(f"{template.namespace}/{volume.claim}" == change.key for volume in _claimed(template.volumes))
 
     def pre_filter(self, cycle: Cycle) -> Status | None:

@@ -6,7 +6,7 @@ import msgspec
 
 from moorage.core.limits import CSI_DRIVERS
 from moorage.core.volumes import CSIDriver, CSINode, CSIStorageCapacity, NodeDriver
-from moorage.wire.metadata import MetadataWire
+from moorage.wire.metadata import Int32Wire, MetadataWire
 from moorage.wire.quantities import QuantityWire, optional_bytes
 from moorage.wire.selectors import LabelSelectorWire, label_selector
 from moorage.wire.whole import whole
@@ -18,7 +18,7 @@ MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 class VolumeLimitWire(msgspec.Struct, gc=False):
     """How many volumes a node can hold."""
 
-    count: int | None = None
+    count: Int32Wire | None = None
 
 
 class NodeDriverWire(msgspec.Struct, gc=False, rename={"node_id": "nodeID", "topology_keys": "topologyKeys"}):

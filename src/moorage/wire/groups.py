@@ -9,7 +9,7 @@ import msgspec
 from moorage.core.limits import RESOURCE_NAMES
 from moorage.core.objects import COSCHEDULING_GROUPS, NATIVE_GROUPS, PodGroup
 from moorage.wire.errors import FieldError
-from moorage.wire.metadata import MetadataWire, epoch_s, frozen_annotations, frozen_map
+from moorage.wire.metadata import Int32Wire, MetadataWire, epoch_s, frozen_annotations, frozen_map
 from moorage.wire.quantities import QuantityWire, frozen_amounts
 from moorage.wire.whole import whole
 from moorage.wire.workloads import JobConditionWire
@@ -22,7 +22,7 @@ _PLACED_PHASES = ("Scheduled", "Running", "Finished")
 class GangWire(msgspec.Struct, gc=False, rename="camel"):
     """schedulingPolicy.gang."""
 
-    min_count: int | None = None
+    min_count: Int32Wire | None = None
 
 
 class GroupPolicyWire(msgspec.Struct, gc=False):
@@ -62,7 +62,7 @@ class NativeGroupSpecWire(msgspec.Struct, gc=False, rename="camel"):
     scheduling_policy: GroupPolicyWire | None = None
     disruption_mode: DisruptionModeWire | None = None
     priority_class_name: str | None = None
-    priority: int | None = None
+    priority: Int32Wire | None = None
     workload_ref: WorkloadRefWire | None = None
     scheduling_constraints: GroupConstraintsWire | None = None
 
@@ -85,9 +85,9 @@ class NativeGroupWire(msgspec.Struct, gc=False):
 class CoschedulingSpecWire(msgspec.Struct, gc=False, rename="camel"):
     """The spec of the CRD."""
 
-    min_member: int | None = None
+    min_member: Int32Wire | None = None
     min_resources: dict[str, QuantityWire] | None = None
-    schedule_timeout_seconds: int | None = None
+    schedule_timeout_seconds: Int32Wire | None = None
 
 
 class CoschedulingGroupWire(msgspec.Struct, gc=False):

@@ -18,7 +18,7 @@ from moorage.core.objects import (
 )
 from moorage.core.taints import Toleration
 from moorage.wire.errors import FieldError
-from moorage.wire.metadata import MetadataWire, frozen_annotations, frozen_map
+from moorage.wire.metadata import Int32Wire, MetadataWire, frozen_annotations, frozen_map
 from moorage.wire.podspec import TolerationWire
 from moorage.wire.quantities import QuantityWire, frozen_amounts
 from moorage.wire.selectors import LabelSelectorWire, label_selector
@@ -60,10 +60,10 @@ class BudgetSpecWire(msgspec.Struct, gc=False, rename="camel"):
 class BudgetStatusWire(msgspec.Struct, gc=False, rename="camel"):
     """The status of a PodDisruptionBudget."""
 
-    disruptions_allowed: int | None = None
+    disruptions_allowed: Int32Wire | None = None
     disrupted_pods: dict[str, Any] | None = None
-    current_healthy: int | None = None
-    desired_healthy: int | None = None
+    current_healthy: Int32Wire | None = None
+    desired_healthy: Int32Wire | None = None
 
 
 class BudgetWire(msgspec.Struct, gc=False):
@@ -78,7 +78,7 @@ class PriorityClassWire(msgspec.Struct, gc=False, rename="camel"):
     """A PriorityClass, which has no spec."""
 
     metadata: MetadataWire
-    value: int | None = None
+    value: Int32Wire | None = None
     global_default: bool | None = None
     preemption_policy: str | None = None
 

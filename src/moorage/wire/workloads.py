@@ -20,6 +20,7 @@ from moorage.core.objects import (
 from moorage.core.selectors import Selector, selector_from_labels
 from moorage.wire.errors import FieldError
 from moorage.wire.metadata import (
+    Int32Wire,
     MetadataWire,
     controller_of,
     epoch_s,
@@ -41,7 +42,7 @@ class TemplateWire(msgspec.Struct, gc=False):
 class ScaledSpecWire(msgspec.Struct, gc=False, rename="camel"):
     """The spec of a Deployment, ReplicaSet, StatefulSet or DaemonSet (which has no replicas)."""
 
-    replicas: int | None = None
+    replicas: Int32Wire | None = None
     selector: LabelSelectorWire | None = None
     template: TemplateWire | None = None
 
@@ -56,7 +57,7 @@ class ScaledWire(msgspec.Struct, gc=False):
 class ReplicationControllerSpecWire(msgspec.Struct, gc=False):
     """The spec of a ReplicationController, whose selector is a plain map."""
 
-    replicas: int | None = None
+    replicas: Int32Wire | None = None
     selector: dict[str, str] | None = None
     template: TemplateWire | None = None
 
@@ -71,8 +72,8 @@ class ReplicationControllerWire(msgspec.Struct, gc=False):
 class JobSpecWire(msgspec.Struct, gc=False):
     """The spec of a Job."""
 
-    parallelism: int | None = None
-    completions: int | None = None
+    parallelism: Int32Wire | None = None
+    completions: Int32Wire | None = None
     suspend: bool | None = None
     selector: LabelSelectorWire | None = None
     template: TemplateWire | None = None
@@ -88,7 +89,7 @@ class JobConditionWire(msgspec.Struct, gc=False):
 class JobStatusWire(msgspec.Struct, gc=False):
     """The status of a Job."""
 
-    succeeded: int | None = None
+    succeeded: Int32Wire | None = None
     conditions: list[JobConditionWire] | None = None
 
 
