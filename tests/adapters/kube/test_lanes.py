@@ -50,20 +50,15 @@ def test_everything_comes_out_once() -> None:
         lanes = Lanes[int](8, 4)
         done: list[int] = []
 
-        async def work() -> None:
-            while True:
-                lane, namespace, item = await lanes.get()
-                await asyncio.sleep(0)
-                done.append(item)
-                lanes.done(lane, namespace)
+        async def do(item: int) -> None:
+            await asyncio.sleep(0)
+            done.append(item)
 
-        workers = [asyncio.create_task(work()) for _ in range(8)]
+        working = asyncio.create_task(lanes.work(do))
         for number in range(1000):
             lanes.put(f"n{number % 7}", number, urgent=number % 3 > 0)
-        async with asyncio.timeout(20):
-            await lanes.join()
-        for worker in workers:
-            worker.cancel()
+        assert await lanes.drained(20)
+        working.cancel()
         assert sorted(done) == list(range(1000))
         assert not any(lane._waiting or any(shares._taken_by for shares in lane._shares) for lane in lanes._lanes)
 

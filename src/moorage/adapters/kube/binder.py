@@ -80,7 +80,6 @@ class Binder:
         self._client = client
         self._report = report
         self._jitter = jitter
-        self._in_flight = in_flight
         self._annotations = annotations
         self._delegate = delegate
         self._sleep = sleep
@@ -107,33 +106,25 @@ class Binder:
 
     async def run(self) -> None:
         """Carry out commands until cancelled."""
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(2 * self._in_flight):
-                workers.create_task(self._work())
+        await self._lanes.work(self._take_on)
 
     async def drained(self, timeout_s: float) -> bool:
         """Wait until every command is finished; False when that takes longer than `timeout_s`."""
-        try:
-            await asyncio.wait_for(self._lanes.join(), timeout_s)
-        except TimeoutError:
-            return False
-        return True
+        return await self._lanes.drained(timeout_s)
 
     def _enqueue(self, command: PodCommand) -> None:
         self._lanes.put(command.pod.namespace, command, urgent=_is_urgent(command))
 
-    async def _work(self) -> None:
-        while True:
-            lane, namespace, command = await self._lanes.get()
-            try:
-                await self._carry_out(command)
-            finally:
-                waiting = self._behind[command.pod.uid]
-                if waiting:
-                    self._enqueue(waiting.popleft())
-                else:
-                    del self._behind[command.pod.uid]
-                self._lanes.done(lane, namespace)
+    async def _take_on(self, command: PodCommand) -> None:
+        """Carry out a command, and queue the next one for the same pod."""
+        try:
+            await self._carry_out(command)
+        finally:
+            waiting = self._behind[command.pod.uid]
+            if waiting:
+                self._enqueue(waiting.popleft())
+            else:
+                del self._behind[command.pod.uid]
 
     async def _carry_out(self, command: PodCommand) -> None:
         match command:

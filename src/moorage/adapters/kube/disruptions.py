@@ -44,7 +44,6 @@ class Disruptions:
     ) -> None:
         self._client = client
         self._report = report
-        self._in_flight = in_flight
         self._lanes: Lanes[Disruption] = Lanes(2 * in_flight, 2 * in_flight)
 
     def submit(self, command: Disruption) -> None:
@@ -54,30 +53,19 @@ class Disruptions:
 
     async def run(self) -> None:
         """Carry out commands until cancelled."""
-        async with asyncio.TaskGroup() as workers:
-            for _ in range(2 * self._in_flight):
-                workers.create_task(self._work())
+        await self._lanes.work(self._carry_out)
 
     async def drained(self, timeout_s: float) -> bool:
         """Wait until every command is answered; False when that takes longer than `timeout_s`."""
-        try:
-            await asyncio.wait_for(self._lanes.join(), timeout_s)
-        except TimeoutError:
-            return False
-        return True
+        return await self._lanes.drained(timeout_s)
 
-    async def _work(self) -> None:
-        while True:
-            lane, namespace, command = await self._lanes.get()
-            try:
-                if isinstance(command, EvictPod):
-                    self._report(await self.evict(command))
-                elif isinstance(command, PatchNode):
-                    self._report(await self.patch(command))
-                else:
-                    await self.clear(command)
-            finally:
-                self._lanes.done(lane, namespace)
+    async def _carry_out(self, command: Disruption) -> None:
+        if isinstance(command, EvictPod):
+            self._report(await self.evict(command))
+        elif isinstance(command, PatchNode):
+            self._report(await self.patch(command))
+        else:
+            await self.clear(command)
 
     async def evict(self, command: EvictPod) -> EvictDone:
         """Ask for an eviction now, once."""

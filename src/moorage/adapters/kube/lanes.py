@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict, deque
+from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from moorage.core.shares import Shares
@@ -54,12 +55,10 @@ class Lane(Generic[T]):
 
 
 class Lanes(Generic[T]):
-    """Two lanes, of which the first goes before the second, and the second has some of the places at most.
-
-    Workers wait in `get` and end with `done`.
-    """
+    """Two lanes, of which the first goes before the second, and the second has some of the places at most."""
 
     def __init__(self, places: int, calm_places: int) -> None:
+        self._places = places
         shares = Shares(places)
         self._lanes = (Lane[T](shares), Lane[T](shares, Shares(calm_places)))
         self._workers: deque[asyncio.Future[None]] = deque()
@@ -93,9 +92,27 @@ class Lanes(Generic[T]):
             self._idle.set()
         self._wake()
 
-    async def join(self) -> None:
-        """Wait until everything that was queued is done."""
-        await self._idle.wait()
+    async def work(self, do: Callable[[T], Awaitable[None]]) -> None:
+        """Do what is queued, with a worker for each place, until cancelled."""
+        async with asyncio.TaskGroup() as workers:
+            for _ in range(self._places):
+                workers.create_task(self._work(do))
+
+    async def _work(self, do: Callable[[T], Awaitable[None]]) -> None:
+        while True:
+            lane, namespace, item = await self.get()
+            try:
+                await do(item)
+            finally:
+                self.done(lane, namespace)
+
+    async def drained(self, timeout_s: float) -> bool:
+        """Wait until everything that was queued is done; False when that takes longer than `timeout_s`."""
+        try:
+            await asyncio.wait_for(self._idle.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
 
     def _wake(self) -> None:
         while self._workers:
