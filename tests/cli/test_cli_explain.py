@@ -141,17 +141,17 @@ def test_a_bound_pod_is_judged_as_if_it_were_pending(cluster: str, capsys: pytes
     assert (found["node"], found["message"]) == ("large", None)
     assert {name for name, part in found["explain"].items() if "total" in part} == {"small", "large"}
     line = printed(capsys, "old", "-f", cluster).splitlines()[-2]
-    assert line.startswith("default/old stands on small, which scores ")
+    assert line.startswith("default/old is on small, which scores ")
     assert "ranks 2 of 2 that fit; large ranks best now" in line
 
 
 @pytest.mark.parametrize(
     ("nodes", "want"),
     [
-        pytest.param([node("small")], "stands on small, which still ranks best of 1 that fit", id="still-best"),
+        pytest.param([node("small")], "is on small, which still ranks best of 1 that fit", id="still-best"),
         pytest.param(
             [node("small", **TAINTED), node("other")],
-            "stands on small, which would reject it now (TaintToleration: node(s) had untolerated taint(s)); "
+            "is on small, which would reject it now (TaintToleration: node(s) had untolerated taint(s)); "
             "other would be chosen now",
             id="rejects-it-now",
         ),
@@ -160,7 +160,7 @@ def test_a_bound_pod_is_judged_as_if_it_were_pending(cluster: str, capsys: pytes
             "nothing else fits: 0/1 nodes are available: 1 node(s) had untolerated taint(s).",
             id="nothing-fits",
         ),
-        pytest.param([node("other")], "which is not there any more; other would be chosen now", id="node-gone"),
+        pytest.param([node("other")], "which no longer exists; other would be chosen now", id="node-gone"),
     ],
 )
 def test_where_a_bound_pod_stands(
@@ -238,7 +238,7 @@ def test_a_live_cluster(empty_control_plane: ControlPlane, tmp_path: Path, capsy
     assert entry(capsys, "old", *asked)["node"] == "large"
     assert "0/3 nodes are available" in entry(capsys, "huge", *asked)["message"]
     assert "example.com/wait" in entry(capsys, "gated", *asked)["message"]
-    assert "default/old stands on small" in printed(capsys, "old", *asked)
+    assert "default/old is on small" in printed(capsys, "old", *asked)
     found = entry(capsys, "huge", *asked)["suggestions"]
     assert found[0]["text"].startswith("Lower the cpu request from 100 to ")
     assert plane.request("GET", "/api/v1/pods").json()["items"] == versions["items"]

@@ -167,7 +167,7 @@ def test_a_pod_is_judged_without_changing_anything() -> None:
     assert pending is not None
     page = pod_page(world, bound, 100.0)
     assert page["fitting"] == 2
-    assert "It stands on od" in page["verdict"]
+    assert "It is on od" in page["verdict"]
     assert page["second"]
     assert pod_page(world, pending, 100.0)["chosen"] == "spot"
     huge = make_pod("huge", cpu="64")

@@ -59,7 +59,7 @@ def test_every_kind_of_happening_has_words() -> None:
         (PatchPodStatus(POD, nominated_node=""), []),
         (
             PatchPodStatus(POD, UNSCHEDULABLE, "n2"),
-            [(HappeningKind.NOMINATED, "ns/a", "is promised node n2"), (HappeningKind.WAITS, "ns/a", "no room")],
+            [(HappeningKind.NOMINATED, "ns/a", "is nominated to n2"), (HappeningKind.WAITS, "ns/a", "no room")],
         ),
         (
             RecordEvent(POD, "Normal", "Preempted", "Preempting", "by b", "me", OTHER),
@@ -68,7 +68,7 @@ def test_every_kind_of_happening_has_words() -> None:
         (RecordEvent(POD, "Normal", "Scheduled", "Binding", "fine", "me"), []),
         (EvictPod(POD, "n1", "return"), [(HappeningKind.MOVES, "ns/a", "leaves n1 (return, no room anywhere)")]),
         (PatchNode("n1", "u", True, LEAVING), [(HappeningKind.CORDONS, "n1", "is cordoned (taint spot)")]),
-        (PatchNode("n1", "u", False, marks.STAYING), [(HappeningKind.FREES, "n1", "is free again")]),
+        (PatchNode("n1", "u", False, marks.STAYING), [(HappeningKind.FREES, "n1", "is uncordoned")]),
     ],
     ids=str,
 )
@@ -99,15 +99,15 @@ def test_commands_are_told(command: Command | KeeperCommand, told: list[tuple[Ha
             "evict pod ns/a from node n1 (fallback); no node has room for its successor",
         ),
         (DeletePod(POD, "r", "time is up"), "delete pod ns/a although a budget covers it: time is up"),
-        (PatchPodStatus(POD, nominated_node="n2"), "promise node n2 to pod ns/a"),
+        (PatchPodStatus(POD, nominated_node="n2"), "nominate pod ns/a to node n2"),
         (annotated("Pod", {COST: "-10"}), "give pod ns/a the deletion cost -10"),
         (annotated("Pod", {COST: None}), "give pod ns/a no deletion cost"),
-        (annotated("Pod", {marks.FALLBACK: "n1"}), "remember that pod ns/a fell back from spot capacity"),
+        (annotated("Pod", {marks.FALLBACK: "n1"}), "mark pod ns/a: it fell back from spot capacity"),
         (
             PatchObject(POD, "PlacementPolicy", "ns", "a", FrozenDict({"status": 1}), subresource="status"),
             "write the status of PlacementPolicy ns/a",
         ),
-        (ClearNode("n1", (POD, OTHER)), "delete what node n1 left if a read says that it is gone: ns/a, ns/b"),
+        (ClearNode("n1", (POD, OTHER)), "delete the pods of node n1 if a read confirms that it is gone: ns/a, ns/b"),
         (RecordEvent(POD, "Normal", "SpotFallback", "Evicting", "moved", "keeper"), ""),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

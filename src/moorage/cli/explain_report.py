@@ -85,7 +85,7 @@ def sentence(opinion: Opinion) -> str:
     """The summary."""
     pod = f"{opinion.namespace}/{opinion.name}"
     if opinion.stands_on is not None:
-        return f"{pod} stands on {opinion.stands_on}, {_standing(opinion)}"
+        return f"{pod} is on {opinion.stands_on}, {_standing(opinion)}"
     if opinion.node is None:
         return f"{pod} is pending: {opinion.message}"
     evicted = f" once {_listed(opinion.victims)} made room" if opinion.victims else ""
@@ -112,7 +112,7 @@ def _standing(opinion: Opinion) -> str:
     if not opinion.nodes:
         return f"and would not be attempted now: {opinion.message}"
     if here is None:
-        return f"which is not there any more; {now}"
+        return f"which no longer exists; {now}"
     if here.rejected:
         reasons = "; ".join(f"{plugin}: {', '.join(said)}" for plugin, said in here.rejected.items())
         return f"which would reject it now ({reasons}); {now}"

@@ -1,4 +1,4 @@
-"""Ask a plugin the way the runner does, and write the answer down by node name so that answers can be compared."""
+"""Calls a plugin the way the runner does, and returns its answers by node name so that they can be compared."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW_S = 1_700_000_000.0
 
 
 class Malformed(Exception):  # noqa: N818 - what it says about an answer
-    """An answer without the promised form; `check` names the promise."""
+    """An answer that does not have the required form; `check` is the violated rule."""
 
     def __init__(self, check: str, message: str) -> None:
         super().__init__(message)
@@ -33,13 +33,13 @@ class Answer:
     only: frozenset[str] | None = None
     filter_skipped: bool = False
     reasons: dict[str, tuple[tuple[str, bool], ...]] = field(default_factory=dict)
-    """Per node the reasons against it, with whether removing pods could help."""
+    """The reasons against each node, and whether removing pods could help."""
     score_skipped: bool = False
     scores: dict[str, int] = field(default_factory=dict)
     normalized: dict[str, int] = field(default_factory=dict)
 
     def difference(self, other: Answer) -> str | None:
-        """The first thing in which two answers differ, for a person to read."""
+        """The first difference between two answers, as text."""
         for name in ("refusal", "only", "filter_skipped", "score_skipped"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
@@ -112,7 +112,7 @@ def score_array(plugin: Any, cycle: Cycle, rows: Rows) -> Ints:
 
 
 def normalized_array(plugin: Any, cycle: Cycle, scores: Ints) -> Ints:
-    """The scores as they are added up, checked for form; Score's own array must survive."""
+    """The scores as they are added up, checked for form; Score's own array must not change."""
     if not hasattr(plugin, "normalize"):
         return scores
     given = scores.copy()

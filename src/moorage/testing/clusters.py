@@ -1,4 +1,4 @@
-"""Small clusters drawn from a seed, with a bit of everything that plugins look at: the same seed, the same cluster."""
+"""Small clusters generated from a seed, with a bit of everything that plugins read: the same seed, the same cluster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCluster:
-    """Nodes, the pods that stand on them, and pods that wait."""
+    """Nodes, the pods on them, and pending pods."""
 
     seed: int
     nodes: tuple[Node, ...]
@@ -37,12 +37,12 @@ class GeneratedCluster:
         return make_state(self.nodes if nodes is None else nodes, self.pods)
 
     def pods_on(self, node: str) -> list[Pod]:
-        """The pods that stand on a node."""
+        """The pods on a node."""
         return [pod for pod in self.pods if pod.node == node]
 
 
 def generate_cluster(seed: int, *, nodes: int = 9, pods: int = 24, pending: int = 6) -> GeneratedCluster:
-    """Draw a cluster. Some nodes are full, cordoned, tainted or lack a resource; some pods request nothing."""
+    """Generate a cluster. Some nodes are full, cordoned, tainted or lack a resource; some pods request nothing."""
     random = Random(seed)
     drawn = tuple(_node(random, f"n{number}") for number in range(nodes))
     names = [node.name for node in drawn]

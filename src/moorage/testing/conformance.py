@@ -1,4 +1,4 @@
-"""The checks that every plugin must pass, also a stranger's.
+"""The checks that every plugin must pass, third-party plugins included.
 
 One call in a test:
 
@@ -7,13 +7,13 @@ One call in a test:
     def test_conformance():
         check_plugin(MyPlugin, {"threshold": 3})
 
-Clusters are generated from seeds. A failure names the plugin, the broken promise (a key of `CHECKS`) and the smallest
-fact that shows it. A scalar reference, written independently, makes the strongest check of all:
+Clusters are generated from seeds. A failure names the plugin, the rule that it violates (a key of `CHECKS`) and the
+smallest fact that shows it. A scalar reference, written independently, makes the strongest check of all:
 
     def reference_filter(pod, node, pods_on_node, cluster) -> list[str]: ...   # the reasons against the node
     def reference_score(pod, node, pods_on_node, cluster) -> int: ...          # what `score` returns, not normalised
 
-It must reject with any reason the nodes that PreFilter excludes, and is not asked for scores that PreScore skips.
+It must reject the nodes that PreFilter excludes, with any reason, and is not asked for scores that PreScore skips.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ReferenceScore = Callable[[Pod, Node, list[Pod], GeneratedCluster], int]
 
 
 class ConformanceError(AssertionError):
-    """A plugin broke a promise."""
+    """A plugin violates a rule of the contract."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ def check_plugin(
     reference_filter: ReferenceFilter | None = None,
     reference_score: ReferenceScore | None = None,
 ) -> None:
-    """Raise ConformanceError with one line per broken promise; return plainly if the plugin keeps them all.
+    """Raise ConformanceError with one line per violated rule; return if the plugin passes all checks.
 
     `args` are the plugin's arguments, as a configuration writes them or as its `Args`.
     """
@@ -118,14 +118,14 @@ def _deterministic(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str
     state, plugin = cluster.state(), subject.new()
     for pod in cluster.pending:
         first = ask(plugin, state, pod)
-        for again, who in ((plugin, "the same instance"), (subject.new(), "a new instance")):
+        for again, which in ((plugin, "the same instance"), (subject.new(), "a new instance")):
             difference = first.difference(ask(again, state, pod))
             if difference:
-                yield f"pod {pod.name} asked again of {who}: {difference}"
+                yield f"pod {pod.name} asked again of {which}: {difference}"
 
 
 def _state_untouched(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]:
-    """Asking changes nothing, neither the state nor the rows handed in."""
+    """Calls change nothing, neither the state nor the rows handed in."""
     state, plugin = cluster.state(), subject.new()
     for pod in cluster.pending:
         rows = state.rows().copy()
@@ -163,7 +163,7 @@ def _with_gaps(cluster: GeneratedCluster) -> ClusterState:
 
 
 def _rows_subset(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]:
-    """Each row is judged by itself: fewer rows, or one row by the fast path, get the same answers, PreFilter or not."""
+    """Each row is judged alone: fewer rows, or one row by the fast path, get the same answers, PreFilter or not."""
     if not subject.kept:
         return
     state, plugin = cluster.state(), subject.new()
@@ -257,7 +257,7 @@ def _changes(cluster: GeneratedCluster, reads: Reads) -> Iterator[tuple[str, str
 
 
 def _other_points(subject: _Subject, cluster: GeneratedCluster) -> Iterator[str]:
-    """PreEnqueue, QueueSort and Bind return what they promise; keys of the queue can be put in order."""
+    """PreEnqueue, QueueSort and Bind return what the contract says; keys of the queue can be compared."""
     plugin, state = subject.new(), cluster.state()
     if hasattr(plugin, "pre_enqueue"):
         for pod in cluster.pending:
@@ -342,4 +342,4 @@ CHECKS: dict[str, _Check] = {
     "remedies as promised": _remedies,
     "equals reference": _reference,
 }
-"""Promise -> its check. All of them also watch shape, dtype, range, untouched arguments, and that nothing is raised."""
+"""Rule -> its check. All of them also check shape, dtype, range, untouched arguments, and that nothing is raised."""

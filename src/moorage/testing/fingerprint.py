@@ -8,7 +8,7 @@ from moorage.core.state import ClusterState
 
 
 def fingerprint(state: ClusterState) -> dict[str, Any]:
-    """Part of the state -> its content; two states with equal fingerprints answer every question equally."""
+    """Part of the state -> its content; plugins cannot tell states with equal fingerprints apart."""
     resources = state.resources
     label_keys = sorted({key for row in state.rows() for key in state.node(int(row)).labels})
     columns = {key: state.labels.known(key) for key in label_keys}

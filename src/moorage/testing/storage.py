@@ -1,4 +1,4 @@
-"""Claims, volumes and their kind in a line each, for tests; `put` takes them into a state.
+"""Claims, volumes and other storage objects in a line each, for tests; `put` adds them to a state.
 
 put(state, make_claim("data", size="5Gi", storage_class="fast"), make_volume("v1", size="10Gi", on="zone In a"))
 """
@@ -44,7 +44,7 @@ _KINDS: dict[type, str] = {
 
 
 def put(state: ClusterState, *objects: Any) -> ClusterState:
-    """Take objects over, as their watch would; the state itself comes back."""
+    """Add objects, as their watch would; returns the state itself."""
     for value in objects:
         state.put_object(_KINDS[type(value)], value.key, value)
     return state
@@ -137,5 +137,5 @@ def make_capacity(name: str, *, size: str, on: str, storage_class: str = "wait",
 
 
 def claims(*names: str) -> tuple[PodVolume, ...]:
-    """Volumes of a pod that name claims."""
+    """Volumes of a pod for these claims."""
     return tuple(PodVolume(claim=name) for name in names)

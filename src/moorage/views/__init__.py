@@ -1,1 +1,1 @@
-"""What people see of a cluster: a world that is told everything and never decides, and its pages as plain values."""
+"""What people see of a cluster: a world that gets all events and never decides, and its pages as plain values."""

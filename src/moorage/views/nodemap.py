@@ -2,7 +2,7 @@
 
 A row is `[row, name, zone, capacity, state, cpu requested, cpu allocatable, memory requested, memory allocatable, pods,
 most pods]`: cpu in milli, memory in MiB; capacity and state are numbers (`Capacity`, `NodeState`). The number of a row
-stays with its node and is used again when the node is gone, so whoever keeps rows replaces them by number.
+stays with its node and is used again when the node is gone, so readers that keep rows replace them by number.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ MIB = 1 << 20
 
 
 class NodeState(IntEnum):
-    """What a bystander should know about a node beyond its load."""
+    """The state of a node that is shown beside its load."""
 
     READY = 0
     CORDONED = 1
     NOT_READY = 2
     LEAVING = 3
-    """It has given notice that it is about to go."""
+    """There is a notice that it is about to go away."""
 
     @classmethod
     def of(cls, node: Node, *, leaving: bool = False) -> NodeState:
-        """The one thing about a node that matters most; `leaving` says whether it has given notice."""
+        """The state that matters most; `leaving` says whether there is a notice that the node goes away."""
         if not node.ready:
             return cls.NOT_READY
         if leaving:
@@ -40,7 +40,7 @@ class NodeState(IntEnum):
 
 
 class NodeMap:
-    """Turns rows of a state into plain values; `leaving` says of a node whether it has given notice."""
+    """Turns rows of a state into plain values; `leaving` says whether there is a notice that a node goes away."""
 
     def __init__(self, state: ClusterState, types: CapacityTypes, leaving: Callable[[str], bool]) -> None:
         self._state = state
@@ -51,11 +51,11 @@ class NodeMap:
         """Rows that readers know."""
 
     def everything(self) -> list[list[Any]]:
-        """All nodes. What `changes` tells is not affected."""
+        """All nodes. Does not affect what `changes` returns."""
         return self._rows(self._state.rows().tolist())
 
     def changes(self) -> tuple[list[list[Any]], list[int]]:
-        """The rows that changed since this was last asked, and those that hold no node any more."""
+        """The rows that changed since the last call, and those that no longer hold a node."""
         state = self._state
         logs = (state.node_log, state.pod_log)
         changed = [log.since(position) for log, position in zip(logs, self._positions, strict=True)]
@@ -91,5 +91,5 @@ class NodeMap:
 
 
 def zone_of(node: Node) -> str:
-    """The zone that a node is in, empty if it says none."""
+    """The zone of a node, empty without a label."""
     return next((node.labels[key] for key in ZONES if key in node.labels), "")

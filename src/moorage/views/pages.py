@@ -1,4 +1,4 @@
-"""The pages that every visitor asks for, as plain values: overview, changes, a node, a search."""
+"""The general pages, as plain values: overview, changes, a node, a search."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _texts(name: str, *amounts: int) -> list[str]:
 
 
 def search(world: World, text: str) -> dict[str, Any]:
-    """Pods and nodes whose name has this text in it."""
+    """Pods and nodes whose name contains this text."""
     wanted = text.strip().lower()
     pods: list[dict[str, Any]] = []
     for key, uid in world.by_key.items():

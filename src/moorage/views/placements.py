@@ -32,7 +32,7 @@ class Spot(NamedTuple):
 
 
 def strategies_page(world: World) -> dict[str, Any]:
-    """Every workload with a strategy, those whose strategy cannot be read, and those that must spread."""
+    """Every workload with a strategy, those whose strategy cannot be parsed, and those that must spread."""
     return {
         "version": world.versions.strategies,
         "workloads": sorted((_workload(world, split) for split in world.splits), key=lambda row: str(row["title"])),
@@ -44,13 +44,13 @@ def strategies_page(world: World) -> dict[str, Any]:
 
 
 def find_split(world: World, namespace: str, kind: str, name: str) -> Split | None:
-    """The split of a workload that users know; of a rollout's two the one with more desired pods."""
+    """The split of a workload that users know; of the two during a rollout, the one with more desired pods."""
     found = [split for split in world.splits if split.title == (namespace, kind, name)]
     return max(found, key=lambda split: split.desired or 0, default=None)
 
 
 def place_of_strategy(world: World, split: Split) -> Spot | None:
-    """Where the strategy of a split is written; None where it is on pods or on an object in the middle."""
+    """Where the strategy of a split is written; None if it is on pods or on an intermediate owner."""
     namespace, kind, name = split.title
     if split.policy:
         policy_namespace, _, policy = split.policy.partition("/")
@@ -75,7 +75,7 @@ def strategy_text(world: World, spot: Spot) -> str:
 
 
 def takes_strategy(world: World, spot: Spot) -> bool:
-    """Whether this is a place where a strategy belongs: a known controller's annotation for it, or a known policy."""
+    """Whether a strategy can be written here: the annotation of a known controller, or a known policy."""
     found = world.state.object(spot.kind, object_key(spot.namespace, spot.name))
     if not isinstance(found, Workload | PlacementPolicy):
         return False
@@ -128,7 +128,7 @@ def _policies(world: World) -> Iterator[dict[str, Any]]:
 
 
 def _spread(world: World) -> Iterator[dict[str, Any]]:
-    """Workloads that say on how many hosts they must stand."""
+    """Workloads that require a number of hosts."""
     seen: set[str] = set()
     for pod in world.pods.values():
         template: PodTemplate = pod.template

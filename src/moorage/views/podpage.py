@@ -1,4 +1,4 @@
-"""The page of a pod: where it stands or why it waits, how every node does, and what would help.
+"""The page of a pod: where it is or why it is pending, how every node compares, and what would help.
 
 The pod is judged as the cluster is now; a bound one as if it were pending. Nothing is changed.
 """
@@ -22,7 +22,7 @@ SHOWN_NAMES = 12
 
 
 def pod_page(world: World, pod: Pod, now: float) -> dict[str, Any]:
-    """Everything about one pod, but for what would help."""
+    """Everything about one pod, except what would help."""
     page = {"pod": _facts(world, pod)}
     runner = world.engine.runner_of(pod)
     if runner is None:
@@ -48,7 +48,7 @@ def pod_page(world: World, pod: Pod, now: float) -> dict[str, Any]:
 
 def _judgement(pod: Pod, chosen: str | None, nodes: Mapping[str, NodeExplanation]) -> dict[str, Any]:
     fitting = [(name, node) for name, node in nodes.items() if not node.rejected]
-    # A stable sort twice: the chosen node comes before its equals.
+    # Two stable sorts: the chosen node comes before its equals.
     fitting.sort(key=lambda item: (-item[1].total, item[0] not in (chosen, pod.node), item[0]))
     shown = fitting[:SHOWN_NODES]
     shown += [item for item in fitting[SHOWN_NODES:] if item[0] == pod.node]
@@ -71,7 +71,7 @@ def verdict(
     nodes: Mapping[str, NodeExplanation],
     fitting: list[tuple[str, NodeExplanation]],
 ) -> str:
-    """What it comes to, in a sentence."""
+    """The verdict in a sentence."""
     count = f"{len(fitting)} of {len(nodes)} nodes fit"
     if pod.node is None:
         if chosen is None:
@@ -79,21 +79,21 @@ def verdict(
         return f"It would go to {chosen} now; {count}."
     here = nodes.get(pod.node)
     if here is None:
-        return f"It stands on {pod.node}, which is not there any more; {count}."
+        return f"It is on {pod.node}, which no longer exists; {count}."
     if here.rejected:
-        return f"It stands on {pod.node}, which would reject it now; {count}."
+        return f"It is on {pod.node}, which would reject it now; {count}."
     better = sum(node.total > here.total for _, node in fitting)
     if not better:
-        return f"It stands on {pod.node}, which still ranks best ({here.total}); {count}."
+        return f"It is on {pod.node}, which still ranks best ({here.total}); {count}."
     best = fitting[0]
     return (
-        f"It stands on {pod.node}, which ranks {better + 1} of {len(fitting)} now ({here.total}); "
+        f"It is on {pod.node}, which ranks {better + 1} of {len(fitting)} now ({here.total}); "
         f"{best[0]} ranks best ({best[1].total})."
     )
 
 
 def _rejections(nodes: Mapping[str, NodeExplanation]) -> list[dict[str, Any]]:
-    """Who rejected how many nodes and why, the most frequent first."""
+    """Which plugin rejected how many nodes and why, the most frequent first."""
     groups: dict[tuple[str, str], list[str]] = {}
     for name, node in nodes.items():
         for plugin, reasons in node.rejected.items():

@@ -1,7 +1,7 @@
 """What a changed strategy would do: how many pods each rule should have, and which pods would go where.
 
-In a statement the changed object is put into the state, and the pods that are then over their rule's share are placed
-again by the profile itself. The state is left as it was found.
+In a statement the changed object is put into the state, and the pods that then exceed their rule's share are placed
+again by the profile itself. The state does not change.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_MOVES = 500
 
 
 def check_strategy(text: str) -> dict[str, Any]:
-    """What is wrong with a strategy, every mistake with its column; or its rules."""
+    """The errors of a strategy, each with its column; or its rules."""
     try:
         strategy = parse_strategy(text)
     except StrategyError as error:
@@ -47,7 +47,7 @@ def check_strategy(text: str) -> dict[str, Any]:
 
 
 def rules_of(text: str) -> list[dict[str, Any]]:
-    """The rules of a PlacementPolicy that mean the same as this strategy; StrategyError if it cannot be read."""
+    """The rules of a PlacementPolicy that are equivalent to this strategy; StrategyError if it cannot be parsed."""
     return [
         {"base": rule.base, "weight": rule.weight, "nodeSelector": dict(rule.selector)}
         for rule in parse_strategy(text).rules
@@ -55,7 +55,7 @@ def rules_of(text: str) -> list[dict[str, Any]]:
 
 
 def preview(world: World, namespace: str, kind: str, name: str, text: str, now: float) -> dict[str, Any]:
-    """What would become of a workload's pods with this strategy."""
+    """What would happen to a workload's pods with this strategy."""
     checked = check_strategy(text)
     split = find_split(world, namespace, kind, name)
     if not checked["ok"] or split is None:
@@ -89,7 +89,7 @@ def _rule(rule: Any) -> dict[str, Any]:
 
 
 def _count(state: ClusterState, strategy: Strategy, pod: Pod, node: str | None, counts: list[int]) -> int | None:
-    """Count a pod for its rule on a node, as the keeper does; the rule."""
+    """Count a pod for its rule on a node, as the keeper does; returns the rule."""
     row = None if node is None else state.row_of(node)
     rule = None if row is None else rule_of(strategy, stamp_of(pod.template), state.node(row).labels)
     if rule is not None:
@@ -100,7 +100,7 @@ def _count(state: ClusterState, strategy: Strategy, pod: Pod, node: str | None, 
 def _sorted_out(
     state: ClusterState, split: Split, strategy: Strategy, wanted: tuple[int, ...]
 ) -> tuple[list[int], list[Pod]]:
-    """How many pods of each rule may stay, and those that may not; the ones to be kept longest stay."""
+    """How many pods of each rule may stay, and the pods that may not; those to be kept longest stay."""
     staying = [0] * len(wanted)
     leaving: list[Pod] = []
     for pod, _ in split.pods:
@@ -114,7 +114,7 @@ def _sorted_out(
 
 
 def _remade(split: Split, strategy: Strategy, staying: list[int], leaving: list[Pod]) -> Iterator[tuple[Pod, Pod]]:
-    """Pods that leave, each with its successor; where the webhook gives pods their rules, it gives these theirs."""
+    """Pods that leave, each with its successor; successors are stamped if the webhook stamps the workload's pods."""
     counts = [*staying]
     for pod in leaving:
         template = pod.template
@@ -126,7 +126,7 @@ def _remade(split: Split, strategy: Strategy, staying: list[int], leaving: list[
 
 
 def _put(world: World, spot: Spot | None, text: str) -> None:
-    """Let the object be as it would be."""
+    """Put the object with the changed strategy into the state."""
     key = "" if spot is None else object_key(spot.namespace, spot.name)
     before = None if spot is None else world.state.object(spot.kind, key)
     if spot is not None and before is not None:
@@ -142,7 +142,7 @@ def _changed(before: Workload | PlacementPolicy, spot: Spot, text: str) -> Workl
 def _placed(
     world: World, successors: Iterable[tuple[Pod, Pod]], now: float
 ) -> tuple[list[tuple[Pod, Pod, str]], list[Pod], str]:
-    """Pods with their successors and the nodes of those; pods whose successor fits nowhere; what a plugin did wrong."""
+    """Pods with their successors and the successors' nodes; pods whose successor fits nowhere; a plugin's fault."""
     pairs = [*successors]
     placed: list[tuple[Pod, Pod, str]] = []
     stuck: list[Pod] = []

@@ -1,4 +1,4 @@
-"""The page of the queue: who waits, where, since when and why; and the gangs of those who wait."""
+"""The page of the queue: pending pods, where they wait, since when and why; and their gangs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_GANGS = 100
 
 
 def place_of(world: World, pod: Pod) -> tuple[Place, str]:
-    """Where a waiting pod is, and why: as the scheduler says, else as can be seen of the pod."""
+    """Where a pending pod is, and why: as the scheduler says, else as the pod shows."""
     entry = None if world.queue is None else world.queue.get(pod.uid)
     if entry is not None:
         return entry.place, entry.message
@@ -32,7 +32,7 @@ def queue_counts(world: World) -> dict[str, int]:
 
 
 def queue_page(world: World, most: int, place: str = "") -> dict[str, Any]:
-    """Waiting pods, the most important and oldest first, `most` of each place; of one place only if it is named."""
+    """Pending pods, the most important and oldest first, `most` of each place; only those of `place` if it is given."""
     by_place: dict[Place, list[tuple[Pod, str]]] = {each: [] for each in Place}
     for pod in world.waiting.values():
         where, message = place_of(world, pod)
@@ -67,7 +67,7 @@ def _row(world: World, pod: Pod, place: Place, message: str) -> dict[str, Any]:
 
 
 def _gangs(world: World, waiting: Iterable[Pod]) -> Iterable[dict[str, Any]]:
-    """The gangs of waiting pods, each with all its members."""
+    """The gangs of pending pods, each with all its members."""
     keys = dict.fromkeys(pod.template.gang for pod in waiting if pod.template.gang is not None)
     for key in keys:
         yield _gang(world, key)

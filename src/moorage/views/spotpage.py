@@ -1,7 +1,7 @@
-"""The page of spot capacity: who has given notice, who stands elsewhere for it, and what is saved.
+"""The page of spot capacity: nodes that are about to go away, pods that fell back from them, and the savings.
 
-Saved is the difference between what the spot nodes in use cost and what the same nodes would cost on demand, as far as
-the price list knows both. A node is in use while a pod stands on it that would go elsewhere if the node were gone.
+The savings are the difference between what the spot nodes in use cost and what the same nodes would cost on demand, as
+far as the price list has both. A node is in use while it has a pod that would need another node if it were gone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST = 500
 
 
 def spot_page(world: World) -> dict[str, Any]:
-    """Notices, moves and money."""
+    """Notices, moves and savings."""
     return {
         "version": world.versions.spot,
         "capacity": _capacity(world),
@@ -70,7 +70,7 @@ def _fallen(world: World) -> Iterator[dict[str, Any]]:
 
 
 def _cost(world: World) -> dict[str, Any] | None:
-    """Millionths of a currency an hour; None without prices."""
+    """Millionths of a currency per hour; None without prices."""
     lists: Mapping[str, PriceList] = world.state.objects.get(PRICE_LIST, {})
     found = next((each for each in lists.values() if each.rules), None)
     if found is None:

@@ -1,7 +1,7 @@
 """What happened, derived from what goes into an engine or a keeper and what comes out of it.
 
-`decided` reads commands, `bound` the answer to a bind. `Sightings` compares what is seen of a cluster with what was
-seen before, for readers that know no commands. All of them give values of one table (`words`).
+`decided` reads commands, `bound` the answer to a bind. `Sightings` compares objects with their previous versions, for
+readers that see no commands. All of them yield values of one table (`words`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from moorage.engine.keeping.deletion_costs import COST
 from moorage.views.words import NODE, POD, Facts, Happening, HappeningKind
 
 _WAITING = ("Unschedulable", "SchedulerError")
-"""Reasons of the condition PodScheduled of which a scheduler says more."""
+"""Reasons of the condition PodScheduled that come with a message of the scheduler."""
 
 
 def about_pod(at_s: float, what: HappeningKind, pod: PodRef | Pod, facts: Facts) -> Happening:
@@ -48,7 +48,7 @@ def about_node(at_s: float, what: HappeningKind, name: str, facts: Facts = {}) -
 
 
 def decided(command: Command | KeeperCommand, now_s: float = 0.0) -> Iterator[Happening]:
-    """What a command means; nothing for those that people need not know of. Lines of a log have times of their own."""
+    """What a command means; nothing for those that people need not see. Lines of a log have times of their own."""
     reader = _READERS.get(type(command))
     return iter(()) if reader is None else reader(command, now_s)
 
@@ -142,16 +142,16 @@ def ordered(command: KeeperCommand) -> str:
 
 
 class Sightings:
-    """Finds out what happened by comparing what is seen with what was seen before.
+    """Finds out what happened by comparing objects with their previous versions.
 
-    What is there at the start is no news, so nothing is told before `settled`.
+    What exists at the start is not news, so nothing is yielded before `settled`.
     """
 
     def __init__(self, *, settled: bool = False) -> None:
         self.settled = settled
 
     def pod(self, before: Pod | None, pod: Pod, now_s: float) -> Iterator[Happening]:
-        """A pod was seen."""
+        """A pod was added or changed."""
         if not self.settled:
             return
         if pod.node is not None and (before is None or before.node is None):
@@ -165,12 +165,12 @@ class Sightings:
                 yield from ending(pod, now_s)
 
     def pod_gone(self, before: Pod, now_s: float) -> Iterator[Happening]:
-        """A pod is no more."""
+        """A pod is gone."""
         if self.settled and before.deleted_s is None:
             yield from ending(before, now_s)
 
     def node(self, before: Node | None, node: Node, now_s: float) -> Iterator[Happening]:
-        """A node was seen."""
+        """A node was added or changed."""
         if not self.settled:
             return
         if before is None:
@@ -184,7 +184,7 @@ class Sightings:
             yield about_node(now_s, HappeningKind.READY if node.ready else HappeningKind.NOT_READY, node.name)
 
     def node_gone(self, name: str, now_s: float) -> Iterator[Happening]:
-        """A node is no more."""
+        """A node is gone."""
         if self.settled:
             yield about_node(now_s, HappeningKind.LEFT, name)
 
@@ -205,7 +205,7 @@ def _phase(before: Pod, pod: Pod, now_s: float) -> Iterator[Happening]:
 
 
 def ending(pod: Pod, now_s: float, reason: str = "") -> Iterator[Happening]:
-    """A pod is deleted; `reason` is that of its condition DisruptionTarget, where more is known than preemption."""
+    """A pod is deleted; `reason` is that of its condition DisruptionTarget, where it is known."""
     reason = reason or (PREEMPTION if pod.preempted else "")
     facts = {"reason": reason} if reason else {}
     place = {"node": pod.node} if pod.node else {}

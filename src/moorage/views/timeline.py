@@ -1,4 +1,4 @@
-"""The latest of what happened, newest last: a bounded list of entries with numbers that only rise."""
+"""The latest happenings, newest last: a bounded list of entries with increasing numbers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Timeline:
         """The number of the newest entry."""
 
     def add(self, *happenings: Happening) -> None:
-        """Note what happened, as far as there is a name for it here."""
+        """Add what happened, if it has a chip."""
         for happening in happenings:
             if WORDS[happening.what].chip:
                 self.last += 1
                 self._kept.append((self.last, happening))
 
     def since(self, number: int, most: int) -> list[dict[str, Any]]:
-        """At most so many entries after this number, newest first."""
+        """At most `most` entries after this number, newest first."""
         found: list[dict[str, Any]] = []
         for entry, each in reversed(self._kept):
             if entry <= number or len(found) >= most:

@@ -1,6 +1,6 @@
 """Where a pod waits, as far as the API server can tell.
 
-A scheduler's queue is in its memory. What others see of it are gates, the PodScheduled condition, nominations, and
+A scheduler's queue is in its memory. What others can see are gates, the PodScheduled condition, nominations, and
 FailedScheduling events; from these follows where a pod must be:
 
     gated           it has scheduling gates
@@ -8,9 +8,8 @@ FailedScheduling events; from these follows where a pod must be:
     backoff         its last attempt ended with an error, and its backoff is not over
     unschedulable   it fits nowhere, and waits for something to change
 
-It holds for pods of every scheduler that behaves like kube-scheduler, Moorage included. A pod that fits nowhere also
-backs off, if something that may help it changes within that time; only its scheduler knows, and here it counts as
-unschedulable.
+This holds for pods of every scheduler that behaves like kube-scheduler, Moorage included. A pod that fits nowhere also
+backs off if something changes that may help it; only its scheduler knows this, and here it counts as unschedulable.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def guess(pod: Pod, tried: Tried | None = None, now_s: float = 0.0) -> tuple[Pla
         return Place.GATED, f"waits for the gates {', '.join(pod.gates)}"
     condition = pod.scheduled_condition
     if condition is not None and condition.reason == _GATED:
-        # The API server writes it at creation, and leaves it there when the gates go.
+        # The API server sets it at creation, and leaves it when the gates are removed.
         condition = None
     if condition is None and tried is None:
         return Place.ACTIVE, f"not tried yet by {pod.template.scheduler_name}"

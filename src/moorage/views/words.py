@@ -1,7 +1,7 @@
 """What can happen, and the words for it: one table, read by the log, the timeline, the demo and the keeper.
 
-A row says for each of these readers how it is told; a reader whose column is empty is not told of it. Notes and orders
-are templates over the facts of a happening, or functions of them where a part may be missing.
+A row has the words for each of these readers; a reader whose column is empty does not show it. Notes and orders are
+templates over the facts of a happening, or functions of them if a part may be missing.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ class HappeningKind(StrEnum):
     """The kinds of things that happen."""
 
     ATTEMPTED = "attempted"
-    """The scheduler has chosen a node, and the bind is on its way."""
+    """The scheduler has chosen a node, and the bind is in flight."""
     PLACED = "placed"
     UNBOUND = "unbound"
-    """A bind ended otherwise."""
+    """A bind did not succeed."""
     FAILED = "failed"
     """An attempt found no node."""
     WAITS = "waits"
-    """A pod has no node, for a reason that it did not give before."""
+    """A pod has no node, for a new reason."""
     NOMINATED = "nominated"
     EVICTS = "evicts"
-    """A pod is told to go."""
+    """A pod is evicted or deleted by the scheduler or the keeper."""
     PREEMPTS = "preempts"
-    """A more important pod is given the place of another one, which will be evicted."""
+    """A pod preempts another one, which will be evicted."""
     EVICTED = "evicted"
-    """A pod had to go: its node was lost, or a more important pod took its place."""
+    """A pod was evicted, preempted, or lost with its node."""
     REMOVED = "removed"
     """A pod was deleted by its owner or by a user."""
     RUNNING = "running"
     FINISHED = "finished"
-    """A pod ran to its end."""
+    """A pod succeeded or failed."""
     COMPLETE = "complete"
     """A Job has all its completions."""
     ANNOUNCED = "announced"
-    """An event of Kubernetes says that a pod had to go."""
+    """A Kubernetes event says that a pod was evicted."""
 
     JOINED = "joined"
     LEFT = "left"
@@ -60,13 +60,13 @@ class HappeningKind(StrEnum):
     COSTS = "costs"
     """The keeper says in which order a controller should delete its pods."""
     REMEMBERS = "remembers"
-    """The keeper writes on a pod that it fell back from spot capacity."""
+    """The keeper marks a pod that fell back from spot capacity."""
     REPORTS = "reports"
     """The keeper writes the status of an object."""
     CLEARS = "clears"
     """The keeper deletes the pods of a node that is gone."""
     KEPT = "kept"
-    """An event of Kubernetes says what the keeper did."""
+    """A Kubernetes event says what the keeper did."""
 
     STORY = "story"
     """An act of the demo."""
@@ -75,25 +75,25 @@ class HappeningKind(StrEnum):
     STARTED = "started"
     ENDED = "ended"
     GAP = "gap"
-    """Something was not written."""
+    """Part of the journal is missing."""
     RECONFIGURED = "reconfigured"
 
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """One thing that happened; `facts` say it to programs, `note` to people."""
+    """One thing that happened; `facts` are for programs, `note` is for people."""
 
     at_s: float
     what: HappeningKind
     kind: str = ""
-    """Of the object that it is about; empty where it is about none."""
+    """Of the object that it is about; empty if there is none."""
     key: str = ""
     """`namespace/name` of that object, or `name` for kinds without namespaces."""
     facts: Facts = field(default_factory=dict)
 
     @property
     def subject(self) -> str:
-        """What it is about; the kind is said where it is not obvious."""
+        """What it is about, with the kind unless that is obvious."""
         return self._with_kind(self.key)
 
     @property
@@ -116,12 +116,12 @@ class Happening:
 
     @property
     def order(self) -> str:
-        """The same as an order, for the keeper's log; empty for what needs no words."""
+        """The same as an order, for the keeper's log; empty if there is none."""
         return _filled(WORDS[self.what].order, {"kind": self.kind, "subject": self.key, **self.facts})
 
 
 class Line(NamedTuple):
-    """A line of the log: from which verbosity on it is written, its message, and its fields by the names of facts."""
+    """A line of the log: the verbosity from which it is written, its message, and its fields by the names of facts."""
 
     verbosity: int
     message: str
@@ -133,13 +133,13 @@ class Words(NamedTuple):
 
     note: str | Callable[[Facts], str] = ""
     chip: str = ""
-    """What the timeline of the dashboard calls it."""
+    """Its name in the dashboard's timeline."""
     word: str = ""
-    """What the demo calls it."""
+    """Its name in the demo."""
     order: str | Callable[[Facts], str] = ""
-    """What the keeper's log and its dry run say; `kind` and `subject` are among the facts."""
+    """The text in the keeper's log and its dry run; `kind` and `subject` are among the facts."""
     line: Line | None = None
-    """What the scheduler's log says, in kube-scheduler's words at kube-scheduler's levels."""
+    """The line in the scheduler's log, in kube-scheduler's words at kube-scheduler's levels."""
 
 
 def _filled(words: str | Callable[[Facts], str], facts: Facts) -> str:
@@ -189,7 +189,7 @@ def _cost(facts: Facts) -> str:
 
 
 def _held(facts: Facts) -> str:
-    return f"is held by {facts['holder']}" if facts["holder"] else "is free: nobody leads"
+    return f"is held by {facts['holder']}" if facts["holder"] else "is free: there is no leader"
 
 
 _BIND = {"node": "node", "nodes": "evaluatedNodes", "feasible": "feasibleNodes"}
@@ -201,7 +201,7 @@ WORDS: Mapping[HappeningKind, Words] = {
     HappeningKind.UNBOUND: Words(line=Line(4, "Pod was not bound", {**_BIND, "outcome": "outcome", "message": "err"})),
     HappeningKind.FAILED: Words(line=Line(2, "Unable to schedule pod; no fit; waiting", {"message": "err"})),
     HappeningKind.WAITS: Words("{message}", "waits", "waits"),
-    HappeningKind.NOMINATED: Words("is promised node {node}", "waits", order="promise node {node} to pod {subject}"),
+    HappeningKind.NOMINATED: Words("is nominated to {node}", "waits", order="nominate pod {subject} to node {node}"),
     HappeningKind.EVICTS: Words(
         lambda facts: f"for {facts['preemptor']}" if facts["preemptor"] else str(facts["message"]),
         "evicted",
@@ -223,24 +223,24 @@ WORDS: Mapping[HappeningKind, Words] = {
     HappeningKind.NOT_READY: Words("is not ready", "node"),
     HappeningKind.MOVES: Words(_moves, "keeper", "keeps", _move),
     HappeningKind.CORDONS: Words("is cordoned ({notice})", "keeper", "keeps", f"cordon node {{subject}}: {_GOING}"),
-    HappeningKind.FREES: Words("is free again", "keeper", "keeps", "uncordon node {subject}: it stays after all"),
+    HappeningKind.FREES: Words("is uncordoned", "keeper", "keeps", "uncordon node {subject}: it stays after all"),
     HappeningKind.MARKS: Words(order=f"mark node {{subject}}: {_GOING}"),
     HappeningKind.UNMARKS: Words(order="unmark node {subject}: it stays after all"),
     HappeningKind.COSTS: Words(order=_cost),
-    HappeningKind.REMEMBERS: Words(order="remember that pod {subject} fell back from spot capacity"),
+    HappeningKind.REMEMBERS: Words(order="mark pod {subject}: it fell back from spot capacity"),
     HappeningKind.REPORTS: Words(order="write the status of {kind} {subject}"),
-    HappeningKind.CLEARS: Words(order="delete what node {subject} left if a read says that it is gone: {pods}"),
+    HappeningKind.CLEARS: Words(order="delete the pods of node {subject} if a read confirms that it is gone: {pods}"),
     HappeningKind.KEPT: Words("{message}", "keeper"),
     HappeningKind.STORY: Words("{text}", "story", "story"),
     HappeningKind.LEASE: Words(_held, "leader"),
     HappeningKind.LEADS: Words("this scheduler leads, term {term}", "leader"),
     HappeningKind.STARTED: Words("Moorage {version} started", "story"),
     HappeningKind.ENDED: Words("{reason}", "story"),
-    HappeningKind.GAP: Words("something before this was not written", "story"),
+    HappeningKind.GAP: Words("part of the journal before this is missing", "story"),
     HappeningKind.RECONFIGURED: Words("another configuration was put in force", "story"),
 }
 
 
 def main_reason(message: str) -> str:
-    """Why a pod waits, without what was found out about preemption."""
+    """Why a pod is pending, without the part about preemption."""
     return message.partition(" preemption: ")[0]

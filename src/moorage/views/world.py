@@ -1,7 +1,7 @@
-"""The world of whoever only looks: told everything, it never decides.
+"""The world of a process that only shows a cluster: it gets all events and never decides.
 
-Its engine is asked what-ifs in statements, so that what is shown is what the scheduler's own plugins say. Everything
-here belongs to one thread. `now` is an argument; nothing reads a clock.
+What-ifs run on its engine in statements, so that pages show what the scheduler's own plugins say. Everything here
+belongs to one thread. `now` is an argument; nothing reads a clock.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from moorage.views.words import Happening
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """A waiting pod as the scheduler itself knows it."""
+    """A pending pod as the scheduler itself knows it."""
 
     uid: str
     place: Place
@@ -44,14 +44,14 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True)
 class QueueTold:
-    """The scheduler's whole queue; from the first one on, it counts and not what pods say."""
+    """The scheduler's whole queue; from the first one on, it counts instead of what pods show."""
 
     entries: tuple[QueueEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """What was told so far is what there is; everything from now on is news."""
+    """The initial state is complete; everything from now on is news."""
 
 
 Told: TypeAlias = Event | QueueTold | Happening | Settled
@@ -68,7 +68,7 @@ class Versions:
 
 
 class World:
-    """One cluster as somebody sees it who does nothing."""
+    """One cluster as an observer sees it."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class World:
         seed: int = 0,
         derives: bool = True,
     ) -> None:
-        """With `derives`, what happened is found out from what is seen; otherwise somebody tells it."""
+        """With `derives`, happenings are derived from events; otherwise they come in through `tell`."""
         settings = keeper or KeeperConfiguration()
         self.engine = Engine(profiles, EngineSettings(seed=seed), answers_to_all=answers_to_all)
         self.state = self.engine.state
@@ -93,11 +93,11 @@ class World:
         self.gangs: dict[GangKey, dict[str, None]] = {}
         """Uids of the members of every gang."""
         self.fallen: dict[str, None] = {}
-        """Uids of pods that stand elsewhere because their spot node went."""
+        """Uids of pods that fell back from spot capacity."""
         self.notices: dict[str, list[Heard]] = {}
-        """What nodes that are about to go have said."""
+        """The notices of nodes that are about to go away."""
         self.queue: dict[str, QueueEntry] | None = None
-        """What the scheduler says about waiting pods; None where only the pods themselves can be asked."""
+        """What the scheduler says about pending pods; None if only the pods themselves are known."""
         self.members = Members()
         self.splits = Splits(self.state)
         self.timeline = Timeline()
@@ -120,13 +120,13 @@ class World:
         }
 
     def tell(self, told: Iterable[Told], now: float) -> None:
-        """Take over what happened, in its order."""
+        """Apply what happened, in order."""
         events: list[Event] = []
         for item in told:
             hearer = self._hearers.get(type(item))
             if hearer is not None:
                 hearer(item, now)
-            if isinstance(item, SEEN):  # answers to commands are not for us; what came of them is seen
+            if isinstance(item, SEEN):  # answers to commands do not matter here; their effects are seen
                 events.append(item)
         self.engine.handle(events, now, budget=0)
         self._review()
@@ -164,7 +164,7 @@ class World:
         self.versions.pods += 1
 
     def _file(self, pod: Pod) -> None:
-        """Put a pod into the lists that it belongs to, and out of the others."""
+        """Put a pod into the lists that it belongs to, and remove it from the others."""
         if pod.node is None and pod.deleted_s is None:
             self.waiting[pod.uid] = pod
             self.versions.queue += 1
@@ -200,7 +200,7 @@ class World:
         self._part(pod)
 
     def _part(self, pod: Pod) -> None:
-        """A pod is in its gang no more."""
+        """Remove a pod from its gang."""
         gang = pod.template.gang
         if gang is not None:
             self.gangs.get(gang, {}).pop(pod.uid, None)
@@ -238,7 +238,7 @@ class World:
             self.versions.spot += 1
 
     def _review(self) -> None:
-        """Look at the workloads to which something happened."""
+        """Review the workloads to which something happened."""
         before = self.splits.version
         for owner in self.members.take_touched():
             self.splits.review(owner, self.members.of(owner))

@@ -89,7 +89,7 @@ export function podPage(main, signal, key) {
       if (signal.aborted) return;
       const pod = page.pod;
       status.replaceChildren(pod.node ? h("span", {}, "on ", nodeLink(pod.node)) : "", chip(pod.deleting ? "Terminating" : pod.phase, pod.phase === "Running" ? "good" : ""),
-        pod.place ? chip(PLACES[pod.place], PLACE_KINDS[pod.place]) : "", pod.nominated ? h("span", {}, "promised ", nodeLink(pod.nominated)) : "");
+        pod.place ? chip(PLACES[pod.place], PLACE_KINDS[pod.place]) : "", pod.nominated ? h("span", {}, "nominated to ", nodeLink(pod.nominated)) : "");
       verdict.textContent = page.verdict;
       message.hidden = !pod.message;
       message.replaceChildren(name(pod.message));

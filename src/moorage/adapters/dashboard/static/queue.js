@@ -28,7 +28,7 @@ export function queuePage(main, signal) {
     { title: "Waits", class: "tight", cell: (r) => span(r.waited) },
     { title: "Tries", class: "num", cell: (r) => (r.attempts === null ? "\u2013" : count(r.attempts)) },
     { title: "Priority", class: "num", cell: (r) => count(r.priority) },
-    { title: "Why", class: "text wide", cell: (r) => [r.nominated ? ["promised ", nodeLink(r.nominated), ". "] : "", r.message || "not tried yet"] },
+    { title: "Why", class: "text wide", cell: (r) => [r.nominated ? ["nominated to ", nodeLink(r.nominated), ". "] : "", r.message || "not tried yet"] },
   ], (r) => r.pod);
   const none = empty("No pending pods here.");
   const gangs = h("div", { class: "columns" });
