@@ -118,25 +118,25 @@ def test_nothing_is_placed_on_a_node_that_is_gone(cluster: Cluster) -> None:
     eventually_on(cluster, "p", "n")
 
 
-def test_what_was_promised_to_a_pod_is_kept(cluster: Cluster) -> None:
+def test_a_nomination_is_honoured(cluster: Cluster) -> None:
     """status.nominatedNodeName, whoever wrote it, is taken although another node would score higher."""
     cluster.create(a_node("better", cpu="8"))
-    cluster.create(a_node("promised", cpu="8"))
-    cluster.create(a_pod("load", cpu="5", scheduler="somebody-else", nodeName="promised"))
+    cluster.create(a_node("nominated", cpu="8"))
+    cluster.create(a_pod("load", cpu="5", scheduler="somebody-else", nodeName="nominated"))
     cluster.settle()
     cluster.create(a_pod("plain", cpu="1"))
     eventually_on(cluster, "plain", "better")
     cluster.create(a_pod("p", cpu="1", schedulingGates=GATE))
-    cluster.patch("Pod", "p", {"status": {"nominatedNodeName": "promised"}})
+    cluster.patch("Pod", "p", {"status": {"nominatedNodeName": "nominated"}})
     cluster.patch("Pod", "p", {"spec": {"schedulingGates": None}})
-    eventually_on(cluster, "p", "promised")
+    eventually_on(cluster, "p", "nominated")
 
 
-def test_a_promise_that_cannot_be_kept_is_no_obstacle(cluster: Cluster) -> None:
+def test_a_nomination_that_cannot_be_honoured_is_no_obstacle(cluster: Cluster) -> None:
     """A nominated node that is full is passed over."""
     cluster.create(a_node("free"))
-    cluster.create(a_node("promised", cpu="500m"))
+    cluster.create(a_node("nominated", cpu="500m"))
     cluster.create(a_pod("p", cpu="1", schedulingGates=GATE))
-    cluster.patch("Pod", "p", {"status": {"nominatedNodeName": "promised"}})
+    cluster.patch("Pod", "p", {"status": {"nominatedNodeName": "nominated"}})
     cluster.patch("Pod", "p", {"spec": {"schedulingGates": None}})
     eventually_on(cluster, "p", "free")

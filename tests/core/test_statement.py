@@ -29,8 +29,8 @@ def seen(state: ClusterState) -> dict[str, Any]:
         "pods": {record.pod.uid: (record.pod, record.node, record.row, record.assumed) for record in state.records()},
         "requested": {name: column for name, column in columns.items() if any(column)},
         "objects": {kind: dict(table) for kind, table in state.objects.items() if table},
-        "promises": {node: [pod.uid for pod in state.nominations.on(node)] for node in state.nominations.nodes()},
-        "promised": (state.nominations.count, {name: state.nominations.pod(name) for name in PODS}),
+        "nominations": {node: [pod.uid for pod in state.nominations.on(node)] for node in state.nominations.nodes()},
+        "nominated": (state.nominations.count, {name: state.nominations.pod(name) for name in PODS}),
     }
 
 
@@ -65,8 +65,8 @@ CHANGES: dict[str, Change] = {
     "a pod goes": lambda state, pod, _, __: state.remove_pod(pod),
     "an object comes or changes": lambda state, pod, node, _: state.put_object(SERVICE, pod, service(pod, node)),
     "an object goes": lambda state, pod, _, __: state.remove_object(SERVICE, pod),
-    "a node is promised": lambda state, pod, node, _: state.nominations.set(make_pod(pod, uid=pod), node),
-    "a promise ends": lambda state, pod, _, __: state.nominations.clear(pod),
+    "a pod is nominated": lambda state, pod, node, _: state.nominations.set(make_pod(pod, uid=pod), node),
+    "a nomination ends": lambda state, pod, _, __: state.nominations.clear(pod),
     "somebody reserves": hold,
 }
 STEPS = st.lists(st.tuples(st.sampled_from([*CHANGES]), st.sampled_from(PODS), st.sampled_from(NODES)), max_size=12)
@@ -77,7 +77,7 @@ Steps = list[tuple[str, str, str]]
 def test_a_statement_that_is_taken_back_leaves_no_trace(
     before: Steps, within: Steps, nested: Steps, keeps: bool
 ) -> None:
-    """Pods, nodes, other objects, promises and what is reserved are the same, with an inner statement kept or not."""
+    """Pods, nodes, other objects, nominations and what is reserved are the same, inner statement kept or not."""
     state, held = ClusterState(), list[str]()
 
     def play(steps: Steps) -> None:
@@ -98,8 +98,8 @@ def test_a_statement_that_is_taken_back_leaves_no_trace(
     check_invariants(state)
 
 
-def test_a_promise_is_as_old_as_it_was() -> None:
-    """The promises of a node are in the order in which they were made, also after one was set aside in a what-if."""
+def test_a_nomination_is_as_old_as_it_was() -> None:
+    """The nominations of a node are in the order in which they were made, also after one was set aside in a what-if."""
     state = ClusterState()
     state.upsert_node(make_node("n1"))
     for name in PODS:

@@ -144,8 +144,8 @@ def preempt_gang_on(
 
 def _picture(state: ClusterState) -> object:
     records = {record.pod.uid: (record.node, record.row, record.assumed) for record in state.records()}
-    promised = {node: sorted(pod.uid for pod in state.nominations.on(node)) for node in state.nominations.nodes()}
-    return records, promised, [column.tolist() for column in state.resources.requested if column.any()]
+    nominated = {node: sorted(pod.uid for pod in state.nominations.on(node)) for node in state.nominations.nodes()}
+    return records, nominated, [column.tolist() for column in state.resources.requested if column.any()]
 
 
 # --- in plain words ---

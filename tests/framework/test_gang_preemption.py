@@ -335,8 +335,8 @@ def test_what_is_said(scene: Scene, want_code: Code, want: str) -> None:
     assert (found.code, found.message) == (want_code, f"preemption: {want}")
 
 
-def test_promises_to_members_are_in_nobodys_way() -> None:
-    """What one member was promised in an earlier round does not make another one evict more."""
+def test_nominations_of_members_block_no_other_member() -> None:
+    """The nomination of one member in an earlier round does not make another one evict more."""
     nodes = [node("n1", "2"), node("n2", "2"), node("n3", "1")]
     pods = [low("l1", "n1", "2"), low("l2", "n2", "2", 200)]
     large, small = (make_pod(name, cpu=cpu, priority=300) for name, cpu in (("large", "2"), ("small", "1")))

@@ -1,4 +1,4 @@
-"""Who is asked about which rows, in which order, and what promises to other pods mean."""
+"""Which plugins are asked about which rows, in which order, and what nominated pods mean."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_scores_are_normalised_over_the_feasible_rows_and_weighted(state: Cluste
     assert readers.node_name(state, readers.decide(runner, state, make_pod("p"))) == "n3"
 
 
-# --- promises ---
+# --- nominations ---
 
 
 def row_of(state: ClusterState, name: str) -> int:
@@ -200,15 +200,15 @@ def only_free(state: ClusterState, name: str) -> None:
 @pytest.mark.parametrize(
     ("priority", "want"),
     [
-        pytest.param(0, NOWHERE, id="less important: the promised pod counts"),
-        pytest.param(10, NOWHERE, id="equally important: the promised pod counts"),
+        pytest.param(0, NOWHERE, id="less important: the nominated pod counts"),
+        pytest.param(10, NOWHERE, id="equally important: the nominated pod counts"),
         pytest.param(11, "n3", id="more important: it does not"),
     ],
 )
-def test_pods_promised_a_node_count_as_present(state: ClusterState, priority: int, want: object) -> None:
+def test_nominated_pods_count_as_present(state: ClusterState, priority: int, want: object) -> None:
     """For pods of equal or lower priority, in judgements and decisions alike."""
     only_free(state, "n3")
-    state.nominations.set(make_pod("promised", cpu="1500m", priority=10), "n3")
+    state.nominations.set(make_pod("nominated", cpu="1500m", priority=10), "n3")
     pod = make_pod("p", cpu="1", priority=priority)
     runner = Runner(readers.default_profile(), state)
     row = readers.decide(runner, state, pod)
@@ -219,10 +219,10 @@ def test_pods_promised_a_node_count_as_present(state: ClusterState, priority: in
     assert names(state, without.passed) == ["n3"]
 
 
-def test_a_promise_does_not_count_against_its_own_pod(state: ClusterState) -> None:
-    """The pod that was promised the node may have it."""
+def test_a_nomination_does_not_count_against_its_own_pod(state: ClusterState) -> None:
+    """The pod that is nominated to the node may have it."""
     only_free(state, "n3")
-    pod = make_pod("promised", cpu="1500m", priority=10)
+    pod = make_pod("nominated", cpu="1500m", priority=10)
     state.nominations.set(pod, "n3")
     runner = Runner(readers.default_profile(), state)
     assert runner.fits(Cycle(pod, state, 0.0), row_of(state, "n3"))
@@ -230,26 +230,26 @@ def test_a_promise_does_not_count_against_its_own_pod(state: ClusterState) -> No
 
 
 def test_a_promised_pod_that_is_assumed_counts_once(state: ClusterState) -> None:
-    """Between the assumption and the end of the promise."""
+    """Between the assumption and the end of the nomination."""
     only_free(state, "n3")
-    promised = make_pod("promised", cpu="900m", priority=10)
-    state.nominations.set(promised, "n3")
-    state.assume(promised, row_of(state, "n3"))
+    nominated = make_pod("nominated", cpu="900m", priority=10)
+    state.nominations.set(nominated, "n3")
+    state.assume(nominated, row_of(state, "n3"))
     runner = Runner(readers.default_profile(), state)
     assert readers.node_name(state, readers.decide(runner, state, make_pod("p", cpu="1"))) == "n3"
 
 
 def test_promised_host_ports_are_taken(state: ClusterState) -> None:
-    """Not only amounts count: the promised pod stands on the node with all it has."""
+    """Not only amounts count: the nominated pod counts with all it has."""
     only_free(state, "n3")
-    state.nominations.set(make_pod("promised", cpu="100m", ports=[80], priority=10), "n3")
+    state.nominations.set(make_pod("nominated", cpu="100m", ports=[80], priority=10), "n3")
     runner = Runner(readers.default_profile(), state)
     assert readers.decide(runner, state, make_pod("p", cpu="100m", ports=[80])) == NOWHERE
     assert readers.node_name(state, readers.decide(runner, state, make_pod("p", cpu="100m", ports=[81]))) == "n3"
 
 
 class NeedsCompany(Plugin):
-    """Wants a node without promised pods and with the pods that are really there."""
+    """Wants a node without nominated pods and with the pods that are really there."""
 
     name: ClassVar[str] = "NeedsCompany"
 
@@ -263,23 +263,23 @@ class NeedsCompany(Plugin):
 
 
 def test_a_node_must_pass_with_and_without_its_promised_pods(state: ClusterState) -> None:
-    """A promised pod may never arrive, so it must not be what makes a node fit; what PreFilter saw is seen anew."""
-    state.nominations.set(make_pod("promised", priority=10), "n2")
+    """A nominated pod may never arrive, so it must not be what makes a node fit; PreFilter runs again."""
+    state.nominations.set(make_pod("nominated", priority=10), "n2")
     state.observe_pod(make_pod("real", node="n3"))
     state.observe_pod(make_pod("real-too", node="n4"))
-    state.nominations.set(make_pod("promised-too", priority=10), "n4")
+    state.nominations.set(make_pod("nominated-too", priority=10), "n4")
     runner = Runner(readers.make_profile([NeedsCompany()]), state)
     pod = make_pod("p")
     judgement = runner.judge(Cycle(pod, state, 0.0), state.rows())
-    assert names(state, judgement.passed) == ["n3"], "n2 fails without its promised pod, n4 with it"
+    assert names(state, judgement.passed) == ["n3"], "n2 fails without its nominated pod, n4 with it"
     assert readers.node_name(state, readers.decide(runner, state, pod)) == "n3"
 
 
 def test_asking_leaves_no_trace(state: ClusterState) -> None:
     """Promised pods stand on their nodes only while they are asked about."""
-    state.nominations.set(make_pod("promised", cpu="1", priority=10), "n3")
+    state.nominations.set(make_pod("nominated", cpu="1", priority=10), "n3")
     before = state.resources.requested.copy()
     runner = Runner(readers.default_profile(), state)
     runner.judge(Cycle(make_pod("p", cpu="1", ports=[80]), state, 0.0), state.rows())
     assert np.array_equal(before, state.resources.requested)
-    assert state.record("default/promised") is None
+    assert state.record("default/nominated") is None

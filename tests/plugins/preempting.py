@@ -33,8 +33,8 @@ class Cluster:
     pods: Sequence[Pod]
     preemptor: Pod
     budgets: Sequence[PodDisruptionBudget] = ()
-    promised: Mapping[str, Sequence[Pod]] | None = None
-    """Node -> pods that were promised it."""
+    nominated: Mapping[str, Sequence[Pod]] | None = None
+    """Node -> pods that are nominated to it."""
     gangs: Sequence[Gang] = ()
     """Gangs of which members run."""
 
@@ -44,7 +44,7 @@ class Cluster:
             state.put_object(BUDGETS, budget.key, budget)
         for gang in self.gangs:
             gang.declare(state)
-        for node, pods in (self.promised or {}).items():
+        for node, pods in (self.nominated or {}).items():
             for pod in pods:
                 state.nominations.set(pod, node)
         return state
@@ -151,9 +151,11 @@ def victims_on(cluster: Cluster, node: Node) -> tuple[list[Pod], int] | None:
     """Who has to go from a node and how many budgets that breaks; None if the pod does not fit there all the same."""
     pod = cluster.preemptor
     here = [each for each in cluster.pods if each.node == node.name]
-    promised = [p for p in (cluster.promised or {}).get(node.name, ()) if p.template.priority >= pod.template.priority]
+    nominated = [
+        p for p in (cluster.nominated or {}).get(node.name, ()) if p.template.priority >= pod.template.priority
+    ]
     lower = sorted((p for p in here if p.template.priority < pod.template.priority), key=importance)
-    staying = [p for p in here if p not in lower] + promised
+    staying = [p for p in here if p not in lower] + nominated
     if not lower or not fits(node, staying, pod):
         return None
     broken = breaking(lower, cluster.budgets)

@@ -307,14 +307,14 @@ def test_tail_of_the_message(cluster: Cluster, want: str, nominates: bool, plugi
 @pytest.mark.parametrize(
     ("priority", "want"),
     [
-        pytest.param(99, ["a", "b"], id="a lesser pod's promise does not count"),
-        pytest.param(100, ["a", "b", "c", "d"], id="an equal pod's promise counts"),
+        pytest.param(99, ["a", "b"], id="a lesser pod's nomination does not count"),
+        pytest.param(100, ["a", "b", "c", "d"], id="an equal pod's nomination counts"),
     ],
 )
-def test_promised_room_is_respected(priority: int, want: list[str], plugins: Sequence[Plugin]) -> None:
+def test_nominated_pods_are_respected(priority: int, want: list[str], plugins: Sequence[Plugin]) -> None:
     """Pods of equal or higher priority that wait for the node count as present."""
     waiting = make_pod("waiting", cpu="2", priority=priority)
-    cluster = Cluster([node()], [pod(name) for name in "abcd"], HIGH, promised={"n1": [waiting]})
+    cluster = Cluster([node()], [pod(name) for name in "abcd"], HIGH, nominated={"n1": [waiting]})
     found = preempt(cluster, *plugins)
     assert len(found.victims) == len(want)
 
@@ -426,11 +426,11 @@ def clusters(draw: st.DrawFn) -> Cluster:
             )
     wanted = make_pod("wanted", cpu=str(draw(st.integers(1, 4))), priority=20, ports=draw(st.sampled_from([(), (80,)])))
     budgets = [budget(f"b{i}", allowed, gone, **labels) for i, (labels, allowed, gone) in enumerate(draw(BUDGETS))]
-    promised = {
+    nominated = {
         name: [make_pod(f"w{name}", cpu="1", priority=draw(st.sampled_from([10, 20, 30])))]
         for name in draw(st.sets(st.sampled_from([each.name for each in nodes]), max_size=2))
     }
-    return Cluster(nodes, pods, wanted, budgets, promised)
+    return Cluster(nodes, pods, wanted, budgets, nominated)
 
 
 @settings(max_examples=300)

@@ -163,7 +163,7 @@ def test_namespaces_are_looked_up_again_when_they_change() -> None:
 
 
 def test_filter_sees_what_a_statement_changes() -> None:
-    """Preemption and promised pods are judged in what-ifs: PreFilter ran before, Filter must look again."""
+    """Preemption and nominated pods are judged in what-ifs: PreFilter ran before, Filter must look again."""
     state = cluster(make_pod("web", labels=WEB, node="a1"))
     plugin = InterPodAffinity()
     cycle = Cycle(make_pod("new", labels=WEB, pod_anti_affinity=terms(term(WEB, HOSTNAME))), state, 0.0)

@@ -119,7 +119,7 @@ def test_policies_say_which_nodes_count(fields: dict[str, Any], want: set[str]) 
 
 
 def test_filter_sees_what_a_statement_changes() -> None:
-    """Preemption and promised pods are judged in what-ifs: PreFilter ran before, Filter must look again."""
+    """Preemption and nominated pods are judged in what-ifs: PreFilter ran before, Filter must look again."""
     state = make_state([A1, B1], [web("old", "a1")])
     cycle, plugin = Cycle(web("new", spread=(constraint(),)), state, 0.0), PodTopologySpread()
     assert plugin.pre_filter(cycle) is None
