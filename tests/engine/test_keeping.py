@@ -1,4 +1,4 @@
-"""Nodes that go: who is heard, who moves, in which order, and what holds pods back."""
+"""Nodes that go away: which notices count, which pods move, in which order, and what holds pods back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _condition(kind: str, message: str = "") -> tuple[Condition, ...]:
     return (Condition(kind, "True", "Because", message),)
 
 
-# --- who is heard ---
+# --- notices ---
 
 
 @pytest.mark.parametrize("signal", BUILT_IN, ids=lambda signal: f"{signal.kind} {signal.key} {signal.text}".strip())
@@ -35,9 +35,9 @@ def test_every_built_in_signal_is_understood(signal: NodeSignal) -> None:
         SignalKind.CONDITION: {"conditions": _condition(signal.key, f"{signal.text} Scheduled: soon")},
         SignalKind.CORDON: {"labels": {signal.key: "x"}, "unschedulable": True},
     }
-    (heard,) = Signals((), 120.0).heard(make_node("n", **fields[signal.kind]))
-    assert heard.words == f"{signal.kind} {signal.key}"
-    assert heard.notice_s == (signal.notice_s or 120.0)
+    (notice,) = Signals((), 120.0).notices(make_node("n", **fields[signal.kind]))
+    assert notice.words == f"{signal.kind} {signal.key}"
+    assert notice.notice_s == (signal.notice_s or 120.0)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_every_built_in_signal_is_understood(signal: NodeSignal) -> None:
 )
 def test_what_is_no_notice(node: Node) -> None:
     """Nothing of this says that the node goes."""
-    assert Signals((), 120.0).heard(node) == []
+    assert Signals((), 120.0).notices(node) == []
 
 
 def test_signals_of_a_configuration() -> None:
@@ -65,10 +65,10 @@ def test_signals_of_a_configuration() -> None:
         NodeSignal(SignalKind.TAINT, "karpenter.sh/disrupted", ignored=True),
     )
     signals = Signals(own, 90.0)
-    assert signals.heard(make_node("n", taints=["example.com/bye=soon:NoSchedule"]))[0].notice_s == 60.0
-    assert not signals.heard(make_node("n", taints=["example.com/bye=later:NoSchedule"]))
-    assert not signals.heard(make_node("n", taints=["karpenter.sh/disrupted:NoSchedule"]))
-    assert signals.heard(make_node("n", deleting=True))[0].notice_s == 90.0
+    assert signals.notices(make_node("n", taints=["example.com/bye=soon:NoSchedule"]))[0].notice_s == 60.0
+    assert not signals.notices(make_node("n", taints=["example.com/bye=later:NoSchedule"]))
+    assert not signals.notices(make_node("n", taints=["karpenter.sh/disrupted:NoSchedule"]))
+    assert signals.notices(make_node("n", deleting=True))[0].notice_s == 90.0
 
 
 # --- cordon and marks ---
@@ -232,7 +232,7 @@ def test_a_node_that_goes_asks_nobody_whether_it_suits(annotation: dict[str, str
 
 
 def test_nobody_is_moved_from_one_leaving_node_to_the_next() -> None:
-    """Notices that come together are all heard before anybody moves."""
+    """Notices that come together are all read before any pod moves."""
     shore = Shore()
     shore.see(spot("s1"), spot("s2"), on_demand("d1"), member("a", "s1"), member("b", "s2", "db"))
     shore.notice("s1")

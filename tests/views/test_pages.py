@@ -187,7 +187,7 @@ def test_a_strategy_has_target_and_actual() -> None:
     (row,) = strategies_page(world)["workloads"]
     assert [(rule["target"], rule["actual"]) for rule in row["rules"]] == [(2, 3), (2, 0)]
     assert (row["waiting"], row["off"]) == (1, True)
-    assert row["spot"] == {"kind": "ReplicaSet", "namespace": "default", "name": "web", "key": STRATEGY}
+    assert row["location"] == {"kind": "ReplicaSet", "namespace": "default", "name": "web", "key": STRATEGY}
 
 
 def test_a_strategy_that_cannot_be_read_is_told() -> None:
@@ -209,7 +209,7 @@ def test_a_policy_is_edited_as_rules() -> None:
     world = make_world([*nodes(), *seen, *pods])
     (row,) = strategies_page(world)["workloads"]
     assert row["policy"] == "default/split"
-    assert row["spot"]["kind"] == "PlacementPolicy"
+    assert row["location"]["kind"] == "PlacementPolicy"
     assert row["text"] == HALVES
     found = preview(world, "default", "ReplicaSet", "web", f"weight=1,nodeSelector={CAPACITY}:spot", 100.0)
     assert found["moving"] == 2

@@ -22,8 +22,8 @@ from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.listening import Bounds, listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh
-from moorage.app.asked import CERTIFICATE_FLAGS, AskedOptions
 from moorage.app.connection import connected, leadership_of, reached
+from moorage.app.endpoint import CERTIFICATE_FLAGS, EndpointOptions
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import StartError
 from moorage.app.process import Process, run, tuned, until_stopped
@@ -43,7 +43,7 @@ _LOOK_S = 5.0
 log = structlog.get_logger()
 
 
-def run_extender(configuration: Configuration, profiles: Sequence[Profile], options: AskedOptions) -> None:
+def run_extender(configuration: Configuration, profiles: Sequence[Profile], options: EndpointOptions) -> None:
     """Serve until SIGINT or SIGTERM; raises LeadershipLost when another replica takes over."""
     run(_main(configuration, profiles, options))
 
@@ -65,7 +65,7 @@ class _Tls:
     freshness: Freshness
 
 
-def _tls(options: AskedOptions) -> _Tls | None:
+def _tls(options: EndpointOptions) -> _Tls | None:
     options.check()
     files = options.certificate
     if files is None:
@@ -76,7 +76,7 @@ def _tls(options: AskedOptions) -> _Tls | None:
     return _Tls(context, Freshness(context, *files, options.client_ca_file))
 
 
-async def _main(configuration: Configuration, profiles: Sequence[Profile], options: AskedOptions) -> None:
+async def _main(configuration: Configuration, profiles: Sequence[Profile], options: EndpointOptions) -> None:
     settings = extender_configuration(configuration)
     tls = _tls(options)
     certified = options.callers.certified

@@ -114,7 +114,7 @@ class DecisionLoop:
                 while self.engine.flights.binding or self.engine.gangs.recording:  # noqa: ASYNC110 - an event would cost something in every turn
                     await asyncio.sleep(_LOOK_S)
 
-    async def heard(self, timeout_s: float) -> None:
+    async def applied(self, timeout_s: float) -> None:
         """Wait until all events that were handed over are applied, or until the timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):

@@ -122,7 +122,7 @@ class Reloader:
             wanted,
             leader_election=now.leader_election,
             client_connection=now.client_connection,
-            ways_in=now.ways_in,
+            components=now.components,
         )
 
     def _refuse(self, problems: Sequence[str]) -> None:

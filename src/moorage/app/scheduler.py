@@ -349,7 +349,7 @@ class Scheduler(Process):
             await self._client.finish(_ON_THE_WIRE_S)
         await self._parts.drop(self._binding)
         await self._resign()
-        await self._loop.heard(_ON_THE_WIRE_S)
+        await self._loop.applied(_ON_THE_WIRE_S)
         await self._recorder.flush(_DRAIN_S)
 
 

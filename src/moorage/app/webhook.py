@@ -30,8 +30,8 @@ from moorage.adapters.webhook.handler import WebhookHandler
 from moorage.adapters.webhook.metrics import WebhookMetrics
 from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
 from moorage.adapters.webhook.server import BOUNDS, application
-from moorage.app.asked import AskedOptions
 from moorage.app.connection import connected, reached
+from moorage.app.endpoint import EndpointOptions
 from moorage.app.identity import own_namespace
 from moorage.app.process import FLUSH_S, STOPPING, Process, run, tuned, until_stopped
 from moorage.app.sources import Following
@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookOptions(AskedOptions):
+class WebhookOptions(EndpointOptions):
     """Options of the command. Without certificates: those of the configuration, or self-signed ones."""
 
     self_signed: bool = False

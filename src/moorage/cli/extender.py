@@ -37,7 +37,7 @@ def command(
     client_names: tuple[str, ...],
 ) -> None:
     """Add the plugins of a profile to a stock kube-scheduler, which calls the extender over HTTP."""
-    from moorage.app.asked import AskedOptions  # noqa: PLC0415 - slow to import
+    from moorage.app.endpoint import EndpointOptions  # noqa: PLC0415 - slow to import
     from moorage.app.extender import run_extender  # noqa: PLC0415
     from moorage.cli.logs import configure_logs  # noqa: PLC0415
     from moorage.cli.processes import running  # noqa: PLC0415
@@ -45,6 +45,6 @@ def command(
 
     configure_logs(session_of(context))
     reading = load_reading(config_file)
-    options = AskedOptions(kubeconfig, listen, tls_cert, tls_key, client_ca_file, client_names)
+    options = EndpointOptions(kubeconfig, listen, tls_cert, tls_key, client_ca_file, client_names)
     with running(context):
         run_extender(configuration_of(reading), reading.profiles, options)

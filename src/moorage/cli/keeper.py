@@ -48,7 +48,7 @@ def command(
     keeper = keeper_configuration(configuration)
     if leader_elect is not None and keeper.leader_election is not None:
         keeper = replace(keeper, leader_election=elected(keeper.leader_election, leader_elect, config_file))
-        configuration = replace(configuration, ways_in={**configuration.ways_in, keeper.kind: keeper})
+        configuration = replace(configuration, components={**configuration.components, keeper.kind: keeper})
     options = KeeperOptions(
         kubeconfig,
         probe_address("--metrics-listen", metrics_listen),

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from moorage.framework.configuration import Configuration, WayIn
+from moorage.framework.configuration import ComponentConfiguration, Configuration
 
 WEBHOOK_KIND = "WebhookConfiguration"
 SYSTEM_NAMESPACE = "kube-system"
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookConfiguration(WayIn):
+class WebhookConfiguration(ComponentConfiguration):
     """Settings of the webhook."""
 
     kind: str = WEBHOOK_KIND
@@ -48,5 +48,5 @@ class WebhookConfiguration(WayIn):
 
 def webhook_configuration(configuration: Configuration) -> WebhookConfiguration:
     """The webhook's settings of a configuration file."""
-    found = configuration.ways_in.get(WEBHOOK_KIND)
+    found = configuration.components.get(WEBHOOK_KIND)
     return found if isinstance(found, WebhookConfiguration) else WebhookConfiguration()

@@ -118,7 +118,7 @@ class Extender:
 
 
 @dataclass(frozen=True, slots=True)
-class WayIn:
+class ComponentConfiguration:
     """A document of `moorage.dev/v1alpha1`: settings of the extender, the webhook or the keeper."""
 
     kind: str
@@ -141,5 +141,5 @@ class Configuration:
     enable_profiling: bool = True
     enable_contention_profiling: bool = True
     delay_cache_until_active: bool = False
-    ways_in: Mapping[str, WayIn] = field(default_factory=dict)
+    components: Mapping[str, ComponentConfiguration] = field(default_factory=dict)
     """By kind: ExtenderConfiguration, WebhookConfiguration, KeeperConfiguration."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from moorage.framework.configuration import Configuration, LeaderElection, WayIn
+from moorage.framework.configuration import ComponentConfiguration, Configuration, LeaderElection
 
 EXTENDER_KIND = "ExtenderConfiguration"
 LONGEST_WAIT_S = 1.0
@@ -15,7 +15,7 @@ LONGEST_WAIT_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class ExtenderConfiguration(WayIn):
+class ExtenderConfiguration(ComponentConfiguration):
     """Settings of the extender."""
 
     kind: str = EXTENDER_KIND
@@ -41,7 +41,7 @@ class ExtenderConfiguration(WayIn):
 
 def extender_configuration(configuration: Configuration) -> ExtenderConfiguration:
     """The extender's settings of a configuration file, with its leader election resolved."""
-    found = configuration.ways_in.get(EXTENDER_KIND)
+    found = configuration.components.get(EXTENDER_KIND)
     extender = found if isinstance(found, ExtenderConfiguration) else ExtenderConfiguration()
     if extender.leader_election is not None:
         return extender

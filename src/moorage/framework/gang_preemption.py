@@ -28,7 +28,7 @@ from moorage.core.victims import VictimTable, breaking
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable, kind_of
 from moorage.framework.preemption import EvictionRules, VictimSearch, no_candidate, potential_rows
-from moorage.framework.reprieve import Away, Guest, Reprieve
+from moorage.framework.reprieve import Guest, RemovedPods, Reprieve
 from moorage.framework.runner import Runner
 
 _APART = "the pods fit one by one but not together"
@@ -119,7 +119,7 @@ class GangSearch:
         without: dict[object, str] = {}
         """Kinds of members that found no room, and why."""
         with state.statement():
-            away = Away(state)
+            away = RemovedPods(state)
             for number, cycle in enumerate(members):
                 if len(guests) == aim:
                     break
@@ -143,7 +143,7 @@ class GangSearch:
             return GangFound(placed=len(guests) - 1, why=_APART)
         return GangFound({g.cycle.pod.uid: state.node(g.row).name for g in guests}, victims, len(guests))
 
-    def _room(self, cycle: Cycle, away: Away) -> tuple[int, str]:
+    def _room(self, cycle: Cycle, away: RemovedPods) -> tuple[int, str]:
         """A row for one member, whose victims are removed; or why there is none."""
         state = self._state
         row = self._runner.decide(cycle)
@@ -160,7 +160,7 @@ class GangSearch:
         away.remove((*found.best.victims, *found.best.companions))
         return found.best.row, ""
 
-    def _spent(self, away: Away) -> Ints | None:
+    def _spent(self, away: RemovedPods) -> Ints | None:
         """How many evictions the members have cost each budget so far."""
         budgets = self._table.budgets
         if not len(budgets) or not away.records:

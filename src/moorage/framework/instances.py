@@ -143,7 +143,7 @@ class Instances:
         return next(iter(self.having(hook)), None)
 
 
-class Around(Protocol):
+class CallWrapper(Protocol):
     """Creates what is called instead of a plugin's method."""
 
     def __call__(self, plugin: Plugin, method: str, call: Callable[..., Any], /) -> Callable[..., Any] | None:
@@ -153,12 +153,12 @@ class Around(Protocol):
 class Tracing:
     """Wraps the calls of plugins between `begin` and `end`; never two at once."""
 
-    def __init__(self, instances: Iterable[Instance], around: Around) -> None:
+    def __init__(self, instances: Iterable[Instance], wrap: CallWrapper) -> None:
         self._calls: list[tuple[Instance, str, Callable[..., Any], Callable[..., Any]]] = []
         for instance in instances:
             for method in TRACED:
                 call = getattr(instance.plugin, method, None)
-                traced = None if call is None else around(instance.plugin, method, call)
+                traced = None if call is None else wrap(instance.plugin, method, call)
                 if call is not None and traced is not None:
                     self._calls.append((instance, method, call, traced))
 

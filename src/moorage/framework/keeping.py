@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from moorage.framework.configuration import Configuration, LeaderElection, WayIn
+from moorage.framework.configuration import ComponentConfiguration, Configuration, LeaderElection
 
 KEEPER_KIND = "KeeperConfiguration"
 
@@ -51,7 +51,7 @@ class AtDeadline(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class KeeperConfiguration(WayIn):
+class KeeperConfiguration(ComponentConfiguration):
     """Settings of the keeper."""
 
     kind: str = KEEPER_KIND
@@ -80,7 +80,7 @@ class KeeperConfiguration(WayIn):
 
 def keeper_configuration(configuration: Configuration) -> KeeperConfiguration:
     """The keeper's settings of a configuration file, with its leader election resolved."""
-    found = configuration.ways_in.get(KEEPER_KIND)
+    found = configuration.components.get(KEEPER_KIND)
     keeper = found if isinstance(found, KeeperConfiguration) else KeeperConfiguration()
     if keeper.leader_election is not None:
         return keeper

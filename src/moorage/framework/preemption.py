@@ -31,7 +31,7 @@ from moorage.core.state import ClusterState, PodRecord
 from moorage.core.victims import RankOf, VictimTable, breaking, importance
 from moorage.framework.cycle import Cycle
 from moorage.framework.reasons import available, node_reasons
-from moorage.framework.reprieve import Away, Guest, Reprieve, companions_of
+from moorage.framework.reprieve import Guest, RemovedPods, Reprieve, companions_of
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.search_space import (
     LIFT,
@@ -278,7 +278,7 @@ class VictimSearch:
             return candidate
         cycle, row = self._cycle, candidate.row
         with cycle.state.statement():
-            away = Away(cycle.state)
+            away = RemovedPods(cycle.state)
             away.remove((*candidate.victims, *candidate.companions))
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
             cycle.state.assume(cycle.pod, row)

@@ -37,7 +37,7 @@ class ReprievedUnit(NamedTuple):
     """The least number of them to put back, if any."""
 
 
-class Away:
+class RemovedPods:
     """Pods removed inside a statement, with the rows that they were on."""
 
     def __init__(self, state: ClusterState) -> None:
@@ -71,7 +71,7 @@ class Reprieve:
     """One pass for some guests over the removed pods."""
 
     def __init__(
-        self, runner: Runner, away: Away, guests: Sequence[Guest], holds: Callable[[], bool] = lambda: True
+        self, runner: Runner, away: RemovedPods, guests: Sequence[Guest], holds: Callable[[], bool] = lambda: True
     ) -> None:
         """`holds` checks any further condition with the guests in their places."""
         self._holds = holds

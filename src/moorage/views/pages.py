@@ -59,7 +59,7 @@ def node_page(world: World, node: Node) -> dict[str, Any]:
         "zone": zone_of(node),
         "ready": node.ready,
         "unschedulable": node.unschedulable,
-        "notices": [heard.words for heard in world.notices.get(node.name, ())],
+        "notices": [notice.words for notice in world.notices.get(node.name, ())],
         "resources": amounts,
         "labels": dict(node.labels),
         "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in node.taints],

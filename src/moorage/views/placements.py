@@ -17,7 +17,7 @@ from moorage.framework.contract import FollowsStrategies
 from moorage.views.world import World
 
 
-class Spot(NamedTuple):
+class StrategyLocation(NamedTuple):
     """Where a strategy is written: an annotation (`key`) of an object, or the rules of a PlacementPolicy."""
 
     kind: str
@@ -49,43 +49,43 @@ def find_split(world: World, namespace: str, kind: str, name: str) -> Split | No
     return max(found, key=lambda split: split.desired or 0, default=None)
 
 
-def place_of_strategy(world: World, split: Split) -> Spot | None:
+def place_of_strategy(world: World, split: Split) -> StrategyLocation | None:
     """Where the strategy of a split is written; None if it is on pods or on an intermediate owner."""
     namespace, kind, name = split.title
     if split.policy:
         policy_namespace, _, policy = split.policy.partition("/")
-        return Spot(PLACEMENT_POLICY, policy_namespace, policy)
+        return StrategyLocation(PLACEMENT_POLICY, policy_namespace, policy)
     found = world.state.object(kind, object_key(namespace, name)) if kind else None
     if isinstance(found, Workload):
         key = next((key for key in STRATEGY_ANNOTATIONS if key in found.annotations), "")
         if key:
-            return Spot(kind, namespace, name, key)
+            return StrategyLocation(kind, namespace, name, key)
     return None
 
 
-def strategy_text(world: World, spot: Spot) -> str:
+def strategy_text(world: World, location: StrategyLocation) -> str:
     """The strategy as it is written now."""
-    found = world.state.object(spot.kind, object_key(spot.namespace, spot.name))
+    found = world.state.object(location.kind, object_key(location.namespace, location.name))
     if isinstance(found, Workload):
-        return found.annotations.get(spot.key, "")
+        return found.annotations.get(location.key, "")
     if isinstance(found, PlacementPolicy):
         said = read_rules(found.rules)
         return str(said) if isinstance(said, Strategy) else ""
     return ""
 
 
-def takes_strategy(world: World, spot: Spot) -> bool:
+def takes_strategy(world: World, location: StrategyLocation) -> bool:
     """Whether a strategy can be written here: the annotation of a known controller, or a known policy."""
-    found = world.state.object(spot.kind, object_key(spot.namespace, spot.name))
+    found = world.state.object(location.kind, object_key(location.namespace, location.name))
     if not isinstance(found, Workload | PlacementPolicy):
         return False
     keys = STRATEGY_ANNOTATIONS if isinstance(found, Workload) else ("",)
-    return (found.namespace, found.name) == (spot.namespace, spot.name) and spot.key in keys
+    return (found.namespace, found.name) == (location.namespace, location.name) and location.key in keys
 
 
 def _workload(world: World, split: Split) -> dict[str, Any]:
     namespace, kind, name = split.title
-    spot = place_of_strategy(world, split)
+    location = place_of_strategy(world, split)
     return {
         "title": f"{kind} {namespace}/{name}",
         "kind": kind,
@@ -93,8 +93,8 @@ def _workload(world: World, split: Split) -> dict[str, Any]:
         "name": name,
         "owner": split.owner,
         "policy": split.policy,
-        "text": str(split.strategy) if spot is None else strategy_text(world, spot),
-        "spot": None if spot is None else spot.document,
+        "text": str(split.strategy) if location is None else strategy_text(world, location),
+        "location": None if location is None else location.document,
         "rules": [
             {"labels": rule.labels, "base": rule.base, "weight": rule.weight, "target": target, "actual": actual}
             for rule, target, actual in zip(split.strategy.rules, split.target, split.actual, strict=True)
@@ -112,9 +112,14 @@ def _unreadable(world: World) -> Iterator[dict[str, Any]]:
             key = next((key for key in STRATEGY_ANNOTATIONS if key in workload.annotations), "")
             said = read_strategy(workload.annotations[key]) if key else None
             if isinstance(said, StrategyError) and workload.owner is None:
-                spot = Spot(kind, workload.namespace, workload.name, key)
+                location = StrategyLocation(kind, workload.namespace, workload.name, key)
                 text = workload.annotations[key]
-                yield {"title": f"{kind} {workload.key}", "text": text, "spot": spot.document, "error": str(said)}
+                yield {
+                    "title": f"{kind} {workload.key}",
+                    "text": text,
+                    "location": location.document,
+                    "error": str(said),
+                }
 
 
 def _policies(world: World) -> Iterator[dict[str, Any]]:

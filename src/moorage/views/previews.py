@@ -27,7 +27,7 @@ from moorage.core.strategy import (
 )
 from moorage.engine.faults import describe
 from moorage.engine.keeping.splits import Split
-from moorage.views.placements import Spot, find_split, place_of_strategy
+from moorage.views.placements import StrategyLocation, find_split, place_of_strategy
 from moorage.views.world import World
 
 _MOST_MOVES = 500
@@ -125,18 +125,18 @@ def _remade(split: Split, strategy: Strategy, staying: list[int], leaving: list[
         yield pod, as_pending(replace(pod, template=template))
 
 
-def _put(world: World, spot: Spot | None, text: str) -> None:
+def _put(world: World, location: StrategyLocation | None, text: str) -> None:
     """Put the object with the changed strategy into the state."""
-    key = "" if spot is None else object_key(spot.namespace, spot.name)
-    before = None if spot is None else world.state.object(spot.kind, key)
-    if spot is not None and before is not None:
-        world.state.put_object(spot.kind, key, _changed(before, spot, text))
+    key = "" if location is None else object_key(location.namespace, location.name)
+    before = None if location is None else world.state.object(location.kind, key)
+    if location is not None and before is not None:
+        world.state.put_object(location.kind, key, _changed(before, location, text))
 
 
-def _changed(before: Workload | PlacementPolicy, spot: Spot, text: str) -> Workload | PlacementPolicy:
+def _changed(before: Workload | PlacementPolicy, location: StrategyLocation, text: str) -> Workload | PlacementPolicy:
     if isinstance(before, PlacementPolicy):
         return replace(before, rules=tuple(json.dumps(rule) for rule in rules_of(text)))
-    return replace(before, annotations=FrozenDict({**before.annotations, spot.key: text}))
+    return replace(before, annotations=FrozenDict({**before.annotations, location.key: text}))
 
 
 def _placed(

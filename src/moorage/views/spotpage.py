@@ -46,7 +46,7 @@ def _capacity(world: World) -> list[dict[str, Any]]:
 
 
 def _notices(world: World) -> Iterator[dict[str, Any]]:
-    for name, heard in world.notices.items():
+    for name, notices in world.notices.items():
         node, row = world.node(name), world.state.row_of(name)
         if node is None or row is None:
             continue
@@ -54,7 +54,7 @@ def _notices(world: World) -> Iterator[dict[str, Any]]:
             "node": name,
             "zone": zone_of(node),
             "capacity": _WORDS[world.types.of(node.labels)],
-            "words": [each.words for each in heard],
+            "words": [each.words for each in notices],
             "since": marks.time_s(node, marks.SINCE),
             "until": marks.time_s(node, marks.UNTIL),
             "pods": len(world.state.records_on(row)),

@@ -20,7 +20,7 @@ from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.members import Members
-from moorage.engine.keeping.signals import Heard, Signals
+from moorage.engine.keeping.signals import NodeNotice, Signals
 from moorage.engine.keeping.splits import Splits
 from moorage.engine.queue import Place
 from moorage.framework.keeping import KeeperConfiguration
@@ -94,7 +94,7 @@ class World:
         """Uids of the members of every gang."""
         self.fallen: dict[str, None] = {}
         """Uids of pods that fell back from spot capacity."""
-        self.notices: dict[str, list[Heard]] = {}
+        self.notices: dict[str, list[NodeNotice]] = {}
         """The notices of nodes that are about to go away."""
         self.queue: dict[str, QueueEntry] | None = None
         """What the scheduler says about pending pods; None if only the pods themselves are known."""
@@ -212,11 +212,11 @@ class World:
         before = self._known.get(node.name)
         self._known[node.name] = node
         self.timeline.add(*self._sightings.node(before, node, now))
-        heard = self._signals.heard(node)
-        if heard != self.notices.get(node.name, []):
+        found = self._signals.notices(node)
+        if found != self.notices.get(node.name, []):
             self.versions.spot += 1
-            if heard:
-                self.notices[node.name] = heard
+            if found:
+                self.notices[node.name] = found
             else:
                 del self.notices[node.name]
         if before is None or before.labels != node.labels:

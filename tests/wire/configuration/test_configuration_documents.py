@@ -27,7 +27,7 @@ def test_other_ways_in(accepted: Read) -> None:
         f"{PLAIN}---\n{WEBHOOK}---\n{WEBHOOK.replace('Webhook', 'Keeper')}profile: a\n"
     ).configuration
     assert configuration is not None
-    assert {kind: way.profile for kind, way in configuration.ways_in.items()} == {
+    assert {kind: each.profile for kind, each in configuration.components.items()} == {
         "WebhookConfiguration": "a",
         "KeeperConfiguration": "a",
     }
@@ -37,7 +37,7 @@ def test_only_another_way_in(accepted: Read) -> None:
     """Without a KubeSchedulerConfiguration the profile is the one of no configuration at all."""
     configuration = accepted(WEBHOOK).configuration
     assert configuration is not None
-    assert configuration.ways_in["WebhookConfiguration"].profile == "moorage"
+    assert configuration.components["WebhookConfiguration"].profile == "moorage"
     assert not configuration.leader_election.leader_elect
 
 
@@ -65,20 +65,20 @@ DOCUMENTS = {
     "a manifest": ("apiVersion: v1\nkind: Pod", 'c.yaml: apiVersion: "v1": not a configuration; write'),
     "a number for a version": ("apiVersion: 1\nkind: Pod", "c.yaml: apiVersion: 1: not a configuration; write"),
     "two of one kind": (f"{PLAIN}---\n{PLAIN}", "c.yaml, document 2: kind: "),
-    "an unknown way in": (
+    "an unknown component document": (
         f"{WEBHOOK.replace('Webhook', 'Dashboard')}",
         'c.yaml: kind: "DashboardConfiguration": unknown',
     ),
-    "another version of a way in": (
+    "another version of a component document": (
         WEBHOOK.replace("v1alpha1", "v1"),
         'c.yaml: apiVersion: "moorage.dev/v1": this version',
     ),
-    "a way in with an unknown field": (f"{PLAIN}---\n{WEBHOOK}profil: a", "c.yaml, document 2: profil: "),
-    "a way in without its profile": (
+    "a component document with an unknown field": (f"{PLAIN}---\n{WEBHOOK}profil: a", "c.yaml, document 2: profil: "),
+    "a component document without its profile": (
         f"{PAIR}---\n{WEBHOOK}",
         "c.yaml, document 2: profile: required, as there are several",
     ),
-    "a way in with a wrong profile": (
+    "a component document with a wrong profile": (
         f"{PAIR}---\n{WEBHOOK}profile: c",
         'c.yaml, document 2: profile: "c": no profile has',
     ),

@@ -23,7 +23,7 @@ def test_everything_has_a_default() -> None:
     reading = read()
     assert reading.problems == ()
     assert reading.configuration is not None
-    assert reading.configuration.ways_in[WEBHOOK_KIND] == WebhookConfiguration(profile="moorage")
+    assert reading.configuration.components[WEBHOOK_KIND] == WebhookConfiguration(profile="moorage")
     assert webhook_configuration(Configuration()) == WebhookConfiguration()
 
 

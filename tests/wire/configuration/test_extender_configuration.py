@@ -24,7 +24,7 @@ def test_everything_has_a_default() -> None:
     reading = read()
     assert reading.problems == ()
     assert reading.configuration is not None
-    assert reading.configuration.ways_in[EXTENDER_KIND] == ExtenderConfiguration(profile="moorage")
+    assert reading.configuration.components[EXTENDER_KIND] == ExtenderConfiguration(profile="moorage")
     assert extender_configuration(Configuration()).leader_election == LeaderElection(
         leader_elect=False, resource_name="moorage-extender"
     )

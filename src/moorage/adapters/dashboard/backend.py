@@ -18,7 +18,7 @@ import msgspec
 
 from moorage.adapters.dashboard.hub import Hub
 from moorage.views.pages import node_page, search, summary
-from moorage.views.placements import Spot, strategies_page, takes_strategy
+from moorage.views.placements import StrategyLocation, strategies_page, takes_strategy
 from moorage.views.podpage import pod_page
 from moorage.views.previews import check_strategy, preview
 from moorage.views.queues import queue_page
@@ -246,8 +246,8 @@ class DashboardBackend:
         """Write a strategy, if that is allowed and only where strategies are written."""
         if not self.surroundings.writes:
             raise Refused("nothing can be changed here; start the dashboard with --allow-writes")
-        spot = Spot(change.kind, change.namespace, change.name, change.key)
-        if not await self.ask(lambda world: takes_strategy(world, spot)):
+        location = StrategyLocation(change.kind, change.namespace, change.name, change.key)
+        if not await self.ask(lambda world: takes_strategy(world, location)):
             where = f"{change.kind} {change.namespace}/{change.name}"
             raise Refused(f"{where} has no strategy there; take one that the page of strategies shows")
         await self.surroundings.apply(change)

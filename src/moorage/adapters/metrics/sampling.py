@@ -26,7 +26,7 @@ from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSee
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine
 from moorage.framework.changes import Change
-from moorage.framework.instances import Around, Tracing
+from moorage.framework.instances import CallWrapper, Tracing
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Code, Hold, Nomination, Rejections, Status
 
@@ -156,7 +156,7 @@ class Sampling:
     def _make_tracings(self) -> list[Tracing]:
         """Clocks for the plugins of every profile."""
 
-        def around(profile: str) -> Around:
+        def wrapper(profile: str) -> CallWrapper:
             def timed(plugin: Plugin, method: str, call: Callable[..., Any]) -> Callable[..., Any] | None:
                 if method == "helps":
                     return self._timed_hint(call, plugin.name)
@@ -164,7 +164,7 @@ class Sampling:
 
             return timed
 
-        return [Tracing(runner.plugins.all, around(profile)) for profile, runner in self._engine.runners.items()]
+        return [Tracing(runner.plugins.all, wrapper(profile)) for profile, runner in self._engine.runners.items()]
 
     def _timed(self, call: Callable[..., Any], plugin: str, point: str, profile: str) -> Callable[..., Any]:
         makes_room, timer_s = point == POST_FILTER, self._timer_s

@@ -20,7 +20,7 @@ from moorage.core.commands import PatchNode
 from moorage.core.nodes import Node
 from moorage.core.state import ClusterState
 from moorage.engine.keeping import marks
-from moorage.engine.keeping.signals import Heard, Signals
+from moorage.engine.keeping.signals import NodeNotice, Signals
 
 REPEAT_S = 10.0
 """How long after a write without effect a node is written again."""
@@ -34,7 +34,7 @@ class Departure:
     words: str
     since_s: float
     until_s: float
-    heard: set[str] = field(default_factory=set)
+    seen: set[str] = field(default_factory=set)
     hard: bool = False
     """Whether the node goes away at that time, drained or not; otherwise pods may opt out of being moved."""
 
@@ -82,15 +82,15 @@ class Departures:
 
     def see(self, node: Node, now: float) -> None:
         """A node was added or changed."""
-        heard = self._signals.heard(node)
-        if not heard:
+        notices = self._signals.notices(node)
+        if not notices:
             self._departures.pop(node.name, None)
             self._note(node, wanted=marks.is_marked(node))
             return
         departure = self._departures.get(node.name)
         if departure is None:
-            departure = self._departures[node.name] = _departure(node, heard, now)
-        _hear(departure, heard, now)
+            departure = self._departures[node.name] = _departure(node, notices, now)
+        _apply(departure, notices, now)
         written_s = marks.time_s(node, marks.UNTIL)
         outdated = written_s is not None and abs(written_s - departure.until_s) > 1.0
         self._note(node, wanted=outdated or not marks.is_marked(node))
@@ -127,26 +127,26 @@ class Departures:
             self._written_s.pop(node.name, None)
 
 
-def _hear(departure: Departure, heard: Sequence[Heard], now: float) -> None:
+def _apply(departure: Departure, notices: Sequence[NodeNotice], now: float) -> None:
     """Apply new notices."""
-    for notice in heard:
-        if notice.words in departure.heard:
+    for notice in notices:
+        if notice.words in departure.seen:
             continue
-        departure.heard.add(notice.words)
+        departure.seen.add(notice.words)
         until_s = now + notice.notice_s
         if notice.soft:
             departure.until_s = departure.until_s if departure.hard else min(departure.until_s, until_s)
         else:
             departure.until_s = min(departure.until_s, until_s) if departure.hard else until_s
             departure.hard = True
-    departure.hard = any(not notice.soft for notice in heard)
+    departure.hard = any(not notice.soft for notice in notices)
 
 
-def _departure(node: Node, heard: Sequence[Heard], now: float) -> Departure:
+def _departure(node: Node, notices: Sequence[NodeNotice], now: float) -> Departure:
     """A new departure; the times that an earlier keeper wrote on the node are kept."""
     since_s, until_s = marks.time_s(node, marks.SINCE), marks.time_s(node, marks.UNTIL)
     if since_s is None or until_s is None:
-        return Departure(node.name, heard[0].words, now, now + heard[0].notice_s)
-    words = node.annotations.get(marks.NOTICE, heard[0].words)
-    hard = any(not notice.soft for notice in heard)
-    return Departure(node.name, words, since_s, until_s, {notice.words for notice in heard}, hard)
+        return Departure(node.name, notices[0].words, now, now + notices[0].notice_s)
+    words = node.annotations.get(marks.NOTICE, notices[0].words)
+    hard = any(not notice.soft for notice in notices)
+    return Departure(node.name, words, since_s, until_s, {notice.words for notice in notices}, hard)

@@ -47,7 +47,7 @@ a finalizer keeps the object, which means that the node is being drained."""
 DELETION = "deletion of the node"
 
 
-class Heard(NamedTuple):
+class NodeNotice(NamedTuple):
     """A notice found on a node."""
 
     words: str
@@ -66,10 +66,10 @@ class Signals:
         self._signals = (*(signal for signal in own if not signal.ignored), *built_in)
         self._notice_s = notice_s
 
-    def heard(self, node: Node) -> list[Heard]:
+    def notices(self, node: Node) -> list[NodeNotice]:
         """Every notice on the node, empty if it stays."""
         found = [
-            Heard(
+            NodeNotice(
                 f"{signal.kind} {signal.key}",
                 self._notice_s if signal.notice_s is None else signal.notice_s,
                 signal.soft,
@@ -78,7 +78,7 @@ class Signals:
             if _gives(node, signal)
         ]
         if node.deleting:
-            found.append(Heard(DELETION, self._notice_s, soft=True))
+            found.append(NodeNotice(DELETION, self._notice_s, soft=True))
         return found
 
 

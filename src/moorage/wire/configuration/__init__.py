@@ -14,7 +14,7 @@ from typing import Any
 
 from moorage.core.problems import ABSENT, Problem
 from moorage.framework.admitting import WEBHOOK_KIND
-from moorage.framework.configuration import Configuration, WayIn
+from moorage.framework.configuration import ComponentConfiguration, Configuration
 from moorage.framework.extending import EXTENDER_KIND
 from moorage.framework.keeping import KEEPER_KIND
 from moorage.framework.profiles import Profile, ProfileError, build_profile, build_profiles
@@ -24,7 +24,7 @@ from moorage.wire.configuration.extending import ExtenderDocumentShape, read_ext
 from moorage.wire.configuration.findings import Findings
 from moorage.wire.configuration.keeping import KeeperShape, read_keeper
 from moorage.wire.configuration.scheduler import read_scheduler
-from moorage.wire.configuration.schema import WayInShape
+from moorage.wire.configuration.schema import ComponentShape
 from moorage.wire.configuration.shapes import read_shape, without_nulls
 from moorage.wire.documents import read_documents
 from moorage.wire.place import Document, DocumentPlace, show_file
@@ -37,7 +37,7 @@ SCHEDULER_KIND = "KubeSchedulerConfiguration"
 MOORAGE_GROUP = "moorage.dev"
 MOORAGE_API = f"{MOORAGE_GROUP}/v1alpha1"
 WAY_IN_KINDS = (EXTENDER_KIND, WEBHOOK_KIND, KEEPER_KIND)
-_SHAPES: Mapping[str, type[WayInShape]] = {
+_SHAPES: Mapping[str, type[ComponentShape]] = {
     EXTENDER_KIND: ExtenderDocumentShape,
     WEBHOOK_KIND: WebhookShape,
     KEEPER_KIND: KeeperShape,
@@ -100,7 +100,7 @@ class _Reader:
         self._findings: list[Findings] = []
         self._first: dict[str, str] = {}
         self._scheduler: tuple[Configuration, Findings] | None = None
-        self._ways_in: list[tuple[WayInShape, Findings]] = []
+        self._components: list[tuple[ComponentShape, Findings]] = []
 
     def read(self, document: Document) -> None:
         place = DocumentPlace(self._file, document.number if self._several else None)
@@ -120,8 +120,8 @@ class _Reader:
             read = read_scheduler(value, self._registry, findings), findings
             self._scheduler = self._scheduler or read
         else:
-            shape = _SHAPES.get(kind, WayInShape)
-            self._ways_in.append((read_shape(shape, value, findings), findings))
+            shape = _SHAPES.get(kind, ComponentShape)
+            self._components.append((read_shape(shape, value, findings), findings))
 
     def _is_known(self, value: dict[str, Any], findings: Findings) -> bool:
         """Check apiVersion and kind; a document that says it is something else is not looked into."""
@@ -141,7 +141,7 @@ class _Reader:
     def finish(self) -> Reading:
         """Put the documents together, and build the profiles to see that the plugins accept their arguments."""
         configuration, findings = self._scheduler or (Configuration(), Findings(show_file(self._file)))
-        ways_in = {shape.kind: self._way_in(shape, configuration, own) for shape, own in self._ways_in}
+        components = {shape.kind: self._component(shape, configuration, own) for shape, own in self._components}
         profiles: list[Profile] = []
         if not any(one.problems for one in self._findings):
             profiles = self._build(configuration, findings)
@@ -149,10 +149,12 @@ class _Reader:
         notices = _distinct(notice for one in self._findings for notice in one.notices)
         if problems:
             return Reading(None, (), problems, notices)
-        complete = dataclasses.replace(configuration, ways_in=ways_in)
+        complete = dataclasses.replace(configuration, components=components)
         return Reading(complete, tuple(profiles), (), notices)
 
-    def _way_in(self, shape: WayInShape, configuration: Configuration, findings: Findings) -> WayIn:
+    def _component(
+        self, shape: ComponentShape, configuration: Configuration, findings: Findings
+    ) -> ComponentConfiguration:
         profile = self._profile_of(shape, configuration, findings)
         if isinstance(shape, KeeperShape):
             return read_keeper(shape, profile, findings)
@@ -160,9 +162,9 @@ class _Reader:
             return read_extender(shape, profile, findings)
         if isinstance(shape, WebhookShape):
             return read_webhook(shape, profile, findings)
-        return WayIn(shape.kind, profile)
+        return ComponentConfiguration(shape.kind, profile)
 
-    def _profile_of(self, shape: WayInShape, configuration: Configuration, findings: Findings) -> str:
+    def _profile_of(self, shape: ComponentShape, configuration: Configuration, findings: Findings) -> str:
         names = [profile.scheduler_name for profile in configuration.profiles]
         unread = self._scheduler is None and any(one.problems for one in self._findings)
         if unread or findings.touches("profile"):

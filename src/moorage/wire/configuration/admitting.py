@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from moorage.framework.admitting import WebhookConfiguration
 from moorage.wire.configuration.extending import split_address
 from moorage.wire.configuration.findings import Findings
-from moorage.wire.configuration.schema import Seconds, WayInShape
+from moorage.wire.configuration.schema import ComponentShape, Seconds
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _LONGEST_WAIT_S = 1.5
@@ -17,7 +17,7 @@ _LONGEST_WAIT_S = 1.5
 _SHORTEST_LIFE_S = 60.0
 
 
-class WebhookShape(WayInShape):
+class WebhookShape(ComponentShape):
     """Everything has a default."""
 
     listen: str | None = None

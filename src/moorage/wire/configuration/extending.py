@@ -7,12 +7,12 @@ from typing import Any
 from moorage.framework.extending import ExtenderConfiguration
 from moorage.wire.configuration.connections import read_own_election
 from moorage.wire.configuration.findings import Findings
-from moorage.wire.configuration.schema import Int64, LeaderElectionShape, Seconds, WayInShape
+from moorage.wire.configuration.schema import ComponentShape, Int64, LeaderElectionShape, Seconds
 
 _HIGHEST_PORT = 65535
 
 
-class ExtenderDocumentShape(WayInShape):
+class ExtenderDocumentShape(ComponentShape):
     """Everything has a default."""
 
     listen: str | None = None

@@ -9,7 +9,7 @@ from pydantic import Field
 from moorage.framework.keeping import AtDeadline, KeeperConfiguration, NodeSignal, SignalKind
 from moorage.wire.configuration.connections import read_own_election
 from moorage.wire.configuration.findings import Findings
-from moorage.wire.configuration.schema import Int32, LeaderElectionShape, Seconds, Shape, WayInShape
+from moorage.wire.configuration.schema import ComponentShape, Int32, LeaderElectionShape, Seconds, Shape
 
 _POLICIES = tuple(policy.value for policy in AtDeadline)
 _KINDS = tuple(kind.value for kind in SignalKind)
@@ -27,7 +27,7 @@ class SignalShape(Shape):
     soft: bool = False
 
 
-class KeeperShape(WayInShape):
+class KeeperShape(ComponentShape):
     """Everything has a default."""
 
     notice_time: Seconds | None = None

@@ -176,7 +176,7 @@ class SchedulerShape(ConfigurationDocument):
     delay_cache_until_active: bool = False
 
 
-class WayInShape(ConfigurationDocument):
+class ComponentShape(ConfigurationDocument):
     """An `ExtenderConfiguration`, `WebhookConfiguration` or `KeeperConfiguration` of `moorage.dev/v1alpha1`."""
 
     profile: str = ""

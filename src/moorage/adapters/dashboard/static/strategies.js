@@ -55,11 +55,11 @@ class Editor {
     this.apply = h("button", { type: "submit", class: "primary", disabled: true }, "Apply");
     const may = store.about.writes && hasToken;
     const why = store.about.mode === "journal" ? "A journal is a record: nothing can be applied." : "Read-only. Start the dashboard with --allow-writes and use the address that it prints.";
-    this.may = may && workload.spot !== null;
+    this.may = may && workload.location !== null;
     this.element = h("form", { class: "editor", onsubmit: (event) => { event.preventDefault(); this.send(); } },
       h("label", { htmlFor: this.id }, "Strategy: rules with ; between them"), this.area, this.said, this.preview,
       h("div", { class: "row" }, this.apply, h("button", { type: "button", onclick: done }, "Close"),
-        workload.spot === null ? h("span", { class: "lead" }, "It is written on the pods, and cannot be changed here.") : this.may ? h("span", { class: "lead" }, `Writes ${workload.spot.key || "spec.rules"} of ${workload.spot.kind} ${workload.spot.namespace}/${workload.spot.name}.`) : h("span", { class: "lead" }, why)));
+        workload.location === null ? h("span", { class: "lead" }, "It is written on the pods, and cannot be changed here.") : this.may ? h("span", { class: "lead" }, `Writes ${workload.location.key || "spec.rules"} of ${workload.location.kind} ${workload.location.namespace}/${workload.location.name}.`) : h("span", { class: "lead" }, why)));
     this.turn = 0;
     this.look();
   }
@@ -91,7 +91,7 @@ class Editor {
     this.apply.disabled = true;
     try {
       const text = this.area.value;
-      await post("apply/strategy", { ...this.workload.spot, text });
+      await post("apply/strategy", { ...this.workload.location, text });
       this.workload = { ...this.workload, text };
       this.said.replaceChildren(h("p", { class: "notice good" }, "Applied. Pods follow as the scheduler and the keeper act."));
       announce("Applied");

@@ -12,7 +12,7 @@ CERTIFICATE_FLAGS = ("--tls-cert", "--tls-key")
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOptions:
+class EndpointOptions:
     """The flags that the extender and the webhook have in common."""
 
     kubeconfig: str | None = None
