@@ -133,7 +133,7 @@ class OpenPoints(NamedTuple):
     scorers: tuple[Scorer, ...]
     late: LatePoints
     open: bool
-    """Whether there is any PreFilter, Filter or Score to ask; otherwise kept answers will do."""
+    """Whether there is any PreFilter, Filter or Score to ask; otherwise kept answers suffice."""
 
 
 class _Known:

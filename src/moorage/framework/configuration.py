@@ -1,8 +1,8 @@
 """A `KubeSchedulerConfiguration` as a value: what was asked for, with every default filled in.
 
-Defaults are kube-scheduler's, except that the lease is called `moorage`. What a profile's plugin sets add up to is
-worked out in `profiles`; here they are kept as written. `Configuration()` is what runs with no configuration file: one
-profile, `moorage`, and no leader election.
+Defaults are kube-scheduler's, except that the lease is called `moorage`. A profile's plugin sets are kept as written
+and resolved in `profiles`. `Configuration()` is used if there is no configuration file: one profile, `moorage`, and no
+leader election.
 """
 
 from __future__ import annotations

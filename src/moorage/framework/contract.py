@@ -229,7 +229,7 @@ class ReadsPriority(Named, Protocol):
     """Asked by the engine when a pod is seen; the first of a profile decides."""
 
     def priority_of(self, template: PodTemplate, /) -> tuple[int, str | None]:
-        """The priority that counts, and what to tell the pod's owner if it cannot be read."""
+        """The effective priority, and a warning for the pod's owner if it cannot be parsed."""
 
 
 @runtime_checkable
@@ -288,7 +288,7 @@ class TellsCapacity(Protocol):
 
     @property
     def capacity_types(self) -> CapacityTypes:
-        """How spot nodes are told from others."""
+        """How spot nodes are recognised."""
 
 
 @runtime_checkable
@@ -327,7 +327,7 @@ class SuggestsRemedies(Named, Protocol):
 
 @runtime_checkable
 class RemedyGroups(Named, Protocol):
-    """Beside `remedies`: what else than the reasons tells rows apart for it; a few rows of each group are looked at."""
+    """Beside `remedies`: groups of rows that differ for it in more than their reasons; a few rows of each are tried."""
 
     def remedy_groups(self, state: ClusterState, rows: Rows, /) -> Ints:
         """int64[n]: rows with equal numbers have the same remedies."""

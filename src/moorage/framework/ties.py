@@ -15,7 +15,7 @@ from moorage.core.hashing import tie_hashes
 
 
 class Ties:
-    """`pick` chooses among the best rows; `changed` must be told about every changed rank, `forget` about many."""
+    """`pick` chooses among the best rows; `changed` must be called for every changed rank, or `forget` for many."""
 
     __slots__ = (
         "_ahead",

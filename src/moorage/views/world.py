@@ -139,7 +139,7 @@ class World:
         """The node of this name."""
         return self._known.get(name)
 
-    # --- what was told ---
+    # --- events in ---
 
     def _settled(self, _: Settled, __: float) -> None:
         self._sightings.settled = self._derives

@@ -24,7 +24,7 @@ from moorage.framework.keeping import AtDeadline, KeeperConfiguration
 
 REPORTER = "moorage-keeper"
 GATHER_S = 0.5
-"""Notices come in groups. No pod is moved for this long after the first one, lest its new node be leaving, too."""
+"""Notices come in groups. No pod is moved for this long after the first one, as its new node may be leaving, too."""
 CORDON_PATIENCE_S = 3.0
 """A node that cannot be cordoned, or was uncordoned, is drained anyway after this long, but only once: nothing keeps
 pods from coming back to it."""
