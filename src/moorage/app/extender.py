@@ -152,7 +152,7 @@ class ExtenderProcess(Process):
         """Pods that the previous replica answered for may be bound by now although our watch has not shown it yet."""
         await self._fill(await reached(self._client))
         self._unready = _STANDBY
-        await self._reign()
+        await self._lead()
 
     async def _begin(self, term: str) -> None:  # noqa: ARG002 - terms mean nothing to an extender
         self._unready = ""

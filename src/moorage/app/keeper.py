@@ -14,8 +14,8 @@ import structlog
 from prometheus_client.registry import Collector
 
 from moorage.adapters import clock
+from moorage.adapters.keeper.dry_run import KeeperDryRun
 from moorage.adapters.keeper.metrics import KeeperMetrics
-from moorage.adapters.keeper.rehearsal import Rehearsal
 from moorage.adapters.kube.binder import Binder
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.disruptions import Disruptions
@@ -50,7 +50,7 @@ class KeeperOptions:
     kubeconfig: str | None = None
     metrics_at: Address | None = None
     health_at: Address | None = None
-    rehearse: Callable[[str], None] | None = None
+    dry_run: Callable[[str], None] | None = None
     """Gets a line for each command instead of carrying it out; None: commands are carried out."""
 
 
@@ -62,7 +62,7 @@ def run_keeper(configuration: Configuration, profiles: Sequence[Profile], option
 async def _main(configuration: Configuration, profiles: Sequence[Profile], options: KeeperOptions) -> None:
     settings = keeper_configuration(configuration)
     # A dry run writes no lease either, and needs none.
-    election = settings.leader_election if options.rehearse is None else None
+    election = settings.leader_election if options.dry_run is None else None
     leadership = leadership_of(election, configuration, options.kubeconfig)
     async with connected(configuration, options.kubeconfig, leadership) as (client, events_client):
         process = KeeperProcess(Keeper(profiles, settings), profiles, client, events_client, options, leadership)
@@ -97,7 +97,7 @@ class KeeperProcess(Process):
         self._metrics = KeeperMetrics(keeper)
         self._binder = Binder(client, self._put, jitter=random.Random().random, in_flight=8)
         self._disruptions = Disruptions(client, self._put)
-        self._rehearsal = None if options.rehearse is None else Rehearsal(options.rehearse, self._put)
+        self._dry_run = None if options.dry_run is None else KeeperDryRun(options.dry_run, self._put)
         self._inbox: list[KeeperEvent] = []
         self._wake = asyncio.Event()
         self._ticked_s = time.monotonic()
@@ -152,8 +152,8 @@ class KeeperProcess(Process):
         return next_s
 
     def _carry_out(self, command: KeeperCommand) -> None:
-        if self._rehearsal is not None:
-            self._rehearsal.submit(command)
+        if self._dry_run is not None:
+            self._dry_run.submit(command)
             return
         words = ordered(command)
         if words:

@@ -122,23 +122,23 @@ class Leadership:
             self._elector = elector
             self._started.set_result((asyncio.get_running_loop(), stop))
             following = asyncio.create_task(elector.follow())
-            reigning = asyncio.create_task(self._reign(elector))
+            leading = asyncio.create_task(self._lead(elector))
             stopping = asyncio.create_task(stop.wait())
             try:
-                await asyncio.wait([following, reigning, stopping], return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait([following, leading, stopping], return_when=asyncio.FIRST_COMPLETED)
                 if following.done():
                     following.result()  # it never ends by itself
-                reason = reigning.result() if reigning.done() else ""
+                reason = leading.result() if leading.done() else ""
             finally:
-                for task in (following, reigning, stopping):
+                for task in (following, leading, stopping):
                     task.cancel()
-                await asyncio.gather(following, reigning, stopping, return_exceptions=True)
+                await asyncio.gather(following, leading, stopping, return_exceptions=True)
             # Work that hangs cannot write any more, so a standby need not wait until the lease expires.
             if not reason or elector.hung():
                 await elector.release()
             return reason
 
-    async def _reign(self, elector: LeaderElector) -> str:
+    async def _lead(self, elector: LeaderElector) -> str:
         self._acquired.set_result(await elector.acquire())
         return await elector.hold()
 

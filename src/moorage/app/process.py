@@ -118,7 +118,7 @@ class Process:
         """Everything from reaching the API server to the loss of the lease."""
         await self._fill(await reached(self._client))
         self._unready = ""
-        await self._reign()
+        await self._lead()
 
     async def _finish(self) -> None:
         """Finish what was begun: release the lease, and publish the remaining events."""
@@ -132,7 +132,7 @@ class Process:
 
     # --- leading ---
 
-    async def _reign(self) -> None:
+    async def _lead(self) -> None:
         """Wait until this process leads, catch up with the previous leader, and act; raises LeadershipLost.
 
         What a watch has not delivered yet may contradict what this process does. So what leaders write is listed again:

@@ -241,7 +241,7 @@ class Scheduler(Process):
         await self._fill(served)
         self._unready = ""
         file = self._options.config_file
-        await first(self._reign(), *([] if file is None else [self._reloader(file).run()]))
+        await first(self._lead(), *([] if file is None else [self._reloader(file).run()]))
 
     async def _begin(self, term: str) -> None:
         if term:

@@ -1,4 +1,4 @@
-"""A dry run: every command is told once and answered as if it had been carried out, and nothing is."""
+"""The keeper's dry run: every command is printed once and answered as if it had been carried out, but none is."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from moorage.views.story import ordered
 _REMEMBERED = 10_000
 
 
-class Rehearsal:
-    """`say` gets a line for each new thing that would be done, `put` the answers."""
+class KeeperDryRun:
+    """`say` gets a line for each new command, `put` the answers."""
 
     def __init__(self, say: Callable[[str], None], put: Callable[[KeeperEvent], None]) -> None:
         self._say = say
@@ -21,9 +21,9 @@ class Rehearsal:
         self._said: dict[str, None] = {}
 
     def submit(self, command: KeeperCommand) -> None:
-        """Tell and pretend."""
+        """Print a command and answer it."""
         line = ordered(command)
-        # Places and times differ from one look to the next; pods and deeds do not.
+        # Places and times differ from one plan to the next; pods and actions do not.
         key = line.partition(";")[0].partition(",")[0]
         if line and key not in self._said:
             self._say(f"would {line}")
