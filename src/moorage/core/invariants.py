@@ -31,7 +31,7 @@ def check(truth: bool, message: str) -> None:
 
 
 def check_invariants(state: ClusterState) -> None:
-    """Raise `InvariantError` with what differs; a plain return means that every promise of the state holds."""
+    """Raise `InvariantError` with what differs; a plain return means that every invariant of the state holds."""
     living = {name: state.row_of(name) for name in state.node_names()}
     check(len(set(living.values())) == len(living), "two nodes share a row")
     check(sorted(int(row) for row in state.rows()) == sorted(r for r in living.values() if r is not None), "alive mask")

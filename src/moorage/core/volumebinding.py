@@ -33,7 +33,7 @@ class Progress:
     reservation: Reservation
     deadline_s: float
     commands: dict[str, PatchObject] = field(default_factory=dict)
-    """By object. A command stays as it was made: it is a promise about one version of the object."""
+    """By object. A command stays as it was created: it is for one version of the object."""
     written: set[str] = field(default_factory=set)
 
 

@@ -1,6 +1,6 @@
 """A difference, printed: as plain values for documents, or as tables for people.
 
-The document is a promise to scripts; docs/what-if.md describes it.
+Scripts rely on the form of the document; docs/what-if.md describes it.
 """
 
 from __future__ import annotations

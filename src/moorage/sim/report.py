@@ -1,6 +1,6 @@
 """The outcome of a simulation, printed: as one JSON or YAML document, or as tables for people.
 
-The document is a promise to scripts. It is written piece by piece, since explanations can be many times larger than
+Scripts rely on the form of the document. It is written piece by piece, since explanations can be many times larger than
 everything else together.
 """
 

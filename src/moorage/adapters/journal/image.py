@@ -1,9 +1,9 @@
 """An engine as facts, so that a segment can begin in the middle of things and still be replayed exactly.
 
-An image tells the cluster as the cluster would tell it: nodes, other objects, pods on nodes. It adds what no object
-says: which rows are free, the queue with its history, pods on their way, promises, evictions under way, what gangs and
-the plan wait for (`engine.facts`). Columns and kept answers are not in it: they are worked out again. It is read into
-an engine that was made of the configuration at the beginning of the segment.
+An image has the cluster as its watches would show it: nodes, other objects, pods on nodes. It adds what no object says:
+which rows are free, the queue with its history, pods in flight, nominations, evictions in progress, what gangs and the
+plan wait for (`engine.facts`). Columns and kept answers are not in it: they are computed again. It is read into an
+engine that was created with the configuration at the beginning of the segment.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from moorage.core.state import ClusterState
 from moorage.engine.engine import Engine
 
 _CHUNK = 256
-_ROWS, _NODES, _OBJECTS, _PODS, _ORDER, _PROMISES, _KINDS, _ENTITIES, _PARTS, _PLUGINS = range(10)
+_ROWS, _NODES, _OBJECTS, _PODS, _ORDER, _RESERVATIONS, _KINDS, _ENTITIES, _PARTS, _PLUGINS = range(10)
 _MOST_ROWS = 1 << 20
 """Rows that an image may have; a cluster has 5,000 nodes, and rows double."""
 
@@ -52,7 +52,7 @@ def _facts(engine: Engine, writer: FactWriter, scribe: Scribe) -> list[Any]:
         *_chunks(_OBJECTS, objects),
         *_chunks(_PODS, pods),
         *_chunks(_ORDER, _orders(state)),
-        [_PROMISES, [writer.part(state.nominations), writer.part(state.evictions), writer.part(state.volumes)]],
+        [_RESERVATIONS, [writer.part(state.nominations), writer.part(state.evictions), writer.part(state.volumes)]],
         [_KINDS, writer.kinds],
         *_chunks(_ENTITIES, entities),
         *([_PARTS, [place, each]] for place, each in enumerate(parts)),
@@ -100,7 +100,7 @@ class _Loader:
             _OBJECTS: self._objects,
             _PODS: self._pods,
             _ORDER: self._order,
-            _PROMISES: self._promises,
+            _RESERVATIONS: self._reservations,
             _KINDS: self._kinds,
             _ENTITIES: self._some_entities,
             _PARTS: self._part,
@@ -160,7 +160,7 @@ class _Loader:
         for name, uids in told:
             self._state.reorder(self._reader.unpack(name, str), self._reader.unpack(uids, list[str]))
 
-    def _promises(self, told: Any) -> None:
+    def _reservations(self, told: Any) -> None:
         nominations, evictions, volumes = told
         self._reader.part(self._state.nominations, nominations)
         self._reader.part(self._state.evictions, evictions)

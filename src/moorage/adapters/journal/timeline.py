@@ -1,6 +1,6 @@
-"""A journal as a story: which pods were placed, evicted, promised a node or left waiting; leaders and configurations.
+"""A journal as a story: which pods were placed, evicted, nominated or left pending; leaders and configurations.
 
-`events` gives what the engine was told, from which the state of the cluster at some time follows.
+`events` yields what the engine was told, from which the state of the cluster at some time follows.
 """
 
 from __future__ import annotations

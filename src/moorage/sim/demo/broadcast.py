@@ -100,11 +100,11 @@ class Broadcast:
     def show(self, stage: DemoStage, happenings: Sequence[Happening]) -> None:
         """Do what visitors asked for, and tell what is new."""
         while not self._deeds.empty():
-            deed, promise = self._deeds.get()
+            deed, future = self._deeds.get()
             try:
-                promise.set_result(stage.act(deed))
+                future.set_result(stage.act(deed))
             except ApiError as error:
-                promise.set_exception(Refused(error.message))
+                future.set_exception(Refused(error.message))
         if self._backend is not None:
             began_s = stage.cluster.now_s - stage.elapsed_s
             happened = (replace(each, at_s=began_s + each.at_s) for each in happenings)
@@ -175,9 +175,9 @@ class Broadcast:
         )
 
     async def _done_on_stage(self, deed: Callable[[EmbeddedCluster], T]) -> T:
-        promise: Future[T] = Future()
-        self._deeds.put((deed, promise))
-        return await asyncio.wrap_future(promise)
+        future: Future[T] = Future()
+        self._deeds.put((deed, future))
+        return await asyncio.wrap_future(future)
 
     async def _apply(self, change: StrategyChange) -> None:
         body: dict[str, Any] = {"metadata": {"annotations": {change.key: change.text}}}
