@@ -77,7 +77,7 @@ def test_a_bound_pod_says_why_it_stands_there(demo: str, visit: Visit) -> None:
     page.keyboard.type("default/api")
     page.keyboard.press("Enter")
     page.get_by_role("link", name="default/api-").first.click()
-    expect(page.get_by_role("main")).to_contain_text("It stands on node-")
+    expect(page.get_by_role("main")).to_contain_text("It is on node-")
     expect(page.get_by_role("heading", name="Why here")).to_be_visible()
     expect(page.get_by_role("table", name=re.compile("rejected, by reason"))).to_contain_text("NodeResourcesFit")
 
