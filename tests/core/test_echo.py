@@ -34,7 +34,8 @@ from moorage.core.events import (
     StatusDone,
 )
 from moorage.core.frozen import FrozenDict
-from moorage.core.pods import GANG_RECORD, Condition
+from moorage.core.gangrecords import GangRecord
+from moorage.core.pods import Condition
 from moorage.testing import make_pod
 
 REF = PodRef("default", "p", "default/p")
@@ -64,11 +65,11 @@ def test_the_answer_to_a_command(case: str) -> None:
 def test_what_was_written_is_shown_and_stays() -> None:
     """A nomination, the reason for waiting and the record of a gang on one pod; its bind ends the nomination."""
     echo = Echo([make_pod("p")])
-    waits, begun = Condition("PodScheduled", "False", "Unschedulable", "no"), Condition(GANG_RECORD, "False", "", "")
+    waits, begun = Condition("PodScheduled", "False", "Unschedulable", "no"), GangRecord(done=False)
     [seen] = echo.events([PatchPodStatus(REF, waits, nominated_node="n2")])
     assert isinstance(seen, PodSeen)
     assert (seen.pod.scheduled_condition, seen.pod.nominated_node) == (waits, "n2")
-    answer, seen = echo.events([PatchPodStatus(REF, begun, token=3)])
+    answer, seen = echo.events([PatchPodStatus(REF, gang_record=begun, token=3)])
     assert isinstance(seen, PodSeen)
     assert answer == StatusDone(REF.uid, ok=True, token=3)
     assert (seen.pod.gang_record, seen.pod.scheduled_condition, seen.pod.nominated_node) == (begun, waits, "n2")

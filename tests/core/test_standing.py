@@ -14,6 +14,7 @@ import pytest
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, PodTerm, SpreadConstraint
 from moorage.core.frozen import FrozenDict
+from moorage.core.gangrecords import STARTED
 from moorage.core.invariants import check_invariants
 from moorage.core.limits import Excess
 from moorage.core.nodes import Node
@@ -139,7 +140,7 @@ OTHER = Pod(
     resource_version="2",
     preempted=True,
     scheduled_s=1.0,
-    gang_record=Condition("moorage.dev/GangStart", "True"),
+    gang_record=STARTED,
     ready=False,
 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import sys
 
 import pytest
@@ -12,10 +11,9 @@ from moorage.core import limits, strategy_syntax
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import PLACEMENT_POLICY, PlacementPolicy
 from moorage.core.pods import PodTemplate
-from moorage.core.policy_rules import parse_rules
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.core.state import ClusterState
-from moorage.core.strategies import policy_of, read_rules, read_strategy, strategy_of
+from moorage.core.strategies import policy_of, read_strategy, strategy_of
 from moorage.core.strategy import (
     STRATEGY_ANNOTATIONS,
     Strategy,
@@ -24,7 +22,9 @@ from moorage.core.strategy import (
     sequence,
     targets,
 )
+from moorage.core.strategy_syntax import Refusal
 from moorage.core.texts import Readings
+from moorage.wire.policy_rules import parse_rules, read_rules
 
 KB_250 = 250 * 1024
 HOSTILE = {
@@ -66,17 +66,16 @@ def test_the_end_of_the_list_says_that_there_may_be_more() -> None:
 
 def test_a_long_policy_is_refused_by_its_length() -> None:
     """The same limit as for an annotation."""
-    rule = json.dumps({"weight": 1, "nodeSelector": {f"k{n}": "v" for n in range(20_000)}})
-    said = read_rules((rule,))
-    assert isinstance(said, StrategyError)
+    said = read_rules([{"weight": 1, "nodeSelector": {f"k{n}": "v" for n in range(20_000)}}])
+    assert isinstance(said, Refusal)
     assert said.too_large
-    assert "spec.rules: the strategy has" in str(said)
+    assert "spec.rules: the strategy has" in str(StrategyError(*said))
 
 
 def test_a_policy_has_a_bounded_list_of_mistakes() -> None:
     """As an annotation."""
     with pytest.raises(StrategyError) as caught:
-        parse_rules(["{}"] * 1000)
+        parse_rules([{}] * 1000)
     assert len(caught.value.mistakes) <= limits.STRATEGY_MISTAKES + 1
 
 
@@ -141,7 +140,7 @@ def test_the_largest_strategies_leave_little() -> None:
 
 
 def _policy(namespace: str, name: str, selector: Selector) -> PlacementPolicy:
-    return PlacementPolicy(namespace, name, selector=selector, rules=('{"weight": 1, "nodeSelector": {"a": "b"}}',))
+    return PlacementPolicy(namespace, name, selector=selector, rules=parse_strategy("weight=1,nodeSelector=a:b"))
 
 
 WEB = Selector((Requirement("app", Operator.IN, ("web",)),))

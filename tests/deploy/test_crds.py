@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +11,9 @@ import pytest
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.core.limits import STRATEGY_RULES
-from moorage.core.policy_rules import parse_rules
 from moorage.core.strategy import StrategyError, targets
 from moorage.core.strategy_syntax import MAX_BASE, MAX_WEIGHT
+from moorage.wire.policy_rules import parse_rules
 
 CRD = Path(__file__).resolve().parents[2] / "deploy" / "crds" / "placementpolicies.yaml"
 POLICIES = "/apis/moorage.dev/v1alpha1/namespaces/default/placementpolicies"
@@ -51,7 +50,7 @@ def test_kubectl_shows_target_and_actual(with_policies: ControlPlane) -> None:
     created = with_policies.request("POST", POLICIES, policy("web", RULES))
     assert created.status == 201, created.content
     assert created.json()["spec"]["rules"] == RULES
-    target, actual = targets(parse_rules([json.dumps(rule) for rule in RULES]), 6), (3, 2)
+    target, actual = targets(parse_rules(RULES), 6), (3, 2)
     status = {
         "observedGeneration": 1,
         "workloads": 1,
@@ -96,7 +95,7 @@ def test_the_api_server_refuses_what_the_parser_refuses(with_policies: ControlPl
         if answer.status != 422:
             taken.append((title, answer.status, answer.content))
         with pytest.raises(StrategyError):
-            parse_rules([json.dumps(rule) for rule in rules or []])
+            parse_rules(rules or [])
     assert taken == []
 
 

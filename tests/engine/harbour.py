@@ -13,7 +13,7 @@ from moorage.core.nodes import Node
 from moorage.core.objects import PlacementPolicy, Workload
 from moorage.core.pods import Pod
 from moorage.core.selectors import Operator, Requirement, Selector
-from moorage.core.strategy import STRATEGY_ANNOTATIONS
+from moorage.core.strategy import STRATEGY_ANNOTATIONS, parse_strategy
 from moorage.engine.keeping.deletion_costs import COST
 from moorage.engine.keeping.keeper import Keeper
 from moorage.plugins.controller_spread import ControllerSpread
@@ -114,7 +114,7 @@ def fleet(od: int, spot: int, **fields: Any) -> list[Pod]:
 
 def policy(**fields: Any) -> ObjectSeen:
     """A PlacementPolicy for the app."""
-    rules = ('{"base":1,"nodeSelector":{"kind":"od"},"weight":1}', '{"nodeSelector":{"kind":"spot"},"weight":2}')
+    rules = parse_strategy("base=1,weight=1,nodeSelector=kind:od;weight=2,nodeSelector=kind:spot")
     selector = Selector((Requirement("app", Operator.IN, ("web",)),))
     value = PlacementPolicy("default", "web", "p", selector, **{"rules": rules, "generation": 3, **fields})
     return ObjectSeen("PlacementPolicy", value.key, value)

@@ -19,7 +19,7 @@ from moorage.core.events import (
     StatusDone,
 )
 from moorage.core.nodes import Node
-from moorage.core.pods import GANG_RECORD, Pod
+from moorage.core.pods import Pod
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.invariants import check_engine
 from moorage.engine.queue import Backoff, Place
@@ -103,8 +103,8 @@ class Play:
     def recorder(self) -> str:
         """The uid of the pod on which the last call recorded the start of a gang."""
         [patch] = [patch for patch in self.patches if patch.token]
-        assert patch.condition is not None
-        assert (patch.condition.type, patch.condition.status) == (GANG_RECORD, "False")
+        assert patch.gang_record is not None
+        assert not patch.gang_record.done
         return patch.pod.uid
 
     def recorded(self, uid: str | None = None, *, ok: bool = True, message: str = "") -> list[Command]:

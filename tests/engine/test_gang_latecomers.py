@@ -8,8 +8,9 @@ import pytest
 
 from moorage.core.events import BindOutcome, ObjectSeen, PodGone, PodSeen
 from moorage.core.frozen import FrozenDict
+from moorage.core.gangrecords import STARTED, GangRecord
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
-from moorage.core.pods import GANG_RECORD, Condition, Pod
+from moorage.core.pods import Pod
 from moorage.engine.queue import Place
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling
@@ -126,10 +127,9 @@ def test_a_group_that_was_scheduled_once_may_be_started_in_part_later(play: Play
     assert play.deletions == ["a"]
 
 
-def marks(play: Play) -> list[tuple[str, str]]:
-    """(pod, status) of the records that the last call wrote."""
-    conditions = [(patch.pod.name, patch.condition) for patch in play.patches]
-    return [(name, said.status) for name, said in conditions if said is not None and said.type == GANG_RECORD]
+def marks(play: Play) -> list[tuple[str, GangRecord]]:
+    """The records that the last call wrote, each with its pod."""
+    return [(patch.pod.name, patch.gang_record) for patch in play.patches if patch.gang_record is not None]
 
 
 def test_a_complete_start_is_marked_though_the_watch_has_not_shown_the_record(play: Play) -> None:
@@ -139,7 +139,7 @@ def test_a_complete_start_is_marked_though_the_watch_has_not_shown_the_record(pl
     play.recorded(f"default/{who}")
     for name in "abc":
         play.bound(name)
-    assert marks(play) == [(who, "True")]
+    assert marks(play) == [(who, STARTED)]
 
 
 def test_the_record_of_a_running_gang_outlives_the_member_that_carries_it(play: Play) -> None:
@@ -151,8 +151,8 @@ def test_the_record_of_a_running_gang_outlives_the_member_that_carries_it(play: 
         play.bound(name)
         play.confirm(name)
     play.pod_gone(who)
-    [(other, status)] = marks(play)
-    assert (other in {"a", "b", "c"} - {who}, status) == (True, "True")
+    [(other, said)] = marks(play)
+    assert (other in {"a", "b", "c"} - {who}, said) == (True, STARTED)
     play.wait(60)
     assert marks(play) == []
 
@@ -170,11 +170,10 @@ def test_an_eviction_that_broke_off_is_brought_to_its_end(play: Play) -> None:
 
 def test_a_gang_that_ran_before_a_restart_is_remembered(play: Play) -> None:
     """Two of three are left; the next leader reads so on one of them, and then that one is lost too."""
-    done = Condition(GANG_RECORD, "True", "Started", "")
     bound = [replace(member(name, created_s=500.0), node="n1", phase="Running", scheduled_s=600.0) for name in "ab"]
-    play.see(replace(bound[0], gang_record=done), bound[1], budget=0)
+    play.see(replace(bound[0], gang_record=STARTED), bound[1], budget=0)
     play.handle()
     play.handle(PodGone("default/a"), PodSeen(member("d", created_s=600.0)))
-    assert (set(play.binds), marks(play)) == ({"d"}, [("b", "True")])
+    assert (set(play.binds), marks(play)) == ({"d"}, [("b", STARTED)])
     play.wait(60)
     assert play.deletions == []

@@ -8,8 +8,9 @@ import pytest
 
 from moorage.core.commands import Bind, DeletePod, PatchObject, PatchPodStatus
 from moorage.core.events import BindOutcome, ObjectSeen, PodSeen, TermBegan
+from moorage.core.gangrecords import STARTED, GangRecord
 from moorage.core.objects import PodGroup
-from moorage.core.pods import GANG_RECORD, Condition, Pod
+from moorage.core.pods import Pod
 from moorage.engine.queue import Place
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling, GangSchedulingArgs
@@ -52,8 +53,9 @@ def test_the_record_names_members_and_nodes(play: Play) -> None:
     play.handle(TermBegan("7"))
     play.see(member("a"), member("b"), member("c"))
     [patch] = [patch for patch in play.patches if patch.token]
-    assert patch.condition is not None
-    assert patch.condition.message.startswith('{"term":"7","members":{"a":"n')
+    assert patch.gang_record is not None
+    assert (patch.gang_record.done, patch.gang_record.term) == (False, "7")
+    assert "a" in patch.gang_record.nodes
     play.recorded()
 
 
@@ -164,15 +166,15 @@ def test_a_complete_start_is_marked_on_the_record() -> None:
     play.see(member("a"), member("b"), member("c"))
     who = play.recorder()
     play.recorded()
-    record = Condition(GANG_RECORD, "False", "Binding", "{}")
+    record = GangRecord(done=False)
     for name in "abc":
         pod = play.pods[f"default/{name}"]
         if pod.uid == who:
             play.pods[pod.uid] = replace(pod, gang_record=record)
         play.confirm(name)
         play.bound(name)
-    marks = [patch for patch in play.patches if patch.condition is not None and patch.condition.type == GANG_RECORD]
-    assert [(mark.pod.uid, mark.condition and mark.condition.status) for mark in marks] == [(who, "True")]
+    marks = [(patch.pod.uid, patch.gang_record) for patch in play.patches if patch.gang_record is not None]
+    assert marks == [(who, STARTED)]
 
 
 def test_the_group_is_scheduled_only_after_the_last_bind() -> None:
@@ -223,8 +225,7 @@ def test_members_are_released_when_the_rest_cannot_be_bound(play: Play) -> None:
 
 def half_started(play: Play, *, record: bool, taken: bool) -> None:
     """What the next leader sees after a crash: two of four members are bound."""
-    text = '{"term":"1","members":{"a":"n1","b":"n1","c":"n2","d":"n2"}}'
-    said = Condition(GANG_RECORD, "False", "Binding", text) if record else None
+    said = GangRecord(done=False, term="1", nodes={"a": "n1", "b": "n1", "c": "n2", "d": "n2"}) if record else None
     bound = [
         replace(member("a", 4, created_s=500.0), node="n1", phase="Running", scheduled_s=600.0, gang_record=said),
         replace(member("b", 4, created_s=500.0), node="n1", phase="Running", scheduled_s=600.0),

@@ -18,6 +18,7 @@ from moorage.core.strategy import RULE_STAMP, parse_strategy, restamped, targets
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST, MOST_UNANSWERED
 from moorage.testing import make_node
+from moorage.wire.policy_rules import read_rules
 from tests.engine.harbour import STRATEGY, Harbour, fleet, nodes, owner, policy, statuses
 from tests.engine.keeping import budget, member
 
@@ -429,7 +430,7 @@ def test_a_policy_that_cannot_be_read_says_why() -> None:
     """In its message; nothing is split by it."""
     shore = Harbour()
     shore.see(*nodes(), *fleet(3, 2))
-    shore.tell(policy(rules=('{"weight":1}',)), owner(5, text=None))
+    shore.tell(policy(rules=read_rules([{"weight": 1}])), owner(5, text=None))
     shore.wait(1)
     (status,) = statuses(shore.ordered)
     assert "spec.rules[0].nodeSelector" in status["message"]

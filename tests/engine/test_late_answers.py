@@ -27,7 +27,7 @@ def test_the_record_of_an_older_start_starts_nobody() -> None:
     play.see(make_node("n2", cpu="2"))
     play.wait(10)
     new = play.records[old.pod.uid]
-    assert new.condition != old.condition, "another record on the same pod"
+    assert new.gang_record != old.gang_record, "another record on the same pod"
     play.handle(StatusDone(old.pod.uid, ok=True, token=old.token))
     assert play.binds == {}
     play.recorded(new.pod.uid)

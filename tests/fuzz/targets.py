@@ -20,7 +20,7 @@ from moorage.core.durations import parse_duration
 from moorage.core.events import NodeSeen, ObjectSeen, PodSeen
 from moorage.core.membership import gang_key, gang_size
 from moorage.core.quantity import QuantityError, amount, parse_quantity, quantity_text
-from moorage.core.strategies import read_rules, read_strategy
+from moorage.core.strategies import read_strategy
 from moorage.engine.engine import Engine
 from moorage.engine.keeping.keeper import Keeper
 from moorage.framework.keeping import KeeperConfiguration
@@ -46,6 +46,7 @@ from moorage.wire.extender_questions import (
     read_preemption_question,
 )
 from moorage.wire.kinds import BY_ID, KINDS
+from moorage.wire.policy_rules import read_rules
 from moorage.wire.prices import parse_price_list
 from tests.fuzz import samples
 from tests.fuzz.journals import in_a_file, journal_input, read_journal
@@ -146,7 +147,7 @@ def _error(data: bytes) -> None:
 
 def _syntaxes(text: str) -> None:
     read_strategy(text)
-    read_rules((text, "weight=1"))
+    read_rules([text, {"weight": 1, text: text, "nodeSelector": {text: text}}])
     parse_priority(text)
     annotated_count({"a": text}, ("a",), 1)
     gang_size({"moorage.dev/pod-group-min-available": text})

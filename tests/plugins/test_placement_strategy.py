@@ -33,6 +33,7 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.status import SKIP, Code
 from moorage.plugins.placement_strategy import PlacementStrategy, PlacementStrategyArgs
 from moorage.testing import GeneratedCluster, check_plugin, make_node, make_pod
+from moorage.wire.policy_rules import read_rules
 from tests.engine.play import Play
 from tests.plugins.controlled import make_workload, owner_of, pod_of, reasons_for, state_with
 
@@ -56,8 +57,10 @@ def said(text: str = WEB, key: str = OURS) -> dict[str, str]:
     return {key: text}
 
 
-def policy(name: str, *rules: str, selector: Selector = EVERYTHING, namespace: str = "default") -> PlacementPolicy:
-    return PlacementPolicy(namespace, name, selector=selector, rules=rules)
+def policy(
+    name: str, *rules: dict[str, Any], selector: Selector = EVERYTHING, namespace: str = "default"
+) -> PlacementPolicy:
+    return PlacementPolicy(namespace, name, selector=selector, rules=read_rules(rules))
 
 
 def selecting(key: str, value: str) -> Selector:
@@ -65,13 +68,13 @@ def selecting(key: str, value: str) -> Selector:
 
 
 RULES = (
-    '{"base": 1, "weight": 1, "nodeSelector": {"node-type": "ondemand"}}',
-    '{"weight": 2, "nodeSelector": {"node-type": "spot"}}',
+    {"base": 1, "weight": 1, "nodeSelector": {"node-type": "ondemand"}},
+    {"weight": 2, "nodeSelector": {"node-type": "spot"}},
 )
 
 # --- where a strategy is found ---
 
-SPOT_RULE = '{"weight": 1, "nodeSelector": {"node-type": "spot"}}'
+SPOT_RULE = {"weight": 1, "nodeSelector": {"node-type": "spot"}}
 DEPLOYED = make_workload(REPLICA_SET, "web", 6, owner=owner_of(DEPLOYMENT, "web"))
 POD = pod_of(REPLICA_SET, "web", labels={"app": "web"})
 ONLY_SPOT = {
@@ -181,7 +184,7 @@ UNREADABLE: dict[str, tuple[list[Any], str, str]] = {
         'column 8: weight is "x"',
     ),
     "a policy": (
-        [DEPLOYED, policy("p", '{"weight": -1, "nodeSelector": {"a": "b"}}')],
+        [DEPLOYED, policy("p", {"weight": -1, "nodeSelector": {"a": "b"}})],
         "PlacementPolicy default/p is ignored",
         'spec.rules[0].weight: is "-1"',
     ),
@@ -467,7 +470,7 @@ def test_policies_can_change_while_pods_wait() -> None:
     """A policy that is corrected wakes the pods that it kept waiting."""
     play = Play(PlacementStrategy())
     play.see(SPOT)
-    wrong = policy("p", SPOT_RULE.replace("spot", "spott"))
+    wrong = policy("p", SPOT_RULE | {"nodeSelector": {"node-type": "spott"}})
     play.object_seen(PLACEMENT_POLICY, wrong.key, wrong)
     play.see(make_pod("a", cpu="1"))
     assert "node-type:spott" in play.note("a")

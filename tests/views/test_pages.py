@@ -36,7 +36,7 @@ from moorage.views.nodemap import NodeState
 from moorage.views.pages import node_page, search, summary
 from moorage.views.placements import strategies_page
 from moorage.views.podpage import pod_page
-from moorage.views.previews import check_strategy, preview, rules_of
+from moorage.views.previews import check_strategy, preview
 from moorage.views.queues import queue_page
 from moorage.views.spotpage import spot_page
 from moorage.views.world import QueueEntry, QueueTold, Settled, World
@@ -200,9 +200,7 @@ def test_a_strategy_that_cannot_be_read_is_told() -> None:
 
 def test_a_policy_is_edited_as_rules() -> None:
     """The workload of a PlacementPolicy names it as the place to edit."""
-    policy = PlacementPolicy(
-        "default", "split", selector=Selector(()), rules=tuple(json.dumps(rule) for rule in rules_of(HALVES))
-    )
+    policy = PlacementPolicy("default", "split", selector=Selector(()), rules=parse_strategy(HALVES))
     plain = Workload("ReplicaSet", "default", "web", "uid-web", replicas=2)
     pods = [PodSeen(make_pod(f"web-{i}", node="od", cpu="100m", owner=WEB)) for i in range(2)]
     seen = [ObjectSeen("ReplicaSet", "default/web", plain), ObjectSeen("PlacementPolicy", policy.key, policy)]

@@ -24,6 +24,7 @@ from moorage.core.objects import (
 )
 from moorage.core.pods import Owner
 from moorage.core.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector, selector_from_labels
+from moorage.core.strategy import parse_strategy
 from moorage.core.taints import Toleration
 from moorage.core.volumes import (
     ClaimRef,
@@ -392,8 +393,12 @@ OTHERS = [
         id="PodGroup, coscheduling",
     ),
     pytest.param(
-        body("moorage.dev/v1alpha1", "PlacementPolicy", spec={"selector": APP, "rules": ["a=1", {"b": 2}]}),
-        PlacementPolicy("default", "x", selector=WEB, rules=("a=1", '{"b":2}')),
+        body(
+            "moorage.dev/v1alpha1",
+            "PlacementPolicy",
+            spec={"selector": APP, "rules": [{"weight": 2, "nodeSelector": {"b": "c"}}]},
+        ),
+        PlacementPolicy("default", "x", selector=WEB, rules=parse_strategy("weight=2,nodeSelector=b:c")),
         id="PlacementPolicy",
     ),
 ]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from moorage.core.nodes import Node
-from moorage.core.problems import ABSENT, Problem
 from moorage.wire.manifests import Manifests, load_manifests, parse_manifests
+from moorage.wire.problems import ABSENT, Problem
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: c, image: i}]}\n"

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
-from moorage.core.problems import Problem
 from moorage.framework.plugin import Plugin
 from moorage.framework.registry import Registry, RegistryError
 from moorage.plugins.builtin import BUILTIN
+from moorage.wire.problems import Problem
 
 GROUP = "moorage.plugins"
 

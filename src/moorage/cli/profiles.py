@@ -6,10 +6,10 @@ from pathlib import Path
 
 from moorage.app.plugins import find_plugins
 from moorage.cli.output import InputError, say
-from moorage.core.problems import Problem
 from moorage.framework.configuration import Configuration
 from moorage.framework.registry import Registry
 from moorage.wire.configuration import Reading, default_reading, read_configuration
+from moorage.wire.problems import Problem
 
 
 def find_registry() -> Registry:

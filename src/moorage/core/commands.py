@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
 from moorage.core.frozen import FrozenDict
+from moorage.core.gangrecords import GangRecord
 from moorage.core.pods import Condition
 
 
@@ -55,7 +56,7 @@ class DeletePod:
 
 @dataclass(frozen=True, slots=True)
 class PatchPodStatus:
-    """Write a condition and/or the nominated node. Answered by `StatusDone` where a token asks for it."""
+    """Write a condition, or a gang's record, and/or the nominated node; a token asks for `StatusDone` as the answer."""
 
     pod: PodRef
     condition: Condition | None = None
@@ -64,6 +65,8 @@ class PatchPodStatus:
     observed_generation: int = 0
     token: int = 0
     """Identifies the answer to this command; 0 if nothing waits for it, as the watch shows the result."""
+    gang_record: GangRecord | None = None
+    """Written as the condition."""
 
 
 class RecordEvent(NamedTuple):

@@ -34,7 +34,7 @@ from moorage.core.events import (
     PodSeen,
     StatusDone,
 )
-from moorage.core.pods import GANG_RECORD, Pod
+from moorage.core.pods import Pod
 
 
 @overload
@@ -70,8 +70,8 @@ def answer_to(command: Command | KeeperCommand) -> KeeperEvent | None:
 def with_status(pod: Pod, command: PatchPodStatus) -> Pod:
     """The pod with what the command writes."""
     condition, nominated = command.condition, command.nominated_node
-    if condition is not None and condition.type == GANG_RECORD:
-        pod = replace(pod, gang_record=condition)
+    if command.gang_record is not None:
+        pod = replace(pod, gang_record=command.gang_record)
     elif condition is not None:
         pod = replace(pod, scheduled_condition=condition)
     return pod if nominated is None else replace(pod, nominated_node=nominated or None)

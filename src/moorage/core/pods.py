@@ -7,6 +7,7 @@ from operator import attrgetter
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.gangrecords import GangRecord
 from moorage.core.limits import Excess
 from moorage.core.membership import GangKey, gang_key, gang_size
 from moorage.core.resources import NO_REQUESTS, Requests
@@ -22,9 +23,6 @@ FINISHED = (SUCCEEDED, FAILED)
 
 PREEMPTION = "PreemptionByScheduler"
 """Reason of the condition DisruptionTarget on a pod that is evicted for another one."""
-
-GANG_RECORD = "moorage.dev/GangStart"
-"""Type of the condition in which the start of a gang is recorded, on one of its members."""
 
 UNRESOLVED_CLAIM = "?"
 """Starts the name of a ResourceClaim that does not exist yet; no object's name can."""
@@ -176,8 +174,8 @@ class Pod:
     """Whether a scheduler evicts it for another pod (condition DisruptionTarget, reason PreemptionByScheduler)."""
     scheduled_s: float | None = None
     """Since when the PodScheduled condition is true; None while it is not, or if that is unknown."""
-    gang_record: Condition | None = None
-    """The condition GANG_RECORD, if any."""
+    gang_record: GangRecord | None = None
+    """The record of the start of its gang, if it carries that."""
     ready: bool = True
     """Whether the condition Ready is true; budgets count those pods only."""
 

@@ -20,9 +20,8 @@ kind. The numbers come from counters (`OwnerCounts`); no pods are scanned.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -32,7 +31,6 @@ from moorage.core.limits import REASON as LIMIT_EXCEEDED
 from moorage.core.limits import STRATEGY_CACHE_BYTES, STRATEGY_TEXT
 from moorage.core.objects import DAEMON_SET, JOB, PLACEMENT_POLICY, PlacementPolicy, Workload, object_key
 from moorage.core.pods import PodTemplate
-from moorage.core.policy_rules import parse_rules
 from moorage.core.strategy import (
     STRATEGY_ANNOTATIONS,
     Strategy,
@@ -52,8 +50,6 @@ STRATEGY_KINDS = CONTROLLER_KINDS | {PLACEMENT_POLICY}
 """Kinds of objects that the answers depend on."""
 NO_RULE = -1
 _ENTRY_BYTES, _PART_BYTES = 1024, 512
-
-T = TypeVar("T")
 
 
 class Holding(NamedTuple):
@@ -88,7 +84,7 @@ def strategy_of(state: ClusterState, template: PodTemplate) -> Holding | None:
     policy = policy_of(state, template)
     if policy is None:
         return None
-    return _holding(f"{PLACEMENT_POLICY} {policy.key}", read_rules(policy.rules), desired)
+    return _holding(f"{PLACEMENT_POLICY} {policy.key}", policy_strategy(policy), desired)
 
 
 def is_awaited(state: ClusterState, template: PodTemplate) -> bool:
@@ -104,12 +100,13 @@ def policy_of(state: ClusterState, template: PodTemplate) -> PlacementPolicy | N
 
 def read_strategy(text: str) -> Strategy | StrategyError:
     """`parse_strategy`, with what is wrong as a value."""
-    return _strategies(text) if len(text) <= STRATEGY_TEXT else _tried(parse_strategy, text)
+    return _strategies(text) if len(text) <= STRATEGY_TEXT else _tried(text)
 
 
-def read_rules(rules: tuple[str, ...]) -> Strategy | StrategyError:
-    """`parse_rules`, with what is wrong as a value."""
-    return _policies(rules) if sum(map(len, rules)) <= STRATEGY_TEXT else _tried(parse_rules, rules)
+def policy_strategy(policy: PlacementPolicy) -> Strategy | StrategyError:
+    """The strategy of a policy, or what is wrong with it."""
+    rules = policy.rules
+    return rules if isinstance(rules, Strategy) else StrategyError(*rules)
 
 
 def rules_at(state: ClusterState, strategy: Strategy, rows: Rows) -> Ids:
@@ -181,19 +178,18 @@ def _holding(source: str, said: Strategy | StrategyError, desired: int | None) -
     return Holding(source, said, None, desired)
 
 
-def _tried(parse: Callable[[T], Strategy], text: T) -> Strategy | StrategyError:
+def _tried(text: str) -> Strategy | StrategyError:
     try:
-        return parse(text)
+        return parse_strategy(text)
     except StrategyError as error:
         error.__context__ = None
         return error.with_traceback(None)
 
 
-def _cost(text: Sequence[str], said: Strategy | StrategyError) -> int:
+def _cost(text: str, said: Strategy | StrategyError) -> int:
     """About the bytes that a text and what it means take."""
     parts = said.mistakes if isinstance(said, StrategyError) else [label for r in said.rules for label in r.selector]
-    return _ENTRY_BYTES + sum(map(len, text)) + _PART_BYTES * len(parts)
+    return _ENTRY_BYTES + len(text) + _PART_BYTES * len(parts)
 
 
-_strategies = Readings(partial(_tried, parse_strategy), _cost, STRATEGY_CACHE_BYTES)
-_policies = Readings(partial(_tried, parse_rules), _cost, STRATEGY_CACHE_BYTES)
+_strategies = Readings(_tried, _cost, STRATEGY_CACHE_BYTES)

@@ -81,10 +81,17 @@ class Mistake(NamedTuple):
         return f"{self.where}: {self.what}; {self.remedy}"
 
 
+class Refusal(NamedTuple):
+    """What is wrong with a strategy that cannot be used, as a value; `StrategyError(*refusal)` says it."""
+
+    mistakes: tuple[Mistake, ...]
+    too_large: bool = False
+
+
 class StrategyError(ValueError):
     """A strategy that cannot be used, with everything that is wrong with it. One line, fit for an event."""
 
-    def __init__(self, mistakes: Iterable[Mistake], *, too_large: bool = False) -> None:
+    def __init__(self, mistakes: Iterable[Mistake], too_large: bool = False) -> None:
         self.mistakes = tuple(mistakes)
         self.too_large = too_large
         """Whether it is refused for its size: beyond what `limits` allows a strategy to cost."""

@@ -309,7 +309,7 @@ class Gangs:
         token = self._board.token()
         self._recording[token] = party
         self.recovery.recorded_on(party.key, pod.uid)
-        commands.append(PatchPodStatus(party.recorder, starting(party, self.term), token=token))
+        commands.append(PatchPodStatus(party.recorder, gang_record=starting(party, self.term), token=token))
 
     def recorded(self, event: StatusDone, now: float, commands: Commands) -> None:
         """The start is on record: bind; or it could not be written: try again later."""

@@ -17,6 +17,7 @@ from moorage.core.budget_debts import BudgetDebts
 from moorage.core.budgets import Budgets
 from moorage.core.commands import PatchObject, PatchPodStatus, PodRef, RecordEvent
 from moorage.core.frozen import FrozenDict
+from moorage.core.gangrecords import STARTED
 from moorage.core.gangs import NATIVE_KIND, Disruption, GangTerms, lasting, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.objects import NATIVE_GROUPS
@@ -25,7 +26,7 @@ from moorage.engine.board import Board, Commands
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
 from moorage.engine.flights import Party
-from moorage.engine.gangrecords import STARTED, recorded_size, records_of
+from moorage.engine.gangrecords import recorded_size, records_of
 from moorage.engine.planning import Planning
 from moorage.engine.queue import Place, QueuedGang
 from moorage.framework.contract import GangPatience
@@ -202,7 +203,7 @@ class Recovery:
         told = [record for record in there if record.pod.gang_record is not None]
         self._carriers[key] = (told or there)[0].pod.uid
         if not told:
-            commands.append(PatchPodStatus(ref_of(there[0].pod), STARTED))
+            commands.append(PatchPodStatus(ref_of(there[0].pod), gang_record=STARTED))
 
     def _forget(self, key: GangKey, gang: QueuedGang | None) -> None:
         """Nothing of the gang stands any more."""
@@ -244,8 +245,8 @@ class Recovery:
             if said is None and uid != self._carriers.get(key):
                 continue
             self._carriers[key] = uid
-            if said is None or said.status != "True":
-                commands.append(PatchPodStatus(ref_of(record.pod), STARTED))
+            if said is None or not said.done:
+                commands.append(PatchPodStatus(ref_of(record.pod), gang_record=STARTED))
         if terms.group is not None and not terms.group.scheduled:
             self._write(terms, ref_of(there[0].pod), ("True", "Scheduled", ""), now, commands)
 
@@ -255,7 +256,7 @@ class Recovery:
         record = None if carrier is None else self._state.record(carrier)
         if carrier is not None and (record is None or record.pod.deleted_s is not None):
             self._carriers[key] = there[0].pod.uid
-            commands.append(PatchPodStatus(ref_of(there[0].pod), STARTED))
+            commands.append(PatchPodStatus(ref_of(there[0].pod), gang_record=STARTED))
 
     def _half_started(
         self, key: GangKey, terms: GangTerms, there: list[PodRecord], now: float, commands: Commands

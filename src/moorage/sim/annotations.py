@@ -14,13 +14,13 @@ from moorage.adapters.memory.kubelet import RUN_SECONDS, parse_seconds
 from moorage.core.annotations import MIN_HOSTS, ON_DEMAND_BASE, SPOT, parse_count
 from moorage.core.membership import GROUP_ANNOTATIONS, MIN_AVAILABLE, gang_size
 from moorage.core.objects import CRON_JOB
-from moorage.core.problems import Problem
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_stamp
 from moorage.framework.registry import closest
 from moorage.sim.inputs import POD, TEMPLATE_PATHS
 from moorage.sim.specs import inside
 from moorage.sim.strategies import strategy_problems
 from moorage.wire.manifests import Manifest
+from moorage.wire.problems import Problem
 
 PREFIX = "moorage.dev/"
 _INTEGER = re.compile(r"-?[0-9]{1,10}", re.ASCII)

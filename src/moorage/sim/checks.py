@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from moorage.core.problems import Problem
 from moorage.framework.registry import Registry
 from moorage.sim.annotations import annotation_problems
 from moorage.sim.inputs import ObjectCheck
@@ -12,6 +11,7 @@ from moorage.sim.strategies import policy_problems
 from moorage.wire.configuration import MOORAGE_GROUP, is_configuration, read_configuration_documents
 from moorage.wire.manifests import Manifest, parse_manifests
 from moorage.wire.place import Document
+from moorage.wire.problems import Problem
 
 
 @dataclass(slots=True)

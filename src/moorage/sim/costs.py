@@ -16,13 +16,13 @@ from moorage.core.events import Event, ObjectSeen, PodSeen
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod
 from moorage.core.prices import PRICE_LIST, PriceList, PriceTable
-from moorage.core.problems import Problem
 from moorage.core.state import ClusterState
 from moorage.framework.pricing import PriceSource, SourceKind
 from moorage.framework.profiles import Profile
 from moorage.plugins.cost_aware import CostAware, price_readers
 from moorage.sim.inputs import ClusterInput
 from moorage.wire.prices import load_price_list, price_list_from_builtin
+from moorage.wire.problems import Problem
 
 _OF_THEIR_NODE = (DAEMON_SET, "Node")
 _ADD_ONE = f"add a {PRICE_LIST} to the input"

@@ -13,12 +13,12 @@ from typing import Any
 
 from moorage.core.objects import CRON_JOB, STATEFUL_SET
 from moorage.core.prices import PRICE_LIST
-from moorage.core.problems import ABSENT, Problem
 from moorage.sim.specs import inside, node_problems, pod_problems, sequence
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID, Kind, pod_kind
 from moorage.wire.manifests import Manifest, Manifests
 from moorage.wire.prices import read_price_list
+from moorage.wire.problems import ABSENT, Problem
 from moorage.wire.templates import TemplateTable
 
 POD = "Pod"

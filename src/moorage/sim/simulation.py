@@ -19,7 +19,6 @@ from moorage.adapters.memory.runner import CommandRunner
 from moorage.core.commands import Command, DeletePod, PatchPodStatus, RecordEvent
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Pod
-from moorage.core.problems import ABSENT, Problem
 from moorage.core.quantity import format_amount
 from moorage.core.resources import CPU, MEMORY, PODS
 from moorage.engine.engine import Engine, EngineSettings
@@ -30,6 +29,7 @@ from moorage.sim.explanations import Explanations
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
 from moorage.sim.outcome import FinalCluster, NodeLoad, PodStory, SimulationOutcome
+from moorage.wire.problems import ABSENT, Problem
 
 LONGEST_S = 3600.0
 _MOST_ROUNDS = 10_000

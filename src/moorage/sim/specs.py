@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from moorage.core.problems import ABSENT, Problem
 from moorage.core.quantity import QuantityError, parse_quantity, quantity_text
 from moorage.core.taints import NO_EXECUTE, NO_SCHEDULE, PREFER_NO_SCHEDULE
 from moorage.wire.manifests import Manifest
+from moorage.wire.problems import ABSENT, Problem
 
 EFFECTS = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 OPERATORS = ("Exists", "Equal", "Lt", "Gt")

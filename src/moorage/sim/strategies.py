@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from moorage.core.objects import PLACEMENT_POLICY
-from moorage.core.policy_rules import parse_rules
-from moorage.core.problems import ABSENT, Problem
 from moorage.core.strategies import read_strategy
 from moorage.core.strategy import StrategyError
 from moorage.sim.specs import inside, sequence
 from moorage.wire.manifests import Manifest
+from moorage.wire.policy_rules import parse_rules
+from moorage.wire.problems import ABSENT, Problem
 
 
 def strategy_problems(manifest: Manifest, path: str, text: str) -> Iterator[Problem]:
@@ -31,7 +30,7 @@ def policy_problems(manifest: Manifest) -> Iterator[Problem]:
         remedy = "is missing, so that no pod is selected; write matchLabels, or {} for all pods of the namespace"
         yield manifest.problem("spec.selector", ABSENT, remedy)
     try:
-        parse_rules([json.dumps(rule, default=str) for rule in sequence(spec.get("rules"))])
+        parse_rules(list(sequence(spec.get("rules"))))
     except StrategyError as error:
         for mistake in error.mistakes:
             yield manifest.problem(mistake.where, ABSENT, f"{mistake.what}; {mistake.remedy}")

@@ -10,7 +10,7 @@ from moorage.core.controllers import CONTROLLER_KINDS, controller_of
 from moorage.core.objects import PLACEMENT_POLICY, PlacementPolicy, Workload, object_key
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import PodTemplate
-from moorage.core.strategies import read_rules, read_strategy
+from moorage.core.strategies import policy_strategy, read_strategy
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, StrategyError
 from moorage.engine.keeping.splits import Split
 from moorage.framework.contract import FollowsStrategies
@@ -69,7 +69,7 @@ def strategy_text(world: World, location: StrategyLocation) -> str:
     if isinstance(found, Workload):
         return found.annotations.get(location.key, "")
     if isinstance(found, PlacementPolicy):
-        said = read_rules(found.rules)
+        said = policy_strategy(found)
         return str(said) if isinstance(said, Strategy) else ""
     return ""
 
@@ -124,7 +124,7 @@ def _unreadable(world: World) -> Iterator[dict[str, Any]]:
 
 def _policies(world: World) -> Iterator[dict[str, Any]]:
     for policy in world.state.objects.get(PLACEMENT_POLICY, {}).values():
-        said = read_rules(policy.rules)
+        said = policy_strategy(policy)
         yield {
             "name": policy.key,
             "error": str(said) if isinstance(said, StrategyError) else "",

@@ -6,7 +6,6 @@ again by the profile itself. The state does not change.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -135,7 +134,7 @@ def _put(world: World, location: StrategyLocation | None, text: str) -> None:
 
 def _changed(before: Workload | PlacementPolicy, location: StrategyLocation, text: str) -> Workload | PlacementPolicy:
     if isinstance(before, PlacementPolicy):
-        return replace(before, rules=tuple(json.dumps(rule) for rule in rules_of(text)))
+        return replace(before, rules=parse_strategy(text))
     return replace(before, annotations=FrozenDict({**before.annotations, location.key: text}))
 
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from moorage.core.problems import ABSENT, Problem
 from moorage.wire.documents import read_documents
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import Kind, find_kind, readable_versions
 from moorage.wire.place import STDIN, Document, DocumentPlace, show_file
+from moorage.wire.problems import ABSENT, Problem
 
 DEFAULT_NAMESPACE = "default"
 _LIST = "List"

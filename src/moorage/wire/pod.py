@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from moorage.core.pods import GANG_RECORD, PENDING, PREEMPTION, Condition, Pod
+from moorage.core.pods import PENDING, PREEMPTION, Condition, Pod
 from moorage.wire.errors import MISSING, REFUSALS, FieldError, builtin_json, explain
+from moorage.wire.gangrecords import GANG_RECORD, gang_record
 from moorage.wire.podspec import ConditionWire, PodStatusWire, PodWire
 from moorage.wire.templates import TemplateTable
 
@@ -59,7 +60,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         elif condition.type == "DisruptionTarget":
             preempted = condition.status == "True" and condition.reason == PREEMPTION
         elif condition.type == GANG_RECORD:
-            record = _condition(condition)
+            record = gang_record(condition.status, condition.message or "")
     if spec.node_name and wire.status is not None:
         requests = entry.requests(template, status, resize_infeasible=infeasible)
     created, started, deleted = metadata.creation_timestamp, status.start_time, metadata.deletion_timestamp

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from moorage.core.limits import NODE_SELECTOR, OBJECT_SELECTOR_PARTS, RESOURCE_NAMES, STRATEGY_TEXT, TOLERATIONS
+from moorage.core.limits import NODE_SELECTOR, OBJECT_SELECTOR_PARTS, RESOURCE_NAMES, TOLERATIONS
 from moorage.core.objects import (
     NAMESPACE_NAME_LABEL,
     Namespace,
@@ -20,6 +20,7 @@ from moorage.core.taints import Toleration
 from moorage.wire.errors import FieldError
 from moorage.wire.metadata import Int32Wire, MetadataWire, frozen_annotations, frozen_map
 from moorage.wire.podspec import TolerationWire
+from moorage.wire.policy_rules import read_rules
 from moorage.wire.quantities import QuantityWire, frozen_amounts
 from moorage.wire.selectors import LabelSelectorWire, label_selector
 from moorage.wire.whole import whole
@@ -177,20 +178,14 @@ def runtime_class(wire: RuntimeClassWire) -> RuntimeClass:
 
 
 def placement_policy(wire: PlacementPolicyWire) -> PlacementPolicy:
-    """The core value of a PlacementPolicy; rules that are not text are kept as JSON.
-
-    A few rules are allowed: of far too many some are enough to refuse them.
-    """
+    """The core value of a PlacementPolicy."""
     metadata, spec = wire.metadata, wire.spec or PlacementPolicySpecWire()
     return PlacementPolicy(
         namespace=metadata.namespace or DEFAULT_NAMESPACE,
         name=metadata.name,
         uid=metadata.uid or "",
         selector=label_selector(spec.selector, "spec.selector"),
-        rules=tuple(
-            rule if isinstance(rule, str) else msgspec.json.encode(rule, order="sorted").decode()
-            for rule in (spec.rules or ())[:STRATEGY_TEXT]
-        ),
+        rules=read_rules(spec.rules or ()),
         generation=metadata.generation or 0,
         resource_version=metadata.resource_version or "",
     )

@@ -23,12 +23,12 @@ import msgspec
 from pydantic import Field, ValidationError, field_validator
 
 from moorage.core.prices import PRICE_LIST, PriceList
-from moorage.core.problems import ABSENT, Problem
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.pricing import PriceArgs, currency_code, distinct
 from moorage.wire.documents import read_documents
 from moorage.wire.errors import REFUSALS, WireError
 from moorage.wire.place import DocumentPlace, show_file
+from moorage.wire.problems import ABSENT, Problem
 
 PRICES_API = "moorage.dev/v1alpha1"
 _EXPECTED = {

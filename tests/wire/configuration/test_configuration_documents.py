@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from moorage.core.problems import Problem
 from moorage.wire.configuration import Reading, is_configuration
 from moorage.wire.documents import read_documents
+from moorage.wire.problems import Problem
 
 Read = Callable[[str], Reading]
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

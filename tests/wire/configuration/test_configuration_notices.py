@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from moorage.core.problems import Problem
 from moorage.wire.configuration import Reading
+from moorage.wire.problems import Problem
 
 Read = Callable[[str], Reading]
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

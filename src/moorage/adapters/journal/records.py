@@ -29,6 +29,7 @@ from moorage.core.commands import (
     RecordEvent,
 )
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, ObjectSeen, PodSeen, StatusDone
+from moorage.core.gangrecords import GangRecord
 from moorage.core.pods import Condition, Pod, PodTemplate
 from moorage.core.resources import Requests
 from moorage.wire.kinds import BY_ID
@@ -275,7 +276,7 @@ class _PodRow(msgspec.Struct, array_like=True):
     deleted_s: float | None = None
     gates: tuple[str, ...] = ()
     preempted: bool = False
-    gang_record: Condition | None = None
+    gang_record: GangRecord | None = None
 
 
 class _Turn(msgspec.Struct, array_like=True):

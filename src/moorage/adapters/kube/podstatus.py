@@ -8,6 +8,7 @@ from typing import Any
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.pods import Condition
+from moorage.wire.gangrecords import condition_of
 
 REMEMBERED = 20_000
 
@@ -28,7 +29,7 @@ class StatusPatches:
         status: dict[str, Any] = {}
         if command.nominated_node is not None:
             status["nominatedNodeName"] = command.nominated_node or None
-        condition = command.condition
+        condition = condition_of(command)
         if condition is not None:
             changed = self._written.get((command.pod.uid, condition.type)) != condition.status
             status["conditions"] = [self._condition(condition, command.observed_generation, changed=changed)]
@@ -36,11 +37,12 @@ class StatusPatches:
 
     def written(self, command: PatchPodStatus) -> None:
         """Remember a patch that the server took."""
-        if command.condition is None:
+        condition = condition_of(command)
+        if condition is None:
             return
-        key = (command.pod.uid, command.condition.type)
+        key = (command.pod.uid, condition.type)
         self._written.pop(key, None)
-        self._written[key] = command.condition.status
+        self._written[key] = condition.status
         if len(self._written) > REMEMBERED:
             self._written.pop(next(iter(self._written)))
 

@@ -34,6 +34,7 @@ from moorage.core.events import (
     PatchDone,
     StatusDone,
 )
+from moorage.wire.gangrecords import condition_of
 
 _NOTE_LIMIT = 1024
 
@@ -150,8 +151,8 @@ class CommandRunner:
             status["nominatedNodeName"] = command.nominated_node
             if not command.nominated_node:
                 del status["nominatedNodeName"]
-        if command.condition is not None:
-            given = command.condition
+        given = condition_of(command)
+        if given is not None:
             condition: dict[str, Any] = {"type": given.type, "status": given.status}
             parts = (("reason", given.reason), ("message", given.message))
             condition.update({name: text for name, text in parts if text})

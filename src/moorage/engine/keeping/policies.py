@@ -12,7 +12,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.objects import PLACEMENT_POLICY, PlacementPolicy
 from moorage.core.prices import PRICE_LIST
 from moorage.core.state import ClusterState
-from moorage.core.strategies import read_rules
+from moorage.core.strategies import policy_strategy
 from moorage.core.strategy import Strategy
 from moorage.engine.keeping.rule_costs import RuleCosts
 from moorage.engine.keeping.splits import Split, Splits
@@ -78,7 +78,7 @@ class PolicyStatuses:
 
 
 def _status(policy: PlacementPolicy, splits: list[Split], costs: RuleCosts, excess: str) -> FrozenDict[str, Any]:
-    said = read_rules(policy.rules)
+    said = policy_strategy(policy)
     strategy = said if isinstance(said, Strategy) else Strategy(())
     ours = [split for split in splits if split.strategy == strategy]
     lines = [

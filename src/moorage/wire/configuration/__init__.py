@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from moorage.core.problems import ABSENT, Problem
 from moorage.framework.admitting import WEBHOOK_KIND
 from moorage.framework.configuration import ComponentConfiguration, Configuration
 from moorage.framework.extending import EXTENDER_KIND
@@ -28,6 +27,7 @@ from moorage.wire.configuration.schema import ComponentShape
 from moorage.wire.configuration.shapes import read_shape, without_nulls
 from moorage.wire.documents import read_documents
 from moorage.wire.place import Document, DocumentPlace, show_file
+from moorage.wire.problems import ABSENT, Problem
 
 __all__ = ["Reading", "default_reading", "is_configuration", "read_configuration", "read_configuration_documents"]
 

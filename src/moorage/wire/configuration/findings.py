@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from moorage.core.problems import Problem
+from moorage.wire.problems import Problem
 
 _KEY_OF_ENTRY = "[key]"
 """What pydantic adds to the place of an entry whose key is wrong."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from moorage.core.problems import ABSENT
 from moorage.framework.configuration import PluginSet, ProfileConfiguration
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Resolution, resolve, shortcomings
@@ -13,6 +12,7 @@ from moorage.wire.configuration.findings import Findings
 from moorage.wire.configuration.plugin_arguments import default_arguments, read_arguments
 from moorage.wire.configuration.plugin_sets import MULTI_POINT, PluginSets, read_plugin_sets
 from moorage.wire.configuration.schema import ProfileShape
+from moorage.wire.problems import ABSENT
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

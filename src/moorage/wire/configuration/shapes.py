@@ -13,9 +13,9 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from moorage.core.problems import ABSENT
 from moorage.framework.registry import closest
 from moorage.wire.configuration.findings import Findings, field_path
+from moorage.wire.problems import ABSENT
 
 UNREADABLE = "\0"
 

@@ -26,8 +26,10 @@ from moorage.core.strategy_syntax import (
     WEIGHT,
     Mistake,
     Mistakes,
+    Refusal,
     Rule,
     Strategy,
+    StrategyError,
     TooManyMistakes,
     excess_of,
     meant_field,
@@ -40,25 +42,25 @@ _RULE_REMEDY = "write a mapping such as {weight: 1, nodeSelector: {node-type: sp
 _PATH = "spec.rules"
 
 
-def parse_rules(rules: Sequence[str]) -> Strategy:
-    """Read rules, each of them JSON. Raises StrategyError with the mistakes, and nothing else."""
-    refuse_length(_PATH, sum(map(len, rules)))
+def read_rules(rules: Sequence[Any]) -> Strategy | Refusal:
+    """The strategy that these rules are, as they were decoded; or every mistake in them."""
+    try:
+        return parse_rules(rules)
+    except StrategyError as error:
+        return Refusal(error.mistakes, error.too_large)
+
+
+def parse_rules(rules: Sequence[Any]) -> Strategy:
+    """Read rules as they were decoded. Raises StrategyError with the mistakes, and nothing else."""
+    refuse_length(_PATH, len(_json(rules, separators=(",", ":"), ensure_ascii=False)) - len(rules) - 1)
     reader = _Reader()
     found: list[Rule] = []
     with suppress(TooManyMistakes):
-        found = [reader.rule(f"{_PATH}[{index}]", _decoded(rule)) for index, rule in enumerate(rules)]
+        found = [reader.rule(f"{_PATH}[{index}]", rule) for index, rule in enumerate(rules)]
         reader.judge(found)
     if reader.mistakes.found:
         raise reader.mistakes.error()
     return Strategy(tuple(found))
-
-
-def _decoded(text: str) -> Any:
-    """What a rule says; text that is no JSON stands for itself, which is no mapping either."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
 
 
 class _Reader:
@@ -133,8 +135,8 @@ def _written(value: Any) -> str:
     return shown(value if isinstance(value, str) else _json(value))
 
 
-def _json(value: Any) -> str:
+def _json(value: Any, **style: Any) -> str:
     try:
-        return json.dumps(value)
+        return json.dumps(value, default=str, **style)
     except (ValueError, RecursionError):  # numbers of thousands of digits, nesting without end
         return type(value).__name__
