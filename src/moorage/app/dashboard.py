@@ -25,8 +25,9 @@ from moorage.app.connection import connected, reached
 from moorage.app.dashboard_journal import JournalShow
 from moorage.app.dashboard_live import followers, reader, shown_kinds, writer
 from moorage.app.lifetime import Parts, first
+from moorage.app.look import Look, LookError
 from moorage.app.process import run, until_stopped
-from moorage.app.snapshot import SnapshotError, list_objects
+from moorage.app.snapshot import list_objects
 from moorage.app.sources import Following
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
@@ -162,9 +163,9 @@ def _what_if(client: KubeClient, answer: WhatIf) -> Callable[[Mapping[str, Any]]
             raise Refused("another what-if is being computed; try again when it is done")
         try:
             async with working:
-                found = await list_objects(client)
+                found = await list_objects(Look(client))
                 return await asyncio.to_thread(answer, found.objects, asked)
-        except (SnapshotError, KubeError, ValueError) as error:
+        except (LookError, KubeError, ValueError) as error:
             raise Refused(str(error)) from None
 
     return ask

@@ -1,25 +1,19 @@
 """All that `moorage simulate` reads, from a live cluster, at one moment; nothing is written to the cluster.
 
-Kinds that the server does not have are left out, and so are those that we may not list, with a warning. Secrets and
-ConfigMaps are never read. Prices that a configuration takes from another source are read once and become a PriceList
-among the objects, so that a simulation needs nothing else.
+Secrets and ConfigMaps are never read. Prices that a configuration takes from another source are read once and become a
+PriceList among the objects, so that a simulation needs nothing else.
 
 `slimmed` removes from an object what placement does not need and outsiders should not see: see `LEFT_OUT`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.credentials import load_credentials
-from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServed
-from moorage.adapters.kube.intake import UNFINISHED_PODS
-from moorage.adapters.kube.listing import Lister
-from moorage.adapters.kube.resources import Resource
+from moorage.app.look import Look, look
 from moorage.app.prices import price_sources, read_prices
 from moorage.core.capacity import Capacity
 from moorage.core.events import Event, ObjectSeen
@@ -27,7 +21,7 @@ from moorage.core.prices import PRICE_LIST, PriceList, format_price
 from moorage.framework.configuration import Configuration
 from moorage.framework.pricing import CapacityType
 from moorage.framework.profiles import Profile
-from moorage.wire.kinds import KINDS, Kind
+from moorage.wire.kinds import KINDS
 from moorage.wire.nesting import decode_whole
 from moorage.wire.prices import PRICES_API
 
@@ -36,15 +30,10 @@ LEFT_OUT = (
     "of env, command, args, lifecycle and probes"
 )
 """What a snapshot does not hold, for people."""
-_ESSENTIAL = ("Node", "Pod")
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _UNREAD = ("command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _CAPACITIES = {Capacity.SPOT: CapacityType.SPOT, Capacity.ON_DEMAND: CapacityType.ON_DEMAND}
-
-
-class SnapshotError(Exception):
-    """The cluster cannot be read; the text is one line."""
 
 
 @dataclass(slots=True)
@@ -62,56 +51,25 @@ class Snapshot:
 def take_snapshot(
     kubeconfig: str | None, configuration: Configuration | None = None, profiles: Sequence[Profile] = ()
 ) -> Snapshot:
-    """Read a cluster; SnapshotError if nodes and pods cannot be listed. Profiles say which prices are needed."""
-    try:
-        return asyncio.run(_connected(kubeconfig, configuration or Configuration(), profiles))
-    except KubeError as error:
-        raise SnapshotError(str(error)) from None
+    """Read a cluster; LookError if nodes and pods cannot be listed. Profiles say which prices are needed."""
+
+    async def see(found: Look) -> Snapshot:
+        snapshot = await list_objects(found)
+        await _add_prices(profiles, found.client, snapshot)
+        return snapshot
+
+    return look(see, kubeconfig, configuration or Configuration())
 
 
-async def _connected(kubeconfig: str | None, configuration: Configuration, profiles: Sequence[Profile]) -> Snapshot:
-    connection = configuration.client_connection
-    credentials = load_credentials(kubeconfig, connection.kubeconfig)
-    async with KubeClient(credentials, qps=connection.qps, burst=connection.burst) as client:
-        snapshot = await list_objects(client)
-        snapshot.namespace = credentials.namespace
-        await _add_prices(profiles, client, snapshot)
-    return snapshot
-
-
-async def list_objects(client: KubeClient) -> Snapshot:
-    """All objects that a simulation reads, at one resource version as far as the server still has it."""
-    snapshot = Snapshot(client.server)
-    lister = Lister(client)
+async def list_objects(found: Look) -> Snapshot:
+    """All objects that a simulation reads."""
+    snapshot = Snapshot(found.server, found.namespace, warnings=found.warnings)
     for kind in KINDS:
         if kind.served:
-            snapshot.objects += await _list_kind(lister, kind, snapshot)
+            api_version, raws = await found.kind(kind)
+            head = {"apiVersion": api_version, "kind": kind.name}
+            snapshot.objects += [{**head, **decode_whole(raw), **head} for raw in raws]
     return snapshot
-
-
-async def _list_kind(lister: Lister, kind: Kind, snapshot: Snapshot) -> list[dict[str, Any]]:
-    """The objects of a kind in the best version that the server has."""
-    selector = UNFINISHED_PODS if kind.name == "Pod" else ""
-    for version, api_version in zip(kind.versions, kind.api_versions, strict=True):
-        resource = Resource(kind.group, version, kind.plural, kind.namespaced, kind.name)
-        try:
-            found = await lister.everything(resource, field_selector=selector)
-        except NotServed:
-            continue
-        except Forbidden as error:
-            if kind.name in _ESSENTIAL:
-                raise SnapshotError(f"{snapshot.server}: cannot list {kind.plural}: {error}") from None
-            snapshot.warnings.append(f"{kind.plural} cannot be listed, so they are left out: {error}")
-            return []
-        except ApiError as error:
-            # Without an answer the error names the server itself.
-            said = f"{snapshot.server}: cannot list {kind.plural}: {error}" if error.status else str(error)
-            raise SnapshotError(said) from None
-        head = {"apiVersion": api_version, "kind": kind.name}
-        return [{**head, **decode_whole(raw), **head} for raw in found]
-    if kind.name in _ESSENTIAL:
-        raise SnapshotError(f"{snapshot.server}: has no {kind.plural}; is this the address of a Kubernetes API server?")
-    return []
 
 
 # --- prices ---

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from moorage.adapters import clock
-from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.credentials import load_credentials
-from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServed
-from moorage.adapters.kube.intake import UNFINISHED_PODS, resource_of
-from moorage.adapters.kube.listing import Lister
-from moorage.adapters.kube.resources import EVENTS, Resource
+from moorage.adapters.kube.resources import EVENTS
+from moorage.app.look import Look, look
 from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.engine.queue import Place
+from moorage.framework.configuration import Configuration
 from moorage.views.waiting import Tried, guess
-from moorage.wire.errors import REFUSALS, WireError
-from moorage.wire.kinds import BY_ID, pod_kind
+from moorage.wire.errors import REFUSALS
+from moorage.wire.kinds import BY_ID, Kind, pod_kind
 from moorage.wire.templates import TemplateTable
 
 FAILED = "FailedScheduling"
 _PLACES = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED)
-
-
-class QueueError(Exception):
-    """The cluster cannot be read; the text is one line."""
 
 
 class _Series(msgspec.Struct, rename="camel"):
@@ -122,69 +115,31 @@ class WaitingList:
 
 
 def list_waiting(kubeconfig: str | None, namespace: str | None = None) -> WaitingList:
-    """Read the cluster; only pods of the namespace are listed if one is given. QueueError if pods cannot be listed."""
-    try:
-        return asyncio.run(_listed(kubeconfig, namespace))
-    except KubeError as error:
-        raise QueueError(str(error)) from None
+    """Read the cluster; only pods of the namespace are listed if one is given. LookError if pods cannot be listed."""
+
+    async def see(found: Look) -> WaitingList:
+        waiting = WaitingList(found.server, warnings=found.warnings)
+        pods = await _values(found, pod_kind(TemplateTable()))
+        groups = [group for each in (NATIVE_KIND, COSCHEDULING_KIND) for group in await _values(found, BY_ID[each])]
+        fill(waiting, pods, groups, await _events(found), clock.now_s(), namespace)
+        return waiting
+
+    return look(see, kubeconfig, Configuration())
 
 
-async def _listed(kubeconfig: str | None, namespace: str | None) -> WaitingList:
-    async with KubeClient(load_credentials(kubeconfig)) as client:
-        found = WaitingList(client.server)
-        lister = Lister(client)
-        kind = pod_kind(TemplateTable())
-        try:
-            raws = await lister.everything(resource_of(kind), field_selector=UNFINISHED_PODS)
-        except ApiError as error:
-            said = f"{client.server}: cannot list pods: {error}" if error.status else str(error)
-            raise QueueError(said) from None
-        pods: list[Pod] = []
-        for raw in raws:
-            try:
-                pods.append(kind.decode(raw))
-            except WireError as error:
-                found.warnings.append(f"left out, it cannot be read: {error}")
-        groups = [group for each in (NATIVE_KIND, COSCHEDULING_KIND) for group in await _groups(lister, each, found)]
-        events = await _events(lister, found)
-    fill(found, pods, groups, events, clock.now_s(), namespace)
-    return found
+async def _values(found: Look, kind: Kind) -> list[Any]:
+    values = (found.read(kind, raw) for raw in (await found.kind(kind)).raws)
+    return [value for value in values if value is not None]
 
 
-async def _groups(lister: Lister, kind_id: str, found: WaitingList) -> list[PodGroup]:
-    kind = BY_ID[kind_id]
-    groups: list[PodGroup] = []
-    for raw in await _optional(lister, resource_of(kind), "", found):
-        try:
-            groups.append(kind.decode(raw))
-        except WireError as error:
-            found.warnings.append(f"left out, it cannot be read: {error}")
-    return groups
-
-
-async def _events(lister: Lister, found: WaitingList) -> list[EventView]:
-    raws = await _optional(lister, EVENTS, f"reason={FAILED}", found)
+async def _events(found: Look) -> list[EventView]:
     views: list[EventView] = []
-    for raw in raws:
+    for raw in await found.resource(EVENTS, f"reason={FAILED}"):
         try:
             views.append(msgspec.json.decode(raw, type=EventView))
         except REFUSALS:
             continue
     return views
-
-
-async def _optional(lister: Lister, resource: Resource, selector: str, found: WaitingList) -> Sequence[msgspec.Raw]:
-    """A list that is optional; if it is not allowed, there is a warning."""
-    try:
-        return await lister.everything(resource, field_selector=selector)
-    except NotServed:
-        return ()
-    except Forbidden as error:
-        found.warnings.append(f"{resource.plural} cannot be listed, so less can be said: {error}")
-        return ()
-    except ApiError as error:
-        found.warnings.append(f"{resource.plural} cannot be listed: {error}")
-        return ()
 
 
 def fill(

@@ -103,7 +103,8 @@ def _from_files(
 def _from_cluster(
     reading: Reading, kubeconfig: str | None, namespace: str | None, name: str, *, answers_to_all: bool
 ) -> Opinion:
-    from moorage.app.explain import ExplainError, Judge, take_picture  # noqa: PLC0415
+    from moorage.app.explain import Judge, take_picture  # noqa: PLC0415
+    from moorage.app.look import LookError  # noqa: PLC0415
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
     from moorage.cli.profiles import configuration_of  # noqa: PLC0415
 
@@ -111,7 +112,7 @@ def _from_cluster(
     try:
         with answering_logs():
             picture = take_picture(judge, kubeconfig)
-    except ExplainError as error:
+    except LookError as error:
         raise InputError([error]) from None
     say("warning", picture.warnings)
     namespace = namespace or picture.namespace

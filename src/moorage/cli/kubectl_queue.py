@@ -28,7 +28,8 @@ def command(namespace: str | None, all_namespaces: bool, kubeconfig: str | None,
 
     The queue is derived from gates, conditions, nominations and events, whichever scheduler a pod belongs to.
     """
-    from moorage.app.waiting import QueueError, list_waiting  # noqa: PLC0415 - not needed for --help
+    from moorage.app.look import LookError  # noqa: PLC0415 - not needed for --help
+    from moorage.app.waiting import list_waiting  # noqa: PLC0415
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
 
     if namespace is not None and all_namespaces:
@@ -36,7 +37,7 @@ def command(namespace: str | None, all_namespaces: bool, kubeconfig: str | None,
     try:
         with answering_logs():
             found = list_waiting(kubeconfig, namespace)
-    except QueueError as error:
+    except LookError as error:
         raise InputError([error]) from None
     say("warning", found.warnings)
     if output_format == "json":

@@ -170,7 +170,8 @@ def _base_reading(asked: SimulateOptions, changes: Sequence[Change]) -> Reading 
 
 def _cluster(asked: SimulateOptions, reading: Reading) -> tuple[ClusterInput, str]:
     """The initial objects, and the namespace of objects that name none."""
-    from moorage.app.snapshot import SnapshotError, take_snapshot  # noqa: PLC0415
+    from moorage.app.look import LookError  # noqa: PLC0415
+    from moorage.app.snapshot import take_snapshot  # noqa: PLC0415
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
     from moorage.sim.inputs import read_cluster  # noqa: PLC0415
     from moorage.sim.whatif import on_top, readable  # noqa: PLC0415
@@ -181,7 +182,7 @@ def _cluster(asked: SimulateOptions, reading: Reading) -> tuple[ClusterInput, st
     try:
         with answering_logs():
             snapshot = take_snapshot(asked.kubeconfig, reading.configuration, reading.profiles)
-    except SnapshotError as error:
+    except LookError as error:
         raise InputError([error]) from None
     say("warning", snapshot.warnings)
     manifests, lines = readable(manifests_of(snapshot.objects, snapshot.server))

@@ -40,7 +40,8 @@ def command(kubeconfig: str | None, config_file: str | None, file: str) -> int:
     The file is readable by you only, and appears when it is complete. It holds no Secrets or ConfigMaps, and neither
     env values nor commands of containers. With --config, the prices that the configuration names are saved too.
     """
-    from moorage.app.snapshot import LEFT_OUT, SnapshotError, slimmed, take_snapshot  # noqa: PLC0415 - not for --help
+    from moorage.app.look import LookError  # noqa: PLC0415 - not for --help
+    from moorage.app.snapshot import LEFT_OUT, slimmed, take_snapshot  # noqa: PLC0415
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
     from moorage.cli.profiles import load_reading  # noqa: PLC0415
     from moorage.wire.documents import uncollected  # noqa: PLC0415
@@ -50,7 +51,7 @@ def command(kubeconfig: str | None, config_file: str | None, file: str) -> int:
         try:
             with answering_logs():
                 snapshot = take_snapshot(kubeconfig, reading.configuration, reading.profiles)
-        except SnapshotError as error:
+        except LookError as error:
             raise InputError([error]) from None
         say("warning", snapshot.warnings)
         for body in snapshot.objects:
