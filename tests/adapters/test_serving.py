@@ -18,10 +18,11 @@ from cryptography import x509
 
 from moorage.adapters.certificates import CertificateError
 from moorage.adapters.listening import ListenError
+from moorage.adapters.probing import Render
 from moorage.adapters.serving.access import ANONYMOUS, REMEMBER_S, Gate, User
 from moorage.adapters.serving.certificate import Freshness, file_context, self_signed
 from moorage.adapters.serving.configz import configz, effective_document
-from moorage.adapters.serving.endpoints import EndpointSources, Render
+from moorage.adapters.serving.endpoints import EndpointSources
 from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
 from moorage.app.plugins import find_plugins

@@ -25,9 +25,10 @@ from moorage.adapters.metrics.podresources import snapshot
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.metrics.reloads import ReloadMetrics
 from moorage.adapters.metrics.scheduler import SchedulerMetrics
+from moorage.adapters.probing import Render
 from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.configz import configz
-from moorage.adapters.serving.endpoints import EndpointSources, Render
+from moorage.adapters.serving.endpoints import EndpointSources
 from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
 from moorage.app.connection import connected, leadership_of, reached

@@ -14,6 +14,7 @@ from aiohttp import web
 from moorage.adapters.dashboard.backend import DashboardBackend, Refused, StrategyChange
 from moorage.adapters.dashboard.security import HEADERS, Guard, Handler, guarding
 from moorage.adapters.listening import BodyError, Bounds, read_body
+from moorage.adapters.probing import alive
 from moorage.wire.errors import REFUSALS
 
 _HEARTBEAT_S = 15.0
@@ -31,7 +32,7 @@ def application(backend: DashboardBackend, guard: Guard) -> web.Application:
     app.router.add_get("/", _file("index.html"))
     for name in _static_names():
         app.router.add_get(f"/static/{name}", _file(name))
-    app.router.add_get("/healthz", _alive)
+    app.router.add_get("/healthz", alive)
     for path, handler in (
         ("snapshot", pages.snapshot),
         ("events", pages.events),
@@ -89,10 +90,6 @@ def _file(name: str) -> Any:
         return response
 
     return answer
-
-
-async def _alive(_: web.Request) -> web.Response:
-    return web.Response(text="ok")
 
 
 class _Pages:

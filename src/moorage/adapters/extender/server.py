@@ -18,6 +18,7 @@ from moorage.adapters.certificates import Callers
 from moorage.adapters.extender.handler import ExtenderHandler
 from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.listening import Bounds
+from moorage.adapters.probing import Render, health_routes, page
 from moorage.adapters.questions import Endpoint
 from moorage.engine.extending import PluginFault
 
@@ -51,8 +52,7 @@ class ExtenderSources:
 
     unready: Callable[[], str]
     """Why questions are not answered, in one line; empty when they are."""
-    metrics: Callable[[str], tuple[bytes, str]]
-    """Accept header -> text and content type."""
+    metrics: Render
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +74,7 @@ def application(
 ) -> web.Application:
     """All endpoints."""
     app = web.Application()
-
-    async def alive(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    async def ready(_: web.Request) -> web.Response:
-        reason = sources.unready()
-        return web.Response(status=503, text=f"{reason}\n") if reason else web.Response(text="ok")
-
-    async def page(request: web.Request) -> web.Response:
-        content, content_type = sources.metrics(request.headers.get("Accept", ""))
-        return web.Response(body=content, headers={"Content-Type": content_type})
-
-    app.router.add_get("/healthz", alive)
-    app.router.add_get("/readyz", ready)
-    app.router.add_get("/metrics", page)
+    app.add_routes([*health_routes(sources.unready), web.get("/metrics", page(sources.metrics))])
     verbs: dict[str, Answer] = {
         "filter": handler.filter,
         "prioritize": handler.prioritize,

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from moorage.adapters.probing import Render, page
 from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.health import Check, Health, ping
 from moorage.adapters.serving.zpages import Component, flagz, statusz
 
-Render = Callable[[str], tuple[bytes, str]]
-"""Accept header -> text and content type."""
 _STATUSZ_PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 
 
@@ -66,25 +65,20 @@ class _Endpoints:
     def routes(self) -> list[web.RouteDef]:
         return [
             *self._health.routes(),
-            web.get("/metrics", self._metrics),
+            web.get("/metrics", page(self._sources.metrics)),
             web.get("/metrics/resources", self._resources),
-            web.get("/metrics/slis", self._slis),
+            web.get("/metrics/slis", page(self._health.render)),
             web.get("/configz", self._configuration),
             web.get("/statusz", self._status),
             web.get("/flagz", self._flags),
         ]
 
-    async def _metrics(self, request: web.Request) -> web.Response:
-        return _rendered(self._sources.metrics(_accept(request)))
-
     async def _resources(self, request: web.Request) -> web.Response:
         render = self._sources.resources()
         if render is None:
             return web.Response()
-        return _rendered(await asyncio.to_thread(render, _accept(request)))
-
-    async def _slis(self, request: web.Request) -> web.Response:
-        return _rendered(self._health.render(_accept(request)))
+        content, content_type = await asyncio.to_thread(render, request.headers.get("Accept", ""))
+        return web.Response(body=content, headers={"Content-Type": content_type})
 
     async def _configuration(self, _: web.Request) -> web.Response:
         return web.Response(body=self._sources.configuration(), content_type="application/json")
@@ -94,12 +88,3 @@ class _Endpoints:
 
     async def _flags(self, request: web.Request) -> web.Response:
         return flagz(request, self._sources.component)
-
-
-def _accept(request: web.Request) -> str:
-    return request.headers.get("Accept", "")
-
-
-def _rendered(page: tuple[bytes, str]) -> web.Response:
-    content, content_type = page
-    return web.Response(body=content, headers={"Content-Type": content_type})

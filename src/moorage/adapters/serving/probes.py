@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from moorage.adapters.listening import Bounds, listening
+from moorage.adapters.probing import Render, health_routes, page
 
 _BOUNDS = Bounds(connections=64, per_address=32)
 
@@ -27,8 +28,7 @@ class Probes:
     health_at: Address | None
     unready: Callable[[], str]
     """Why the process is not ready, in one line; empty when it is."""
-    metrics: Callable[[str], tuple[bytes, str]]
-    """Accept header -> text and content type."""
+    metrics: Render
 
 
 @asynccontextmanager
@@ -37,8 +37,8 @@ async def probed(probes: Probes) -> AsyncIterator[dict[str, str]]:
     urls: dict[str, str] = {}
     async with AsyncExitStack() as servers:
         for name, address, app in (
-            ("metrics", probes.metrics_at, _metrics(probes)),
-            ("health", probes.health_at, _health(probes)),
+            ("metrics", probes.metrics_at, _served(web.get("/metrics", page(probes.metrics)))),
+            ("health", probes.health_at, _served(*health_routes(probes.unready))),
         ):
             if address is not None:
                 served = listening(app, *address, bounds=_BOUNDS, flag=f"--{name}-listen")
@@ -46,26 +46,7 @@ async def probed(probes: Probes) -> AsyncIterator[dict[str, str]]:
         yield urls
 
 
-def _metrics(probes: Probes) -> web.Application:
-    async def metrics(request: web.Request) -> web.Response:
-        content, content_type = probes.metrics(request.headers.get("Accept", ""))
-        return web.Response(body=content, headers={"Content-Type": content_type})
-
+def _served(*routes: web.RouteDef) -> web.Application:
     app = web.Application()
-    app.router.add_get("/metrics", metrics)
-    return app
-
-
-def _health(probes: Probes) -> web.Application:
-    async def alive(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
-
-    async def ready(_: web.Request) -> web.Response:
-        reason = probes.unready()
-        return web.Response(status=503, text=f"not ready: {reason}\n") if reason else web.Response(text="ok")
-
-    app = web.Application()
-    app.router.add_get("/healthz", alive)
-    app.router.add_get("/livez", alive)
-    app.router.add_get("/readyz", ready)
+    app.add_routes(routes)
     return app
