@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,12 +12,14 @@ import pytest
 from moorage.adapters.journal.values import Packer, Unreadable, loads
 from moorage.core.affinity import NodeAffinity, NodeTerm, PodAffinity, PodTerm, SpreadConstraint
 from moorage.core.commands import PatchObject, PodRef, Victims
-from moorage.core.events import BindOutcome, ExtendersAnswered, PatchDone, PreemptionAnswered
+from moorage.core.events import BindOutcome, ExtendersAnswered, PatchDone, PodSeen, PreemptionAnswered
 from moorage.core.frozen import FrozenDict
-from moorage.core.pods import PodTemplate
+from moorage.core.pods import Pod, PodTemplate
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.testing.builders import make_node, make_pod
 from moorage.wire.kinds import KINDS
+from tests.adapters.journal.shadow import Passage
+from tests.core.fullpods import OTHER
 
 REQUIREMENT = Requirement("disk", Operator.IN, ("ssd", "nvme"))
 SELECTOR = Selector((REQUIREMENT,))
@@ -55,6 +59,15 @@ def test_a_value_comes_back_as_it_was(value: Any) -> None:
     assert type(found) is type(value)
     if not isinstance(value, PatchDone | ExtendersAnswered):
         assert hash(found) == hash(value)
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Pod)])
+def test_every_field_of_a_pod_comes_back(name: str, tmp_path: Path) -> None:
+    """A new field: it has its place in the row of a pod, also if it is the only one that says something."""
+    pod = replace(make_pod("a"), **{name: getattr(OTHER, name)})
+    passage = Passage(tmp_path)
+    [seen] = passage.through(passage.scribe.turn([PodSeen(pod)], 1.0, 1, [])).events
+    assert [getattr(seen.pod, each.name) for each in fields(Pod)] == [getattr(pod, each.name) for each in fields(Pod)]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.name != "Pod"], ids=lambda kind: str(kind.id))
