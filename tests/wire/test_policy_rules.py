@@ -37,7 +37,7 @@ MISTAKES: dict[str, tuple[list[Any], list[str]]] = {
     "a weight that is too large": ([SPOT | {"weight": MAX_WEIGHT + 1}], ["spec.rules[0].weight: is"]),
     "a number of thousands of digits": (
         [SPOT | {"weight": 10**9999}],
-        ["spec.rules[0]: "],
+        ["spec.rules[0].weight: is"],
     ),
     "an empty nodeSelector": ([{"weight": 1, "nodeSelector": {}}], ['spec.rules[0].nodeSelector: is "{}"']),
     "a list of labels": ([{"weight": 1, "nodeSelector": ["a"]}], ["spec.rules[0].nodeSelector: is"]),
