@@ -13,6 +13,7 @@ from moorage.core.pods import Condition, PodVolume
 from moorage.core.taints import Taint
 from moorage.core.volumes import StorageClass
 from moorage.engine.changes import node_change
+from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.testing import make_node, make_pod
@@ -75,7 +76,12 @@ def test_pods_are_not_asked_about_objects_that_their_plugins_do_not_read() -> No
     play = Play(VolumeBinding())
     play.see(make_node("n1"), *(make_pod(f"p{n}", volumes=(PodVolume(f"c{n}"),)) for n in range(3)))
     asked: list[Change] = []
-    play.engine.queue.helps = lambda _name, _entry, change: bool(asked.append(change))
+
+    def helps(_name: str, _entry: QueuedPod, change: Change) -> bool:
+        asked.append(change)
+        return False
+
+    play.engine.queue.helps = helps
     play.object_seen("Deployment", "default/d", 1)
     play.see(make_pod("other", node="n1"))
     play.pod_gone("other")
