@@ -275,6 +275,12 @@ PLAIN = make_pod("new", labels=WEB)
         pytest.param(SHY, Change(What.POD_REMOVED, pod=make_pod("x", labels=DB)), True, id="a feared one left"),
         pytest.param(SHY, Change(What.POD_REMOVED, pod=make_pod("x")), False, id="somebody else left"),
         pytest.param(
+            SHY,
+            Change(What.POD_REMOVED, pod=make_pod("x", namespace="b", labels=DB)),
+            False,
+            id="somebody of another namespace left",
+        ),
+        pytest.param(
             PLAIN,
             Change(What.POD_REMOVED, pod=make_pod("x", pod_anti_affinity=terms(term(WEB)))),
             True,

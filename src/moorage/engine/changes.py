@@ -59,7 +59,7 @@ def helps(plugin_name: str, pod: Pod, change: Change, runner: Runner | None, fau
     if plugin_name in STAND_INS or runner is None:
         return bool(change.what & STAND_INS.get(plugin_name, What.NODE_ADDED))
     plugin = runner.plugins.get(plugin_name)
-    if plugin is None or not plugin.wakes & change.what:
+    if plugin is None or not int(plugin.wakes) & int(change.what):  # flags are slow, and this is asked of all who wait
         return False
     if change.what == What.OBJECT and change.kind not in plugin.kinds:
         return False

@@ -135,9 +135,11 @@ class InterPodAffinity(Plugin):
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
         """Pods and nodes help as the required terms say; see `_pod_helps` and `_node_helps`."""
-        terms = [term for term in held_terms(template) if term.kind in (TermKind.REQUIRED, TermKind.FORBIDDEN)]
-        if change.what & What.OBJECT:
+        if change.kind:
             return True
+        if change.pod is not None and _are_strangers(template, change.pod.template):
+            return False
+        terms = [term for term in held_terms(template) if term.kind in (TermKind.REQUIRED, TermKind.FORBIDDEN)]
         if change.pod is not None:
             return _pod_helps(template, terms, change.pod, change)
         if change.node is not None and change.what & What.NODE_ADDED:
@@ -386,6 +388,17 @@ def _may_mean(term: HeldTerm, template: PodTemplate) -> bool:
     if template.namespace not in term.namespaces and term.namespace_selector is None:
         return False
     return term.selector.matches(template.labels)
+
+
+def _are_strangers(template: PodTemplate, other: PodTemplate) -> bool:
+    """Whether two pods of different namespaces mean nothing to each other; told at once, as many pods may wait."""
+    if template.namespace == other.namespace or other.pod_anti_affinity is not None:
+        return False
+    for affinity in (template.pod_affinity, template.pod_anti_affinity):
+        for term in () if affinity is None else affinity.required:
+            if term.namespaces or term.namespace_selector is not None:
+                return False
+    return True
 
 
 def _pod_helps(template: PodTemplate, terms: list[HeldTerm], pod: Pod, change: Change) -> bool:

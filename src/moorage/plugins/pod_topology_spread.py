@@ -202,6 +202,8 @@ class PodTopologySpread(Plugin):
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
         """A pod helps if it counts, or did before; a node if it has the labels that the hard constraints name."""
+        if change.pod is not None and change.pod.template.namespace != template.namespace:
+            return False  # told at once, as many pods may wait
         hard = [constraint for constraint in template.spread if constraint.hard]
         if change.what & _POD_CHANGES:
             return _counts_for(template, hard, change)
