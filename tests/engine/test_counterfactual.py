@@ -27,7 +27,7 @@ from moorage.framework.plugin import Plugin
 from moorage.framework.profiles import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.framework.remedies import Rejected, Remedy, least
-from moorage.framework.status import Reason, Rejections
+from moorage.framework.status import Hold, Reason, Rejections, Status, unschedulable
 from moorage.plugins.builtin import BUILTIN
 from moorage.wire.kinds import NODE, POD, find_kind
 from moorage.wire.rewriting import Rewriter
@@ -436,3 +436,60 @@ def test_a_gang_needs_room_for_all_of_its_members() -> None:
     world = World([node("n1", 1000, 4, "a"), group, *members])
     assert "Add 2 more nodes like n1; it then fits there." in world.texts("b")
     assert "Let 1 member of pod group default/g be enough; it then fits on n1." in world.texts("a")
+
+
+class OneTicket(Plugin):
+    """A stranger's plugin: there is one ticket, which Reserve hands out."""
+
+    name: ClassVar[str] = "OneTicket"
+
+    def __init__(self, args: object = None) -> None:
+        super().__init__(args)
+        self.held: set[str] = set()
+
+    def reserve(self, cycle: Cycle, row: int) -> Status | None:  # noqa: ARG002 - part of the interface
+        if self.held - {cycle.pod.uid}:
+            return unschedulable("no ticket left")
+        self.held.add(cycle.pod.uid)
+        return None
+
+    def unreserve(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
+        self.held.discard(cycle.pod.uid)
+
+
+def test_members_that_could_not_reserve_what_they_need_do_not_fit_together() -> None:
+    """Nodes alone do not help two members of which only one could have the ticket."""
+    group = thing("PodGroup", "g", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2})
+    mark = {"scheduling.x-k8s.io/pod-group": "g"}
+    world = World([node("n1", 1000, 4, "a"), group, *(pod(name, 900, labels=mark) for name in "ab")], _with(OneTicket))
+    assert world.texts("a") == ["Let 1 member of pod group default/g be enough; it then fits on n1."]
+    instance = world.engine.runners["moorage"].plugins.get("OneTicket")
+    assert instance is not None
+    assert isinstance(instance.plugin, OneTicket)
+    assert instance.plugin.held == set()
+
+
+class Waiter(Plugin):
+    """Lets every pod wait in Permit."""
+
+    name: ClassVar[str] = "Waiter"
+
+    def permit(self, cycle: Cycle, row: int) -> Hold:  # noqa: ARG002 - part of the interface
+        return Hold(1e9)
+
+
+@pytest.mark.parametrize("gang", [True, False], ids=["members", "single-pods"])
+def test_pods_on_their_way_stay_where_they_go(gang: bool) -> None:
+    """They do not wait any more: nothing fits because one of them might go elsewhere today."""
+    group = thing("PodGroup", "g", "scheduling.x-k8s.io/v1alpha1", spec={"minMember": 2})
+    mark = {"scheduling.x-k8s.io/pod-group": "g"} if gang else {}
+    pods = [pod(name, cpu, labels=mark) for name, cpu in (("a", 600), ("b", 100), ("stuck", 1500))]
+    world = World([node("n1", 2000, 4, "a"), group, *pods], _with(Waiter))
+    world.engine.handle([], 0.0)
+    assert {record.pod.name for record in world.engine.state.records()} == {"a", "b"}
+    more = node("n2", 1300, 4, "a")
+    world.objects["Node", "", "n2"] = more
+    world.engine.handle([NodeSeen(NODE.from_builtin(more))], 1.0, budget=0)
+    assert world.texts()[0] == "Lower the cpu request from 1500m to 1300m; it then fits on n1."
+    assert waiting_ahead(world.engine, world.pods["stuck"]) == []
+    assert {record.pod.name: record.node for record in world.engine.state.records()} == {"a": "n1", "b": "n1"}

@@ -256,7 +256,7 @@ class Gangs:
         # 2. Where: together, in one domain if the group asks for that.
         domains = needs.domains(self._state)
         board = self._board
-        trial = Trial(board, now, observer=board.observer, reserve=self._placing.try_reserve)
+        trial = Trial(board, now, observer=board.observer)
         outcome = trial.place_gang(ready, needs, domains)
         # 3. Not enough: perhaps make room. Where nobody has to go for it, it is there already, found in another order.
         made = NOTHING_MADE

@@ -11,6 +11,7 @@ from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
+from moorage.engine.faults import Faults
 from moorage.engine.flights import BINDING, READY, Flight
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
@@ -39,7 +40,7 @@ class Placing:
         # 4. Assume it there, and let plugins reserve what they need.
         flight = assume(self._state, entry, runner, cycle, row)
         self.embark(flight)
-        status = self.reserve(flight) if flight.late.reserve else None
+        status = reserve(self._board.faults, flight) if flight.late.reserve else None
         if status is not None:
             self.bring_back(flight, failure_of(status), now, commands)
             return
@@ -63,29 +64,6 @@ class Placing:
         flight.told = True
         if not self._board.queue.quiet or self._board.flights.waiting:
             self._board.changes.append(Change(What.POD_ADDED, pod=flight.entry.pod))
-
-    def reserve(self, flight: Flight) -> Status | None:
-        """Ask Reserve; the status of the plugin that says no."""
-        for plugin in flight.late.reserve:
-            status: Status | None = self._board.faults.ask(plugin, plugin.reserve, flight.cycle, flight.row)
-            if status is not None and status.code is not Code.SUCCESS:
-                return Status(status.code, status.reasons, plugin.name)
-        return None
-
-    def try_reserve(self, flight: Flight) -> Status | None:
-        """The same in a what-if: what is reserved is given back with it, or at once where a plugin says no."""
-        with self._state.statement() as what_if:
-            self._state.undo.note(lambda: self.unreserve(flight))
-            status = self.reserve(flight)
-            if status is None:
-                what_if.commit()
-        return status
-
-    def unreserve(self, flight: Flight) -> None:
-        """Let plugins give back what they hold."""
-        for plugin in reversed(flight.late.reserve):
-            if isinstance(plugin, Unreserve):
-                self._board.faults.ask(plugin, plugin.unreserve, flight.cycle, flight.row)
 
     def go_on(self, flight: Flight, now: float, commands: Commands) -> None:
         """Ask Permit and PreBind on; the pod is bound if they say yes and nobody has to be waited for."""
@@ -172,7 +150,7 @@ class Placing:
 
     def _forget(self, flight: Flight) -> None:
         self._note(flight)
-        self.unreserve(flight)
+        unreserve(self._board.faults, flight)
         if self._state.forget(flight.entry.pod.uid) is not None and flight.told:
             self._board.changes.append(Change(What.POD_REMOVED, pod=flight.entry.pod))
 
@@ -188,6 +166,22 @@ def assume(state: ClusterState, entry: QueuedPod, runner: Runner, cycle: Cycle, 
     name = state.assume(entry.pod, row).node
     late = runner.late(cycle)
     return Flight(entry, cycle, runner, row, name, late, nodes_at=state.node_log.position, node_uid=state.node(row).uid)
+
+
+def reserve(faults: Faults, flight: Flight) -> Status | None:
+    """Ask Reserve; the status of the plugin that says no."""
+    for plugin in flight.late.reserve:
+        status: Status | None = faults.ask(plugin, plugin.reserve, flight.cycle, flight.row)
+        if status is not None and status.code is not Code.SUCCESS:
+            return Status(status.code, status.reasons, plugin.name)
+    return None
+
+
+def unreserve(faults: Faults, flight: Flight) -> None:
+    """Let plugins give back what they hold."""
+    for plugin in reversed(flight.late.reserve):
+        if isinstance(plugin, Unreserve):
+            faults.ask(plugin, plugin.unreserve, flight.cycle, flight.row)
 
 
 def choose(state: ClusterState, runner: Runner, cycle: Cycle) -> int:

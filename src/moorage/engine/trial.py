@@ -3,6 +3,9 @@
 What is placed stays until the statement of the caller ends; a gang is placed in a statement of its own, which stays
 only if enough members found a node. Scheduling a gang and every what-if ask here, so that they cannot differ.
 
+Reserve is asked, too, and what it holds is given back with the statement, unless the pod is on its way to a node: what
+is held for it then is its own.
+
 What a gang that does not fit is filed under: everything counts that kept any kind of member from any node. Where not
 all are needed, room for another one than the first may be enough; and one that found a node may have taken the only one
 that another could have had.
@@ -21,7 +24,7 @@ from moorage.engine.failing import make_room
 from moorage.engine.failures import Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import describe
 from moorage.engine.flights import Flight
-from moorage.engine.placing import assume, choose
+from moorage.engine.placing import assume, choose, reserve, unreserve
 from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import kind_of
@@ -99,15 +102,13 @@ class Trial:
         *,
         misfit_s: float | None = None,
         observer: Observer | None = None,
-        reserve: Callable[[Flight], Status | None] | None = None,
     ) -> None:
-        """Single pods have fitted nowhere since `misfit_s`; `reserve` asks Reserve for members where that is wanted."""
+        """Single pods have fitted nowhere since `misfit_s`."""
         self._board = board
         self._state = board.state
         self._now = now
         self._misfit_s = misfit_s
         self._observer = observer
-        self._reserve = reserve
 
     # --- a pod ---
 
@@ -119,9 +120,30 @@ class Trial:
 
     def place(self, pod: Pod, choice: Callable[[Runner, Cycle], int] = Runner.decide) -> PodRecord | None:
         """Put a pod where its profile, or `choice`, wants it; None if it fits nowhere or no profile is responsible."""
-        runner = self._board.runner_of(pod)
-        row = NOWHERE if runner is None else choice(runner, self.cycle(pod))
-        return None if row == NOWHERE else self._state.assume(pod, row)
+        runner, cycle = self._board.runner_of(pod), self.cycle(pod)
+        row = NOWHERE if runner is None else choice(runner, cycle)
+        if runner is None or row == NOWHERE:
+            return None
+        flight = assume(self._state, QueuedPod(pod, self._now, self._now), runner, cycle, row)
+        return self._state.record(pod.uid) if self._reserve(flight) is None else None
+
+    def put(self, pod: Pod, row: int) -> PodRecord | None:
+        """The same on one row."""
+        return self.place(pod, lambda runner, cycle: row if runner.fits(cycle, row) else NOWHERE)
+
+    def _reserve(self, flight: Flight) -> Status | None:
+        """Ask Reserve for an assumed pod; where a plugin says no, the pod is not assumed any more."""
+        pod, faults = flight.entry.pod, self._board.faults
+        if not flight.late.reserve or self._board.flights.get(pod.uid) is not None:
+            return None
+        with self._state.statement() as what_if:
+            self._state.undo.note(lambda: unreserve(faults, flight))
+            status = reserve(faults, flight)
+            if status is None:
+                what_if.commit()
+        if status is not None:
+            self._state.forget(pod.uid)
+        return status
 
     def make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[int, list[PodRecord]]:
         """The row on which evictions would make room, and the pods that would go; NOWHERE if they cannot help."""
@@ -211,9 +233,8 @@ class Trial:
                 outcome.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
             return
         flight = assume(self._state, entry, runner, cycle, row)
-        status = self._reserve(flight) if self._reserve is not None and flight.late.reserve else None
+        status = self._reserve(flight)
         if status is None:
             outcome.flights.append(flight)
         else:
-            self._state.forget(entry.pod.uid)
             outcome.fail(failure_of(status), entry.pod)

@@ -116,7 +116,8 @@ class _Moves:
             nodes = {record.pod.uid: record.node for record in gone}
             for record in gone:
                 self._state.remove_pod(record.pod.uid)
-            self._state.assume(self._pod, row)
+            if self._scene.put(self._pod, row) is None:
+                return ()
             for pod in (record.pod for record in gone):
                 placed = self._scene.place(as_pending(pod))
                 if placed is None:

@@ -98,7 +98,8 @@ class Scene:
     def _waiting_members(self) -> list[Pod]:
         if self.unit is None:
             return []
-        others = (entry.pod for entry in self.engine.queue.entries() if entry.unit == self.unit)
+        gang = self.engine.queue.gang(self.unit)
+        others = () if gang is None else (entry.pod for entry in gang.members.values())
         found = {pod.uid: pod for pod in (*others, self.pod)}
         return sorted(found.values(), key=lambda pod: (-pod.template.priority, pod.created_s, pod.key))
 
@@ -172,6 +173,10 @@ class Scene:
         """Put a pod where its profile wants it, until the trial ends; None if it fits nowhere."""
         return self._trial.place(pod)
 
+    def put(self, pod: Pod, row: int) -> PodRecord | None:
+        """The same on one row."""
+        return self._trial.put(pod, row)
+
     def may_enter(self, runner: Runner | None, pod: Pod) -> bool:
         """Whether a profile decides on the pod and nothing keeps it from being tried."""
         return runner is not None and refused(runner, pod, self.engine.faults) is None
@@ -233,7 +238,7 @@ class Scene:
                 cycle = self.cycle(pod)
                 row, victims = self._trial.make_room(runner, cycle, runner.judge(cycle, self.state.rows()))
                 self._unseat(victims)
-                record = None if row == NOWHERE else self.state.assume(pod, row)
+                record = None if row == NOWHERE else self.put(pod, row)
             if record is not None:
                 self._seated.append(pod.uid)
 
@@ -257,7 +262,8 @@ class Scene:
         cycle = self.cycle(pod)
         judgement = runner.judge(cycle, self.state.rows())
         if len(judgement.passed):
-            return runner.best_of(cycle, judgement.passed) if proof else int(judgement.passed[0]), ()
+            row = runner.best_of(cycle, judgement.passed) if proof else int(judgement.passed[0])
+            return row if not proof or self.put(pod, row) else NOWHERE, ()
         if not self.evicts or not self.outranks(pod):
             return NOWHERE, ()
         row, victims = self._trial.make_room(runner, cycle, judgement)

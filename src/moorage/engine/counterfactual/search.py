@@ -43,6 +43,7 @@ from moorage.engine.counterfactual.remedies import Remedies
 from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered
 from moorage.engine.counterfactual.wording import sentence
 from moorage.engine.engine import Engine
+from moorage.engine.queue import Place
 from moorage.framework.remedies import Remedy
 from moorage.framework.runner import Runner
 
@@ -113,7 +114,7 @@ def suggest(
 
 
 def waiting_ahead(engine: Engine, pod: Pod) -> list[Pod]:
-    """The pods of the queue that are decided on before this one."""
+    """The pods of the queue that are decided on before this one; those on their way to a node have been."""
     entries = list(engine.queue.entries())
     own = next((entry for entry in entries if entry.pod.uid == pod.uid), None)
     sort = next(iter(engine.runners.values())).plugins.queue_sort[0]
@@ -122,7 +123,8 @@ def waiting_ahead(engine: Engine, pod: Pod) -> list[Pod]:
         limit = next(key for key, entry in keyed if entry is own)
     else:
         limit = (sort.queue_key(pod, max((entry.since_s for entry in entries), default=0.0)), len(entries))
-    return [entry.pod for key, entry in sorted(keyed, key=lambda item: item[0]) if key < limit]
+    ahead = sorted((item for item in keyed if item[0] < limit), key=lambda item: item[0])
+    return [entry.pod for _, entry in ahead if entry.place is not Place.IN_FLIGHT]
 
 
 class _Search:
