@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
 from moorage.core.events import ObjectSeen
 from moorage.core.frozen import FrozenDict
+from moorage.core.gangneeds import GangNeeds
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin
+from moorage.framework.runner import Judgement, Runner
+from moorage.framework.status import GangNomination
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.testing.builders import make_node, make_pod
@@ -82,6 +89,40 @@ def test_the_rest_of_a_start_that_broke_off_is_credited_with_what_stands(play: P
     play.handle()
     play.recorded()
     assert set(play.binds) == {"b", "c", "d"}
+
+
+class Hasty(Plugin):
+    """A stranger's plugin that makes room for some members of a gang and leaves the others to chance."""
+
+    name: ClassVar[str] = "Hasty"
+
+    def post_filter_gang(self, cycles: Sequence[Cycle], runner: Runner, needs: GangNeeds) -> GangNomination:  # noqa: ARG002
+        """Clear the first node, for as many members as the label of the first one says."""
+        served = cycles[: int(cycles[0].template.labels["served"])]
+        victims = tuple(record.pod.uid for record in cycles[0].state.records_on(0))
+        return GangNomination({cycle.pod.uid: "n1" for cycle in served}, victims, "preemption: hurry.")
+
+    def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> None:
+        """Nothing for single pods."""
+
+
+@pytest.mark.parametrize(
+    ("served", "cpu", "gone"),
+    [("2", 4000, ["low"]), ("1", 4000, []), ("2", 5000, [])],
+    ids=["enough", "too-few-members", "too-little-for-min-resources"],
+)
+def test_nobody_goes_for_a_nomination_with_which_the_gang_could_not_start(
+    served: str, cpu: int, gone: list[str]
+) -> None:
+    """Whichever plugin says so: what a gang needs is not for it to judge."""
+    play = Play(GangScheduling(), Hasty())
+    play.see(make_node("n1", cpu="4"), make_node("n2", cpu="4"), make_pod("low", cpu="3", node="n1"))
+    play.see(make_pod("high", cpu="4", node="n2", priority=100))
+    play.handle(group(2, min_resources=FrozenDict(cpu=cpu)))
+    labels = {"served": served}
+    play.see(member("a", "2", labels=labels), member("b", "2", labels=labels))
+    assert play.deletions == gone
+    assert ("the nodes that Hasty nominated are too few" in play.note("a")) == (not gone)
 
 
 def test_room_that_another_order_finds_is_used_at_once() -> None:

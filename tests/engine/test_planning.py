@@ -9,6 +9,7 @@ import pytest
 
 from moorage.core.commands import Command
 from moorage.core.events import BindDone, BindOutcome, NodeSeen, ObjectSeen, PodGone, PodSeen
+from moorage.core.frozen import FrozenDict
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
 from moorage.engine.queue import Place
@@ -55,6 +56,23 @@ def gang_runs(play: Play, nodes: int = 3) -> None:
     play.see(member("a"), member("b"), member("c"))
     start(play)
     run(play, "a", "b", "c")
+
+
+def test_a_gang_that_the_nodes_can_never_hold_keeps_nobody_out_of_the_plan(play: Play) -> None:
+    """All nodes together have less than its minResources; with one more of them it is the gang's turn."""
+    group = PodGroup("default", "g", uid="g", min_count=2, min_resources=FrozenDict(cpu=12_000))
+    play.handle(ObjectSeen("PodGroup", "default/g", group))
+    play.see(make_node("n0", cpu="4"), make_node("n1", cpu="4"))
+    play.see(*(make_pod(name, group="g", priority=5) for name in "ab"))
+    play.see(make_pod("small"))
+    assert set(play.binds) == {"small"}
+    play.wait(30)
+    assert "less free cpu than the minResources" in play.note("a")
+    play.bound("small")
+    play.confirm("small")
+    play.see(make_node("n2", cpu="4"))
+    start(play)
+    assert set(play.binds) == {"a", "b"}
 
 
 def test_what_was_promised_to_a_unit_that_left_the_plan_is_free(play: Play) -> None:

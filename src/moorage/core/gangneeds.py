@@ -1,6 +1,6 @@
 """What a gang needs to start: how many members, in which domain, and which minResources.
 
-Gating, placement, preemption and reservations all use this module, so that they cannot disagree.
+Gating, placement, preemption, reservations and the plan all use this module, so that they cannot disagree.
 """
 
 from __future__ import annotations
@@ -29,13 +29,21 @@ class GangNeeds(NamedTuple):
     key: GangKey
     terms: GangTerms
     members: int
-    """How many of those that wait have to find a node together."""
+    """How many of those that wait have to find a node together; 0 if none waits and enough stand."""
     resources: FrozenDict[str, int] = _NOTHING
     """The minResources, of a gang that has yet to start."""
 
     def admits(self, state: ClusterState, placed: int) -> bool:
         """Whether the gang may start once so many of those that wait have a node, in a domain of `domains`."""
-        return placed >= self.members and not self.lacking(state)
+        return self.enough(placed) and not self.lacking(state)
+
+    def enough(self, count: int) -> bool:
+        """Whether so many of those that wait are as many as have to find a node together."""
+        return count >= self.members
+
+    def possible(self, state: ClusterState, count: int) -> bool:
+        """Whether the gang could start if all pods were evicted and so many of those that wait had a node."""
+        return self.enough(count) and not self.beyond(state)
 
     def lacking(self, state: ClusterState) -> list[str]:
         """Resources of which too little is free; what the members on nodes take, assumed ones too, is free for them."""
@@ -77,10 +85,10 @@ def needs_of(
     terms = terms_of(state, key, waiting)
     if terms is None:
         return None
-    there = len(lasting(state, key))
+    there, least = len(lasting(state, key)), min(1, len(waiting))
     if there and runs(key, terms):
-        return GangNeeds(key, terms, 1)
-    members = len(waiting) if terms.min_count is None else max(1, terms.min_count - there)
+        return GangNeeds(key, terms, least)
+    members = len(waiting) if terms.min_count is None else max(least, terms.min_count - there)
     return GangNeeds(key, terms, members, terms.min_resources)
 
 

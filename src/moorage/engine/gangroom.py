@@ -22,7 +22,7 @@ from moorage.framework.contract import GangPostFilter
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.runner import Runner
-from moorage.framework.status import Code, GangNomination, Status
+from moorage.framework.status import Code, GangNomination, Status, unschedulable
 
 NOT_HELPFUL = "preemption: all nodes together have less than that, whoever goes."
 _IDLE_S = 30.0
@@ -90,17 +90,32 @@ class GangRoom:
         return Made(self.clear(ready) if hopeless else {}, said)
 
     def _ask(self, runner: Runner, cycles: list[Cycle], needs: GangNeeds) -> GangNomination | Status | None:
-        """The first plugin that nominates decides; else what the last one said that said anything."""
+        """The first nomination with which the gang may start; else what the last plugin said that said anything."""
         said: Status | None = None
         for plugin in runner.plugins.post_filter:
             if not isinstance(plugin, GangPostFilter):
                 continue
             answer = self._board.faults.ask(plugin, plugin.post_filter_gang, cycles, runner, needs)
             if isinstance(answer, GangNomination):
-                return answer
+                if self._suffices(answer, cycles, needs):
+                    return answer
+                answer = unschedulable(f"preemption: the nodes that {plugin.name} nominated are too few.")
             if isinstance(answer, Status) and answer.message:
                 said = answer
         return said
+
+    def _suffices(self, nomination: GangNomination, cycles: Sequence[Cycle], needs: GangNeeds) -> bool:
+        """Whether the gang may start once the victims are gone and the members have the nodes."""
+        state, placed = self._state, 0
+        with state.statement():
+            for uid in nomination.victims:
+                state.remove_pod(uid)
+            for cycle in cycles:
+                row = state.row_of(nomination.nodes.get(cycle.pod.uid, ""))
+                if row is not None:
+                    state.assume(cycle.pod, row)
+                    placed += 1
+            return needs.admits(state, placed)
 
     def _apply(
         self,

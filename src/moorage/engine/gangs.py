@@ -209,10 +209,10 @@ class Gangs:
         if self.recovery.gathers(gang.key):
             return self._wait(gang, f"waiting for the others of pod group {gang.key.object_key} to start", now)
         there, needed, ready = len(gang.members), needs.members, []
-        if there >= needed:
+        if needs.enough(there):
             ready = self._ready(gang)
             there = len(ready)
-        if there >= needed:
+        if needs.enough(there):
             self._room.is_of_use(gang.key)
             return Muster(needs, ready)
         self._room.lies_idle(gang, now)

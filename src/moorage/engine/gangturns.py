@@ -112,8 +112,8 @@ class GangTurns:
         """Whether enough members would fit if all nodes were empty."""
         state = self._board.state
         cycles = [Cycle(entry.pod, state, now) for entry in ready]
-        holds = len(holdable(cycles, lambda cycle: self._board.responsible(cycle.pod))) >= needs.members
-        return holds and not needs.beyond(state)
+        held = holdable(cycles, lambda cycle: self._board.responsible(cycle.pod))
+        return needs.possible(state, len(held))
 
     def promised(self, key: GangKey, uids: Iterable[str], now: float) -> None:
         """Nodes were promised to these members otherwise: by evictions, which are nobody's turn."""

@@ -10,12 +10,13 @@ A profile is planned if its QueueSort plugin orders units (`PlansUnits`) and a p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
 from moorage.core.commands import PatchPodStatus
-from moorage.core.gangs import GangTerms, lasting, terms_of
+from moorage.core.gangneeds import GangNeeds, lacks, needs_of
+from moorage.core.gangs import GangTerms, group_object, lasting
 from moorage.core.membership import GangKey
 from moorage.core.plan import Plan
 from moorage.core.pods import Pod
@@ -29,8 +30,6 @@ from moorage.framework.contract import OwnsNodes, PlansUnits
 from moorage.framework.runner import Runner
 
 _BLOCKING = ("NoSchedule", "NoExecute")
-_ALONE = GangTerms(1)
-"""What holds for a single pod."""
 _NEVER = 1 << 40
 """Beyond every priority."""
 
@@ -94,7 +93,11 @@ class Planning:
         plan = self._plans.get(entry.pod.template.scheduler_name)
         needed, given = (0, 0) if plan is None else (plan.size(entry.uid), plan.capacity)
         said = "units that come first in the plan leave it too few of them"
-        if needed > given:
+        needs = self._needs(entry.uid, entry.key) if isinstance(entry, QueuedGang) else None
+        short = [] if needs is None else needs.beyond(self._state)
+        if short:
+            said = lacks(short)
+        elif needed > given:
             said = f"the unit needs {needed}, one for each of its pods, and the plan has {given} to give"
         return f"0/{self._state.node_count} nodes are available: {said}."
 
@@ -159,6 +162,10 @@ class Planning:
                 runner = self._board.runner_of(record.pod)
                 gangs = runner is not None and runner.places_gangs
                 self.note(record.pod, record.pod.template.gang if gangs else None)
+        for gang in self._board.queue.gangs():
+            group = group_object(self._state, gang.key)
+            if group is not None and group.min_resources:
+                self.note(gang.pod, gang.key)
 
     def _wake(self, units: Iterable[str], now: float) -> None:
         for uid in units:
@@ -181,12 +188,12 @@ class Planning:
         """A unit as it is now, out of the plan's sight if it is gone or not complete."""
         standing, waiting = self._pods(uid, unit)
         everyone = [*(record.pod for record in standing), *waiting]
-        terms = _ALONE if unit is None else terms_of(self._state, unit, waiting)
+        needs = None if unit is None else self._needs(uid, unit)
         self._settled.discard(uid)
-        if not everyone or terms is None or not self._is_whole(unit, terms, len(everyone)):
+        if not everyone or (unit is not None and not self._may_start(needs, standing, waiting)):
             plan.drop(uid)
             return
-        priority = terms.priority
+        priority = None if needs is None else needs.terms.priority
         if priority is None:
             priority = min(each.template.priority for each in everyone)
         created_s = min(each.created_s for each in everyone)
@@ -199,9 +206,14 @@ class Planning:
             plan.drop(uid)
             self._settled.add(uid)
 
-    def _is_whole(self, unit: GangKey | None, terms: GangTerms, count: int) -> bool:
-        """Whether there are enough members, or have been: a gang that runs stays though it has lost some."""
-        return count >= (terms.min_count or 1) or (unit is not None and self.runs(unit, terms))
+    def _needs(self, uid: str, unit: GangKey) -> GangNeeds | None:
+        return needs_of(self._state, unit, self._pods(uid, unit)[1], self.runs)
+
+    def _may_start(self, needs: GangNeeds | None, standing: Sequence[PodRecord], waiting: Sequence[Pod]) -> bool:
+        """Whether there are enough members, and the nodes have what the gang needs to start if nothing stands yet."""
+        if needs is None:
+            return False
+        return needs.enough(len(waiting)) if standing else needs.possible(self._state, len(waiting))
 
     def _pods(self, uid: str, unit: GangKey | None) -> tuple[list[PodRecord], list[Pod]]:
         """The unit's pods that stand and are going to stay, and those that wait."""

@@ -200,7 +200,7 @@ class Trial:
         Where it is known to be too little, one of every kind of member is tried all the same: what keeps it out counts.
         """
         outcome = Outcome() if last is None else Outcome(rejected_by=last.rejected_by)
-        needed, in_vain = needs.members, False
+        in_vain = False
         with self._state.statement() as what_if:
             try:
                 for number, entry in enumerate(ready):
@@ -209,7 +209,7 @@ class Trial:
                     outcome.tried.append(entry.pod)
                     self._place_member(outcome, entry, domain)
                     self._board.stopped()
-                    in_vain = in_vain or len(outcome.flights) + len(ready) - number - 1 < needed
+                    in_vain = in_vain or not needs.enough(len(outcome.flights) + len(ready) - number - 1)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
                 outcome.failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
                 return outcome
