@@ -493,3 +493,33 @@ def test_pods_on_their_way_stay_where_they_go(gang: bool) -> None:
     assert world.texts()[0] == "Lower the cpu request from 1500m to 1300m; it then fits on n1."
     assert waiting_ahead(world.engine, world.pods["stuck"]) == []
     assert {record.pod.name: record.node for record in world.engine.state.records()} == {"a": "n1", "b": "n1"}
+
+
+def test_a_volume_goes_to_one_pod_only() -> None:
+    """The pod ahead takes the only volume that both claims could have."""
+    claimed = [
+        pod(name, volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": f"of-{name}"}}])
+        for name in ("ahead", "stuck")
+    ]
+    binding = {"provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"}
+    size, shared = {"storage": "1Gi"}, {"storageClassName": "disk", "accessModes": ["ReadWriteOnce"]}
+    objects = [
+        *TWO,
+        thing("StorageClass", "disk", "storage.k8s.io/v1", cluster_wide=True, **binding),
+        thing(
+            "PersistentVolume",
+            "v1",
+            cluster_wide=True,
+            spec={**shared, "capacity": size},
+            status={"phase": "Available"},
+        ),
+        *(
+            thing("PersistentVolumeClaim", f"of-{name}", spec={**shared, "resources": {"requests": size}})
+            for name in ("ahead", "stuck")
+        ),
+        *claimed,
+    ]
+    world = World(objects)
+    assert world.texts("ahead") == []
+    assert world.texts() == ["Drop the volume of claim of-stuck; it then fits on n1."]
+    assert world.engine.state.volumes.reservation("default/ahead") is None
