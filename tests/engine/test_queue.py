@@ -84,7 +84,7 @@ def test_pods_that_come_and_go_leave_nothing_behind() -> None:
     for number in range(1000):
         gone = make_pod(f"gone-{number}")
         queue.upsert(gone, float(number))
-        queue.remove(gone.uid)
+        queue.remove(gone.uid, float(number))
         assert len(queue._active) <= 100
     assert [popped(queue, 1000.0).pod.name for _ in range(3)] == ["stays-2", "stays-1", "stays-0"]
 
@@ -190,7 +190,7 @@ def test_the_flush_keeps_looking_while_pods_wait() -> None:
     assert queue.get("default/p") is not None
     fail(queue, popped(queue, 331.0), 331.0, [DEAF])
     assert queue.next_wakeup() is not None
-    queue.remove("default/p")
+    queue.remove("default/p", 3.0)
     queue.tick(400.0)
     assert queue.next_wakeup() is None
 
@@ -258,7 +258,7 @@ def test_a_removed_pod_is_gone_from_everywhere(where: Place) -> None:
     queue = make_queue()
     entry = put(queue, where)
     assert entry.place is where
-    assert queue.remove("default/p") is entry
+    assert queue.remove("default/p", 3.0) is entry
     assert queue.get("default/p") is None
     queue.changed(NODE_ADDED, 1.0, PLUGINS)
     queue.tick(1000.0)
@@ -317,7 +317,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 7))
     def remove(self, number: int) -> None:
         uid = f"default/p{number}"
-        assert (self.queue.remove(uid) is not None) == (uid in self.known)
+        assert (self.queue.remove(uid, self.now) is not None) == (uid in self.known)
         self.known.discard(uid)
 
     @rule()

@@ -105,5 +105,5 @@ def _queued(engine: Engine, entry: QueuedPod) -> dict[str, Any]:
         line["nominatedNode"] = entry.pod.nominated_node
     flight = engine.flights.get(entry.pod.uid)
     if entry.place is Place.IN_FLIGHT and flight is not None:
-        line |= {"node": flight.node, "stage": flight.stage.value}
+        line |= {"node": flight.node, "stage": flight.state.value}
     return line

@@ -33,7 +33,8 @@ from moorage.engine.breakers import Breaker, Breakers
 from moorage.engine.evictor import ref_of
 from moorage.engine.failures import EXTENDER, Failure
 from moorage.engine.faults import describe
-from moorage.engine.queue import Place, QueuedPod, SchedulingQueue
+from moorage.engine.lifecycle import TRYING, UNSCHEDULABLE
+from moorage.engine.queue import QueuedPod, SchedulingQueue
 from moorage.framework.changes import Change
 from moorage.framework.configuration import Extender
 from moorage.framework.cycle import Cycle
@@ -229,7 +230,7 @@ class Asking:
         return True
 
     def _is_current(self, entry: QueuedPod) -> bool:
-        return self._queue.get(entry.pod.uid) is entry and entry.place is Place.IN_FLIGHT
+        return self._queue.get(entry.pod.uid) is entry and entry.state is TRYING
 
     def _guarded(
         self, step: Callable[[], _GoOn], entry: QueuedPod, runner: Runner, now: float, out: list[Command]
@@ -367,7 +368,7 @@ class Asking:
         if any(question.entry is entry for question in self._open.values()):
             return
         changes = self._meanwhile.pop(entry.pod.uid, [])
-        if entry.place is Place.UNSCHEDULABLE and any(
+        if entry.state is UNSCHEDULABLE and any(
             self._queue.helps(name, entry, change) for change in changes for name in sorted(entry.rejected_by)
         ):
             self._queue.wake(entry, now)

@@ -42,14 +42,14 @@ from moorage.engine.changes import MOVES, helps, node_change, wakers_of
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import describe
-from moorage.engine.flights import BINDING
 from moorage.engine.gangs import Gangs, one_of_each, size_of
 from moorage.engine.gate import refused
+from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, WAITING
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.placing import Placing, choose
 from moorage.engine.planning import Planning
-from moorage.engine.queue import Backoff, Place, QueuedGang, QueuedPod, SchedulingQueue
+from moorage.engine.queue import Backoff, QueuedGang, QueuedPod, SchedulingQueue
 from moorage.engine.races import tell_race
 from moorage.engine.trial import Trial
 from moorage.framework.changes import Change, What
@@ -181,7 +181,7 @@ class Engine:
         while decided < budget:
             entry = self.queue.pop(now) if self.asking is None else self.asking.pop(now)
             if entry is None and not decided and not self.flights.binding:
-                entry = self.queue.pop_slow()  # what was decided, and binds that are under way, need not wait for it
+                entry = self.queue.pop_slow(now)  # what was decided, and binds that are under way, need not wait for it
             if entry is None:
                 return
             decided += self._attempt(entry, now, commands)
@@ -291,7 +291,7 @@ class Engine:
             return  # its bind succeeded, and this is an older version of it
         before = None if known is None else known.pod.nominated_node
         entry = self.queue.upsert(pod, now, unit)
-        if (before or pod.nominated_node) and (entry.place is not Place.IN_FLIGHT or self._is_asked_about(entry)):
+        if (before or pod.nominated_node) and entry.state not in ON_ITS_WAY:
             self._follow_nomination(pod, before)
 
     def _waits_for_others(self, pod: Pod) -> None:
@@ -301,20 +301,16 @@ class Engine:
         if pod.nominated_node:
             self.state.nominations.set(pod, pod.nominated_node)
 
-    def _is_asked_about(self, entry: QueuedPod) -> bool:
-        """Whether a pod is in flight only because extenders are to be asked about it."""
-        return self.asking is not None and self.asking.has(entry)
-
     def _settled(self, pod: Pod, now: float, commands: list[Command]) -> None:
         """A pod that needs no node from us any more."""
         flight = self.flights.get(pod.uid)
-        known = self.queue.remove(pod.uid) is not None or flight is not None
+        known = self.queue.remove(pod.uid, now) is not None or flight is not None
         if known or self.state.nominations.count:
             self._board.end_promise(pod.uid)
         if not known:
             return
         self.state.evictions.forget(pod.uid)
-        if flight is not None and (pod.node is None or flight.stage is not BINDING):
+        if flight is not None and (pod.node is None or flight.state is not BINDING):
             self._placing.abandon(pod.uid, now, commands)
 
     def _node_seen(self, event: NodeSeen, _now: float, commands: list[Command]) -> None:
@@ -386,7 +382,7 @@ class Engine:
 
     def _pod_gone(self, event: PodGone, now: float, commands: list[Command]) -> None:
         uid = event.uid
-        entry = self.queue.remove(uid)
+        entry = self.queue.remove(uid, now)
         if entry is not None:
             if entry.unit is not None:  # that of its flight, whatever it names since
                 self.gangs.concern(entry.unit)
@@ -415,7 +411,7 @@ class Engine:
 
     def _bind_done(self, event: BindDone, now: float, commands: list[Command]) -> None:
         flight = self.flights.get(event.uid)
-        if flight is None or flight.stage is not BINDING:
+        if flight is None or flight.entry.state is not BINDING:
             return
         record = self.state.record(event.uid)
         seen_on = record.node if record is not None and not record.assumed else None
@@ -425,7 +421,7 @@ class Engine:
         if outcome is None:
             return
         if outcome is _BOUND or seen_on == flight.node:
-            self._placing.arrived(flight, commands)
+            self._placing.arrived(flight, now, commands)
         elif outcome is BindOutcome.FAILED and seen_on is None:
             failure = Failure(f"binding rejected: {event.message}", frozenset(), Code.ERROR)
             self._placing.bring_back(flight, failure, now, commands)
@@ -433,7 +429,7 @@ class Engine:
             if self.queue.get(pod.uid) is None and self.runner_of(pod) is not None:
                 self._waits(pod, None, self.gangs.unit_of(pod), now)  # its profile was gone for a while, and is back
         else:
-            self.queue.remove(event.uid)
+            self.queue.remove(event.uid, now)
             self._placing.abandon(event.uid, now, commands)
             self._concern(flight.entry.pod)
             if outcome is BindOutcome.ELSEWHERE and event.node is not None and seen_on is None:
@@ -464,11 +460,12 @@ class Engine:
             if self.flights.get(flight.entry.pod.uid) is flight:
                 self._placing.bring_back(flight, _RECONFIGURED, now, commands)
         for entry in [] if self.asking is None else self.asking.entries():
-            self.queue.requeue(entry, now, rejected_by=frozenset(), error=False, pending=True)
+            cause = _RECONFIGURED.message
+            self.queue.requeue(entry, now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
         self._board.equip(runners)
         self._instruct(event.settings)
         for entry in [each for each in self.queue.entries() if self.runner_of(each.pod) is None]:
-            self.queue.remove(entry.pod.uid)
+            self.queue.remove(entry.pod.uid, now)
             self._board.end_promise(entry.pod.uid)
         for entry in list(self.queue.entries()):
             self._regroup(entry, now)
@@ -481,7 +478,7 @@ class Engine:
         unit = self.gangs.unit_of(entry.pod)
         if entry.unit == unit:
             return
-        if entry.place is not Place.IN_FLIGHT:
+        if entry.state in WAITING:
             self.queue.upsert(entry.pod, now, unit)
         elif unit is None:
             entry.unit = None
@@ -561,10 +558,10 @@ class Engine:
         # 1. Who decides.
         runner = board.runner_of(pod)
         if runner is None:
-            self.queue.remove(pod.uid)
+            self.queue.remove(pod.uid, now)
             return 1
         if self.planning is not None and self._plan_gate(entry, now) is not None:
-            self.queue.hold(entry, self.planning.name)
+            self.queue.hold(entry, self.planning.name, now)
             return 1
         if isinstance(entry, QueuedGang):
             return self.gangs.attempt(entry, now, commands)

@@ -14,7 +14,8 @@ from moorage.engine.evictor import preempted_event
 from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failures import Failure, failure_of_judgement
 from moorage.engine.faults import Faults
-from moorage.engine.flights import Flight, Stage
+from moorage.engine.flights import Flight
+from moorage.engine.lifecycle import BINDING
 from moorage.engine.planning import Planning
 from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
@@ -102,7 +103,7 @@ class Failing:
         record, flight = self._board.state.record(uid), self._board.flights.get(uid)
         if record is None or not self._outranks(preemptor, record):
             return
-        if flight is not None and flight.stage is not Stage.BINDING and self.bring_back is not None:
+        if flight is not None and flight.state is not BINDING and self.bring_back is not None:
             self.bring_back(flight, Failure(f"preempted by pod {preemptor.key}", frozenset()), now, commands)
             commands.append(preempted_event(flight.entry.pod, preemptor, record.node, deleted=False))
         else:
@@ -151,6 +152,7 @@ class Failing:
             rejected_by=failure.rejected_by,
             error=failure.code is Code.ERROR,
             pending=failure.code is Code.PENDING,
+            cause=failure.message,
         )
         self.tell(entry.pod, runner, failure, commands, nominate)
 

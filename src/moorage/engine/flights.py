@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TypeAlias
 
 from moorage.core.commands import Command, PodRef
@@ -13,6 +12,7 @@ from moorage.core.membership import GangKey
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.faults import describe
 from moorage.engine.interests import Interests
+from moorage.engine.lifecycle import BINDING, PERMIT, PRE_BIND, READY, State
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.framework.classes import LatePoints
@@ -33,18 +33,6 @@ _WENT_ON: tuple[Sequence[Command], Status | None] = ((), None)
 """Nobody had to be asked."""
 
 
-class Stage(StrEnum):
-    """How far a pod has come since its node was chosen."""
-
-    PERMIT = "permit"
-    PRE_BIND = "preBind"
-    READY = "ready"
-    """A member of a gang that may be bound as soon as all of them may."""
-    BINDING = "binding"
-
-
-PERMIT, PRE_BIND, READY, BINDING = Stage
-"""Looking a member up in its enumeration takes longer than comparing it, and every pod is compared several times."""
 _Waits: TypeAlias = PermitPlugin | PreBindPlugin
 
 
@@ -70,13 +58,12 @@ class Flight:
     row: int
     node: str
     late: LatePoints
-    stage: Stage = Stage.PERMIT
     held_by: _Waits | None = None
     deadline_s: float | None = None
     awaits: tuple[tuple[str, str], ...] = ()
     """Kinds and keys of the objects that `held_by` waits for; empty if it may be anything that it wakes on."""
     _asked: int = 0
-    """Plugins of the stage that have said yes."""
+    """Plugins of Permit, or then of PreBind, that have said yes."""
     sent: frozenset[Command] = frozenset()
     """Commands of a Hold that were handed out already."""
     told: bool = False
@@ -90,42 +77,44 @@ class Flight:
     nodes_at: int = 0
     """How far the log of nodes was known when it was last found that the node will do."""
     node_uid: str = ""
-    posted: bool = False
-    """Whether its bind was ordered and is not answered yet."""
+
+    @property
+    def state(self) -> State:
+        """How far the pod has come."""
+        return self.entry.state
 
     def advance(self, now: float) -> tuple[Sequence[Command], Status | None]:
         """Ask Permit and PreBind on; returns their new commands, and a status if one of them refuses.
 
-        Afterwards `stage` is BINDING, or READY where others have to be waited for, or `held_by` waits until
+        Afterwards the pod is BINDING, or READY where others have to be waited for, or `held_by` waits until
         `deadline_s`.
         """
-        party, late = self.party, self.late
+        entry, party, late = self.entry, self.party, self.late
         last = BINDING if party is None or party.begun else READY
-        if self.stage is READY or not (late.permit or late.pre_bind):
-            self.stage = last
+        if entry.state is READY or not (late.permit or late.pre_bind):
+            entry.move(last, now, self.node)
             return _WENT_ON
         commands: list[Command] = []
         self.cycle.now = now
-        while self.stage not in (BINDING, READY):
-            permitting = self.stage is PERMIT
-            count = len(self.late.permit if permitting else self.late.pre_bind)
+        for point in (PRE_BIND,) if entry.state is PRE_BIND else (PERMIT, PRE_BIND):
+            count = len(late.permit if point is PERMIT else late.pre_bind)
             while self._asked < count:
-                plugin, answer = self._ask(now, permitting)
+                plugin, answer = self._ask(now, point)
                 if isinstance(answer, Hold):
-                    return self._hold(plugin, answer, now, commands)
+                    return self._hold(plugin, answer, point, now, commands)
                 if answer is not None and answer.code not in (Code.SUCCESS, Code.SKIP):
                     return commands, Status(answer.code, answer.reasons, plugin.name)
                 self._asked += 1
                 self.held_by = self.deadline_s = None
-            self.stage = PRE_BIND if permitting else last
             self._asked = 0
+        entry.move(last, now, self.node)
         return commands, None
 
-    def _ask(self, now: float, permitting: bool) -> tuple[_Waits, Status | Hold | None]:
-        """Ask the next plugin of the stage."""
+    def _ask(self, now: float, point: State) -> tuple[_Waits, Status | Hold | None]:
+        """Ask the next plugin of Permit or PreBind."""
         plugin: _Waits
         try:
-            if permitting:
+            if point is PERMIT:
                 plugin = permit = self.late.permit[self._asked]
                 answer = permit.permit(self.cycle, self.row)
             else:
@@ -139,13 +128,14 @@ class Flight:
         return plugin, answer
 
     def _hold(
-        self, plugin: _Waits, hold: Hold, now: float, commands: list[Command]
+        self, plugin: _Waits, hold: Hold, point: State, now: float, commands: list[Command]
     ) -> tuple[Sequence[Command], Status | None]:
         if hold.deadline_s <= now:
-            reason = hold.reason or f"timed out in {self.stage.value}"
+            reason = hold.reason or f"timed out in {point.value}"
             return commands, Status(Code.UNSCHEDULABLE, (reason,), plugin.name)
         self.held_by, self.deadline_s, self.awaits = plugin, hold.deadline_s, hold.objects
-        if self.waits_since_s is None and self.stage is PERMIT:
+        self.entry.move(point, now, plugin.name)
+        if self.waits_since_s is None and point is PERMIT:
             self.waits_since_s = now
         commands.extend(command for command in hold.commands if command not in self.sent)
         self.sent |= frozenset(hold.commands)
@@ -226,15 +216,14 @@ class Flights:
         self._flights[flight.entry.pod.uid] = flight
 
     def remove(self, uid: str) -> Flight | None:
-        """A pod arrived, or came back."""
+        """A pod arrives, or comes back; to be told before its state changes."""
         if self._held or self._ready:
             self._release(uid)
             self._ready.pop(uid, None)
         flight = self._flights.pop(uid, None)
         if flight is None:
             return None
-        if flight.posted:
-            flight.posted = False
+        if flight.entry.state is BINDING:
             namespace = flight.entry.pod.template.namespace
             left = self._binding[namespace] - 1
             if left:
@@ -248,21 +237,20 @@ class Flights:
         return flight
 
     def note(self, flight: Flight) -> None:
-        """Remember whether the flight waits."""
+        """Remember whether the flight waits; to be told once of every state."""
         uid = flight.entry.pod.uid
-        stage = flight.stage
-        if flight.waits_since_s is not None and stage is not PERMIT:
+        state = flight.entry.state
+        if flight.waits_since_s is not None and state is not PERMIT:
             self._end_wait(flight, Code.SUCCESS)
         if flight.held_by is not None:
             self._hold(uid, flight, flight.held_by)
         elif self._held:
             self._release(uid)
-        if stage is READY:
+        if state is READY:
             self._ready[uid] = flight
         elif self._ready:
             self._ready.pop(uid, None)
-        if stage is BINDING and not flight.posted:
-            flight.posted = True
+        if state is BINDING:
             namespace = flight.entry.pod.template.namespace
             self._binding[namespace] = self._binding.get(namespace, 0) + 1
             if self.room(namespace) < -1:

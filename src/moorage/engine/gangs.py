@@ -27,10 +27,11 @@ from moorage.engine.diagnosis import rejecting_plugins
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.failures import NO_DOMAIN, Failure
-from moorage.engine.flights import READY, Flight, Party
+from moorage.engine.flights import Flight, Party
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
 from moorage.engine.gate import refused
+from moorage.engine.lifecycle import READY
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing
 from moorage.engine.queue import QueuedGang, QueuedPod
@@ -249,7 +250,7 @@ class Gangs:
         # 1. Who is to be placed, and how many of them must find a node.
         found = self._muster(gang, now)
         if isinstance(found, str):
-            self._queue.hold(gang, found)
+            self._queue.hold(gang, found, now)
             return 1
         needs, ready = found
         ready.sort(key=_by_importance)
@@ -282,11 +283,12 @@ class Gangs:
         self.recovery.set_out(party)
         self._room.turns.leave(gang.key, now)
         for flight in party.flights:
-            self._queue.detach(flight.entry)
+            self._queue.detach(flight.entry, now)
             flight.party = party
             self._placing.embark(flight)
         if gang.members:  # beyond those that are needed: tried again by themselves, with evictions if that helps
-            self._queue.requeue(gang, now, rejected_by=frozenset(), error=False, pending=True)
+            cause = "the gang starts without it"
+            self._queue.requeue(gang, now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
         for flight in list(party.flights):
             if self._board.flights.get(flight.entry.pod.uid) is flight:
                 self._placing.go_on(flight, now, commands)
@@ -299,7 +301,7 @@ class Gangs:
         party = flight.party
         if party is None or party.recorder is not None:
             return
-        if party.flights[-1].stage is not READY or any(f.stage is not READY for f in party.flights):
+        if party.flights[-1].state is not READY or any(f.state is not READY for f in party.flights):
             return  # they get ready in this order mostly, and so the first look tells
         if not self.recovery.wants_record(party):
             self._begin(party, now, commands)
@@ -342,10 +344,10 @@ class Gangs:
     def disband(self, party: Party, failure: Failure, now: float, commands: Commands) -> None:
         """Undo what nothing was bound of yet; the members wait again."""
         flights, party.flights = party.flights, []
-        back = [flight for flight in flights if self._placing.undo(flight)]
+        back = [flight for flight in flights if self._placing.undo(flight, now)]
         gang: QueuedGang | None = None
         for flight in back:
-            gang = self._queue.rejoin(flight.entry, now)
+            gang = self._queue.rejoin(flight.entry, now, failure.message)
         if gang is not None:
             cleared = {flight.entry.pod.uid: "" for flight in back if flight.announced}
             self._give_back(gang, failure, now, commands, cleared)
@@ -412,6 +414,7 @@ class Gangs:
             rejected_by=failure.rejected_by,
             error=failure.code is Code.ERROR,
             pending=failure.code is Code.PENDING or gang.key == self._room.turns.favoured,
+            cause=failure.message,
         )
         for entry in gang.members.values():
             entry.message = failure.message

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from moorage.core.invariants import check, check_invariants
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine
-from moorage.engine.flights import Flight, Stage
+from moorage.engine.flights import Flight
+from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, PERMIT, PRE_BIND, READY, TRYING
 from moorage.engine.queue import Place, QueuedPod, SchedulingQueue
 
 
@@ -34,27 +35,27 @@ def _check_flights(engine: Engine) -> None:
         check(flight.entry.pod.uid == uid, f"{uid}: the flight of {flight.entry.pod.uid}")
         entry = engine.queue.get(uid)
         if entry is None:
-            check(flight.stage is Stage.BINDING, f"{uid}: left the queue, and waits to be bound")
+            check(flight.state is BINDING, f"{uid}: left the queue, and waits to be bound")
         else:
             check(entry is flight.entry, f"{uid}: another entry than that of the flight")
-            check(entry.place is Place.IN_FLIGHT, f"{uid}: flies and is {entry.place}")
-        _check_stage(engine, uid, flight)
+        check(flight.state in ON_ITS_WAY, f"{uid}: flies and is {flight.state}")
+        _check_state(engine, uid, flight)
     due_s = {uid: flight.deadline_s for uid, flight in flights._held.items()}
     check(flights._deadlines._at_s == due_s, "deadlines of pods that wait are noted wrongly")
-    binding = Counter(each.entry.pod.namespace for each in flights._flights.values() if each.stage is Stage.BINDING)
+    binding = Counter(each.entry.pod.namespace for each in flights._flights.values() if each.state is BINDING)
     check(flights._binding == binding, "binds under way are counted wrongly")
     check(all(0 < n <= binding[name] for name, n in flights._beyond.items()), "places of gangs are counted wrongly")
     awaits = {uid: flight.awaits for uid, flight in flights._held.items() if flight.awaits}
     check(flights._interests._things == awaits, "what pods wait for is noted wrongly")
 
 
-def _check_stage(engine: Engine, uid: str, flight: Flight) -> None:
-    held, ready = flight.stage in (Stage.PERMIT, Stage.PRE_BIND), flight.stage is Stage.READY
+def _check_state(engine: Engine, uid: str, flight: Flight) -> None:
+    held, ready = flight.state in (PERMIT, PRE_BIND), flight.state is READY
     party = flight.party
     check(not ready or (party is not None and not party.begun), f"{uid}: waits for nobody")
-    check((uid in engine.flights._ready) == ready, f"{uid}: stage {flight.stage}, ready {not ready}")
-    check((uid in engine.flights._held) == held, f"{uid}: stage {flight.stage}, held {not held}")
-    check(held == (flight.held_by is not None), f"{uid}: stage {flight.stage}, held by {flight.held_by}")
+    check((uid in engine.flights._ready) == ready, f"{uid}: {flight.state}, ready {not ready}")
+    check((uid in engine.flights._held) == held, f"{uid}: {flight.state}, held {not held}")
+    check(held == (flight.held_by is not None), f"{uid}: {flight.state}, held by {flight.held_by}")
     there = engine.state.row_of(flight.node) == flight.row
     check(there or not (held or ready), f"{uid}: waits for a node that is gone")
 
@@ -64,7 +65,7 @@ def _check_entry(engine: Engine, entry: QueuedPod) -> None:
     uid, record = entry.pod.uid, engine.state.record(entry.pod.uid)
     flies = engine.flights.get(uid) is not None
     if engine.asking is not None and engine.asking.has(entry):
-        check(entry.place is Place.IN_FLIGHT, f"{uid}: extenders are asked about it, and it is {entry.place}")
+        check(entry.state is TRYING, f"{uid}: extenders are asked about it, and it is {entry.state}")
         check(not flies, f"{uid}: extenders are asked about it, and it flies")
     elif entry.place is Place.IN_FLIGHT:
         check(flies, f"{uid}: in flight, but there is no flight")

@@ -82,7 +82,7 @@ def form_opinion(
     else:
         for entry in [*engine.queue.entries()]:
             if entry.pod.uid not in unit:
-                engine.queue.remove(entry.pod.uid)
+                engine.queue.remove(entry.pod.uid, now_s)
         commands, _ = engine.handle([PodSeen(pod)], now_s, budget=1)
     flight = engine.flights.get(pod.uid)
     written = [each for each in commands if isinstance(each, PatchPodStatus) and each.pod.uid == pod.uid]

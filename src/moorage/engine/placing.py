@@ -12,7 +12,8 @@ from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import Faults
-from moorage.engine.flights import BINDING, READY, Flight
+from moorage.engine.flights import Flight
+from moorage.engine.lifecycle import BINDING, BOUND, GONE, READY
 from moorage.engine.queue import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import Unreserve
@@ -76,9 +77,10 @@ class Placing:
             self.bring_back(flight, failure_of(refusal), now, commands)
             return
         self._board.flights.note(flight)
-        if flight.stage is BINDING:
+        state = flight.entry.state
+        if state is BINDING:
             self._bind(flight, now, commands)
-        elif flight.stage is READY:
+        elif state is READY:
             if self.gangs is not None:
                 self.gangs.ready(flight, now, commands)
         elif flight.entry.pod.nominated_node != flight.node and not flight.announced:
@@ -101,11 +103,12 @@ class Placing:
         failure = Failure("no bind plugin took the pod", frozenset(), Code.ERROR)
         self.bring_back(flight, failure, now, commands)
 
-    def arrived(self, flight: Flight, commands: Commands) -> None:
+    def arrived(self, flight: Flight, now: float, commands: Commands) -> None:
         """The pod is bound."""
         uid = flight.entry.pod.uid
         self._board.flights.remove(uid)
-        self._board.queue.remove(uid)
+        flight.entry.move(BOUND, now, flight.node)
+        self._board.queue.remove(uid, now)
         for plugin in flight.late.post_bind:
             self._board.faults.ask(plugin, plugin.post_bind, flight.cycle, flight.row)
         commands.append(_scheduled_event(flight))
@@ -119,7 +122,7 @@ class Placing:
         if flight.party is not None and self.gangs is not None and not flight.party.begun:
             self.gangs.disband(flight.party, failure, now, commands)
             return
-        if not self.undo(flight):
+        if not self.undo(flight, now):
             return
         pod = flight.entry.pod
         if pod.nominated_node and not flight.announced:
@@ -128,17 +131,21 @@ class Placing:
         if flight.party is not None and self.gangs is not None:
             self.gangs.concern(flight.party.key)
 
-    def undo(self, flight: Flight) -> bool:
+    def undo(self, flight: Flight, now: float) -> bool:
         """Take a pod off its way; whether it is still wanted in the queue."""
         self._board.flights.remove(flight.entry.pod.uid)
         self._forget(flight)
-        return self._board.queue.get(flight.entry.pod.uid) is flight.entry
+        wanted = self._board.queue.get(flight.entry.pod.uid) is flight.entry
+        if not wanted:
+            flight.entry.move(GONE, now, "")
+        return wanted
 
     def abandon(self, uid: str, now: float, commands: Commands) -> None:
         """A pod vanished while on its way: let the plugins give back what they hold for it."""
         flight = self._board.flights.remove(uid)
         if flight is None:
             return
+        flight.entry.move(GONE, now, "")
         self._forget(flight)
         if flight.party is not None and self.gangs is not None:
             self.gangs.lost(flight, now, commands)

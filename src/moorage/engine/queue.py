@@ -1,7 +1,8 @@
 """The scheduling queue, with kube-scheduler's rules.
 
 A pod is in exactly one place: active (to be tried), backing off, unschedulable (waiting for an event that can help),
-gated (a PreEnqueue plugin said no) or in flight (taken out by `pop`, given back by `requeue` or removed).
+gated (a PreEnqueue plugin said no) or in flight (taken out by `pop`, given back by `requeue` or removed). Places follow
+from the states of a pod's life (`lifecycle`).
 - Active pods come out by the profile's queue order.
 - Backoff doubles from the first failure on, capped; failures by error count separately. When nothing is active, a pod
   that backs off because it did not fit is tried at once; after an error it sits its time out.
@@ -23,6 +24,22 @@ from typing import Any, cast
 
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
+from moorage.engine.lifecycle import (
+    ACTIVE,
+    BACK,
+    BACKOFF,
+    BOUND,
+    GATED,
+    GONE,
+    KEPT_STEPS,
+    ON_ITS_WAY,
+    TRYING,
+    UNSCHEDULABLE,
+    WAITING,
+    State,
+    Step,
+    check_step,
+)
 from moorage.engine.pacing import Pacing
 from moorage.framework.changes import Change, What
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -43,9 +60,9 @@ class Place(StrEnum):
     IN_FLIGHT = "inflight"
 
 
-_ACTIVE, _BACKOFF, _UNSCHEDULABLE, _GATED, _IN_FLIGHT = Place
-"""Looking a member up in its enumeration takes longer than comparing it, and every pod is compared several times."""
-_LISTED = (_UNSCHEDULABLE, _GATED)
+_PLACES = {state: Place(state.value) for state in WAITING}
+_LISTED = (UNSCHEDULABLE, GATED)
+_ENDS_ELSEWHERE = ON_ITS_WAY | {BOUND}
 
 
 @dataclass(slots=True, eq=False)
@@ -57,7 +74,8 @@ class QueuedPod:
     """When it last entered the queue; decides between equal priorities."""
     first_s: float
     """When it first entered the queue."""
-    place: Place = Place.ACTIVE
+    state: State = State.NEW
+    """Where it is in its life; `move` changes it."""
     attempts: int = 0
     misfits: int = 0
     """Failed attempts for lack of a node."""
@@ -79,11 +97,28 @@ class QueuedPod:
     """The gang that the pod is placed with."""
     ready_s: float | None = None
     """When it could first be tried; None while gates have kept it from that."""
+    story: list[Step] = field(default_factory=list)
+    """Its latest steps, oldest first."""
 
     @property
     def uid(self) -> str:
         """What the entry is known by."""
         return self.pod.uid
+
+    @property
+    def place(self) -> Place:
+        """Where it is, as kube-scheduler's metrics call it."""
+        return _PLACES.get(self.state, Place.IN_FLIGHT)
+
+    def move(self, state: State, now: float, cause: str) -> None:
+        """Take a step; to be where it is already is none."""
+        if state is not self.state:
+            check_step(self.state, state, self.uid)
+            self.state = state
+            story = self.story
+            if len(story) >= KEPT_STEPS:
+                del story[0]
+            story.append((now, state, cause))
 
 
 @dataclass(slots=True, eq=False)
@@ -106,6 +141,12 @@ class QueuedGang(QueuedPod):
     def uid(self) -> str:
         """What the entry is known by; no pod has such a uid."""
         return self._uid
+
+    def move(self, state: State, now: float, cause: str) -> None:
+        """Take a step, with all members that wait."""
+        QueuedPod.move(self, state, now, cause)
+        for member in self.members.values():
+            member.move(state, now, cause)
 
 
 def gang_uid(key: GangKey) -> str:
@@ -215,8 +256,8 @@ class SchedulingQueue:
     def upsert(self, pod: Pod, now: float, unit: GangKey | None = None) -> QueuedPod:
         """Add a pod, or take over its new version; a change of the pod itself may wake it. `unit` is its gang."""
         entry = self._pods.get(pod.uid)
-        if entry is not None and entry.unit != unit and entry.place is not _IN_FLIGHT:
-            self.remove(pod.uid)
+        if entry is not None and entry.unit != unit and entry.state in WAITING:
+            self.remove(pod.uid, now)
             entry = None
         if entry is None:
             entry = self._pods[pod.uid] = QueuedPod(pod, now, now, unit=unit)
@@ -228,22 +269,32 @@ class SchedulingQueue:
         before, entry.pod = entry.pod, pod
         if entry.unit is not None:
             self._member_changed(entry, before, now)
-        elif entry.place is _GATED:
+        elif entry.state is GATED:
             self._wake(entry, now, UNGATED if before.gates and not pod.gates else What.SELF.label)
-        elif entry.place is _UNSCHEDULABLE and _differs(before, pod):
+        elif entry.state is UNSCHEDULABLE and _differs(before, pod):
             change = Change(What.SELF, pod=pod)
             if any(self.helps(name, entry, change) for name in sorted(entry.rejected_by)):
                 self._wake(entry, now, change.label)
-        elif entry.place is _ACTIVE and before.template is not pod.template:
-            self._push_active(entry)
+        elif entry.state is ACTIVE and before.template is not pod.template:
+            self._push_active(entry, now, "")
         return entry
 
-    def requeue(self, entry: QueuedPod, now: float, *, rejected_by: frozenset[str], error: bool, pending: bool) -> None:
+    def requeue(
+        self,
+        entry: QueuedPod,
+        now: float,
+        *,
+        rejected_by: frozenset[str],
+        error: bool,
+        pending: bool,
+        cause: str = "",
+    ) -> None:
         """Give back a pod whose attempt failed; it waits for a change that helps, or backs off after an error."""
         if not self.holds(entry):
             return
         if entry.unit is not None and not isinstance(entry, QueuedGang):
-            entry = self.rejoin(entry, now)
+            entry = self.rejoin(entry, now, cause)
+        entry.move(BACK, now, cause)
         entry.hasty = entry.hasty + 1 if entry.since_s == now and entry.attempts > 1 else 0
         entry.since_s = now
         entry.failed_by_error = error
@@ -263,25 +314,26 @@ class SchedulingQueue:
         else:
             self._park(entry, now)
 
-    def remove(self, uid: str) -> QueuedPod | None:
-        """Take a pod out for good."""
+    def remove(self, uid: str, now: float, cause: str = "") -> QueuedPod | None:
+        """Take a pod out for good; the life of one that is on its way to a node ends with that."""
         entry = self._pods.pop(uid, None)
         if entry is not None:
             self._unlist(entry)
             entry.ticket = -1
             if entry.unit is not None:
-                self._leave(entry)
+                self._leave(entry, now)
+            if entry.state not in _ENDS_ELSEWHERE:
+                entry.move(GONE, now, cause)
         return entry
 
-    def detach(self, entry: QueuedPod) -> None:
+    def detach(self, entry: QueuedPod, now: float) -> None:
         """A member of a gang that is in flight is on its way to a node; `requeue` brings it back."""
-        self._leave(entry)
-        entry.place = _IN_FLIGHT
+        self._leave(entry, now)
 
-    def hold(self, entry: QueuedPod, gate: str) -> None:
+    def hold(self, entry: QueuedPod, gate: str, now: float) -> None:
         """Give back an entry that may not be tried after all."""
         if self.holds(entry):
-            self._hold(entry, gate)
+            self._hold(entry, gate, now)
 
     # --- out ---
 
@@ -291,8 +343,8 @@ class SchedulingQueue:
             self.tick(now)
         entry = self._pop_active(now)
         if entry is None and not self.pacing.ready():
-            entry = self._pop_backing_off()
-        return None if entry is None else self._taken(entry)
+            entry = self._pop_backing_off(now)
+        return None if entry is None else self._taken(entry, now)
 
     def admit(self, now: float, untouched: int) -> None:
         """Let in active pods that were set aside and need not let others go first any more.
@@ -303,17 +355,16 @@ class SchedulingQueue:
         for item in self.pacing.admitted(now):
             heapq.heappush(self._active, item)
 
-    def pop_slow(self) -> QueuedPod | None:
+    def pop_slow(self, now: float) -> QueuedPod | None:
         """The next pod to try of a slow namespace, now in flight; for when `pop` finds nothing else."""
         item = self.pacing.next_slow()
-        return None if item is None else self._taken(item[2])
+        return None if item is None else self._taken(item[2], now)
 
-    def _taken(self, entry: QueuedPod) -> QueuedPod:
-        entry.place = _IN_FLIGHT
+    def _taken(self, entry: QueuedPod, now: float) -> QueuedPod:
+        entry.move(TRYING, now, "")
         entry.attempts += 1
         if isinstance(entry, QueuedGang):
             for member in entry.members.values():
-                member.place = _IN_FLIGHT
                 member.attempts += 1
         return entry
 
@@ -323,7 +374,7 @@ class SchedulingQueue:
             while heap and (heap[0][0] <= now or _stale(heap[0])):
                 _, _, ticket, entry = heapq.heappop(heap)
                 if entry.ticket == ticket:
-                    self._push_active(entry)
+                    self._push_active(entry, now, WAITED)
                     _count(self.arrivals.active, entry, WAITED)
         if self._flush_s is not None and now >= self._flush_s:
             for entry in [e for e in self._unschedulable.values() if now - e.since_s > FLUSH_AFTER_S]:
@@ -367,14 +418,14 @@ class SchedulingQueue:
         """Wake one unschedulable or gated entry, or the gang of a member, whatever rejected it."""
         if entry.unit is not None:
             entry = self.gang(entry.unit) or entry
-        if entry.place in _LISTED:
+        if entry.state in _LISTED:
             self._wake(entry, now, FORCED)
 
     def retry(self, entry: QueuedPod, now: float) -> None:
         """Something was done for a waiting entry in vain: it is tried again, but sits out the backoff of an error."""
         if entry.unit is not None:
             entry = self.gang(entry.unit) or entry
-        if entry.place not in _LISTED:
+        if entry.state not in _LISTED:
             return
         entry.failed_by_error, entry.skip_backoff = True, False
         entry.errors += 1
@@ -387,7 +438,7 @@ class SchedulingQueue:
             heap.clear()  # keys of two orders cannot be compared
         self.pacing.clear()
         for entry in [*(entry for entry in self._pods.values() if entry.unit is None), *self._gangs.values()]:
-            if entry.place is not _IN_FLIGHT:
+            if entry.state in WAITING:
                 self._wake(entry, now, FORCED)
 
     # --- gangs ---
@@ -402,34 +453,37 @@ class SchedulingQueue:
         if gang is None:
             gang = QueuedGang(entry.pod, now, now, unit=entry.unit)
             self._gangs[gang.uid] = self._by_unit[gang.key] = gang
-            self._hold(gang, GANG_SCHEDULING)
+            self._hold(gang, GANG_SCHEDULING, now)
         gang.members[entry.pod.uid] = entry
         gang.arrived_s = now
-        entry.place = gang.place
-        if gang.place is _ACTIVE:
-            entry.ready_s = now if entry.ready_s is None else entry.ready_s
-            self._push_active(gang)
-            _count(self.arrivals.active, entry, why)
-        elif gang.place is _UNSCHEDULABLE:
+        if gang.state is UNSCHEDULABLE:
             self._wake(gang, now, why)
-        elif gang.place is _GATED:
+            return gang
+        entry.move(gang.state, now, why)
+        if gang.state is ACTIVE:
+            entry.ready_s = now if entry.ready_s is None else entry.ready_s
+            self._push_active(gang, now, why)
+            _count(self.arrivals.active, entry, why)
+        elif gang.state is GATED:
             _count(self.arrivals.unschedulable, entry, why)
         return gang
 
-    def rejoin(self, entry: QueuedPod, now: float) -> QueuedGang:
+    def rejoin(self, entry: QueuedPod, now: float, cause: str) -> QueuedGang:
         """A member whose way to a node failed is with the others again, who wait as if all of them had failed."""
+        entry.move(BACK, now, cause)
         gang = self._join(entry, now)
         self._unlist(gang)
         gang.attempts = max(gang.attempts, entry.attempts)
         return gang
 
-    def _leave(self, entry: QueuedPod) -> None:
+    def _leave(self, entry: QueuedPod, now: float) -> None:
         gang = None if entry.unit is None else self.gang(entry.unit)
         if gang is None or gang.members.pop(entry.pod.uid, None) is None:
             return
         if not gang.members:
             self._unlist(gang)
             gang.ticket = -1
+            gang.move(GONE, now, "")
             del self._gangs[gang.uid], self._by_unit[gang.key]
         elif gang.pod.uid == entry.pod.uid:
             gang.pod = next(iter(gang.members.values())).pod
@@ -441,26 +495,20 @@ class SchedulingQueue:
         if gang.pod.uid == entry.pod.uid:
             gang.pod = entry.pod
         differs = _differs(before, entry.pod)
-        if gang.place is _GATED or (gang.place is _UNSCHEDULABLE and differs):
+        if gang.state is GATED or (gang.state is UNSCHEDULABLE and differs):
             self._wake(gang, now, What.SELF.label)
-        elif gang.place is _ACTIVE and differs:
-            self._push_active(gang)
+        elif gang.state is ACTIVE and differs:
+            self._push_active(gang, now, What.SELF.label)
 
     # --- inside ---
-
-    def _move(self, entry: QueuedPod, place: Place) -> None:
-        entry.place = place
-        if isinstance(entry, QueuedGang):
-            for member in entry.members.values():
-                member.place = place
 
     def _enter(self, entry: QueuedPod, now: float, why: str) -> None:
         """To where a pod belongs that may be tried."""
         gate = self.gate(entry, now)
         if gate is not None:
-            if entry.place is not _GATED:
+            if entry.state is not GATED:
                 _count(self.arrivals.unschedulable, entry, why)
-            self._hold(entry, gate)
+            self._hold(entry, gate, now)
             return
         if entry.ready_s is None:
             entry.ready_s = now
@@ -468,13 +516,13 @@ class SchedulingQueue:
             _mark_ready(entry.members.values(), now)
         if entry.backoff_until_s > now and not entry.skip_backoff:
             _count(self.arrivals.backoff, entry, why)
-            self._back_off(entry)
+            self._back_off(entry, now, why)
         else:
             _count(self.arrivals.active, entry, why)
-            self._push_active(entry)
+            self._push_active(entry, now, why)
 
-    def _hold(self, entry: QueuedPod, gate: str) -> None:
-        self._move(entry, _GATED)
+    def _hold(self, entry: QueuedPod, gate: str, now: float) -> None:
+        entry.move(GATED, now, gate)
         entry.ticket = 0
         entry.rejected_by = frozenset({gate})
         self._gated[entry.uid] = entry
@@ -485,16 +533,14 @@ class SchedulingQueue:
         entry.ticket = self._tickets
         return entry.ticket
 
-    def _push_active(self, entry: QueuedPod) -> None:
-        entry.place = _ACTIVE
-        if entry.unit is not None:
-            self._move(entry, _ACTIVE)
+    def _push_active(self, entry: QueuedPod, now: float, why: str) -> None:
+        entry.move(ACTIVE, now, why)
         heapq.heappush(self._active, (self.key(entry), self._ticket(entry), entry))
         if len(self._active) > 2 * len(self._pods) + _FEW_STALE:
             self.tidy()  # whoever never pops, as a standby, would keep every pod that has come and gone
 
-    def _back_off(self, entry: QueuedPod) -> None:
-        self._move(entry, _BACKOFF)
+    def _back_off(self, entry: QueuedPod, now: float, why: str) -> None:
+        entry.move(BACKOFF, now, why)
         key = self.key(entry)
         patient = entry.failed_by_error or entry.hasty >= _HASTY_ATTEMPTS
         heap = self._after_error if patient else self._backing_off
@@ -502,7 +548,7 @@ class SchedulingQueue:
 
     def _park(self, entry: QueuedPod, now: float) -> None:
         _count(self.arrivals.unschedulable, entry, FAILED)
-        self._move(entry, _UNSCHEDULABLE)
+        entry.move(UNSCHEDULABLE, now, FAILED)
         entry.ticket = 0
         self._unschedulable[entry.uid] = entry
         for name in entry.rejected_by:
@@ -515,7 +561,7 @@ class SchedulingQueue:
         self._enter(entry, now, why)
 
     def _unlist(self, entry: QueuedPod) -> None:
-        if entry.place not in _LISTED:
+        if entry.state not in _LISTED:
             return
         uid = entry.uid
         listed = self._gated.pop(uid, None) or self._unschedulable.pop(uid, None)
@@ -541,7 +587,7 @@ class SchedulingQueue:
             self.pacing.set_aside(namespace, item)
         return None
 
-    def _pop_backing_off(self) -> QueuedPod | None:
+    def _pop_backing_off(self, now: float) -> QueuedPod | None:
         """With nothing active, the first pod in backoff that did not fail by error."""
         while self._backing_off:
             _, key, ticket, entry = heapq.heappop(self._backing_off)
@@ -551,7 +597,7 @@ class SchedulingQueue:
             namespace = entry.pod.template.namespace
             if self.pacing.room(namespace) > 0:
                 return entry
-            self._move(entry, _ACTIVE)
+            entry.move(ACTIVE, now, HASTY)
             self.pacing.set_aside(namespace, (key, ticket, entry))
         return None
 
