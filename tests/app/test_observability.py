@@ -296,6 +296,8 @@ def test_a_dump_tells_what_the_scheduler_knows(empty_control_plane: ControlPlane
         assert entry["queue"] == "unschedulable"
         assert entry["rejectedBy"] == ["NodeResourcesFit"]
         assert entry["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        assert entry["story"][0].endswith(" is queued, to be tried (UnscheduledPodAdd)")
+        assert entry["story"][-1].endswith(" waits for a change that may help")
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,20 @@ def test_a_replay_as_a_document(journal: Path, capsys: pytest.CaptureFixture[str
     assert (document["binds"], document["differing"], document["differences"]) == (12, 0, [])
 
 
+def test_a_replay_tells_what_happened_to_a_pod(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every step with its time and cause, from the queue to the node."""
+    assert run(["replay", str(journal), "--pod", "p3", "-o", "json"]) == 0
+    story = json.loads(capsys.readouterr().out)["story"]
+    assert [(step["time"], step["state"]) for step in story] == [
+        (2.0, "active"), (2.0, "trying"), (2.0, "binding"), (2.5, "bound"),
+    ]  # fmt: skip
+    assert story[0]["cause"] == "UnscheduledPodAdd"
+    assert run(["replay", str(journal), "--pod", "default/p3"]) == 0
+    assert f"1970-01-01T00:00:02.500Z  is bound to {story[-1]['cause']}" in capsys.readouterr().out
+    assert run(["replay", str(journal), "--pod", "nobody"]) == 2
+    assert "no pod default/nobody was ever queued" in capsys.readouterr().err
+
+
 def test_another_configuration_lists_what_it_would_place_elsewhere(
     journal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -30,6 +30,7 @@ from moorage.core.pods import Condition, Owner, Pod
 from moorage.core.prices import PRICE_LIST, PriceList, PriceRule
 from moorage.core.selectors import Selector
 from moorage.core.strategy import parse_strategy, restamped
+from moorage.engine.lifecycle import State
 from moorage.engine.queue import Place
 from moorage.testing.builders import make_node, make_pod
 from moorage.views.nodemap import NodeState
@@ -156,6 +157,18 @@ def test_the_queue_as_the_scheduler_says() -> None:
     (row,) = queue_page(world, 100)["rows"]
     assert (row["place"], row["attempts"], row["message"]) == ("backoff", 3, "no room")
     assert summary(world, 101.0)["queue"]["backoff"] == 1
+
+
+def test_a_pod_has_a_story() -> None:
+    """The steps that its scheduler tells; where none does, what was seen of it."""
+    pod = make_pod("a", cpu="64")
+    world = make_world([*nodes(), PodSeen(pod)])
+    world.tell([Settled(), PodSeen(waiting("a", "no room"))], 101.0)
+    assert [(step["t"], step["text"]) for step in pod_page(world, pod, 102.0)["story"]] == [(101.0, "no room")]
+    steps = ((100.0, State.TRYING, ""), (100.0, State.BACK, "no room"), (100.0, State.UNSCHEDULABLE, "Failure"))
+    world.tell([QueueTold((QueueEntry(pod.uid, Place.UNSCHEDULABLE, 1, 90.0, "no room", steps),))], 102.0)
+    story = pod_page(world, pod, 102.0)["story"]
+    assert [step["text"] for step in story] == ["is tried", "comes back: no room", "waits for a change that may help"]
 
 
 def test_a_pod_is_judged_without_changing_anything() -> None:

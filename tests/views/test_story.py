@@ -27,9 +27,10 @@ from moorage.core.objects import Workload
 from moorage.core.pods import Condition
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST
+from moorage.engine.lifecycle import State
 from moorage.testing.builders import make_pod
 from moorage.views.story import Sightings, bound, completion, decided, ending, ordered
-from moorage.views.words import WORDS, HappeningKind
+from moorage.views.words import LIFE, WORDS, HappeningKind, step_note
 
 POD, OTHER = PodRef("ns", "a", "uid-a"), PodRef("ns", "b", "uid-b")
 BIND = Bind(POD, "n1", evaluated=5, feasible=3)
@@ -47,6 +48,14 @@ def test_every_kind_of_happening_has_words() -> None:
     """A row for each, and each is told to somebody."""
     assert set(WORDS) == set(HappeningKind)
     assert all(words.chip or words.word or words.order or words.line for words in WORDS.values())
+
+
+def test_every_state_of_a_life_has_words() -> None:
+    """A sentence for each, with and without a cause."""
+    assert set(LIFE) == set(State)
+    assert step_note(State.GATED, "SchedulingGates") == "may not be tried yet (SchedulingGates)"
+    assert step_note(State.ACTIVE, "") == "is queued, to be tried"
+    assert step_note(State.BACK, "no {room}") == "comes back: no {room}"
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Any
 
 import structlog
@@ -18,7 +19,8 @@ import structlog
 from moorage.adapters.metrics.sizes import queue_of
 from moorage.core.quantity import format_amount
 from moorage.engine.engine import Engine
-from moorage.engine.queue import Place, QueuedPod
+from moorage.engine.queue import QueuedPod
+from moorage.views.words import step_note
 
 _AT_ONCE = 50
 """How many lines are written before other work gets a chance."""
@@ -104,6 +106,10 @@ def _queued(engine: Engine, entry: QueuedPod) -> dict[str, Any]:
     if entry.pod.nominated_node:
         line["nominatedNode"] = entry.pod.nominated_node
     flight = engine.flights.get(entry.pod.uid)
-    if entry.place is Place.IN_FLIGHT and flight is not None:
+    if flight is not None:
         line |= {"node": flight.node, "stage": flight.state.value}
-    return line
+    return line | {"story": [f"{_time(at_s)} {step_note(state, cause)}" for at_s, state, cause in entry.story]}
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

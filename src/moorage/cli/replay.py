@@ -28,38 +28,47 @@ _MOST_LINES = 50
     default=None,
     help="Use this configuration instead, and list the pods that it would have placed elsewhere.",
 )
+@click.option("--pod", metavar="NAMESPACE/NAME", default="", help="Tell what happened to this pod, step by step.")
 @output_option("table", "json")
 @common_options
-def command(folder: str, config_file: str | None, output_format: str) -> int:
+def command(folder: str, config_file: str | None, pod: str, output_format: str) -> int:
     """Repeat all decisions that `moorage scheduler --journal DIR` recorded.
 
     Without --config every decision must come out as recorded; the exit code is 1 if one does not.
     """
+    if pod and config_file is not None:
+        raise click.UsageError("--pod and --config exclude each other: what happened, or what would have happened")
+    if pod and "/" not in pod:
+        pod = f"default/{pod}"
     from moorage.adapters.journal.reader import ReadError  # noqa: PLC0415 - numpy and pydantic, not needed for --help
 
     try:
         if config_file is None:
-            return _replay(folder, output_format)
+            return _replay(folder, pod, output_format)
         return _rerun(folder, config_file, output_format)
     except ReadError as error:
         raise InputError([error]) from None
 
 
-def _replay(folder: str, output_format: str) -> int:
+def _replay(folder: str, pod: str, output_format: str) -> int:
     from importlib.metadata import version  # noqa: PLC0415 - slow to import
 
     from moorage.adapters.journal.replaying import replay  # noqa: PLC0415
     from moorage.cli.profiles import find_registry  # noqa: PLC0415
 
-    result = replay(Path(folder), find_registry())
+    result = replay(Path(folder), find_registry(), pod)
+    if pod and not result.story:
+        raise InputError([f"{folder}: no pod {pod} was ever queued; check the name and the namespace"])
     others = [each for each in result.versions if each != version("moorage")]
     if result.differing and others:
         result.warnings.append(f"this is Moorage {version('moorage')}, and {', '.join(others)} wrote the journal")
     say("warning", result.warnings if output_format == "table" else ())
     if output_format == "json":
-        click.echo(json.dumps(_document(result), indent=2))
+        story = {"story": _story(result)} if pod else {}
+        click.echo(json.dumps({**_document(result), **story}, indent=2))
     else:
         _print(result)
+        _print_story(pod, result)
     return NO if result.differing else GOOD
 
 
@@ -87,6 +96,20 @@ def _print(result: Replayed) -> None:
         recorded, replayed = ("; ".join(told) or "nothing" for told in (each.recorded, each.replayed))
         click.echo(f"{_time(each.time_s)}  {each.pod}: recorded: {recorded}; replayed: {replayed}")
     click.echo(f"{result.differing} turns differ" if result.differing else "every decision is the recorded one")
+
+
+def _story(result: Replayed) -> list[dict[str, Any]]:
+    return [{"time": at_s, "state": state.value, "cause": cause} for at_s, state, cause in result.story]
+
+
+def _print_story(pod: str, result: Replayed) -> None:
+    from moorage.sim.tables import shown  # noqa: PLC0415
+    from moorage.views.words import step_note  # noqa: PLC0415
+
+    if result.story:
+        click.echo(f"\n{shown(pod)}:")
+    for at_s, state, cause in result.story:
+        click.echo(f"{_time(at_s)}  {shown(step_note(state, cause))}")
 
 
 def _print_rerun(result: Rerun) -> None:

@@ -4,7 +4,7 @@ A pod waits in the queue (active, backoff, unschedulable, gated), is tried, and 
 PreBind; members of a gang are ready until all of them may be bound. It ends bound or gone, or comes back to the queue.
 Gangs have the same states: their waiting members are where they are.
 
-`Life.move` is the only place where a state changes. A step that is not in the table is a mistake of the engine and
+Only `move` of an entry of the queue changes a state. A step that is not in the table is a mistake of the engine and
 raises `InvariantError` at once. The latest steps are kept with their times and causes: what happened so far.
 """
 
@@ -17,6 +17,7 @@ from typing import TypeAlias
 from moorage.core.invariants import InvariantError
 
 KEPT_STEPS = 16
+"""So many are kept when a pod comes back or is gated; a few more follow until then."""
 
 
 class State(StrEnum):
@@ -83,7 +84,6 @@ Step: TypeAlias = tuple[float, State, str]
 """(when, to which state, why); a plain tuple, since every pod takes several."""
 
 
-def check_step(before: State, after: State, whose: str) -> None:
-    """Raise `InvariantError` unless the table has this step."""
-    if after not in STEPS[before]:
-        raise InvariantError(f"{whose}: {before.value} -> {after.value} is no step of a life")
+def misstep(before: State, after: State, uid: str) -> InvariantError:
+    """What to raise where the table does not have a step."""
+    return InvariantError(f"{uid}: {before.value} -> {after.value} is no step of a pod's life")

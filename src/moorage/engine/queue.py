@@ -33,12 +33,13 @@ from moorage.engine.lifecycle import (
     GONE,
     KEPT_STEPS,
     ON_ITS_WAY,
+    STEPS,
     TRYING,
     UNSCHEDULABLE,
     WAITING,
     State,
     Step,
-    check_step,
+    misstep,
 )
 from moorage.engine.pacing import Pacing
 from moorage.framework.changes import Change, What
@@ -112,13 +113,15 @@ class QueuedPod:
 
     def move(self, state: State, now: float, cause: str) -> None:
         """Take a step; to be where it is already is none."""
-        if state is not self.state:
-            check_step(self.state, state, self.uid)
-            self.state = state
-            story = self.story
-            if len(story) >= KEPT_STEPS:
-                del story[0]
-            story.append((now, state, cause))
+        before = self.state
+        if state is before:
+            return
+        if state not in STEPS[before]:
+            raise misstep(before, state, self.uid)
+        self.state = state
+        self.story.append((now, state, cause))
+        if state is BACK or state is GATED:  # there is no way around both of them, and most pods never get there
+            del self.story[:-KEPT_STEPS]
 
 
 @dataclass(slots=True, eq=False)

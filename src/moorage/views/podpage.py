@@ -13,8 +13,10 @@ from moorage.core.quantity import format_amount
 from moorage.engine.counterfactual import runner_up
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.faults import describe
+from moorage.engine.lifecycle import KEPT_STEPS
 from moorage.engine.opinion import Opinion
 from moorage.views.queues import place_of
+from moorage.views.timeline import lived
 from moorage.views.world import World
 
 SHOWN_NODES = 25
@@ -23,7 +25,7 @@ SHOWN_NAMES = 12
 
 def pod_page(world: World, pod: Pod, now: float) -> dict[str, Any]:
     """Everything about one pod, except what would help."""
-    page = {"pod": _facts(world, pod)}
+    page = {"pod": _facts(world, pod), "story": _story(world, pod)}
     runner = world.engine.runner_of(pod)
     if runner is None:
         known = ", ".join(world.engine.runners)
@@ -103,6 +105,14 @@ def _rejections(nodes: Mapping[str, NodeExplanation]) -> list[dict[str, Any]]:
         {"plugin": plugin, "reason": reason, "count": len(names), "nodes": names[:SHOWN_NAMES]}
         for (plugin, reason), names in ranked
     ]
+
+
+def _story(world: World, pod: Pod) -> list[dict[str, Any]]:
+    """What happened to a pod so far, oldest first: as its scheduler says, else as far as it was seen."""
+    entry = None if world.queue is None else world.queue.get(pod.uid)
+    if entry is not None and entry.story:
+        return lived(entry.story[-KEPT_STEPS:])
+    return world.timeline.of_pod(pod.key, KEPT_STEPS)
 
 
 def _facts(world: World, pod: Pod) -> dict[str, Any]:

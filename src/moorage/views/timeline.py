@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
-from moorage.views.words import POD, WORDS, Happening
+from moorage.engine.lifecycle import Step
+from moorage.views.words import POD, WORDS, Happening, step_note
 
 KEPT = 2000
+
+
+def lived(steps: Iterable[Step]) -> list[dict[str, Any]]:
+    """The steps of a pod's life, oldest first."""
+    return [{"t": round(at_s, 3), "what": state.value, "text": step_note(state, cause)} for at_s, state, cause in steps]
 
 
 class Timeline:
@@ -34,3 +41,8 @@ class Timeline:
             document = {"n": entry, "t": round(each.at_s, 3), "what": WORDS[each.what].chip, "subject": each.subject}
             found.append({**document, "text": each.note, "pod": each.kind == POD})
         return found
+
+    def of_pod(self, key: str, most: int) -> list[dict[str, Any]]:
+        """The latest entries about one pod, oldest first."""
+        found = [each for _, each in self._kept if each.kind == POD and each.key == key][-most:]
+        return [{"t": round(each.at_s, 3), "what": WORDS[each.what].chip, "text": each.note} for each in found]

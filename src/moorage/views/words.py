@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
+from moorage.engine.lifecycle import State
+
 POD, NODE = "Pod", "Node"
 Facts: TypeAlias = Mapping[str, Any]
 
@@ -239,6 +241,29 @@ WORDS: Mapping[HappeningKind, Words] = {
     HappeningKind.GAP: Words("part of the journal before this is missing", "story"),
     HappeningKind.RECONFIGURED: Words("another configuration was put in force", "story"),
 }
+
+
+LIFE: Mapping[State, str] = {
+    State.NEW: "is not queued yet",
+    State.ACTIVE: "is queued, to be tried ({cause})",
+    State.BACKOFF: "backs off ({cause})",
+    State.UNSCHEDULABLE: "waits for a change that may help",
+    State.GATED: "may not be tried yet ({cause})",
+    State.TRYING: "is tried",
+    State.PERMIT: "has a node and waits in Permit ({cause})",
+    State.PRE_BIND: "has a node and waits in PreBind ({cause})",
+    State.READY: "has node {cause} and waits for the other members of its gang",
+    State.BINDING: "is being bound to {cause}",
+    State.BOUND: "is bound to {cause}",
+    State.BACK: "comes back: {cause}",
+    State.GONE: "needs no node of this scheduler any more",
+}
+"""What a step of a pod's life means; `cause` is what its entry in the queue says (`engine.lifecycle`)."""
+
+
+def step_note(state: State, cause: str) -> str:
+    """A step in words."""
+    return LIFE[state].format(cause=cause).replace(" ()", "").removesuffix(": ")
 
 
 def main_reason(message: str) -> str:

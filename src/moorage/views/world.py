@@ -22,6 +22,7 @@ from moorage.engine.keeping import marks
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.signals import NodeNotice, Signals
 from moorage.engine.keeping.splits import Splits
+from moorage.engine.lifecycle import Step
 from moorage.engine.queue import Place
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
@@ -40,6 +41,8 @@ class QueueEntry:
     attempts: int
     since_s: float
     message: str
+    story: tuple[Step, ...] = ()
+    """Its latest steps, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

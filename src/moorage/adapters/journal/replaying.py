@@ -25,10 +25,11 @@ from moorage.adapters.journal.records import (
 )
 from moorage.adapters.journal.values import Unreadable
 from moorage.core.commands import Bind, Command, DeletePod
-from moorage.core.events import ConfigurationChanged, Event
+from moorage.core.events import ConfigurationChanged, Event, PodSeen
 from moorage.engine.board import Stop
 from moorage.engine.engine import Engine, EngineSettings
-from moorage.engine.queue import Backoff
+from moorage.engine.lifecycle import Step
+from moorage.engine.queue import Backoff, QueuedPod
 from moorage.framework.configuration import Configuration
 from moorage.framework.registry import Registry
 from moorage.wire.configuration import Reading, read_configuration
@@ -65,6 +66,8 @@ class Replayed:
     differences: list[ReplayDifference] = field(default_factory=list)
     versions: list[str] = field(default_factory=list)
     """Of Moorage that wrote the journal, each once."""
+    story: list[Step] = field(default_factory=list)
+    """What happened to the pod that was asked about."""
     warnings: list[str] = field(default_factory=list)
 
     def saw(self, now_s: float) -> None:
@@ -73,21 +76,50 @@ class Replayed:
         self.ended_s = now_s
 
 
-def replay(folder: Path, registry: Registry) -> Replayed:
-    """Replay a journal with what it was recorded with; `ReadError` where that cannot be read."""
+def replay(folder: Path, registry: Registry, pod: str = "") -> Replayed:
+    """Replay a journal with what it was recorded with, and tell the life of a pod (`namespace/name`) if one is named.
+
+    `ReadError` where the journal cannot be read.
+    """
     reader = JournalReader(folder)
-    player = Player(registry)
+    player = Player(registry, pod)
     for record in reader.records():
         player.play(record)
     player.result.warnings += reader.warnings
+    player.result.story = player.biographer.steps
     return player.result
+
+
+class Biographer:
+    """Writes down every step of one pod, of which the engine itself keeps only the latest."""
+
+    def __init__(self, pod: str) -> None:
+        self.steps: list[Step] = []
+        self._pod = pod
+        self._entry: QueuedPod | None = None
+
+    def find(self, engine: Engine, events: Iterable[Event] | None = None) -> None:
+        """Look for the pod, among all that are queued or only those that something was told of."""
+        if not self._pod:
+            return
+        if events is None:
+            uids = [entry.pod.uid for entry in engine.queue.entries() if entry.pod.key == self._pod]
+        else:
+            uids = [event.pod.uid for event in events if isinstance(event, PodSeen) and event.pod.key == self._pod]
+        found = engine.queue.get(uids[-1]) if uids else None
+        self._entry = found or self._entry
+        story = () if self._entry is None else self._entry.story
+        known = self.steps[-1:]
+        new = next((at for at in range(len(story), 0, -1) if [story[at - 1]] == known), 0)
+        self.steps += story[new:]
 
 
 class Player:
     """Plays records, one after the other."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, pod: str = "") -> None:
         self.result = Replayed()
+        self.biographer = Biographer(pod)
         self.engine: Engine | None = None
         """As it was in the recorded process after the last record; None where that is not known."""
         self._registry = registry
@@ -121,6 +153,7 @@ class Player:
     def _load(self, record: Image) -> None:
         if self.engine is None:
             self.engine = engine_of(record, self._start, self._registry)
+            self.biographer.find(self.engine)
 
     def _turn(self, turn: RecordedTurn) -> None:
         self.result.saw(turn.now_s)
@@ -136,6 +169,7 @@ class Player:
         except Exception:  # noqa: BLE001 - the recorded call may have raised too
             commands = None
         self.engine.faults.take()
+        self.biographer.find(self.engine, events)
         self._compare(turn.now_s, turn.commands, commands)
 
     def _equipped(self, events: Iterable[Event]) -> Iterator[Event]:

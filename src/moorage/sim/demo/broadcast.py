@@ -117,7 +117,7 @@ class Broadcast:
     def _queued(self) -> list[Told]:
         """The queue of the engine that decides, if it has changed."""
         entries = tuple(
-            QueueEntry(entry.pod.uid, entry.place, entry.attempts, entry.first_s, entry.message)
+            QueueEntry(entry.pod.uid, entry.place, entry.attempts, entry.first_s, entry.message, tuple(entry.story))
             for entry in self.stage.engine.queue.entries()
         )
         if entries == self._waiting:

@@ -4,7 +4,7 @@ import { get } from "./api.js";
 import { chip, empty, h, name, nodeLink, panel, Table } from "./dom.js";
 import { pairs } from "./node.js";
 import { store, whenNew } from "./store.js";
-import { count, moment, PLACE_KINDS, PLACES, plural, requests, span } from "./words.js";
+import { clock, count, moment, PLACE_KINDS, PLACES, plural, requests, span } from "./words.js";
 
 function facts(pod) {
   const line = (title, value) => (value ? h("div", {}, h("dt", {}, title), h("dd", {}, h("small", {}, value))) : null);
@@ -48,6 +48,14 @@ function whyNot(page) {
   return panel("Why not elsewhere", table.element);
 }
 
+function soFar(page) {
+  const table = new Table("What happened so far", [
+    { title: "Time", class: "tight", cell: (s) => h("time", { dateTime: new Date(s.t * 1000).toISOString(), title: moment(s.t) }, clock(s.t)) },
+    { title: "", class: "text wide", cell: (s) => name(s.text) },
+  ], (s) => s.n).update(page.story.map((s, n) => ({ ...s, n })), "The latest, oldest first");
+  return panel("What happened so far", table.element);
+}
+
 function suggestionItem(suggestion) {
   const text = JSON.stringify(suggestion.objects, null, 2);
   return h("li", {}, name(suggestion.text), suggestion.objects?.length ? h("details", {}, h("summary", {}, suggestion.objects.length === 1 ? "The changed object" : `The ${count(suggestion.objects.length)} changed objects`), h("pre", { tabIndex: 0 }, text)) : null);
@@ -60,11 +68,12 @@ export function podPage(main, signal, key) {
   const numbers = h("div", {});
   const here = h("div", {});
   const not = h("div", {});
+  const story = h("div", {});
   const helpBody = h("div", { "aria-live": "polite" });
   const help = panel("What would help", helpBody);
   const details = h("details", { class: "panel" }, h("summary", {}, "Labels and annotations"));
   help.hidden = true;
-  main.replaceChildren(h("div", { class: "head" }, h("h1", {}, name(key)), verdict), status, message, numbers, help, here, not, details);
+  main.replaceChildren(h("div", { class: "head" }, h("h1", {}, name(key)), verdict), status, message, numbers, help, here, not, story, details);
 
   const suggestFor = async (page) => {
     help.hidden = !store.about.suggests || page.pod.node !== "" || !page.judged;
@@ -96,6 +105,8 @@ export function podPage(main, signal, key) {
       numbers.replaceChildren(facts(pod));
       here.replaceChildren(page.judged ? whyHere(page) : "");
       not.replaceChildren(page.judged ? whyNot(page) : "");
+      story.replaceChildren(page.story.length ? soFar(page) : "");
+      story.hidden = !page.story.length;
       here.hidden = !here.textContent;
       not.hidden = !not.textContent;
       const open = details.open;
