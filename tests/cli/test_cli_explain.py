@@ -224,6 +224,27 @@ def test_a_cluster_that_cannot_be_asked_is_one_line(tmp_path: Path, capsys: pyte
     assert str(tmp_path / "none") in said
 
 
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
+
+
+def failed_scheduling(pods: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """An event about one of the pods."""
+    (uid,) = [each["metadata"]["uid"] for each in pods if each["metadata"]["name"] == name]
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": f"{name}.1", "namespace": "default"},
+        "eventTime": "2026-01-01T00:00:00.000000Z",
+        "type": "Warning",
+        "reason": "FailedScheduling",
+        "action": "Scheduling",
+        "note": "no room",
+        "reportingController": "moorage",
+        "reportingInstance": "moorage-0",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": name, "uid": uid},
+    }
+
+
 def test_a_live_cluster(empty_control_plane: ControlPlane, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same answers from a real API server, as a user with the rights of kube-scheduler, and nothing is written."""
     plane = empty_control_plane
@@ -239,6 +260,12 @@ def test_a_live_cluster(empty_control_plane: ControlPlane, tmp_path: Path, capsy
     assert "0/3 nodes are available" in entry(capsys, "huge", *asked)["message"]
     assert "example.com/wait" in entry(capsys, "gated", *asked)["message"]
     assert "default/old is on small" in printed(capsys, "old", *asked)
+    assert "story" not in entry(capsys, "huge", *asked), "kube-scheduler may not list events"
+    assert plane.request("POST", EVENTS, failed_scheduling(versions["items"], "huge")).status == 201
+    asked_by_admin = ["--kubeconfig", str(plane.admin_kubeconfig)]
+    (said,) = entry(capsys, "huge", *asked_by_admin)["story"]
+    assert said == {"time": 1767225600.0, "reason": "FailedScheduling", "message": "no room", "count": 1}
+    assert "  2026-01-01T00:00:00Z  FailedScheduling: no room\n" in printed(capsys, "huge", *asked_by_admin)
     found = entry(capsys, "huge", *asked)["suggestions"]
     assert found[0]["text"].startswith("Lower the cpu request from 100 to ")
     assert plane.request("GET", "/api/v1/pods").json()["items"] == versions["items"]

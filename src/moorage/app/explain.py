@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,7 @@ from moorage.adapters.kube.intake import KindIntake
 from moorage.app.look import Look, look
 from moorage.app.prices import read_prices
 from moorage.app.sources import watched_kinds
+from moorage.app.waiting import EventView, list_events
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod
 from moorage.engine.engine import EngineSettings
@@ -21,6 +22,16 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.wire.nesting import decode_whole
 from moorage.wire.rewriting import Rewriter
+
+
+class Announcement(NamedTuple):
+    """What an event of Kubernetes says about a pod."""
+
+    last_s: float
+    """When it last happened."""
+    reason: str
+    note: str
+    times: int
 
 
 @dataclass(slots=True)
@@ -34,6 +45,8 @@ class ClusterPicture:
     warnings: list[str] = field(default_factory=list)
     bodies: dict[tuple[str, str, str], tuple[str, msgspec.Raw]] = field(default_factory=dict)
     """(kind, namespace, name) -> the version of the API, and the object as the server returned it."""
+    announced: list[EventView] = field(default_factory=list)
+    """Events about pods of the name that was asked for."""
 
     def raw(self, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         """An object whole, as plain values; None if there is none."""
@@ -42,6 +55,12 @@ class ClusterPicture:
             return None
         body: dict[str, Any] = decode_whole(found[1])
         return {"apiVersion": found[0], "kind": kind, **body}
+
+    def story(self, pod: Pod) -> list[Announcement]:
+        """What events of Kubernetes say that happened to the pod so far, oldest first."""
+        about = [each for each in self.announced if each.regarding is not None and each.regarding.uid == pod.uid]
+        about.sort(key=lambda each: each.last_s)
+        return [Announcement(each.last_s, each.reason or "", each.note or "", each.count) for each in about]
 
     @property
     def pods(self) -> list[Pod]:
@@ -72,8 +91,8 @@ class Judge:
         )
 
 
-def take_picture(judge: Judge, kubeconfig: str | None) -> ClusterPicture:
-    """List all that the profiles read; LookError if nodes and pods cannot be listed."""
+def take_picture(judge: Judge, kubeconfig: str | None, pod: str) -> ClusterPicture:
+    """List all that the profiles read, and events about pods of a name; LookError if something cannot be listed."""
 
     async def see(found: Look) -> ClusterPicture:
         picture = ClusterPicture(found.server, found.namespace, warnings=found.warnings)
@@ -86,6 +105,8 @@ def take_picture(judge: Judge, kubeconfig: str | None) -> ClusterPicture:
                     intake.upserted(value)
                     picture.bodies[kind.name, getattr(value, "namespace", ""), value.name] = (api_version, raw)
         picture.warnings += await read_prices(judge.profiles, found.client, picture.events.append)
+        if any(each.name == pod for each in picture.pods):
+            picture.announced = await list_events(found, f"regarding.kind=Pod,regarding.name={pod}")
         return picture
 
     return look(see, kubeconfig, judge.configuration)

@@ -41,6 +41,7 @@ class EventView(msgspec.Struct, rename="camel"):
     """What is read of an event."""
 
     regarding: _Regarding | None = None
+    reason: str | None = None
     note: str | None = None
     series: _Series | None = None
     event_time: str | None = None
@@ -121,7 +122,7 @@ def list_waiting(kubeconfig: str | None, namespace: str | None = None) -> Waitin
         waiting = WaitingList(found.server, warnings=found.warnings)
         pods = await _values(found, pod_kind(TemplateTable()))
         groups = [group for each in (NATIVE_KIND, COSCHEDULING_KIND) for group in await _values(found, BY_ID[each])]
-        fill(waiting, pods, groups, await _events(found), clock.now_s(), namespace)
+        fill(waiting, pods, groups, await list_events(found, f"reason={FAILED}"), clock.now_s(), namespace)
         return waiting
 
     return look(see, kubeconfig, Configuration())
@@ -132,9 +133,10 @@ async def _values(found: Look, kind: Kind) -> list[Any]:
     return [value for value in values if value is not None]
 
 
-async def _events(found: Look) -> list[EventView]:
+async def list_events(found: Look, selector: str) -> list[EventView]:
+    """The events that a selector of fields lets through."""
     views: list[EventView] = []
-    for raw in await found.resource(EVENTS, f"reason={FAILED}"):
+    for raw in await found.resource(EVENTS, selector):
         try:
             views.append(msgspec.json.decode(raw, type=EventView))
         except REFUSALS:

@@ -12,6 +12,7 @@ from moorage.cli.options import common_options, config_option, kubeconfig_option
 from moorage.cli.output import GOOD, InputError, say
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
+    from moorage.app.explain import Announcement
     from moorage.engine.opinion import Opinion
     from moorage.wire.configuration import Reading
 
@@ -47,9 +48,9 @@ def command(
     """Show for one pod the scores of every node, or why it was rejected.
 
     A pending pod of files is shown as `moorage simulate` places it, one of a live cluster as it would be placed right
-    now; if it fits nowhere, the smallest changes that would make it fit are listed, each verified. A bound pod is
-    evaluated as if it were pending, and its node is compared with the best of the others. Nothing is written to the
-    cluster.
+    now, with what happened to it so far; if it fits nowhere, the smallest changes that would make it fit are listed,
+    each verified. A bound pod is evaluated as if it were pending, and its node is compared with the best of the others.
+    Nothing is written to the cluster.
     """
     from moorage.cli import explain_report as report  # noqa: PLC0415 - numpy and pydantic, not needed for --help
     from moorage.cli.profiles import load_reading  # noqa: PLC0415
@@ -58,14 +59,15 @@ def command(
         raise click.UsageError("--filename and --kubeconfig exclude each other: a pod is in files or in a cluster")
     namespace, name = _split(pod, namespace)
     reading = load_reading(config_file)
+    story: list[Announcement] = []
     if files:
         opinion = _from_files(reading, files, namespace, name, answers_to_all=config_file is None)
     else:
-        opinion = _from_cluster(reading, kubeconfig, namespace, name, answers_to_all=config_file is None)
+        opinion, story = _from_cluster(reading, kubeconfig, namespace, name, answers_to_all=config_file is None)
     if output_format == "json":
-        report.write_json(opinion, sys.stdout)
+        report.write_json(opinion, story, sys.stdout)
     else:
-        report.write_table(opinion, sys.stdout, show_all=show_all)
+        report.write_table(opinion, story, sys.stdout, show_all=show_all)
     return GOOD
 
 
@@ -102,7 +104,7 @@ def _from_files(
 
 def _from_cluster(
     reading: Reading, kubeconfig: str | None, namespace: str | None, name: str, *, answers_to_all: bool
-) -> Opinion:
+) -> tuple[Opinion, list[Announcement]]:
     from moorage.app.explain import Judge, take_picture  # noqa: PLC0415
     from moorage.app.look import LookError  # noqa: PLC0415
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
@@ -111,14 +113,14 @@ def _from_cluster(
     judge = Judge(configuration_of(reading), reading.profiles, answers_to_all)
     try:
         with answering_logs():
-            picture = take_picture(judge, kubeconfig)
+            picture = take_picture(judge, kubeconfig, name)
     except LookError as error:
         raise InputError([error]) from None
     say("warning", picture.warnings)
     namespace = namespace or picture.namespace
     for pod in picture.pods:
         if (pod.namespace, pod.name) == (namespace, name):
-            return judge.opinion(picture, pod)
+            return judge.opinion(picture, pod), picture.story(pod)
     raise InputError([_unknown(namespace, name, picture.server, (pod.key for pod in picture.pods))])
 
 

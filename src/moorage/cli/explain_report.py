@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TextIO
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
@@ -13,6 +14,9 @@ from moorage.engine.opinion import Opinion
 from moorage.sim import tables
 from moorage.sim.explanations import nodes_document
 
+if TYPE_CHECKING:  # a client of the API server, which files do not need
+    from moorage.app.explain import Announcement
+
 SHOWN_NODES = 20
 """How many nodes a table shows without --all."""
 _LONGEST_LIST = 3
@@ -20,9 +24,14 @@ _LONGEST_LIST = 3
 Ranked = Sequence[tuple[str, NodeExplanation]]
 
 
-def write_json(opinion: Opinion, out: TextIO) -> None:
-    """One entry of `pods`, as `moorage simulate --explain -o json` has it."""
-    out.write(msgspec.json.encode(document(opinion)).decode() + "\n")
+def write_json(opinion: Opinion, story: Sequence[Announcement], out: TextIO) -> None:
+    """One entry of `pods`, as `moorage simulate --explain -o json` has it; of a live pod also what happened to it."""
+    so_far = {"story": [_announcement(each) for each in story]} if story else {}
+    out.write(msgspec.json.encode({**document(opinion), **so_far}).decode() + "\n")
+
+
+def _announcement(said: Announcement) -> dict[str, Any]:
+    return {"time": said.last_s, "reason": said.reason, "message": said.note, "count": said.times}
 
 
 def document(opinion: Opinion) -> dict[str, Any]:
@@ -51,7 +60,7 @@ def _what_if(opinion: Opinion) -> dict[str, Any]:
     return {} if second is None else {"runnerUp": second.document()}
 
 
-def write_table(opinion: Opinion, out: TextIO, *, show_all: bool) -> None:
+def write_table(opinion: Opinion, story: Sequence[Announcement], out: TextIO, *, show_all: bool) -> None:
     """The nodes, best first, and the summary."""
     order = ranked(opinion)
     listed = order if show_all else order[:SHOWN_NODES]
@@ -69,6 +78,14 @@ def write_table(opinion: Opinion, out: TextIO, *, show_all: bool) -> None:
         out.write("\nWhat would help, the smallest change first:\n")
         lines = (f"{number:3}. {tables.shown(each.text)}\n" for number, each in enumerate(opinion.suggestions, start=1))
         out.writelines(lines)
+    if story:
+        out.write("\nWhat happened so far, according to events:\n")
+        out.writelines(f"  {_moment(each)}  {tables.shown(f'{each.reason}: {each.note}')}\n" for each in story)
+
+
+def _moment(said: Announcement) -> str:
+    at = datetime.fromtimestamp(said.last_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return at if said.times == 1 else f"{at} ({said.times} times)"
 
 
 def ranked(opinion: Opinion) -> Ranked:
