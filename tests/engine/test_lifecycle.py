@@ -36,7 +36,7 @@ def test_a_step_that_is_not_in_the_table_raises(before: State) -> None:
         assert (entry.state, entry.story) == (before, [])
 
 
-@pytest.mark.parametrize("state", LASTING)
+@pytest.mark.parametrize("state", sorted(LASTING))
 def test_a_pod_that_is_not_needed_any_more_can_go(state: State) -> None:
     """From wherever it stays for longer."""
     assert State.GONE in STEPS[state]

@@ -35,6 +35,7 @@ from moorage.engine.failures import EXTENDER, Failure
 from moorage.engine.faults import describe
 from moorage.engine.lifecycle import TRYING, UNSCHEDULABLE
 from moorage.engine.queue import QueuedPod, SchedulingQueue
+from moorage.engine.turn import Turn
 from moorage.framework.changes import Change
 from moorage.framework.configuration import Extender
 from moorage.framework.cycle import Cycle
@@ -50,11 +51,11 @@ _KEPT_INTERESTS = 4096
 class Endings:
     """How the engine goes on with a pod once its question is answered."""
 
-    place: Callable[[QueuedPod, Runner, Cycle, int, float, list[Command]], None]
+    place: Callable[[QueuedPod, Runner, Cycle, int, Turn], None]
     """The pod gets a row."""
-    reject: Callable[[QueuedPod, Runner, Cycle, Judgement, float, list[Command]], None]
+    reject: Callable[[QueuedPod, Runner, Cycle, Judgement, Turn], None]
     """No row will do."""
-    conclude: Callable[[QueuedPod, Runner, Failure, Nomination | None, float, list[Command]], None]
+    conclude: Callable[[QueuedPod, Runner, Failure, Nomination | None, Turn], None]
     """No row will do, and what is done about it is known."""
 
 
@@ -214,9 +215,9 @@ class Asking:
                 return entry
         return self._queue.pop(now)
 
-    def takes(self, entry: QueuedPod, runner: Runner, cycle: Cycle, now: float, out: list[Command]) -> bool:
+    def takes(self, entry: QueuedPod, runner: Runner, cycle: Cycle, turn: Turn) -> bool:
         """Try a pod if extenders are interested in it, or let it wait for its turn; False leaves it to the engine."""
-        asked = self._asked(cycle.template, now)
+        asked = self._asked(cycle.template, turn.now)
         if not asked.nodes and not asked.victims:
             return False
         breakers = self.breakers.all
@@ -225,61 +226,59 @@ class Asking:
             heapq.heappush(self._waiting.setdefault(asked.places, []), (self._queue.key(entry), self._tickets, entry))
             return True
         self._meanwhile[entry.pod.uid] = []
-        self._guarded(lambda: self._begin(entry, runner, cycle, now, out), entry, runner, now, out)
-        self._catch_up(entry, now)
+        self._guarded(lambda: self._begin(entry, runner, cycle, turn), entry, runner, turn)
+        self._catch_up(entry, turn.now)
         return True
 
     def _is_current(self, entry: QueuedPod) -> bool:
         return self._queue.get(entry.pod.uid) is entry and entry.state is TRYING
 
-    def _guarded(
-        self, step: Callable[[], _GoOn], entry: QueuedPod, runner: Runner, now: float, out: list[Command]
-    ) -> None:
+    def _guarded(self, step: Callable[[], _GoOn], entry: QueuedPod, runner: Runner, turn: Turn) -> None:
         """Find out how to go on, then do it; what plugins raise while asked ends only this attempt."""
         try:
             go_on = step()
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
             failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
-            self._endings.conclude(entry, runner, failure, None, now, out)
+            self._endings.conclude(entry, runner, failure, None, turn)
             return
         go_on()
 
     # --- nodes ---
 
-    def _begin(self, entry: QueuedPod, runner: Runner, cycle: Cycle, now: float, out: list[Command]) -> _GoOn:
+    def _begin(self, entry: QueuedPod, runner: Runner, cycle: Cycle, turn: Turn) -> _GoOn:
         """The promised node alone if the pod fits there, else all that it fits on."""
         promised = self._state.nominations.node_of(entry.pod.uid)
         row = None if promised is None else self._state.row_of(promised)
         if promised is not None and row is not None and runner.fits(cycle, row):
-            asked = self._asked(cycle.template, now).nodes
-            if asked and not self._refusal(asked, now):
+            asked = self._asked(cycle.template, turn.now).nodes
+            if asked and not self._refusal(asked, turn.now):
                 question = _Question(entry, runner, frozenset({promised}), True)
-                return lambda: self._ask((promised,), question, now, out)
+                return lambda: self._ask((promised,), question, turn)
             if not asked:
                 cycle.feasible = 1
-                return lambda: self._endings.place(entry, runner, cycle, row, now, out)
-        return self._ask_all(entry, runner, cycle, now, out)
+                return lambda: self._endings.place(entry, runner, cycle, row, turn)
+        return self._ask_all(entry, runner, cycle, turn)
 
-    def _ask_all(self, entry: QueuedPod, runner: Runner, cycle: Cycle, now: float, out: list[Command]) -> _GoOn:
+    def _ask_all(self, entry: QueuedPod, runner: Runner, cycle: Cycle, turn: Turn) -> _GoOn:
         judgement = runner.judge(cycle, self._state.rows())
         if not len(judgement.passed):
-            return lambda: self._endings.reject(entry, runner, cycle, judgement, now, out)
-        asked = self._asked(cycle.template, now).nodes
+            return lambda: self._endings.reject(entry, runner, cycle, judgement, turn)
+        asked = self._asked(cycle.template, turn.now).nodes
         if not asked:
             row = self._best(runner, cycle, judgement.passed, {})
-            return lambda: self._endings.place(entry, runner, cycle, row, now, out)
-        refusal = self._refusal(asked, now)
+            return lambda: self._endings.place(entry, runner, cycle, row, turn)
+        refusal = self._refusal(asked, turn.now)
         if refusal:
             failure = Failure(refusal, frozenset(), Code.ERROR)
-            return lambda: self._endings.conclude(entry, runner, failure, None, now, out)
+            return lambda: self._endings.conclude(entry, runner, failure, None, turn)
         names = tuple(self._names(judgement.passed))
-        return lambda: self._ask(names, _Question(entry, runner, frozenset(names)), now, out)
+        return lambda: self._ask(names, _Question(entry, runner, frozenset(names)), turn)
 
-    def _ask(self, names: tuple[str, ...], question: _Question, now: float, out: list[Command]) -> None:
+    def _ask(self, names: tuple[str, ...], question: _Question, turn: Turn) -> None:
         pod = question.entry.pod
-        asked = self._asked(pod.template, now)
+        asked = self._asked(pod.template, turn.now)
         token = self._put(question, asked)
-        out.append(AskExtenders(ref_of(pod), names, asked.nodes, pod.resource_version, token))
+        turn.commands.append(AskExtenders(ref_of(pod), names, asked.nodes, pod.resource_version, token))
 
     def _put(self, question: _Question, asked: Interest) -> int:
         """Take note of a question; what its answer is known by."""
@@ -288,38 +287,34 @@ class Asking:
         self._busy |= asked.places
         return token
 
-    def nodes_answered(self, event: ExtendersAnswered, now: float, out: list[Command]) -> None:
+    def nodes_answered(self, event: ExtendersAnswered, turn: Turn) -> None:
         """Decide among what the extenders kept; ask again about nodes that nobody was asked about."""
-        question = self._close(event, now, evictions=False)
+        question = self._close(event, turn.now, evictions=False)
         if question is None:
             return
         entry, runner = question.entry, question.runner
         if event.error and not question.promised:
             failure = Failure(event.error, frozenset(), Code.ERROR)
-            self._endings.conclude(entry, runner, failure, None, now, out)
+            self._endings.conclude(entry, runner, failure, None, turn)
             self._meanwhile.pop(entry.pod.uid, None)
             return
         decide = self._decide_promised if question.promised else self._decide
-        cycle = Cycle(entry.pod, self._state, now)
+        cycle = Cycle(entry.pod, self._state, turn.now)
         cycle.misfit_s = entry.misfit_s
-        self._guarded(lambda: decide(question, event, cycle, now, out), entry, runner, now, out)
-        self._catch_up(entry, now)
+        self._guarded(lambda: decide(question, event, cycle, turn), entry, runner, turn)
+        self._catch_up(entry, turn.now)
 
-    def _decide_promised(
-        self, question: _Question, event: ExtendersAnswered, cycle: Cycle, now: float, out: list[Command]
-    ) -> _GoOn:
+    def _decide_promised(self, question: _Question, event: ExtendersAnswered, cycle: Cycle, turn: Turn) -> _GoOn:
         """The promised node if it is kept; without it the attempt goes on, whatever the extenders said."""
         entry, runner = question.entry, question.runner
         kept = () if event.error else event.kept
         for row in (self._state.row_of(name) for name in kept if name in question.asked):
             if row is not None and runner.fits(cycle, row):
                 cycle.feasible = 1
-                return partial(self._endings.place, entry, runner, cycle, row, now, out)
-        return self._ask_all(entry, runner, cycle, now, out)
+                return partial(self._endings.place, entry, runner, cycle, row, turn)
+        return self._ask_all(entry, runner, cycle, turn)
 
-    def _decide(
-        self, question: _Question, event: ExtendersAnswered, cycle: Cycle, now: float, out: list[Command]
-    ) -> _GoOn:
+    def _decide(self, question: _Question, event: ExtendersAnswered, cycle: Cycle, turn: Turn) -> _GoOn:
         entry, runner = question.entry, question.runner
         judgement = runner.judge(cycle, self._state.rows())
         names = self._names(judgement.passed)
@@ -327,11 +322,11 @@ class Asking:
         rows = judgement.passed[[name in kept for name in names]] if names else judgement.passed
         if len(rows):
             row = self._best(runner, cycle, rows, event.scores)
-            return lambda: self._endings.place(entry, runner, cycle, row, now, out)
+            return lambda: self._endings.place(entry, runner, cycle, row, turn)
         if not question.asked.issuperset(names):
-            return self._ask_all(entry, runner, cycle, now, out)
+            return self._ask_all(entry, runner, cycle, turn)
         rejected = _rejected(judgement, names, event)
-        return lambda: self._endings.reject(entry, runner, cycle, rejected, now, out)
+        return lambda: self._endings.reject(entry, runner, cycle, rejected, turn)
 
     def _best(self, runner: Runner, cycle: Cycle, rows: Rows, scores: Mapping[str, int]) -> int:
         """The row with the best total of plugins and extenders, as `Runner.decide` breaks ties."""
@@ -386,26 +381,26 @@ class Asking:
         runner: Runner,
         failure: Failure,
         nomination: Nomination | None,
-        now: float,
-        out: list[Command],
+        turn: Turn,
     ) -> bool:
         """Ask about evictions before they are ordered; False if nobody needs to be asked."""
         pod = entry.pod
-        asked = self._asked(pod.template, now)
+        asked = self._asked(pod.template, turn.now)
         if nomination is None or not nomination.candidates or not asked.victims:
             return False
-        refusal = self._refusal(asked.victims, now)
+        refusal = self._refusal(asked.victims, turn.now)
         if refusal:
             failure = replace(failure, message=f"{failure.message} preemption: {refusal}")
-            self._endings.conclude(entry, runner, failure, None, now, out)
+            self._endings.conclude(entry, runner, failure, None, turn)
             return True
         token = self._put(_Question(entry, runner, failure=failure), asked)
-        out.append(AskPreemption(ref_of(pod), nomination.candidates, asked.victims, pod.resource_version, token))
+        candidates, version = nomination.candidates, pod.resource_version
+        turn.commands.append(AskPreemption(ref_of(pod), candidates, asked.victims, version, token))
         return True
 
-    def victims_answered(self, event: PreemptionAnswered, now: float, out: list[Command]) -> None:
+    def victims_answered(self, event: PreemptionAnswered, turn: Turn) -> None:
         """Order the best of what is left, or say why nothing is."""
-        question = self._close(event, now, evictions=True)
+        question = self._close(event, turn.now, evictions=True)
         if question is None or question.failure is None:
             return
         entry = question.entry
@@ -416,11 +411,11 @@ class Asking:
         elif not candidates:
             tail = _NO_CANDIDATE
         else:
-            nomination = nomination_of(self._state, best_of(Cycle(entry.pod, self._state, now), candidates))
+            nomination = nomination_of(self._state, best_of(Cycle(entry.pod, self._state, turn.now), candidates))
             tail = nomination.message
         failure = replace(failure, message=f"{failure.message} {tail}")
-        self._endings.conclude(entry, question.runner, failure, nomination, now, out)
-        self._catch_up(entry, now)
+        self._endings.conclude(entry, question.runner, failure, nomination, turn)
+        self._catch_up(entry, turn.now)
 
     def _candidate(self, offer: Victims) -> Candidate | None:
         """A candidate on the state of now; None if a victim has left its node meanwhile."""

@@ -1,10 +1,13 @@
-"""What the parts of the engine share: the state, the queue, pods on their way, what changed, and alarms."""
+"""What the parts of the engine share: the state, the queue, pods on their way, what changed, alarms, and what follows
+from the configuration in force.
+"""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from moorage.core.commands import Command
 from moorage.core.pods import Pod
@@ -20,6 +23,10 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
 
+if TYPE_CHECKING:
+    from moorage.engine.asking import Asking
+    from moorage.engine.planning import Planning
+
 Observer = Callable[[Runner, Cycle], None]
 """Told of every attempt right before it, with the state as the attempt finds it; must not change anything."""
 Commands = list[Command]
@@ -30,9 +37,19 @@ Stop = Callable[[], bool]
 class Board:
     """One state, one queue, and the runners of all profiles."""
 
-    def __init__(self, profiles: Sequence[Profile], state: ClusterState, queue: SchedulingQueue) -> None:
+    def __init__(
+        self,
+        profiles: Sequence[Profile],
+        state: ClusterState,
+        queue: SchedulingQueue,
+        *,
+        answers_to_all: bool = False,
+        observer: Observer | None = None,
+    ) -> None:
+        """With `answers_to_all` the first profile also decides for scheduler names that no profile has."""
         self.state = state
         self.queue = queue
+        self._answers_to_all = answers_to_all
         self.runners: dict[str, Runner] = {}
         """By scheduler name."""
         self.fallback: Runner | None = None
@@ -44,7 +61,11 @@ class Board:
         self.priorities = Priorities(self.runner_of, self.faults, asked=False)
         self.changes: list[Change] = []
         """What has happened and waiting pods were not told of yet."""
-        self.observer: Observer | None = None
+        self.observer = observer
+        self.planning: Planning | None = None
+        """Who gets the nodes; None unless profiles are planned."""
+        self.asking: Asking | None = None
+        """Who asks extenders; None without any."""
         self._tokens = 0
         self.stop: Stop | None = None
         """Only while the engine is being called."""
@@ -54,7 +75,7 @@ class Board:
 
     def equip(self, runners: Mapping[str, Runner]) -> None:
         """Decide with these from now on."""
-        if self.fallback is not None:
+        if self._answers_to_all:
             self.fallback = next(iter(runners.values()))
         self.runners.clear()
         self.runners.update(runners)

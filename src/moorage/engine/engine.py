@@ -52,6 +52,7 @@ from moorage.engine.planning import Planning
 from moorage.engine.queue import Backoff, QueuedGang, QueuedPod, SchedulingQueue
 from moorage.engine.races import tell_race
 from moorage.engine.trial import Trial
+from moorage.engine.turn import Turn
 from moorage.framework.changes import Change, What
 from moorage.framework.configuration import Extender
 from moorage.framework.contract import PlansUnits
@@ -98,17 +99,14 @@ class Engine:
         self.stopped_after = ""
         """The namespace of the pod after which the latest call was told to stop; empty if it was not."""
         self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff, Pacing(self._room))
-        self._board = board = Board(profiles, self.state, self.queue)
+        self._board = board = Board(profiles, self.state, self.queue, answers_to_all=answers_to_all, observer=observer)
         self.runners, self.flights, self.faults = board.runners, board.flights, board.faults
-        board.observer = observer
-        board.fallback = self.runners[profiles[0].scheduler_name] if answers_to_all else None
-        self._failing = Failing(board)
-        self._placing = Placing(board, self._failing)
+        # Those that need each other are asked for when they are needed.
+        self._failing = Failing(board, lambda: self._placing)
+        self._placing = Placing(board, self._failing, lambda: self.gangs)
         self._notices = Notices(board, self._failing)
-        self.gangs = self._placing.gangs = Gangs(board, self._placing, self._failing, self._notices)
-        self.planning: Planning | None = None
-        """Who gets the nodes; None unless profiles are planned."""
-        self._handlers: dict[type, Callable[[Any, float, list[Command]], None]] = {
+        self.gangs = Gangs(board, self._placing, self._failing, self._notices)
+        self._handlers: dict[type, Callable[[Any, Turn], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
             BindDone: self._bind_done,
@@ -126,9 +124,17 @@ class Engine:
             ConfigurationChanged: self._configuration_changed,
         }
         """What takes over which event."""
-        self.asking: Asking | None = None
-        """Who asks extenders; None without any."""
         self._instruct(settings)
+
+    @property
+    def planning(self) -> Planning | None:
+        """Who gets the nodes; None unless profiles are planned."""
+        return self._board.planning
+
+    @property
+    def asking(self) -> Asking | None:
+        """Who asks extenders; None without any."""
+        return self._board.asking
 
     def _instruct(self, settings: EngineSettings) -> None:
         """Tell the parts what follows from the profiles and settings; the board has the runners already."""
@@ -137,17 +143,14 @@ class Engine:
         self.queue.backoff = settings.backoff
         self._woken_by: dict[tuple[int, str], list[str]] = {}
         """Kind of change -> the plugins whose rejections it can help, kept as it is asked for."""
-        order = first.first(PlansUnits)
-        self.planning = None if order is None else Planning(self._board, order)
-        self._failing.planning = self.gangs.recovery.planning = self.planning
-        if self.planning is not None:
-            self.planning.instruct(self.runners.values())
-            self.planning.runs, self.planning.concern = self.gangs.recovery.runs, self.gangs.concern
-        self.asking = None
-        if settings.extenders:
-            endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
-            self.asking = Asking(settings.extenders, self.state, self.queue, endings, self._board.token)
-        self._placing.asking = self._failing.asking = self.asking
+        board, order = self._board, first.first(PlansUnits)
+        board.planning = None
+        if order is not None:
+            board.planning = Planning(board, order, self.gangs.recovery.runs, self.gangs.concern)
+            board.planning.instruct(self.runners.values())
+        endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
+        extenders = settings.extenders
+        board.asking = Asking(extenders, self.state, self.queue, endings, board.token) if extenders else None
 
     # --- the one door ---
 
@@ -160,35 +163,36 @@ class Engine:
         that a larger budget could decide on, None if only an event can change anything. With a budget, namespaces get
         fair shares of the binds that may be under way.
         """
-        commands: list[Command] = []
+        turn = Turn(now)
         self._board.stop, self.stopped_after = stop, ""
         self._paced = budget < _UNLIMITED
         for event in events:
-            self._handlers[type(event)](event, now, commands)
+            self._handlers[type(event)](event, turn)
         looks = budget > 0
         if looks:
-            self._take_stock(now, commands)
-        self._tell_waiting(now, commands)
+            self._take_stock(turn)
+        self._tell_waiting(turn)
         self._board.ring(now)
         if looks:
-            self._decide(now, budget, commands)
+            self._decide(turn, budget)
         self._board.stop = None
-        return commands, now if not looks and self.gangs.busy else self._next_wakeup(now)
+        return turn.commands, now if not looks and self.gangs.busy else self._next_wakeup(now)
 
-    def _decide(self, now: float, budget: int, commands: list[Command]) -> None:
+    def _decide(self, turn: Turn, budget: int) -> None:
+        now = turn.now
         self.queue.admit(now, self.flights.untouched if self._paced else _UNLIMITED)
         decided = 0
         while decided < budget:
-            entry = self.queue.pop(now) if self.asking is None else self.asking.pop(now)
+            entry = self.queue.pop(now) if self._board.asking is None else self._board.asking.pop(now)
             if entry is None and not decided and not self.flights.binding:
                 entry = self.queue.pop_slow(now)  # what was decided, and binds that are under way, need not wait for it
             if entry is None:
                 return
-            decided += self._attempt(entry, now, commands)
-            if self.planning is not None:
-                self.planning.settle(now, commands)
+            decided += self._attempt(entry, turn)
+            if self._board.planning is not None:
+                self._board.planning.settle(turn)
             if self._board.changes:
-                self._tell_waiting(now, commands)
+                self._tell_waiting(turn)
             if self._board.stop is not None and self._board.stop():
                 self.stopped_after = entry.pod.template.namespace
                 return
@@ -197,14 +201,14 @@ class Engine:
         """How many binds of a namespace may be ordered."""
         return self.flights.room(namespace) if self._paced else _UNLIMITED
 
-    def _take_stock(self, now: float, commands: list[Command]) -> None:
+    def _take_stock(self, turn: Turn) -> None:
         """What the events mean for gangs and for the plan."""
-        if self.planning is not None:
-            self.planning.settle(now, commands)
+        if self._board.planning is not None:
+            self._board.planning.settle(turn)
         if self.gangs.busy:
-            self.gangs.review(now, commands)
+            self.gangs.review(turn)
         if self._notices.next_s() is not None:
-            self._notices.tell(now, commands)
+            self._notices.tell(turn)
 
     def next_change_s(self, *, deciding: bool = True) -> float | None:
         """When time alone could change a decision: a deadline or an answer that expires.
@@ -228,45 +232,45 @@ class Engine:
     def left_out(self, pod: Pod, now: float) -> str:
         """Why the plan has no node for a waiting pod; empty if it has one, or nothing is planned."""
         entry = self.queue.get(pod.uid)
-        if entry is None or self.planning is None:
+        if entry is None or self._board.planning is None:
             return ""
-        self.planning.settle(now, [])
+        self._board.planning.settle(Turn(now))
         unit = self.queue.gang(entry.unit) if entry.unit is not None else None
-        return "" if self.planning.admits(unit or entry) else self.planning.refusal(unit or entry)
+        return "" if self._board.planning.admits(unit or entry) else self._board.planning.refusal(unit or entry)
 
     # --- events in ---
 
-    def _pod_seen(self, event: PodSeen, now: float, commands: list[Command]) -> None:
+    def _pod_seen(self, event: PodSeen, turn: Turn) -> None:
         pod, board = event.pod, self._board
         record = self.state.record(pod.uid)
         entry = self.queue.get(pod.uid)
         if board.priorities.asked:
-            pod = board.priorities.read(pod, commands, is_new=record is None and entry is None)
+            pod = board.priorities.read(pod, turn.commands, is_new=record is None and entry is None)
         if pod.template.excess:
-            excess.tell_pod(board, pod, commands)
+            excess.tell_pod(board, pod, turn.commands)
         template = pod.template
         if (record is not None and record.pod.template is not template) or (
             entry is not None and entry.pod.template is not template
         ):
             self._tell_gangs_left(record, entry, template)
         unit = None if template.gang is None else self.gangs.unit_of(pod)
-        if unit is not None or self.planning is not None:
+        if unit is not None or self._board.planning is not None:
             self._note(pod, unit)
         before = None if record is None else record.pod
         move = self.state.observe_pod(pod)
         if move not in _NO_NEWS:
-            self._changed(move, pod, before, commands)
+            self._changed(move, pod, before, turn.commands)
         finished = pod.phase in FINISHED
         if finished or pod.deleted_s is not None:
             if finished or pod.node is None:
-                board.evictor.gone(pod.uid, now)
+                board.evictor.gone(pod.uid, turn.now)
             else:
-                board.evictor.leaving(pod.uid, now)
-            self._settled(pod, now, commands)
+                board.evictor.leaving(pod.uid, turn.now)
+            self._settled(pod, turn)
         elif pod.node is not None:
-            self._settled(pod, now, commands)
+            self._settled(pod, turn)
         elif board.runner_of(pod) is not None:
-            self._waits(pod, entry, unit, now)
+            self._waits(pod, entry, unit, turn.now)
         else:
             self._waits_for_others(pod)
 
@@ -301,44 +305,44 @@ class Engine:
         if pod.nominated_node:
             self.state.nominations.set(pod, pod.nominated_node)
 
-    def _settled(self, pod: Pod, now: float, commands: list[Command]) -> None:
+    def _settled(self, pod: Pod, turn: Turn) -> None:
         """A pod that needs no node from us any more."""
         flight = self.flights.get(pod.uid)
-        known = self.queue.remove(pod.uid, now) is not None or flight is not None
+        known = self.queue.remove(pod.uid, turn.now) is not None or flight is not None
         if known or self.state.nominations.count:
             self._board.end_promise(pod.uid)
         if not known:
             return
         self.state.evictions.forget(pod.uid)
         if flight is not None and (pod.node is None or flight.state is not BINDING):
-            self._placing.abandon(pod.uid, now, commands)
+            self._placing.abandon(pod.uid, turn)
 
-    def _node_seen(self, event: NodeSeen, _now: float, commands: list[Command]) -> None:
+    def _node_seen(self, event: NodeSeen, turn: Turn) -> None:
         before = self.state.upsert_node(event.node)
         if event.node.excess:
-            excess.tell_node(self._board, before, event.node, commands)
+            excess.tell_node(self._board, before, event.node, turn.commands)
         change = node_change(before, event.node)
         if change is not None:
             self._board.changes.append(change)
 
-    def _node_gone(self, event: NodeGone, now: float, commands: list[Command]) -> None:
+    def _node_gone(self, event: NodeGone, turn: Turn) -> None:
         for flight in self.flights.waiting_for(event.name):
             message = f"node {event.name} was deleted while the pod waited to be bound to it"
-            self._placing.bring_back(flight, Failure(message, frozenset()), now, commands)
+            self._placing.bring_back(flight, Failure(message, frozenset()), turn)
         row = self.state.row_of(event.name)
-        for record in () if row is None or self.planning is None else self.state.records_on(row):
+        for record in () if row is None or self._board.planning is None else self.state.records_on(row):
             self._concern(record.pod)
         for pod in self.state.nominations.on(event.name):
-            self._failing.break_promise(pod, now, commands)
+            self._failing.break_promise(pod, turn)
         node = self.state.remove_node(event.name)
         if node is not None:
             self._board.changes.append(Change(What.NODE_REMOVED, node=node))
 
-    def _object_seen(self, event: ObjectSeen, _now: float, _: list[Command]) -> None:
+    def _object_seen(self, event: ObjectSeen, _: Turn) -> None:
         before = self.state.put_object(event.kind, event.key, event.value)
         self._object_changed(event.kind, event.key, before, event.value)
 
-    def _object_gone(self, event: ObjectGone, _now: float, _: list[Command]) -> None:
+    def _object_gone(self, event: ObjectGone, _: Turn) -> None:
         before = self.state.remove_object(event.kind, event.key)
         self._object_changed(event.kind, event.key, before, None)
 
@@ -348,30 +352,30 @@ class Engine:
                 self._concern(pod)
         self._board.changes.append(Change(What.OBJECT, kind=kind, key=key))
 
-    def _nodes_answered(self, event: ExtendersAnswered, now: float, commands: list[Command]) -> None:
-        if self.asking is not None:
-            self.asking.nodes_answered(event, now, commands)
+    def _nodes_answered(self, event: ExtendersAnswered, turn: Turn) -> None:
+        if self._board.asking is not None:
+            self._board.asking.nodes_answered(event, turn)
 
-    def _victims_answered(self, event: PreemptionAnswered, now: float, commands: list[Command]) -> None:
-        if self.asking is not None:
-            self.asking.victims_answered(event, now, commands)
+    def _victims_answered(self, event: PreemptionAnswered, turn: Turn) -> None:
+        if self._board.asking is not None:
+            self._board.asking.victims_answered(event, turn)
 
-    def _decision_slow(self, event: DecisionSlow, now: float, _: list[Command]) -> None:
-        self.queue.pacing.slow(event.namespace, event.took_s, now, self.queue.backoff.max_s)
+    def _decision_slow(self, event: DecisionSlow, turn: Turn) -> None:
+        self.queue.pacing.slow(event.namespace, event.took_s, turn.now, self.queue.backoff.max_s)
 
-    def _delete_done(self, event: DeleteDone, now: float, commands: list[Command]) -> None:
+    def _delete_done(self, event: DeleteDone, turn: Turn) -> None:
         """The preemptor is held no longer; the watch tells when the pod is gone."""
         record = self.state.record(event.uid)
         if record is not None:
             self._concern(record.pod)
-        self._board.evictor.answered(event, now, commands)
+        self._board.evictor.answered(event, turn)
 
-    def _patch_done(self, event: PatchDone, now: float, commands: list[Command]) -> None:
+    def _patch_done(self, event: PatchDone, turn: Turn) -> None:
         """A write that PreBind waits for: the watch shows success, a failure ends the attempt."""
         flight = self.flights.get(event.command.pod.uid)
         if not event.ok and flight is not None and event.command in flight.sent:
             name = "" if flight.held_by is None else flight.held_by.name
-            self._placing.bring_back(flight, failure_of(Status(Code.ERROR, (event.message,), name)), now, commands)
+            self._placing.bring_back(flight, failure_of(Status(Code.ERROR, (event.message,), name)), turn)
 
     def _follow_nomination(self, pod: Pod, before: str | None) -> None:
         """Whoever writes status.nominatedNodeName: the promise counts. What was not written anew is no news."""
@@ -380,16 +384,16 @@ class Engine:
         elif not pod.nominated_node and before:
             self._board.end_promise(pod.uid)
 
-    def _pod_gone(self, event: PodGone, now: float, commands: list[Command]) -> None:
+    def _pod_gone(self, event: PodGone, turn: Turn) -> None:
         uid = event.uid
-        entry = self.queue.remove(uid, now)
+        entry = self.queue.remove(uid, turn.now)
         if entry is not None:
             if entry.unit is not None:  # that of its flight, whatever it names since
                 self.gangs.concern(entry.unit)
             self._concern(entry.pod)
-        self._board.evictor.gone(uid, now)
+        self._board.evictor.gone(uid, turn.now)
         self._board.end_promise(uid)
-        self._placing.abandon(uid, now, commands)
+        self._placing.abandon(uid, turn)
         self.state.volumes.release(uid)
         record = self.state.remove_pod(uid)
         if record is not None:
@@ -406,10 +410,10 @@ class Engine:
     def _note(self, pod: Pod, unit: GangKey | None) -> None:
         if unit is not None:
             self.gangs.met(unit, pod)
-        if self.planning is not None:
-            self.planning.note(pod, unit)
+        if self._board.planning is not None:
+            self._board.planning.note(pod, unit)
 
-    def _bind_done(self, event: BindDone, now: float, commands: list[Command]) -> None:
+    def _bind_done(self, event: BindDone, turn: Turn) -> None:
         flight = self.flights.get(event.uid)
         if flight is None or flight.entry.state is not BINDING:
             return
@@ -421,16 +425,17 @@ class Engine:
         if outcome is None:
             return
         if outcome is _BOUND or seen_on == flight.node:
-            self._placing.arrived(flight, now, commands)
+            self._placing.arrived(flight, turn)
         elif outcome is BindOutcome.FAILED and seen_on is None:
             failure = Failure(f"binding rejected: {event.message}", frozenset(), Code.ERROR)
-            self._placing.bring_back(flight, failure, now, commands)
+            self._placing.bring_back(flight, failure, turn)
             pod = flight.entry.pod
             if self.queue.get(pod.uid) is None and self.runner_of(pod) is not None:
-                self._waits(pod, None, self.gangs.unit_of(pod), now)  # its profile was gone for a while, and is back
+                # Its profile was gone for a while, and is back.
+                self._waits(pod, None, self.gangs.unit_of(pod), turn.now)
         else:
-            self.queue.remove(event.uid, now)
-            self._placing.abandon(event.uid, now, commands)
+            self.queue.remove(event.uid, turn.now)
+            self._placing.abandon(event.uid, turn)
             self._concern(flight.entry.pod)
             if outcome is BindOutcome.ELSEWHERE and event.node is not None and seen_on is None:
                 self._take_over(flight.entry.pod, event.node)
@@ -445,10 +450,10 @@ class Engine:
 
     # --- another configuration ---
 
-    def _term_began(self, event: TermBegan, _now: float, _: list[Command]) -> None:
+    def _term_began(self, event: TermBegan, _: Turn) -> None:
         self.gangs.term = event.term
 
-    def _configuration_changed(self, event: ConfigurationChanged, now: float, commands: list[Command]) -> None:
+    def _configuration_changed(self, event: ConfigurationChanged, turn: Turn) -> None:
         """Go on with other profiles and settings. The queue and binds under way stay; the seed stays too.
 
         Pods that wait in Permit or PreBind or for an extender's answer go back to the queue, as what plugins hold for
@@ -458,20 +463,20 @@ class Engine:
         runners = {profile.scheduler_name: Runner(profile, self.state) for profile in event.profiles}
         for flight in self.flights.unposted():
             if self.flights.get(flight.entry.pod.uid) is flight:
-                self._placing.bring_back(flight, _RECONFIGURED, now, commands)
-        for entry in [] if self.asking is None else self.asking.entries():
+                self._placing.bring_back(flight, _RECONFIGURED, turn)
+        for entry in [] if self._board.asking is None else self._board.asking.entries():
             cause = _RECONFIGURED.message
-            self.queue.requeue(entry, now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
+            self.queue.requeue(entry, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
         self._board.equip(runners)
         self._instruct(event.settings)
         for entry in [each for each in self.queue.entries() if self.runner_of(each.pod) is None]:
-            self.queue.remove(entry.pod.uid, now)
+            self.queue.remove(entry.pod.uid, turn.now)
             self._board.end_promise(entry.pod.uid)
         for entry in list(self.queue.entries()):
-            self._regroup(entry, now)
-        for entry in self.queue.entries() if self.planning is not None else ():
+            self._regroup(entry, turn.now)
+        for entry in self.queue.entries() if self._board.planning is not None else ():
             self._concern(entry.pod)
-        self.queue.restart(now)
+        self.queue.restart(turn.now)
 
     def _regroup(self, entry: QueuedPod, now: float) -> None:
         """Whether a profile places gangs together may have changed."""
@@ -485,19 +490,19 @@ class Engine:
 
     # --- waking up ---
 
-    def _tell_waiting(self, now: float, commands: list[Command]) -> None:
+    def _tell_waiting(self, turn: Turn) -> None:
         """Changes wake the pods that they can help, and flights that wait are asked again."""
         while True:
             changes, self._board.changes = self._board.changes, []
-            if self.asking is not None:
-                self.asking.changed(changes)
+            if self._board.asking is not None:
+                self._board.asking.changed(changes)
             if changes and not self.queue.quiet:
                 for change in changes:
-                    self.queue.changed(change, now, self._wakers_of(change.what, change.kind))
-                    self.gangs.changed(change, now)
-            for flight in self.flights.concerned(changes, now):
+                    self.queue.changed(change, turn.now, self._wakers_of(change.what, change.kind))
+                    self.gangs.changed(change, turn.now)
+            for flight in self.flights.concerned(changes, turn.now):
                 if self.flights.get(flight.entry.pod.uid) is flight:
-                    self._placing.go_on(flight, now, commands)
+                    self._placing.go_on(flight, turn)
                     self._board.stopped()
             if not self._board.changes:
                 return
@@ -532,17 +537,17 @@ class Engine:
             if refusal.plugin == limits.REASON:
                 self._notices.later(entry, refusal.message, now)
             return refusal.plugin
-        return None if self.planning is None else self._plan_gate(entry, now)
+        return None if self._board.planning is None else self._plan_gate(entry, now)
 
     def _plan_gate(self, entry: QueuedPod, now: float) -> str | None:
-        if self.planning is None or self.planning.admits(entry):
+        if self._board.planning is None or self._board.planning.admits(entry):
             return None
-        self._notices.later(entry, self.planning.refusal(entry), now)
-        return self.planning.name
+        self._notices.later(entry, self._board.planning.refusal(entry), now)
+        return self._board.planning.name
 
     def _next_wakeup(self, now: float) -> float | None:
         pacing = self.queue.pacing
-        if self.queue.ready() or (self.asking is not None and self.asking.ready()):
+        if self.queue.ready() or (self._board.asking is not None and self._board.asking.ready()):
             return now
         if pacing.ready() and not self.flights.binding:
             return now
@@ -552,24 +557,24 @@ class Engine:
 
     # --- deciding ---
 
-    def _attempt(self, entry: QueuedPod, now: float, commands: list[Command]) -> int:
+    def _attempt(self, entry: QueuedPod, turn: Turn) -> int:
         """One scheduling cycle, in numbered steps; returns how many pods were decided on."""
         pod, board = entry.pod, self._board
         # 1. Who decides.
         runner = board.runner_of(pod)
         if runner is None:
-            self.queue.remove(pod.uid, now)
+            self.queue.remove(pod.uid, turn.now)
             return 1
-        if self.planning is not None and self._plan_gate(entry, now) is not None:
-            self.queue.hold(entry, self.planning.name, now)
+        if self._board.planning is not None and self._plan_gate(entry, turn.now) is not None:
+            self.queue.hold(entry, self._board.planning.name, turn.now)
             return 1
         if isinstance(entry, QueuedGang):
-            return self.gangs.attempt(entry, now, commands)
-        cycle = Cycle(pod, self.state, now)
+            return self.gangs.attempt(entry, turn)
+        cycle = Cycle(pod, self.state, turn.now)
         cycle.misfit_s = entry.misfit_s
         if board.observer is not None:
             board.observer(runner, cycle)
-        if self.asking is not None and self.asking.takes(entry, runner, cycle, now, commands):
+        if self._board.asking is not None and self._board.asking.takes(entry, runner, cycle, turn):
             return 1
         # 2. Where: the promised node if it fits, else the best of all.
         judgement: Judgement | None = None
@@ -579,11 +584,11 @@ class Engine:
                 judgement = runner.judge(cycle, self.state.rows())
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
             message = f"running plugins failed: {describe(error)}"
-            self._failing.fail(entry, runner, Failure(message, frozenset(), Code.ERROR), now, commands)
+            self._failing.fail(entry, runner, Failure(message, frozenset(), Code.ERROR), turn)
             return 1
         # 3. Nowhere: say why, perhaps make room, wait for help.
         if judgement is not None:
-            self._failing.unschedulable(entry, runner, cycle, judgement, now, commands)
+            self._failing.unschedulable(entry, runner, cycle, judgement, turn)
             return 1
-        self._placing.place(entry, runner, cycle, row, now, commands)
+        self._placing.place(entry, runner, cycle, row, turn)
         return 1

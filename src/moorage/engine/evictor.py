@@ -8,6 +8,7 @@ from moorage.core.evictions import Released
 from moorage.core.pods import PREEMPTION, Pod
 from moorage.core.state import ClusterState
 from moorage.engine.queue import Place, SchedulingQueue
+from moorage.engine.turn import Turn
 
 
 def ref_of(pod: Pod) -> PodRef:
@@ -40,12 +41,12 @@ class Evictor:
         commands.append(DeletePod(ref_of(pod), reason, message))
         self._notes[pod.uid] = RecordEvent(ref_of(pod), "Warning", reason, "Releasing", message, reporter)
 
-    def answered(self, event: DeleteDone, now: float, commands: list[Command]) -> None:
+    def answered(self, event: DeleteDone, turn: Turn) -> None:
         """A deletion succeeded or failed."""
         note = self._notes.pop(event.uid, None)
         if note is not None and event.ok:
-            commands.append(note)
-        self._release(self._state.evictions.answered(event.uid, ok=event.ok), now)
+            turn.commands.append(note)
+        self._release(self._state.evictions.answered(event.uid, ok=event.ok), turn.now)
 
     def leaving(self, uid: str, now: float) -> None:
         """The deletion mark of a pod was seen."""

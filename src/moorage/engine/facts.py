@@ -55,8 +55,6 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_board": Board,
         "gangs": Gangs,
         "_notices": Notices,
-        "planning": Planning | None,
-        "asking": Asking | None,
     },
     Board: {
         "queue": SchedulingQueue,
@@ -66,6 +64,8 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "changes": list[Change],
         "_alarms": list[tuple[float, int, QueuedPod]],
         "_tokens": int,
+        "planning": Planning | None,
+        "asking": Asking | None,
     },
     SchedulingQueue: {
         "_pods": dict[str, QueuedPod],
@@ -185,7 +185,19 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "document",
         ]
     ),
-    Board: frozenset(["state", "runners", "fallback", "faults", "priorities", "observer", "_alarm_numbers", "stop"]),
+    Board: frozenset(
+        [
+            "state",
+            "runners",
+            "fallback",
+            "faults",
+            "priorities",
+            "observer",
+            "_alarm_numbers",
+            "stop",
+            "_answers_to_all",
+        ]
+    ),
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals"]),
     Pacing: frozenset({"room", "untouched"}),
     Flights: frozenset(["waited", "_deadlines", "_interests", "_wakes"]),
@@ -196,8 +208,8 @@ REBUILT: Mapping[type, frozenset[str]] = {
     GangRoom: frozenset(["_board", "_state", "_failing"]),
     Deadlines: frozenset(["_heap"]),
     GangTurns: frozenset(["_board", "_priority"]),
-    Recovery: frozenset(["_board", "_state", "planning", "vanished"]),
-    Planning: frozenset(["_board", "_state", "_sort", "_nodes_at", "runs", "concern"]),
+    Recovery: frozenset(["_board", "_state", "_vanished"]),
+    Planning: frozenset(["_board", "_state", "_sort", "_nodes_at", "_runs", "_concern"]),
     Asking: frozenset(["_extenders", "_state", "_queue", "_endings", "_token", "_order", "_interests"]),
     Breakers: frozenset({"_news"}),
     Cycle: frozenset(["pod", "template", "state", "now", "asked"]),

@@ -4,61 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from moorage.core.commands import PatchPodStatus, RecordEvent
 from moorage.core.pods import Condition, Pod
 from moorage.core.state import PodRecord
-from moorage.engine.asking import Asking
 from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import preempted_event
 from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failures import Failure, failure_of_judgement
 from moorage.engine.faults import Faults
-from moorage.engine.flights import Flight
 from moorage.engine.lifecycle import BINDING
-from moorage.engine.planning import Planning
 from moorage.engine.queue import QueuedPod
+from moorage.engine.turn import Turn
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, Status
 
-BringBack = Callable[[Flight, Failure, float, Commands], None]
-"""Undo the assumption of a pod on its way, and put it back into the queue."""
+if TYPE_CHECKING:
+    from moorage.engine.placing import Placing
 
 
 class Failing:
-    """Ends attempts; `bring_back` undoes what is on its way, `asking` are the extenders if there are any."""
+    """Ends attempts; `placing` brings back what is on its way."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, placing: Callable[[], Placing]) -> None:
         self._board = board
-        self.asking: Asking | None = None
-        self.bring_back: BringBack | None = None
-        self.planning: Planning | None = None
+        self._placing = placing
 
-    def unschedulable(
-        self, entry: QueuedPod, runner: Runner, cycle: Cycle, judgement: Judgement, now: float, commands: Commands
-    ) -> None:
+    def unschedulable(self, entry: QueuedPod, runner: Runner, cycle: Cycle, judgement: Judgement, turn: Turn) -> None:
         """No node: look for room that could be made, and conclude."""
-        state = self._board.state
+        state, asking = self._board.state, self._board.asking
         failure = failure_of_judgement(judgement, state.node_count)
         nomination, tail = None, ""
         if failure.code is not Code.ERROR and state.node_count:
-            if self.asking is not None:
-                self.asking.prepare(cycle)
+            if asking is not None:
+                asking.prepare(cycle)
             nomination, tail = make_room(self._board.faults, runner, cycle, judgement)
-        self.heed(cycle, entry, runner, now, commands)
+        self.heed(cycle, entry, runner, turn)
         if nomination is not None or tail:
-            if self.asking is not None and self.asking.consults(entry, runner, failure, nomination, now, commands):
+            if asking is not None and asking.consults(entry, runner, failure, nomination, turn):
                 return
             if tail:
                 failure = replace(failure, message=f"{failure.message} {tail}")
-        self.conclude(entry, runner, failure, nomination, now, commands)
+        self.conclude(entry, runner, failure, nomination, turn)
 
-    def heed(self, cycle: Cycle, entry: QueuedPod, runner: Runner, now: float, commands: Commands) -> None:
+    def heed(self, cycle: Cycle, entry: QueuedPod, runner: Runner, turn: Turn) -> None:
         """What plugins said beside their answers: warnings, and when to ask again."""
         if cycle.warnings:
-            self._board.warnings.tell(cycle, runner.profile.scheduler_name, commands)
-        if cycle.expires_s is not None and cycle.expires_s > now:
+            self._board.warnings.tell(cycle, runner.profile.scheduler_name, turn.commands)
+        if cycle.expires_s is not None and cycle.expires_s > turn.now:
             self._board.set_alarm(cycle.expires_s, entry)
 
     def conclude(
@@ -67,14 +62,13 @@ class Failing:
         runner: Runner,
         failure: Failure,
         nomination: Nomination | None,
-        now: float,
-        commands: Commands,
+        turn: Turn,
     ) -> None:
         """Do what was found out to help, and let the pod wait."""
-        nominate = None if nomination is None else self._apply_nomination(entry, nomination, now, commands)
-        self.fail(entry, runner, failure, now, commands, nominate)
+        nominate = None if nomination is None else self._apply_nomination(entry, nomination, turn)
+        self.fail(entry, runner, failure, turn, nominate)
 
-    def _apply_nomination(self, entry: QueuedPod, nomination: Nomination, now: float, commands: Commands) -> str | None:
+    def _apply_nomination(self, entry: QueuedPod, nomination: Nomination, turn: Turn) -> str | None:
         """Evict, and promise the node; returns what status.nominatedNodeName should become, None if it may stay."""
         pod, promises = entry.pod, self._board.state.nominations
         promised = promises.node_of(pod.uid)
@@ -83,19 +77,19 @@ class Failing:
         if nomination.node is None:
             return "" if promised or pod.nominated_node else None
         for uid in nomination.victims:
-            self.evict(uid, pod, now, commands)
-        self.promise(pod, nomination.node, now, commands)
+            self.evict(uid, pod, turn)
+        self.promise(pod, nomination.node, turn)
         return None if pod.nominated_node == nomination.node else nomination.node
 
-    def promise(self, pod: Pod, node: str, now: float, commands: Commands) -> None:
+    def promise(self, pod: Pod, node: str, turn: Turn) -> None:
         """Promise a node; less important pods that were promised it had better look elsewhere."""
         promises = self._board.state.nominations
         for other in promises.on(node):
             if other.template.priority < pod.template.priority:
-                self.break_promise(other, now, commands)
+                self.break_promise(other, turn)
         promises.set(pod, node)
 
-    def evict(self, uid: str, preemptor: Pod, now: float, commands: Commands, holds: str | None = None) -> None:
+    def evict(self, uid: str, preemptor: Pod, turn: Turn, holds: str | None = None) -> None:
         """Delete a victim; one that still waits in Permit or PreBind only goes back to the queue.
 
         `holds` is who has to wait for the deletion, if not the preemptor itself.
@@ -103,19 +97,20 @@ class Failing:
         record, flight = self._board.state.record(uid), self._board.flights.get(uid)
         if record is None or not self._outranks(preemptor, record):
             return
-        if flight is not None and flight.state is not BINDING and self.bring_back is not None:
-            self.bring_back(flight, Failure(f"preempted by pod {preemptor.key}", frozenset()), now, commands)
-            commands.append(preempted_event(flight.entry.pod, preemptor, record.node, deleted=False))
+        if flight is not None and flight.state is not BINDING:
+            self._placing().bring_back(flight, Failure(f"preempted by pod {preemptor.key}", frozenset()), turn)
+            turn.commands.append(preempted_event(flight.entry.pod, preemptor, record.node, deleted=False))
         else:
-            self._board.evictor.evict(record.pod, preemptor, record.node, commands, holds)
+            self._board.evictor.evict(record.pod, preemptor, record.node, turn.commands, holds)
 
     def _outranks(self, preemptor: Pod, victim: PodRecord) -> bool:
         """Checked once more, right before the eviction: nobody goes for a pod that is not more important."""
-        if self.planning is not None and self.planning.plans(victim.pod):
-            return self.planning.rank(victim) < preemptor.template.priority
+        planning = self._board.planning
+        if planning is not None and planning.plans(victim.pod):
+            return planning.rank(victim) < preemptor.template.priority
         return self._board.priorities.may_evict(preemptor, victim.pod)
 
-    def break_promise(self, pod: Pod, now: float, commands: Commands) -> None:
+    def break_promise(self, pod: Pod, turn: Turn) -> None:
         """The node that was promised to this pod is taken or gone: it had better look elsewhere.
 
         What another scheduler promised is that scheduler's to withdraw.
@@ -123,18 +118,17 @@ class Failing:
         if self._board.runner_of(pod) is None:
             return
         self._board.end_promise(pod.uid)
-        commands.append(PatchPodStatus(_ref(pod), nominated_node=""))
+        turn.commands.append(PatchPodStatus(_ref(pod), nominated_node=""))
         entry = self._board.queue.get(pod.uid)
         if entry is not None:
-            self._board.queue.wake(entry, now)
+            self._board.queue.wake(entry, turn.now)
 
     def fail(
         self,
         entry: QueuedPod,
         runner: Runner,
         failure: Failure,
-        now: float,
-        commands: Commands,
+        turn: Turn,
         nominate: str | None = None,
     ) -> None:
         """Tell the user, and put the pod where it waits. `nominate` is written too, the empty string clears.
@@ -148,13 +142,13 @@ class Failing:
         entry.message = failure.message
         self._board.queue.requeue(
             entry,
-            now,
+            turn.now,
             rejected_by=failure.rejected_by,
             error=failure.code is Code.ERROR,
             pending=failure.code is Code.PENDING,
             cause=failure.message,
         )
-        self.tell(entry.pod, runner, failure, commands, nominate)
+        self.tell(entry.pod, runner, failure, turn.commands, nominate)
 
     def tell(self, pod: Pod, runner: Runner, failure: Failure, commands: Commands, nominate: str | None = None) -> None:
         """Write down and announce why a pod has no node; what the pod says already is not written again."""

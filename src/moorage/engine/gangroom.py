@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from moorage.core.commands import PatchPodStatus
 from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.membership import GangKey
-from moorage.engine.board import Board, Commands
+from moorage.engine.board import Board
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.gangturns import GangTurns
 from moorage.engine.queue import QueuedGang, QueuedPod
+from moorage.engine.turn import Turn
 from moorage.framework.contract import GangPostFilter
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -66,8 +67,7 @@ class GangRoom:
         ready: Sequence[QueuedPod],
         needs: GangNeeds,
         domains: Iterable[Domain | None],
-        now: float,
-        commands: Commands,
+        turn: Turn,
     ) -> Made:
         """PostFilter for the gang, in one domain after the other: evict, and promise nodes to the members."""
         if needs.beyond(self._state):
@@ -75,14 +75,14 @@ class GangRoom:
         runner = self._board.responsible(gang.pod)
         said, hopeless = "", True
         for domain in domains:
-            cycles = [Cycle(entry.pod, self._state, now) for entry in ready]
+            cycles = [Cycle(entry.pod, self._state, turn.now) for entry in ready]
             for cycle in cycles if domain is not None else ():
                 cycle.memo[GANG_SCHEDULING] = domain
             answer = self._ask(runner, cycles, needs)
             for cycle in cycles:
-                self._failing.heed(cycle, gang, runner, now, commands)
+                self._failing.heed(cycle, gang, runner, turn)
             if isinstance(answer, GangNomination):
-                self._apply(gang, ready, answer, now, commands)
+                self._apply(gang, ready, answer, turn)
                 return Made(answer.nodes, answer.message, True, bool(answer.victims), domain)
             if answer is not None:
                 said = said or answer.message
@@ -122,16 +122,15 @@ class GangRoom:
         gang: QueuedGang,
         ready: Sequence[QueuedPod],
         nomination: GangNomination,
-        now: float,
-        commands: Commands,
+        turn: Turn,
     ) -> None:
         for uid in nomination.victims:
-            self._failing.evict(uid, gang.pod, now, commands, holds=gang.uid)
-        self.turns.promised(gang.key, nomination.nodes, now)
+            self._failing.evict(uid, gang.pod, turn, holds=gang.uid)
+        self.turns.promised(gang.key, nomination.nodes, turn.now)
         for entry in ready:
             node = nomination.nodes.get(entry.pod.uid)
             if node is not None:
-                self._failing.promise(entry.pod, node, now, commands)
+                self._failing.promise(entry.pod, node, turn)
 
     def clear(self, ready: Iterable[QueuedPod]) -> Mapping[str, str]:
         """Evictions cannot help: what was promised for their sake is worth nothing any more."""
@@ -158,15 +157,15 @@ class GangRoom:
         """A gang has enough members."""
         self._idle.drop(key)
 
-    def review(self, now: float, commands: Commands) -> None:
+    def review(self, turn: Turn) -> None:
         """Give back what was promised to gangs that have lacked members for too long, and end turns."""
-        self.turns.review(now)
-        for key in self._idle.take_due(now):
+        self.turns.review(turn.now)
+        for key in self._idle.take_due(turn.now):
             gang = self._board.queue.gang(key)
             if gang is None:
                 continue
-            self.turns.leave(key, now)
+            self.turns.leave(key, turn.now)
             for entry in gang.members.values():
                 if self._state.nominations.node_of(entry.pod.uid) is not None:
                     self._board.end_promise(entry.pod.uid)
-                    commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=""))
+                    turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=""))

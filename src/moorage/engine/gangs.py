@@ -22,7 +22,7 @@ from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lastin
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import PodGroup, Workload, object_key
 from moorage.core.pods import Pod
-from moorage.engine.board import Board, Commands
+from moorage.engine.board import Board
 from moorage.engine.diagnosis import rejecting_plugins
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
@@ -37,6 +37,7 @@ from moorage.engine.placing import Placing
 from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.engine.recovery import Recovery
 from moorage.engine.trial import Outcome, Trial
+from moorage.engine.turn import Turn
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import GangPatience, GangPostFilter
 from moorage.framework.cycle import Cycle
@@ -64,7 +65,7 @@ class Gangs:
         self._placing = placing
         self._failing = failing
         self._notices = notices
-        self.recovery = Recovery(board)
+        self.recovery = Recovery(board, self._forget)
         self.term = ""
         """The term of leadership, for the record."""
         self._recording: dict[int, Party] = {}
@@ -75,7 +76,6 @@ class Gangs:
         """Kind and key of controllers -> gangs of which they have made members."""
         self._controllers: dict[GangKey, set[tuple[str, str]]] = {}
         """The same, by gang."""
-        self.recovery.vanished = self._forget
         self._room = GangRoom(board, failing, self.priority)
 
     # --- who belongs together ---
@@ -155,11 +155,11 @@ class Gangs:
         times = (self.recovery.next_review_s(), self._room.turns.next_review_s())
         return min((time for time in times if time is not None), default=None)
 
-    def review(self, now: float, commands: Commands) -> None:
+    def review(self, turn: Turn) -> None:
         """Look at the gangs that something happened to, and at those whose time has come."""
-        self.recovery.review(now, commands)
+        self.recovery.review(turn)
         if self._room.busy:
-            self._room.review(now, commands)
+            self._room.review(turn)
 
     def priority(self, gang: QueuedGang) -> int:
         """The group's own, else the lowest of the waiting members."""
@@ -245,24 +245,24 @@ class Gangs:
 
     # --- one attempt ---
 
-    def attempt(self, gang: QueuedGang, now: float, commands: Commands) -> int:
+    def attempt(self, gang: QueuedGang, turn: Turn) -> int:
         """One scheduling cycle of a gang, in numbered steps; returns how many pods were decided on."""
         # 1. Who is to be placed, and how many of them must find a node.
-        found = self._muster(gang, now)
+        found = self._muster(gang, turn.now)
         if isinstance(found, str):
-            self._queue.hold(gang, found, now)
+            self._queue.hold(gang, found, turn.now)
             return 1
         needs, ready = found
         ready.sort(key=_by_importance)
         # 2. Where: together, in one domain if the group asks for that.
         domains = needs.domains(self._state)
         board = self._board
-        trial = Trial(board, now, observer=board.observer)
+        trial = Trial(board, turn.now, observer=board.observer)
         outcome = trial.place_gang(ready, needs, domains)
         # 3. Not enough: perhaps make room. Where nobody has to go for it, it is there already, found in another order.
         made = NOTHING_MADE
         if not outcome.enough:
-            made = self._make_room(gang, found, outcome, domains, now, commands)
+            made = self._make_room(gang, found, outcome, domains, turn)
             if made.promised and not made.evicts:
                 outcome = trial.place_in(made.domain, ready, needs)
                 made = Made(self._room.clear(ready))
@@ -270,67 +270,69 @@ class Gangs:
         self.tried.append((outcome.code, board.responsible(gang.pod).profile.scheduler_name))
         # 4. On their way; or say why not, and wait for help.
         if outcome.enough:
-            self._depart(gang, outcome, now, commands)
+            self._depart(gang, outcome, turn)
         else:
-            self._fail(gang, found, outcome, made, now, commands)
+            self._fail(gang, found, outcome, made, turn)
         return len(ready)
 
     # --- on their way ---
 
-    def _depart(self, gang: QueuedGang, outcome: Outcome, now: float, commands: Commands) -> None:
+    def _depart(self, gang: QueuedGang, outcome: Outcome, turn: Turn) -> None:
         """Take the members out of the queue; those for whom there was no node wait on."""
         party = Party(gang.key, outcome.flights)
         self.recovery.set_out(party)
-        self._room.turns.leave(gang.key, now)
+        self._room.turns.leave(gang.key, turn.now)
         for flight in party.flights:
-            self._queue.detach(flight.entry, now)
+            self._queue.detach(flight.entry, turn.now)
             flight.party = party
             self._placing.embark(flight)
         if gang.members:  # beyond those that are needed: tried again by themselves, with evictions if that helps
             cause = "the gang starts without it"
-            self._queue.requeue(gang, now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
+            self._queue.requeue(gang, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
         for flight in list(party.flights):
             if self._board.flights.get(flight.entry.pod.uid) is flight:
-                self._placing.go_on(flight, now, commands)
+                self._placing.go_on(flight, turn)
         for flight in party.flights:
             if self._board.flights.get(flight.entry.pod.uid) is flight:
                 self._placing.tell(flight)
 
-    def ready(self, flight: Flight, now: float, commands: Commands) -> None:
+    def ready(self, flight: Flight, turn: Turn) -> None:
         """A member may be bound: so are all, if it was the last one, once their start is on record."""
         party = flight.party
         if party is None or party.recorder is not None:
             return
-        if party.flights[-1].state is not READY or any(f.state is not READY for f in party.flights):
+        flights = party.flights
+        if flights[-1].entry.state is not READY or any(each.entry.state is not READY for each in flights):
             return  # they get ready in this order mostly, and so the first look tells
         if not self.recovery.wants_record(party):
-            self._begin(party, now, commands)
+            self._begin(party, turn)
             return
         pod = party.flights[0].entry.pod
         party.recorder = ref_of(pod)
         token = self._board.token()
         self._recording[token] = party
         self.recovery.recorded_on(party.key, pod.uid)
-        commands.append(PatchPodStatus(party.recorder, gang_record=starting(party, self.term), token=token))
+        record = starting(party, self.term)
+        turn.commands.append(PatchPodStatus(party.recorder, gang_record=record, token=token))
 
-    def recorded(self, event: StatusDone, now: float, commands: Commands) -> None:
+    def recorded(self, event: StatusDone, turn: Turn) -> None:
         """The start is on record: bind; or it could not be written: try again later."""
         party = self._recording.pop(event.token, None)
         if party is None or party.begun or not party.flights:
             return
         if event.ok:
-            self._begin(party, now, commands)
+            self._begin(party, turn)
         else:
             message = f"the start of pod group {party.key.object_key} could not be recorded: {event.message}"
-            self.disband(party, Failure(message, frozenset(), Code.ERROR), now, commands)
+            self.disband(party, Failure(message, frozenset(), Code.ERROR), turn)
 
-    def _begin(self, party: Party, now: float, commands: Commands) -> None:
+    def _begin(self, party: Party, turn: Turn) -> None:
         party.begun = True
         self.concern(party.key)
         for flight in list(party.flights):
-            self._placing.go_on(flight, now, commands)
+            self._placing.go_on(flight, turn)
 
-    def lost(self, flight: Flight, now: float, commands: Commands) -> None:
+    def lost(self, flight: Flight, turn: Turn) -> None:
         """A member vanished on its way."""
         party = flight.party
         if party is None or flight not in party.flights:
@@ -338,19 +340,19 @@ class Gangs:
         party.flights.remove(flight)
         if not party.begun:
             failure = Failure(f"member {flight.entry.pod.key} went away", frozenset({GANG_SCHEDULING}))
-            self.disband(party, failure, now, commands)
+            self.disband(party, failure, turn)
         self.concern(party.key)
 
-    def disband(self, party: Party, failure: Failure, now: float, commands: Commands) -> None:
+    def disband(self, party: Party, failure: Failure, turn: Turn) -> None:
         """Undo what nothing was bound of yet; the members wait again."""
         flights, party.flights = party.flights, []
-        back = [flight for flight in flights if self._placing.undo(flight, now)]
+        back = [flight for flight in flights if self._placing.undo(flight, turn.now)]
         gang: QueuedGang | None = None
         for flight in back:
-            gang = self._queue.rejoin(flight.entry, now, failure.message)
+            gang = self._queue.rejoin(flight.entry, turn.now, failure.message)
         if gang is not None:
             cleared = {flight.entry.pod.uid: "" for flight in back if flight.announced}
-            self._give_back(gang, failure, now, commands, cleared)
+            self._give_back(gang, failure, turn, cleared)
         self.concern(party.key)
 
     # --- failing ---
@@ -361,26 +363,24 @@ class Gangs:
         muster: Muster,
         outcome: Outcome,
         domains: Sequence[Domain | None],
-        now: float,
-        commands: Commands,
+        turn: Turn,
     ) -> Made:
         if not self._state.node_count or (outcome.failure is not None and outcome.failure.code is Code.ERROR):
             return NOTHING_MADE
-        return self._room.make(gang, muster.ready, muster.needs, domains, now, commands)
+        return self._room.make(gang, muster.ready, muster.needs, domains, turn)
 
-    def _fail(
-        self, gang: QueuedGang, muster: Muster, outcome: Outcome, made: Made, now: float, commands: Commands
-    ) -> None:
+    def _fail(self, gang: QueuedGang, muster: Muster, outcome: Outcome, made: Made, turn: Turn) -> None:
         failure = outcome.failure or Failure("no room", frozenset())
-        rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *outcome.rejected_by, *self._others_wanted(outcome, now)}
+        others = self._others_wanted(outcome, turn.now)
+        rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *outcome.rejected_by, *others}
         if muster.needs.terms.topology_key is not None:
             rejected_by.add(NO_DOMAIN)
         prefix = f"pod group {gang.key.object_key}: {len(outcome.flights)} of {muster.needs.members} members fit; "
         message = f"{prefix}{failure.message} {made.message}".rstrip()
         failure = Failure(message, frozenset(rejected_by), failure.code)
         if not made.promised:
-            self._room.turns.keep(gang, muster.ready, muster.needs, outcome.flights, self._patience(gang), now)
-        self._give_back(gang, failure, now, commands, made.nominate)
+            self._room.turns.keep(gang, muster.ready, muster.needs, outcome.flights, self._patience(gang), turn.now)
+        self._give_back(gang, failure, turn, made.nominate)
 
     def _others_wanted(self, outcome: Outcome, now: float) -> Iterator[str]:
         """Plugins that keep members that found a node from other ones, where they would be in nobody's way."""
@@ -402,15 +402,14 @@ class Gangs:
         self,
         gang: QueuedGang,
         failure: Failure,
-        now: float,
-        commands: Commands,
+        turn: Turn,
         nominate: Mapping[str, str] | None = None,
     ) -> None:
         """Put the gang where it waits, and tell the users of every member why."""
         gang.message = failure.message
         self._queue.requeue(
             gang,
-            now,
+            turn.now,
             rejected_by=failure.rejected_by,
             error=failure.code is Code.ERROR,
             pending=failure.code is Code.PENDING or gang.key == self._room.turns.favoured,
@@ -422,9 +421,9 @@ class Gangs:
             node = (nominate or {}).get(entry.pod.uid)
             if runner is not None:
                 self._failing.tell(
-                    entry.pod, runner, failure, commands, None if node == entry.pod.nominated_node else node
+                    entry.pod, runner, failure, turn.commands, None if node == entry.pod.nominated_node else node
                 )
-        self.recovery.unschedulable(gang, failure.message, commands, now)
+        self.recovery.unschedulable(gang, failure.message, turn)
 
 
 def size_of(thing: object) -> tuple[int | str | None, ...] | None:

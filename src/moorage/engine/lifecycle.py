@@ -23,8 +23,6 @@ KEPT_STEPS = 16
 class State(StrEnum):
     """Where a pod is in its life."""
 
-    __hash__ = str.__hash__  # that of enumerations is written in Python, and the table is read for every step
-
     NEW = "new"
     ACTIVE = "active"
     """In the queue, to be tried."""

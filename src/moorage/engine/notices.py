@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from moorage.engine.failures import Failure
 from moorage.engine.queue import Place, QueuedGang, QueuedPod
+from moorage.engine.turn import Turn
 
 if TYPE_CHECKING:
-    from moorage.engine.board import Board, Commands
+    from moorage.engine.board import Board
     from moorage.engine.failing import Failing
 
 _TELL_AFTER_S = 2.0
@@ -43,9 +44,9 @@ class Notices:
         """When `tell` has something to do."""
         return self._due[0][0] if self._due else None
 
-    def tell(self, now: float, commands: Commands) -> None:
+    def tell(self, turn: Turn) -> None:
         """Tell what has lasted long enough."""
-        while self._due and self._due[0][0] <= now:
+        while self._due and self._due[0][0] <= turn.now:
             _, uid = heapq.heappop(self._due)
             self._listed.discard(uid)
             entry = self._board.queue.find(uid)
@@ -54,7 +55,7 @@ class Notices:
             for member in members_of(entry):
                 runner = self._board.runner_of(member.pod)
                 if runner is not None and not member.pod.gates and _says_otherwise(member, entry.message):
-                    self._failing.tell(member.pod, runner, Failure(entry.message, frozenset()), commands)
+                    self._failing.tell(member.pod, runner, Failure(entry.message, frozenset()), turn.commands)
 
 
 def members_of(entry: QueuedPod) -> list[QueuedPod]:

@@ -26,6 +26,7 @@ from moorage.engine.board import Board, Commands
 from moorage.engine.evictor import ref_of
 from moorage.engine.notices import members_of
 from moorage.engine.queue import Place, QueuedGang, QueuedPod, gang_uid
+from moorage.engine.turn import Turn
 from moorage.framework.contract import OwnsNodes, PlansUnits
 from moorage.framework.runner import Runner
 
@@ -37,7 +38,17 @@ _NEVER = 1 << 40
 class Planning:
     """One plan per scheduler name that is planned."""
 
-    def __init__(self, board: Board, sort: PlansUnits) -> None:
+    def __init__(
+        self,
+        board: Board,
+        sort: PlansUnits,
+        runs: Callable[[GangKey, GangTerms], bool],
+        concern: Callable[[GangKey], None],
+    ) -> None:
+        """`runs` says whether a gang that has lost members was complete before.
+
+        `concern` is told of gangs that are not in the plan and have waiting members.
+        """
         self._board = board
         self._state = board.state
         self._sort = sort
@@ -48,10 +59,8 @@ class Planning:
         """Units that stand on nodes which take no more pods: nobody else could have those."""
         self._open = 0
         self._nodes_at = -1
-        self.runs: Callable[[GangKey, GangTerms], bool] = lambda _key, _terms: False
-        """Whether a gang that has lost members was complete before."""
-        self.concern: Callable[[GangKey], None] = lambda _key: None
-        """Told of gangs that are not in the plan and have waiting members."""
+        self._runs = runs
+        self._concern = concern
 
     def instruct(self, runners: Iterable[Runner]) -> None:
         """Let the plugins that choose victims ask the plan."""
@@ -133,7 +142,7 @@ class Planning:
             uid = pod.uid if unit is None else gang_uid(unit)
             self._dirty[uid] = (pod.template.scheduler_name, unit, pod)
 
-    def settle(self, now: float, commands: Commands) -> None:
+    def settle(self, turn: Turn) -> None:
         """Take over what happened, and wake the units that came into the plan; the others are promised nothing."""
         self._look_at_nodes()
         dirty, self._dirty = self._dirty, {}
@@ -143,9 +152,9 @@ class Planning:
             self._put(self._plans[scheduler], uid, unit, pod)
         for scheduler, plan in self._plans.items():
             entered, left = plan.changes()
-            self._wake(entered, now)
+            self._wake(entered, turn.now)
             noted = [uid for uid, (name, _, _) in dirty.items() if name == scheduler]
-            self._disappoint((uid for uid in (*left, *noted) if not self._has(scheduler, uid)), commands)
+            self._disappoint((uid for uid in (*left, *noted) if not self._has(scheduler, uid)), turn.commands)
 
     def _look_at_nodes(self) -> None:
         """The nodes that take pods are shared out; who stands on another one needs none of them."""
@@ -178,7 +187,7 @@ class Planning:
         for uid in units:
             entry = self._board.queue.find(uid)
             if isinstance(entry, QueuedGang):
-                self.concern(entry.key)
+                self._concern(entry.key)
             for pod in () if entry is None else (member.pod for member in members_of(entry)):
                 if self._state.nominations.node_of(pod.uid) is not None:
                     self._board.end_promise(pod.uid)
@@ -207,7 +216,7 @@ class Planning:
             self._settled.add(uid)
 
     def _needs(self, uid: str, unit: GangKey) -> GangNeeds | None:
-        return needs_of(self._state, unit, self._pods(uid, unit)[1], self.runs)
+        return needs_of(self._state, unit, self._pods(uid, unit)[1], self._runs)
 
     def _may_start(self, needs: GangNeeds | None, standing: Sequence[PodRecord], waiting: Sequence[Pod]) -> bool:
         """Whether there are enough members, and the nodes have what the gang needs to start if nothing stands yet."""

@@ -78,6 +78,7 @@ class QueuedPod:
     state: State = State.NEW
     """Where it is in its life; `move` changes it."""
     attempts: int = 0
+    """How often it was tried."""
     misfits: int = 0
     """Failed attempts for lack of a node."""
     misfit_s: float | None = None
@@ -120,7 +121,9 @@ class QueuedPod:
             raise misstep(before, state, self.uid)
         self.state = state
         self.story.append((now, state, cause))
-        if state is BACK or state is GATED:  # there is no way around both of them, and most pods never get there
+        if state is TRYING:
+            self.attempts += 1
+        elif state is BACK or state is GATED:  # there is no way around both of them, and most pods never get there
             del self.story[:-KEPT_STEPS]
 
 
@@ -320,13 +323,12 @@ class SchedulingQueue:
     def remove(self, uid: str, now: float, cause: str = "") -> QueuedPod | None:
         """Take a pod out for good; the life of one that is on its way to a node ends with that."""
         entry = self._pods.pop(uid, None)
-        if entry is not None:
+        if entry is not None and entry.state not in _ENDS_ELSEWHERE:
             self._unlist(entry)
             entry.ticket = -1
             if entry.unit is not None:
                 self._leave(entry, now)
-            if entry.state not in _ENDS_ELSEWHERE:
-                entry.move(GONE, now, cause)
+            entry.move(GONE, now, cause)
         return entry
 
     def detach(self, entry: QueuedPod, now: float) -> None:
@@ -347,7 +349,9 @@ class SchedulingQueue:
         entry = self._pop_active(now)
         if entry is None and not self.pacing.ready():
             entry = self._pop_backing_off(now)
-        return None if entry is None else self._taken(entry, now)
+        if entry is not None:
+            entry.move(TRYING, now, "")
+        return entry
 
     def admit(self, now: float, untouched: int) -> None:
         """Let in active pods that were set aside and need not let others go first any more.
@@ -361,14 +365,10 @@ class SchedulingQueue:
     def pop_slow(self, now: float) -> QueuedPod | None:
         """The next pod to try of a slow namespace, now in flight; for when `pop` finds nothing else."""
         item = self.pacing.next_slow()
-        return None if item is None else self._taken(item[2], now)
-
-    def _taken(self, entry: QueuedPod, now: float) -> QueuedPod:
+        if item is None:
+            return None
+        entry: QueuedPod = item[2]
         entry.move(TRYING, now, "")
-        entry.attempts += 1
-        if isinstance(entry, QueuedGang):
-            for member in entry.members.values():
-                member.attempts += 1
         return entry
 
     def tick(self, now: float) -> None:
@@ -531,14 +531,10 @@ class SchedulingQueue:
         self._gated[entry.uid] = entry
         self._by_plugin.setdefault(gate, {})[entry.uid] = entry
 
-    def _ticket(self, entry: QueuedPod) -> int:
-        self._tickets += 1
-        entry.ticket = self._tickets
-        return entry.ticket
-
     def _push_active(self, entry: QueuedPod, now: float, why: str) -> None:
         entry.move(ACTIVE, now, why)
-        heapq.heappush(self._active, (self.key(entry), self._ticket(entry), entry))
+        self._tickets = entry.ticket = self._tickets + 1
+        heapq.heappush(self._active, (self.key(entry), entry.ticket, entry))
         if len(self._active) > 2 * len(self._pods) + _FEW_STALE:
             self.tidy()  # whoever never pops, as a standby, would keep every pod that has come and gone
 
@@ -547,7 +543,8 @@ class SchedulingQueue:
         key = self.key(entry)
         patient = entry.failed_by_error or entry.hasty >= _HASTY_ATTEMPTS
         heap = self._after_error if patient else self._backing_off
-        heapq.heappush(heap, (entry.backoff_until_s, key, self._ticket(entry), entry))
+        self._tickets = entry.ticket = self._tickets + 1
+        heapq.heappush(heap, (entry.backoff_until_s, key, entry.ticket, entry))
 
     def _park(self, entry: QueuedPod, now: float) -> None:
         _count(self.arrivals.unschedulable, entry, FAILED)

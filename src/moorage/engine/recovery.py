@@ -27,8 +27,8 @@ from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
 from moorage.engine.flights import Party
 from moorage.engine.gangrecords import recorded_size, records_of
-from moorage.engine.planning import Planning
 from moorage.engine.queue import Place, QueuedGang
+from moorage.engine.turn import Turn
 from moorage.framework.contract import GangPatience
 
 RELEASED = "GangReleased"
@@ -44,12 +44,11 @@ _AGAIN_S = 30.0
 class Recovery:
     """Watches over the gangs that have begun."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, vanished: Callable[[GangKey], None]) -> None:
+        """`vanished` is told of gangs that have no members any more."""
         self._board = board
         self._state = board.state
-        self.planning: Planning | None = None
-        self.vanished: Callable[[GangKey], None] = lambda _key: None
-        """Told of gangs that have no members any more."""
+        self._vanished = vanished
         self._concerned: dict[GangKey, None] = {}
         self._parties: dict[GangKey, list[Party]] = {}
         """Members on their way; latecomers travel in a party of their own."""
@@ -150,17 +149,17 @@ class Recovery:
 
     # --- looking again ---
 
-    def review(self, now: float, commands: Commands) -> None:
+    def review(self, turn: Turn) -> None:
         """Look at the gangs that something happened to, and at those whose time has come."""
-        self._overdue.update(dict.fromkeys(self._deadlines.take_due(now)))
+        self._overdue.update(dict.fromkeys(self._deadlines.take_due(turn.now)))
         concerned, self._concerned = self._concerned, {}
         for key in [*(concerned | self._overdue)]:
-            self._look(key, now, commands)
+            self._look(key, turn)
 
-    def _look(self, key: GangKey, now: float, commands: Commands) -> None:
+    def _look(self, key: GangKey, turn: Turn) -> None:
         gang = self._board.queue.gang(key)
         if gang is not None and gang.place is Place.GATED:
-            self._board.queue.wake(gang, now)
+            self._board.queue.wake(gang, turn.now)
         if self._under_way(key):
             return
         there = lasting(self._state, key)
@@ -168,16 +167,15 @@ class Recovery:
             self._forget(key, gang)
             return
         if key in self._running:
-            self._keep_mark(key, there, commands)
-            if key not in self._starting and self.planning is None:
+            self._keep_mark(key, there, turn.commands)
+            if key not in self._starting and self._board.planning is None:
                 return  # what it has lost is replaced; only a plan could have something against it
         if all(self._is_ours(record) for record in there):
-            self._judge(key, gang, there, now, commands)
+            self._judge(key, gang, there, turn)
 
-    def _judge(
-        self, key: GangKey, gang: QueuedGang | None, there: list[PodRecord], now: float, commands: Commands
-    ) -> None:
+    def _judge(self, key: GangKey, gang: QueuedGang | None, there: list[PodRecord], turn: Turn) -> None:
         """What has to be done about a gang of which these stand."""
+        planning = self._board.planning
         waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
         terms = terms_of(self._state, key, waiting)
         if terms is not None and terms.min_count is None:
@@ -186,14 +184,14 @@ class Recovery:
             self._starting.discard(key)
             self._end_deadline(key)
         elif len(there) >= terms.min_count:
-            self._completed(key, terms, there, now, commands)
-        elif self.planning is not None and self.planning.drops(key, there[0].pod):
-            self._let_go(key, there, now, commands)
+            self._completed(key, terms, there, turn)
+        elif planning is not None and planning.drops(key, there[0].pod):
+            self._let_go(key, there, turn)
         elif not self.runs(key, terms):
-            self._half_started(key, terms, there, now, commands)
+            self._half_started(key, terms, there, turn)
         else:
             self._end_deadline(key)
-            self._recognise(key, terms, there, commands)
+            self._recognise(key, terms, there, turn.commands)
 
     def _recognise(self, key: GangKey, terms: GangTerms, there: list[PodRecord], commands: Commands) -> None:
         """A gang that ran under a leader before us: remember it, as what told of that may go with the next member."""
@@ -216,7 +214,7 @@ class Recovery:
         if gang is None:
             self._told.pop(key, None)
             if not self._state.gangs.standing(key):
-                self.vanished(key)
+                self._vanished(key)
 
     def _under_way(self, key: GangKey) -> bool:
         flying = self._board.flights.get
@@ -229,9 +227,7 @@ class Recovery:
             del self._parties[key]
         return False
 
-    def _completed(
-        self, key: GangKey, terms: GangTerms, there: list[PodRecord], now: float, commands: Commands
-    ) -> None:
+    def _completed(self, key: GangKey, terms: GangTerms, there: list[PodRecord], turn: Turn) -> None:
         """As many members as needed are bound: say so, once."""
         self._stuck.pop(key, None)
         self._starting.discard(key)
@@ -246,9 +242,9 @@ class Recovery:
                 continue
             self._carriers[key] = uid
             if said is None or not said.done:
-                commands.append(PatchPodStatus(ref_of(record.pod), gang_record=STARTED))
+                turn.commands.append(PatchPodStatus(ref_of(record.pod), gang_record=STARTED))
         if terms.group is not None and not terms.group.scheduled:
-            self._write(terms, ref_of(there[0].pod), ("True", "Scheduled", ""), now, commands)
+            self._write(terms, ref_of(there[0].pod), ("True", "Scheduled", ""), turn)
 
     def _keep_mark(self, key: GangKey, there: list[PodRecord], commands: Commands) -> None:
         """The record of a gang that was complete goes over to another member when the one that carries it is lost."""
@@ -258,15 +254,13 @@ class Recovery:
             self._carriers[key] = there[0].pod.uid
             commands.append(PatchPodStatus(ref_of(there[0].pod), gang_record=STARTED))
 
-    def _half_started(
-        self, key: GangKey, terms: GangTerms, there: list[PodRecord], now: float, commands: Commands
-    ) -> None:
+    def _half_started(self, key: GangKey, terms: GangTerms, there: list[PodRecord], turn: Turn) -> None:
         """A start that broke off: the recorded places are kept for a while, then what stands is released."""
         self._starting.add(key)
         if key in self._overdue:
-            self._let_go(key, there, now, commands)
+            self._let_go(key, there, turn)
         elif key not in self._deadlines:
-            self._deadlines.set(key, now + self._patience_s(there[0], terms))
+            self._deadlines.set(key, turn.now + self._patience_s(there[0], terms))
             self._keep_recorded(key, there)
 
     def _end_deadline(self, key: GangKey) -> None:
@@ -290,22 +284,22 @@ class Recovery:
                 if pod is not None and self._state.nominations.node_of(pod.uid) is None:
                     self._state.nominations.set(pod, node)
 
-    def _let_go(self, key: GangKey, there: list[PodRecord], now: float, commands: Commands) -> None:
+    def _let_go(self, key: GangKey, there: list[PodRecord], turn: Turn) -> None:
         """Release what stands of a gang, unless something speaks against it; then it is told, and looked at again."""
         self._overdue.pop(key, None)
         budgets = Budgets(self._state.objects.get(BUDGETS, {}).values())
-        why = self._objection(there, budgets, now)
+        why = self._objection(there, budgets, turn.now)
         if why is None:
-            self._debts.note((record.pod for record in there), budgets, now)
-            self._release(key, there, commands)
+            self._debts.note((record.pod for record in there), budgets, turn.now)
+            self._release(key, there, turn.commands)
             return
-        self._deadlines.set(key, now + _AGAIN_S)
+        self._deadlines.set(key, turn.now + _AGAIN_S)
         message = f"pod group {key.object_key} was started in part and is not released: {why}"
         if self._stuck.get(key) != message:
             self._stuck[key] = message
             for record in there:
                 reporter = self._reporter(record)
-                commands.append(RecordEvent(ref_of(record.pod), "Warning", STUCK, "Releasing", message, reporter))
+                turn.commands.append(RecordEvent(ref_of(record.pod), "Warning", STUCK, "Releasing", message, reporter))
 
     def _objection(self, there: list[PodRecord], budgets: Budgets, now: float) -> str | None:
         """Why these pods must not be deleted; None if they may."""
@@ -336,7 +330,7 @@ class Recovery:
 
     # --- telling ---
 
-    def unschedulable(self, gang: QueuedGang, message: str, commands: Commands, now: float) -> None:
+    def unschedulable(self, gang: QueuedGang, message: str, turn: Turn) -> None:
         """The group's condition tells of the lack of room, unless the gang has begun."""
         terms = terms_of(self._state, gang.key, (entry.pod for entry in gang.members.values()))
         if terms is None or terms.group is None or terms.group.scheduled or not gang.members:
@@ -345,11 +339,9 @@ class Recovery:
             return
         self._told[gang.key] = message
         member = next(iter(gang.members.values())).pod
-        self._write(terms, ref_of(member), ("False", "Unschedulable", message), now, commands)
+        self._write(terms, ref_of(member), ("False", "Unschedulable", message), turn)
 
-    def _write(
-        self, terms: GangTerms, member: PodRef, said: tuple[str, str, str], now: float, commands: Commands
-    ) -> None:
+    def _write(self, terms: GangTerms, member: PodRef, said: tuple[str, str, str], turn: Turn) -> None:
         group = terms.group
         if group is None or group.api_group != NATIVE_GROUPS:
             return
@@ -360,9 +352,9 @@ class Recovery:
             reason=reason,
             message=message,
             observedGeneration=group.generation,
-            lastTransitionTime=datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            lastTransitionTime=datetime.fromtimestamp(turn.now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         )
         patch = FrozenDict(status=FrozenDict(conditions=(condition,)))
-        commands.append(
+        turn.commands.append(
             PatchObject(member, NATIVE_KIND, group.namespace, group.name, patch, uid=group.uid, subresource="status")
         )

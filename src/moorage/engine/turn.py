@@ -1,0 +1,15 @@
+"""One call of the engine, as its parts pass it on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from moorage.core.commands import Command
+
+
+@dataclass(slots=True, eq=False)
+class Turn:
+    """The time of a call, and the commands that come of it so far."""
+
+    now: float
+    commands: list[Command] = field(default_factory=list)
