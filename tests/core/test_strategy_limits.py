@@ -22,7 +22,7 @@ from moorage.core.strategy import (
     sequence,
     targets,
 )
-from moorage.core.strategy_syntax import Refusal
+from moorage.core.strategy_syntax import SyntaxRefusal
 from moorage.core.texts import Readings
 from moorage.wire.policy_rules import parse_rules, read_rules
 
@@ -67,7 +67,7 @@ def test_the_end_of_the_list_says_that_there_may_be_more() -> None:
 def test_a_long_policy_is_refused_by_its_length() -> None:
     """The same limit as for an annotation."""
     said = read_rules([{"weight": 1, "nodeSelector": {f"k{n}": "v" for n in range(20_000)}}])
-    assert isinstance(said, Refusal)
+    assert isinstance(said, SyntaxRefusal)
     assert said.too_large
     assert "spec.rules: the strategy has" in str(StrategyError(*said))
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from moorage.core.limits import STRATEGY_RULES
 from moorage.core.strategy import Strategy, StrategyError, parse_strategy
-from moorage.core.strategy_syntax import MAX_WEIGHT, Refusal
+from moorage.core.strategy_syntax import MAX_WEIGHT, SyntaxRefusal
 from moorage.wire.policy_rules import parse_rules, read_rules
 
 SPOT = {"weight": 1, "nodeSelector": {"node-type": "spot"}}
@@ -89,4 +89,4 @@ JSON = st.recursive(
 @given(st.lists(JSON, max_size=3))
 def test_any_rules_are_a_strategy_or_refused(rules: list[Any]) -> None:
     """Nothing is ever raised."""
-    assert isinstance(read_rules(rules), Strategy | Refusal)
+    assert isinstance(read_rules(rules), Strategy | SyntaxRefusal)

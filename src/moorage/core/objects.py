@@ -11,7 +11,7 @@ from typing import Protocol
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.pods import Owner
 from moorage.core.selectors import NOTHING, Selector
-from moorage.core.strategy_syntax import Refusal, Strategy
+from moorage.core.strategy_syntax import Strategy, SyntaxRefusal
 from moorage.core.taints import Toleration
 
 NAMESPACE = "Namespace"
@@ -30,7 +30,7 @@ NATIVE_GROUPS = "scheduling.k8s.io"
 COSCHEDULING_GROUPS = "scheduling.x-k8s.io"
 """API group of the coscheduling CRD of the same name."""
 
-NO_RULES = Refusal(())
+NO_RULES = SyntaxRefusal(())
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -206,7 +206,7 @@ class PlacementPolicy(Namespaced):
     name: str
     uid: str = ""
     selector: Selector = NOTHING
-    rules: Strategy | Refusal = NO_RULES
+    rules: Strategy | SyntaxRefusal = NO_RULES
     """The strategy, or what is wrong with it."""
     generation: int = 0
     resource_version: str = ""

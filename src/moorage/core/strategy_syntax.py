@@ -81,7 +81,7 @@ class Mistake(NamedTuple):
         return f"{self.where}: {self.what}; {self.remedy}"
 
 
-class Refusal(NamedTuple):
+class SyntaxRefusal(NamedTuple):
     """What is wrong with a strategy that cannot be used, as a value; `StrategyError(*refusal)` says it."""
 
     mistakes: tuple[Mistake, ...]

@@ -78,7 +78,7 @@ Key = tuple[int, int, int, int, float]
 
 
 @dataclass(slots=True)
-class Found:
+class VictimsFound:
     """What a search found: the best candidate, or why none of the nodes is one."""
 
     best: Candidate | None = None
@@ -102,9 +102,9 @@ class VictimSearch:
         self._rules = rules or EvictionRules(cycle.template.priority)
         self._protects = False
         """Whether budgets exclude some pods from this search altogether."""
-        self._found = Found()
+        self._found = VictimsFound()
 
-    def search(self, rows: Rows, skipped: frozenset[str] | None) -> Found:
+    def search(self, rows: Rows, skipped: frozenset[str] | None) -> VictimsFound:
         """Look at these rows; `skipped` are the plugins whose Filter is left out for the pod, None if unknown.
 
         Which pods are protected depends on which ones the budgets are spent on. If budgets are strict, they are first
@@ -112,7 +112,7 @@ class VictimSearch:
         """
         self._search(rows, skipped, least_first=self._rules.strict)
         if self._found.best is None and self._protects:
-            self._found = Found()
+            self._found = VictimsFound()
             self._search(rows, skipped, least_first=False)
         return self._found
 

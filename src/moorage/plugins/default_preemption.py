@@ -35,7 +35,14 @@ from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_preemption import GangFound, GangSearch
 from moorage.framework.plugin import Plugin, Reads
-from moorage.framework.preemption import EvictionRules, Found, VictimSearch, no_candidate, nomination_of, potential_rows
+from moorage.framework.preemption import (
+    EvictionRules,
+    VictimSearch,
+    VictimsFound,
+    no_candidate,
+    nomination_of,
+    potential_rows,
+)
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, GangNomination, Nomination, Status, unresolvable, unschedulable
 
@@ -124,9 +131,9 @@ class DefaultPreemption(Plugin):
         nomination = nomination_of(cycle.state, found.best, found.candidates)
         return self._held_back((cycle,), nomination.victims) or nomination
 
-    def _search(self, cycle: Cycle, runner: Runner, rows: Rows, judgement: Judgement) -> Found:
+    def _search(self, cycle: Cycle, runner: Runner, rows: Rows, judgement: Judgement) -> VictimsFound:
         if not len(rows):
-            return Found()
+            return VictimsFound()
         table = self._fresh_table(cycle.state, runner.rank_of)
         rules = self._rules(cycle, table, cycle.template.priority)
         skipped = None if judgement.refusal is not None else judgement.skipped

@@ -26,10 +26,10 @@ from moorage.core.strategy_syntax import (
     WEIGHT,
     Mistake,
     Mistakes,
-    Refusal,
     Rule,
     Strategy,
     StrategyError,
+    SyntaxRefusal,
     TooManyMistakes,
     excess_of,
     meant_field,
@@ -42,12 +42,12 @@ _RULE_REMEDY = "write a mapping such as {weight: 1, nodeSelector: {node-type: sp
 _PATH = "spec.rules"
 
 
-def read_rules(rules: Sequence[Any]) -> Strategy | Refusal:
+def read_rules(rules: Sequence[Any]) -> Strategy | SyntaxRefusal:
     """The strategy that these rules are, as they were decoded; or every mistake in them."""
     try:
         return parse_rules(rules)
     except StrategyError as error:
-        return Refusal(error.mistakes, error.too_large)
+        return SyntaxRefusal(error.mistakes, error.too_large)
 
 
 def parse_rules(rules: Sequence[Any]) -> Strategy:
