@@ -13,7 +13,6 @@ ERRORS = {"adapters/kube/errors.py", "adapters/memory/errors.py"}
 
 EXCEPTIONS = {
     "NodeAffinity": {"core/affinity.py", "plugins/node_affinity.py"},  # Kubernetes calls both so: a field and a plugin
-    "Outcome": {"engine/admission.py", "engine/trial.py"},
 }
 
 

@@ -79,7 +79,7 @@ async def held() -> str:
     engine = Engine([small_profile(Permitter(hold)), small_profile(scheduler_name="plain")])
     loop = DecisionLoop(engine, carry_out)
     said = await _ran(loop, ended)
-    return said if engine.flights.waiting else "its deadline has fired"
+    return said if engine.bindings.waiting else "its deadline has fired"
 
 
 async def _ran(loop: DecisionLoop, until: asyncio.Event) -> str:

@@ -39,7 +39,7 @@ def test_a_gang_that_waits_for_its_last_member_stops_nobody_else() -> None:
         loop.put_all(PodSeen(make_pod(f"g-{number:03}", cpu="1", annotations=GANG)) for number in range(257))
         loop.start_deciding()
         running = asyncio.create_task(loop.run())
-        while len(engine.flights) < 257:  # noqa: ASYNC110 - the loop tells nobody of its turns
+        while len(engine.bindings) < 257:  # noqa: ASYNC110 - the loop tells nobody of its turns
             await asyncio.sleep(0)
         loop.put(PodSeen(make_pod("other", cpu="1")))
         await asyncio.wait_for(bound.wait(), 20)

@@ -26,10 +26,10 @@ def count_wrongly(engine: Engine) -> None:
 
 
 def forget_a_bind(engine: Engine) -> None:
-    engine.flights._binding.clear()
+    engine.bindings._posted.clear()
 
 
-def promise_to_nobody(engine: Engine) -> None:
+def nominate_a_pod_that_is_unknown(engine: Engine) -> None:
     engine.state.nominations.set(make_pod("stranger"), "n1")
 
 
@@ -38,7 +38,7 @@ def promise_to_nobody(engine: Engine) -> None:
     [
         (count_wrongly, "requested columns differ"),
         (forget_a_bind, "binds under way are counted wrongly"),
-        (promise_to_nobody, "promised n1, but not in the queue"),
+        (nominate_a_pod_that_is_unknown, "nominated to n1, but not in the queue"),
         (lose_a_pod, "listed in"),
     ],
 )
@@ -66,7 +66,7 @@ def test_checks_take_a_tenth_of_the_time() -> None:
     reads = iter([0.0, 0.0, 2.0, 19.9, 20.0, 20.1])
     check = SelfCheck(engine, lambda: next(reads))
     check.look()
-    promise_to_nobody(engine)
+    nominate_a_pod_that_is_unknown(engine)
     check.look()
     with pytest.raises(InvariantError):
         check.look()

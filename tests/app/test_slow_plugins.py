@@ -205,7 +205,7 @@ def test_the_members_of_a_gang_are_steps() -> None:
     watched = Watched([small_profile(Dozer(), GangScheduling())])
     watched.see(*(slow(f"s{number}", annotations=GANG) for number in range(6)))
     watched.run()
-    assert len(watched.engine.flights) == 6
+    assert len(watched.engine.bindings) == 6
     assert max(Dozer.silences_s) == DOZE_S
 
 

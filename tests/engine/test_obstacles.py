@@ -47,9 +47,9 @@ def test_what_comes_between_a_decision_and_its_bind(happens: Happens, want: str)
     play = Play(NodeUnschedulable())
     (bind,) = (command for command in play.see(NODE, POD) if isinstance(command, Bind))
     happens(play)
-    found = obstacle(play.engine.state, play.engine.flights, bind)
+    found = obstacle(play.engine.state, play.engine.bindings, bind)
     assert (want in found) if want else not found
-    assert obstacle(play.engine.state, play.engine.flights, bind) == found
+    assert obstacle(play.engine.state, play.engine.bindings, bind) == found
 
 
 def test_a_taint_that_the_pod_tolerates_is_no_obstacle() -> None:
@@ -57,11 +57,11 @@ def test_a_taint_that_the_pod_tolerates_is_no_obstacle() -> None:
     play = Play(NodeUnschedulable())
     (bind,) = (command for command in play.see(NODE, TOLERANT) if isinstance(command, Bind))
     play.see(replace(NODE, taints=(TAINT,)))
-    assert not obstacle(play.engine.state, play.engine.flights, bind)
+    assert not obstacle(play.engine.state, play.engine.bindings, bind)
     play.see(replace(NODE, unschedulable=True))
-    assert obstacle(play.engine.state, play.engine.flights, bind)
+    assert obstacle(play.engine.state, play.engine.bindings, bind)
     play.see(NODE)
-    assert not obstacle(play.engine.state, play.engine.flights, bind)
+    assert not obstacle(play.engine.state, play.engine.bindings, bind)
 
 
 def test_a_bind_that_was_kept_back_is_decided_anew() -> None:
@@ -88,6 +88,6 @@ def test_looking_costs_nothing_while_no_node_changes() -> None:
     play.see(make_node("n2"))
     before = len(asked)
     for _ in range(100):
-        assert not obstacle(play.engine.state, play.engine.flights, bind)
+        assert not obstacle(play.engine.state, play.engine.bindings, bind)
     assert len(asked) == before
     play.handle(PodSeen(replace(POD, node="n1", phase="Running")))

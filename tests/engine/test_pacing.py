@@ -87,7 +87,7 @@ def test_a_gang_of_many_members_takes_no_more_places_than_its_namespace_may_have
     slowly.open = dict.fromkeys((bind.pod.uid for bind in slowly.play.of(Bind)), "a")
     slowly.play.see(*pods("b", 100), make_pod("later", namespace="a"), budget=0)
     assert slowly.run() == {"a": 700, "b": 100}
-    assert slowly.play.engine.flights.free == 512 - 256 - 100
+    assert slowly.play.engine.bindings.free == 512 - 256 - 100
     slowly.answer("a", 440)
     assert slowly.run() == {"a": 260, "b": 100}, "the rest of it still has all places of its namespace"
     slowly.answer("a", 160)

@@ -54,13 +54,13 @@ class Follower:
         self._explained = {}
         self._hear(budget=1)
         uid = made["metadata"]["uid"]
-        flight = self._engine.flights.get(uid)
+        binding = self._engine.bindings.get(uid)
         entry = self._engine.queue.get(uid)
         assert entry is not None, "the engine has not heard of the pod"
         return {
-            "node": None if flight is None else flight.node,
+            "node": None if binding is None else binding.node,
             "victims": [],
-            "message": waiting_message(self._engine, entry.pod) if flight is None else None,
+            "message": waiting_message(self._engine, entry.pod) if binding is None else None,
             "explain": {
                 name: {"rejected": node.rejected} if node.rejected else {"scores": node.scores, "total": node.total}
                 for name, node in self._explained.items()
@@ -73,10 +73,10 @@ class Follower:
             self.remove(key)
             return
         uid = self._cluster.store.get(*key)["metadata"]["uid"]
-        flight = self._engine.flights.get(uid)
+        binding = self._engine.bindings.get(uid)
         self._cluster.store.bind(key[1], key[2], uid, node)
-        if flight is not None:
-            outcome = BindOutcome.BOUND if flight.node == node else BindOutcome.ELSEWHERE
+        if binding is not None:
+            outcome = BindOutcome.BOUND if binding.node == node else BindOutcome.ELSEWHERE
             self._engine.handle([BindDone(uid, outcome, node)], self._cluster.now_s, budget=0)
         self._hear()
 

@@ -105,9 +105,9 @@ def _queued(engine: Engine, entry: QueuedPod) -> dict[str, Any]:
         line["gang"] = entry.unit.object_key
     if entry.pod.nominated_node:
         line["nominatedNode"] = entry.pod.nominated_node
-    flight = engine.flights.get(entry.pod.uid)
-    if flight is not None:
-        line |= {"node": flight.node, "stage": flight.state.value}
+    binding = engine.bindings.get(entry.pod.uid)
+    if binding is not None:
+        line |= {"node": binding.node, "stage": binding.state.value}
     return line | {"story": [f"{_time(at_s)} {step_note(state, cause)}" for at_s, state, cause in entry.story]}
 
 

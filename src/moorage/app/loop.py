@@ -1,12 +1,12 @@
 """The loop between the outside and the engine: events in, decisions, commands out, and the time in between.
 
-Decisions run only as far ahead of the posted binds as there are places (engine/flights.py), and in steps of `_STEP` so
-that events are received in between. Nothing is decided before everything that is watched was listed once, nor while
-another process leads. A turn that takes longer than `_TURN_S` ends early: its decisions are carried out, events that it
-has not applied wait for the next turn, and the slow plugins are named in the log. Requests share the thread with
-decisions, so pods that take long are tried when no others are active and no bind is in flight (engine/pacing.py), and
-after a slow turn the loop listens for `_LISTEN_S`, so that what came in the meantime is received before another slow
-turn begins.
+Decisions run only as far ahead of the posted binds as there are places (engine/bindingcycles.py), and in steps of
+`_STEP` so that events are received in between. Nothing is decided before everything that is watched was listed once,
+nor while another process leads. A turn that takes longer than `_TURN_S` ends early: its decisions are carried out,
+events that it has not applied wait for the next turn, and the slow plugins are named in the log. Requests share the
+thread with decisions, so pods that take long are tried when no others are active and no bind is in flight
+(engine/pacing.py), and after a slow turn the loop listens for `_LISTEN_S`, so that what came in the meantime is
+received before another slow turn begins.
 
 Every step of the loop updates the heartbeat (`ticked_s`), on which the renewal of the lease depends. A loop that has
 nothing to do still turns every `tick_s`.
@@ -111,7 +111,7 @@ class DecisionLoop:
         """Wait until every bind that was ordered, or follows a record, is answered, or for the timeout. Pause first."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
-                while self.engine.flights.binding or self.engine.gangs.recording:  # noqa: ASYNC110 - an event would cost something in every turn
+                while self.engine.bindings.posted or self.engine.gangs.recording:  # noqa: ASYNC110 - an event would cost something in every turn
                     await asyncio.sleep(_LOOK_S)
 
     async def applied(self, timeout_s: float) -> None:
@@ -133,7 +133,7 @@ class DecisionLoop:
             timeout_s = self._tick_s if next_s is None else min(self._tick_s, max(0.0, next_s - self._now_s()))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._wake.wait(), None if timeout_s == math.inf else timeout_s)
-            if self.engine.flights.binding >= _BUSY:
+            if self.engine.bindings.posted >= _BUSY:
                 await asyncio.sleep(_GATHER_S)
             self._wake.clear()
 
@@ -203,4 +203,4 @@ class DecisionLoop:
         """Pods that wait in Permit or PreBind do not count: they may wait for pods that are not decided yet."""
         if not self.deciding or self.paused or not self._leading():
             return 0
-        return self.engine.flights.free
+        return self.engine.bindings.free

@@ -201,7 +201,7 @@ class Scheduler(Process):
             jitter=jitter,
             annotations=None if leadership is None else lambda: {TERM_ANNOTATION: self.term},
             delegate=self._bind_by_extender,
-            obstacle=functools.partial(obstacle, self.engine.state, self.engine.flights),
+            obstacle=functools.partial(obstacle, self.engine.state, self.engine.bindings),
         )
         self._binding: list[asyncio.Task[None]] = []
         self._stopping = False

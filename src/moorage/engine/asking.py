@@ -85,7 +85,7 @@ class _Question:
     runner: Runner
     asked: frozenset[str] = frozenset()
     """Nodes."""
-    promised: bool = False
+    nominated: bool = False
     """Whether only the node that the pod was promised was asked about."""
     failure: Failure | None = None
     """Set when it is evictions that were asked about: how the attempt ended."""
@@ -247,13 +247,13 @@ class Asking:
 
     def _begin(self, entry: QueuedPod, runner: Runner, cycle: Cycle, turn: Turn) -> _GoOn:
         """The promised node alone if the pod fits there, else all that it fits on."""
-        promised = self._state.nominations.node_of(entry.pod.uid)
-        row = None if promised is None else self._state.row_of(promised)
-        if promised is not None and row is not None and runner.fits(cycle, row):
+        nominated = self._state.nominations.node_of(entry.pod.uid)
+        row = None if nominated is None else self._state.row_of(nominated)
+        if nominated is not None and row is not None and runner.fits(cycle, row):
             asked = self._asked(cycle.template, turn.now).nodes
             if asked and not self._refusal(asked, turn.now):
-                question = _Question(entry, runner, frozenset({promised}), True)
-                return lambda: self._ask((promised,), question, turn)
+                question = _Question(entry, runner, frozenset({nominated}), True)
+                return lambda: self._ask((nominated,), question, turn)
             if not asked:
                 cycle.feasible = 1
                 return lambda: self._endings.place(entry, runner, cycle, row, turn)
@@ -293,18 +293,18 @@ class Asking:
         if question is None:
             return
         entry, runner = question.entry, question.runner
-        if event.error and not question.promised:
+        if event.error and not question.nominated:
             failure = Failure(event.error, frozenset(), Code.ERROR)
             self._endings.conclude(entry, runner, failure, None, turn)
             self._meanwhile.pop(entry.pod.uid, None)
             return
-        decide = self._decide_promised if question.promised else self._decide
+        decide = self._decide_nominated if question.nominated else self._decide
         cycle = Cycle(entry.pod, self._state, turn.now)
         cycle.misfit_s = entry.misfit_s
         self._guarded(lambda: decide(question, event, cycle, turn), entry, runner, turn)
         self._catch_up(entry, turn.now)
 
-    def _decide_promised(self, question: _Question, event: ExtendersAnswered, cycle: Cycle, turn: Turn) -> _GoOn:
+    def _decide_nominated(self, question: _Question, event: ExtendersAnswered, cycle: Cycle, turn: Turn) -> _GoOn:
         """The promised node if it is kept; without it the attempt goes on, whatever the extenders said."""
         entry, runner = question.entry, question.runner
         kept = () if event.error else event.kept

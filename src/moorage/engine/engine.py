@@ -37,8 +37,8 @@ from moorage.core.pods import FINISHED, Pod, PodTemplate, on_node
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
-from moorage.engine.board import Board, Observer, Stop
 from moorage.engine.changes import MOVES, helps, node_change, wakers_of
+from moorage.engine.context import EngineContext, Observer, Stop
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import describe
@@ -99,13 +99,14 @@ class Engine:
         self.stopped_after = ""
         """The namespace of the pod after which the latest call was told to stop; empty if it was not."""
         self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff, Pacing(self._room))
-        self._board = board = Board(profiles, self.state, self.queue, answers_to_all=answers_to_all, observer=observer)
-        self.runners, self.flights, self.faults = board.runners, board.flights, board.faults
+        context = EngineContext(profiles, self.state, self.queue, answers_to_all=answers_to_all, observer=observer)
+        self._context = context
+        self.runners, self.bindings, self.faults = context.runners, context.bindings, context.faults
         # Those that need each other are asked for when they are needed.
-        self._failing = Failing(board, lambda: self._placing)
-        self._placing = Placing(board, self._failing, lambda: self.gangs)
-        self._notices = Notices(board, self._failing)
-        self.gangs = Gangs(board, self._placing, self._failing, self._notices)
+        self._failing = Failing(context, lambda: self._placing)
+        self._placing = Placing(context, self._failing, lambda: self.gangs)
+        self._notices = Notices(context, self._failing)
+        self.gangs = Gangs(context, self._placing, self._failing, self._notices)
         self._handlers: dict[type, Callable[[Any, Turn], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
@@ -129,28 +130,28 @@ class Engine:
     @property
     def planning(self) -> Planning | None:
         """Who gets the nodes; None unless profiles are planned."""
-        return self._board.planning
+        return self._context.planning
 
     @property
     def asking(self) -> Asking | None:
         """Who asks extenders; None without any."""
-        return self._board.asking
+        return self._context.asking
 
     def _instruct(self, settings: EngineSettings) -> None:
-        """Tell the parts what follows from the profiles and settings; the board has the runners already."""
+        """Tell the parts what follows from the profiles and settings; the context has the runners already."""
         first = next(iter(self.runners.values())).plugins
         self._sort = first.queue_sort[0]
         self.queue.backoff = settings.backoff
         self._woken_by: dict[tuple[int, str], list[str]] = {}
         """Kind of change -> the plugins whose rejections it can help, kept as it is asked for."""
-        board, order = self._board, first.first(PlansUnits)
-        board.planning = None
+        context, order = self._context, first.first(PlansUnits)
+        context.planning = None
         if order is not None:
-            board.planning = Planning(board, order, self.gangs.recovery.runs, self.gangs.concern)
-            board.planning.instruct(self.runners.values())
+            context.planning = Planning(context, order, self.gangs.recovery.runs, self.gangs.concern)
+            context.planning.instruct(self.runners.values())
         endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
         extenders = settings.extenders
-        board.asking = Asking(extenders, self.state, self.queue, endings, board.token) if extenders else None
+        context.asking = Asking(extenders, self.state, self.queue, endings, context.token) if extenders else None
 
     # --- the one door ---
 
@@ -164,7 +165,7 @@ class Engine:
         fair shares of the binds that may be under way.
         """
         turn = Turn(now)
-        self._board.stop, self.stopped_after = stop, ""
+        self._context.stop, self.stopped_after = stop, ""
         self._paced = budget < _UNLIMITED
         for event in events:
             self._handlers[type(event)](event, turn)
@@ -172,39 +173,39 @@ class Engine:
         if looks:
             self._take_stock(turn)
         self._tell_waiting(turn)
-        self._board.ring(now)
+        self._context.ring(now)
         if looks:
             self._decide(turn, budget)
-        self._board.stop = None
+        self._context.stop = None
         return turn.commands, now if not looks and self.gangs.busy else self._next_wakeup(now)
 
     def _decide(self, turn: Turn, budget: int) -> None:
         now = turn.now
-        self.queue.admit(now, self.flights.untouched if self._paced else _UNLIMITED)
+        self.queue.admit(now, self.bindings.untouched if self._paced else _UNLIMITED)
         decided = 0
         while decided < budget:
-            entry = self.queue.pop(now) if self._board.asking is None else self._board.asking.pop(now)
-            if entry is None and not decided and not self.flights.binding:
+            entry = self.queue.pop(now) if self._context.asking is None else self._context.asking.pop(now)
+            if entry is None and not decided and not self.bindings.posted:
                 entry = self.queue.pop_slow(now)  # what was decided, and binds that are under way, need not wait for it
             if entry is None:
                 return
             decided += self._attempt(entry, turn)
-            if self._board.planning is not None:
-                self._board.planning.settle(turn)
-            if self._board.changes:
+            if self._context.planning is not None:
+                self._context.planning.settle(turn)
+            if self._context.changes:
                 self._tell_waiting(turn)
-            if self._board.stop is not None and self._board.stop():
+            if self._context.stop is not None and self._context.stop():
                 self.stopped_after = entry.pod.template.namespace
                 return
 
     def _room(self, namespace: str) -> int:
         """How many binds of a namespace may be ordered."""
-        return self.flights.room(namespace) if self._paced else _UNLIMITED
+        return self.bindings.room(namespace) if self._paced else _UNLIMITED
 
     def _take_stock(self, turn: Turn) -> None:
         """What the events mean for gangs and for the plan."""
-        if self._board.planning is not None:
-            self._board.planning.settle(turn)
+        if self._context.planning is not None:
+            self._context.planning.settle(turn)
         if self.gangs.busy:
             self.gangs.review(turn)
         if self._notices.next_s() is not None:
@@ -216,45 +217,45 @@ class Engine:
         Unlike the time that `handle` returns this leaves out retries, which repeat the last answer if nothing happened;
         and, unless `deciding`, what happens only in calls with a budget.
         """
-        times = [self.flights.next_wakeup(), self._board.next_alarm()]
+        times = [self.bindings.next_wakeup(), self._context.next_alarm()]
         if deciding:
             times += [self.gangs.next_review_s(), self._notices.next_s()]
         return min((time for time in times if time is not None), default=None)
 
     def runner_of(self, pod: Pod) -> Runner | None:
         """The runner of the profile that is responsible for a pod."""
-        return self._board.runner_of(pod)
+        return self._context.runner_of(pod)
 
     def trial(self, now: float, misfit_s: float | None = None) -> Trial:
         """Ask where pods would go as things stand; inside a statement, so that nothing of it stays."""
-        return Trial(self._board, now, misfit_s=misfit_s)
+        return Trial(self._context, now, misfit_s=misfit_s)
 
     def left_out(self, pod: Pod, now: float) -> str:
         """Why the plan has no node for a waiting pod; empty if it has one, or nothing is planned."""
         entry = self.queue.get(pod.uid)
-        if entry is None or self._board.planning is None:
+        if entry is None or self._context.planning is None:
             return ""
-        self._board.planning.settle(Turn(now))
+        self._context.planning.settle(Turn(now))
         unit = self.queue.gang(entry.unit) if entry.unit is not None else None
-        return "" if self._board.planning.admits(unit or entry) else self._board.planning.refusal(unit or entry)
+        return "" if self._context.planning.admits(unit or entry) else self._context.planning.refusal(unit or entry)
 
     # --- events in ---
 
     def _pod_seen(self, event: PodSeen, turn: Turn) -> None:
-        pod, board = event.pod, self._board
+        pod, context = event.pod, self._context
         record = self.state.record(pod.uid)
         entry = self.queue.get(pod.uid)
-        if board.priorities.asked:
-            pod = board.priorities.read(pod, turn.commands, is_new=record is None and entry is None)
+        if context.priorities.asked:
+            pod = context.priorities.read(pod, turn.commands, is_new=record is None and entry is None)
         if pod.template.excess:
-            excess.tell_pod(board, pod, turn.commands)
+            excess.tell_pod(context, pod, turn.commands)
         template = pod.template
         if (record is not None and record.pod.template is not template) or (
             entry is not None and entry.pod.template is not template
         ):
             self._tell_gangs_left(record, entry, template)
         unit = None if template.gang is None else self.gangs.unit_of(pod)
-        if unit is not None or self._board.planning is not None:
+        if unit is not None or self._context.planning is not None:
             self._note(pod, unit)
         before = None if record is None else record.pod
         move = self.state.observe_pod(pod)
@@ -263,13 +264,13 @@ class Engine:
         finished = pod.phase in FINISHED
         if finished or pod.deleted_s is not None:
             if finished or pod.node is None:
-                board.evictor.gone(pod.uid, turn.now)
+                context.evictor.gone(pod.uid, turn.now)
             else:
-                board.evictor.leaving(pod.uid, turn.now)
+                context.evictor.leaving(pod.uid, turn.now)
             self._settled(pod, turn)
         elif pod.node is not None:
             self._settled(pod, turn)
-        elif board.runner_of(pod) is not None:
+        elif context.runner_of(pod) is not None:
             self._waits(pod, entry, unit, turn.now)
         else:
             self._waits_for_others(pod)
@@ -282,7 +283,7 @@ class Engine:
 
     def _changed(self, move: PodMove, pod: Pod, before: Pod | None, commands: list[Command]) -> None:
         """What a pod's move on the nodes means for others."""
-        changes = self._board.changes
+        changes = self._context.changes
         changes.append(Change(MOVES[move], pod=pod, before=before))
         if move is PodMove.MOVED:
             changes.append(Change(What.POD_REMOVED, pod=before))
@@ -301,42 +302,42 @@ class Engine:
     def _waits_for_others(self, pod: Pod) -> None:
         """A pod of another scheduler: what that has promised it is not given away here."""
         if self.state.nominations.node_of(pod.uid) not in (None, pod.nominated_node):
-            self._board.end_promise(pod.uid)
+            self._context.end_nomination(pod.uid)
         if pod.nominated_node:
             self.state.nominations.set(pod, pod.nominated_node)
 
     def _settled(self, pod: Pod, turn: Turn) -> None:
         """A pod that needs no node from us any more."""
-        flight = self.flights.get(pod.uid)
-        known = self.queue.remove(pod.uid, turn.now) is not None or flight is not None
+        binding = self.bindings.get(pod.uid)
+        known = self.queue.remove(pod.uid, turn.now) is not None or binding is not None
         if known or self.state.nominations.count:
-            self._board.end_promise(pod.uid)
+            self._context.end_nomination(pod.uid)
         if not known:
             return
         self.state.evictions.forget(pod.uid)
-        if flight is not None and (pod.node is None or flight.state is not BINDING):
+        if binding is not None and (pod.node is None or binding.state is not BINDING):
             self._placing.abandon(pod.uid, turn)
 
     def _node_seen(self, event: NodeSeen, turn: Turn) -> None:
         before = self.state.upsert_node(event.node)
         if event.node.excess:
-            excess.tell_node(self._board, before, event.node, turn.commands)
+            excess.tell_node(self._context, before, event.node, turn.commands)
         change = node_change(before, event.node)
         if change is not None:
-            self._board.changes.append(change)
+            self._context.changes.append(change)
 
     def _node_gone(self, event: NodeGone, turn: Turn) -> None:
-        for flight in self.flights.waiting_for(event.name):
+        for binding in self.bindings.waiting_for(event.name):
             message = f"node {event.name} was deleted while the pod waited to be bound to it"
-            self._placing.bring_back(flight, Failure(message, frozenset()), turn)
+            self._placing.bring_back(binding, Failure(message, frozenset()), turn)
         row = self.state.row_of(event.name)
-        for record in () if row is None or self._board.planning is None else self.state.records_on(row):
+        for record in () if row is None or self._context.planning is None else self.state.records_on(row):
             self._concern(record.pod)
         for pod in self.state.nominations.on(event.name):
-            self._failing.break_promise(pod, turn)
+            self._failing.withdraw_nomination(pod, turn)
         node = self.state.remove_node(event.name)
         if node is not None:
-            self._board.changes.append(Change(What.NODE_REMOVED, node=node))
+            self._context.changes.append(Change(What.NODE_REMOVED, node=node))
 
     def _object_seen(self, event: ObjectSeen, _: Turn) -> None:
         before = self.state.put_object(event.kind, event.key, event.value)
@@ -350,15 +351,15 @@ class Engine:
         if kind in GANG_KINDS and size_of(before) != size_of(after):
             for pod in self.gangs.ruled_by(kind, key):
                 self._concern(pod)
-        self._board.changes.append(Change(What.OBJECT, kind=kind, key=key))
+        self._context.changes.append(Change(What.OBJECT, kind=kind, key=key))
 
     def _nodes_answered(self, event: ExtendersAnswered, turn: Turn) -> None:
-        if self._board.asking is not None:
-            self._board.asking.nodes_answered(event, turn)
+        if self._context.asking is not None:
+            self._context.asking.nodes_answered(event, turn)
 
     def _victims_answered(self, event: PreemptionAnswered, turn: Turn) -> None:
-        if self._board.asking is not None:
-            self._board.asking.victims_answered(event, turn)
+        if self._context.asking is not None:
+            self._context.asking.victims_answered(event, turn)
 
     def _decision_slow(self, event: DecisionSlow, turn: Turn) -> None:
         self.queue.pacing.slow(event.namespace, event.took_s, turn.now, self.queue.backoff.max_s)
@@ -368,37 +369,37 @@ class Engine:
         record = self.state.record(event.uid)
         if record is not None:
             self._concern(record.pod)
-        self._board.evictor.answered(event, turn)
+        self._context.evictor.answered(event, turn)
 
     def _patch_done(self, event: PatchDone, turn: Turn) -> None:
         """A write that PreBind waits for: the watch shows success, a failure ends the attempt."""
-        flight = self.flights.get(event.command.pod.uid)
-        if not event.ok and flight is not None and event.command in flight.sent:
-            name = "" if flight.held_by is None else flight.held_by.name
-            self._placing.bring_back(flight, failure_of(Status(Code.ERROR, (event.message,), name)), turn)
+        binding = self.bindings.get(event.command.pod.uid)
+        if not event.ok and binding is not None and event.command in binding.sent:
+            name = "" if binding.held_by is None else binding.held_by.name
+            self._placing.bring_back(binding, failure_of(Status(Code.ERROR, (event.message,), name)), turn)
 
     def _follow_nomination(self, pod: Pod, before: str | None) -> None:
         """Whoever writes status.nominatedNodeName: the promise counts. What was not written anew is no news."""
         if pod.nominated_node and pod.nominated_node != before:
             self.state.nominations.set(pod, pod.nominated_node)
         elif not pod.nominated_node and before:
-            self._board.end_promise(pod.uid)
+            self._context.end_nomination(pod.uid)
 
     def _pod_gone(self, event: PodGone, turn: Turn) -> None:
         uid = event.uid
         entry = self.queue.remove(uid, turn.now)
         if entry is not None:
-            if entry.unit is not None:  # that of its flight, whatever it names since
+            if entry.unit is not None:  # that of its binding, whatever it names since
                 self.gangs.concern(entry.unit)
             self._concern(entry.pod)
-        self._board.evictor.gone(uid, turn.now)
-        self._board.end_promise(uid)
+        self._context.evictor.gone(uid, turn.now)
+        self._context.end_nomination(uid)
         self._placing.abandon(uid, turn)
         self.state.volumes.release(uid)
         record = self.state.remove_pod(uid)
         if record is not None:
             self._concern(record.pod)
-            self._board.changes.append(Change(What.POD_REMOVED, pod=record.pod))
+            self._context.changes.append(Change(What.POD_REMOVED, pod=record.pod))
 
     def _concern(self, pod: Pod) -> None:
         """Something happened to a pod that may matter to the plan, or to its gang, whoever places it."""
@@ -410,35 +411,35 @@ class Engine:
     def _note(self, pod: Pod, unit: GangKey | None) -> None:
         if unit is not None:
             self.gangs.met(unit, pod)
-        if self._board.planning is not None:
-            self._board.planning.note(pod, unit)
+        if self._context.planning is not None:
+            self._context.planning.note(pod, unit)
 
     def _bind_done(self, event: BindDone, turn: Turn) -> None:
-        flight = self.flights.get(event.uid)
-        if flight is None or flight.entry.state is not BINDING:
+        binding = self.bindings.get(event.uid)
+        if binding is None or binding.entry.state is not BINDING:
             return
         record = self.state.record(event.uid)
         seen_on = record.node if record is not None and not record.assumed else None
         outcome: BindOutcome | None = event.outcome
-        if event.node != flight.node or outcome is not _BOUND:
-            outcome = event.outcome_for(flight.node)
+        if event.node != binding.node or outcome is not _BOUND:
+            outcome = event.outcome_for(binding.node)
         if outcome is None:
             return
-        if outcome is _BOUND or seen_on == flight.node:
-            self._placing.arrived(flight, turn)
+        if outcome is _BOUND or seen_on == binding.node:
+            self._placing.arrived(binding, turn)
         elif outcome is BindOutcome.FAILED and seen_on is None:
             failure = Failure(f"binding rejected: {event.message}", frozenset(), Code.ERROR)
-            self._placing.bring_back(flight, failure, turn)
-            pod = flight.entry.pod
+            self._placing.bring_back(binding, failure, turn)
+            pod = binding.entry.pod
             if self.queue.get(pod.uid) is None and self.runner_of(pod) is not None:
                 # Its profile was gone for a while, and is back.
                 self._waits(pod, None, self.gangs.unit_of(pod), turn.now)
         else:
             self.queue.remove(event.uid, turn.now)
             self._placing.abandon(event.uid, turn)
-            self._concern(flight.entry.pod)
+            self._concern(binding.entry.pod)
             if outcome is BindOutcome.ELSEWHERE and event.node is not None and seen_on is None:
-                self._take_over(flight.entry.pod, event.node)
+                self._take_over(binding.entry.pod, event.node)
 
     def _take_over(self, pod: Pod, node: str) -> None:
         """Somebody else bound the pod; it counts there from now on, and stays until the watch has caught up."""
@@ -446,7 +447,7 @@ class Engine:
         record = self.state.record(pod.uid)
         if record is not None:
             record.assumed = True
-            self._board.changes.append(Change(What.POD_ADDED, pod=record.pod))
+            self._context.changes.append(Change(What.POD_ADDED, pod=record.pod))
 
     # --- another configuration ---
 
@@ -461,20 +462,20 @@ class Engine:
         """
         self.document = event.document
         runners = {profile.scheduler_name: Runner(profile, self.state) for profile in event.profiles}
-        for flight in self.flights.unposted():
-            if self.flights.get(flight.entry.pod.uid) is flight:
-                self._placing.bring_back(flight, _RECONFIGURED, turn)
-        for entry in [] if self._board.asking is None else self._board.asking.entries():
+        for binding in self.bindings.unposted():
+            if self.bindings.get(binding.entry.pod.uid) is binding:
+                self._placing.bring_back(binding, _RECONFIGURED, turn)
+        for entry in [] if self._context.asking is None else self._context.asking.entries():
             cause = _RECONFIGURED.message
             self.queue.requeue(entry, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
-        self._board.equip(runners)
+        self._context.equip(runners)
         self._instruct(event.settings)
         for entry in [each for each in self.queue.entries() if self.runner_of(each.pod) is None]:
             self.queue.remove(entry.pod.uid, turn.now)
-            self._board.end_promise(entry.pod.uid)
+            self._context.end_nomination(entry.pod.uid)
         for entry in list(self.queue.entries()):
             self._regroup(entry, turn.now)
-        for entry in self.queue.entries() if self._board.planning is not None else ():
+        for entry in self.queue.entries() if self._context.planning is not None else ():
             self._concern(entry.pod)
         self.queue.restart(turn.now)
 
@@ -491,20 +492,20 @@ class Engine:
     # --- waking up ---
 
     def _tell_waiting(self, turn: Turn) -> None:
-        """Changes wake the pods that they can help, and flights that wait are asked again."""
+        """Changes wake the pods that they can help, and bindings that wait are asked again."""
         while True:
-            changes, self._board.changes = self._board.changes, []
-            if self._board.asking is not None:
-                self._board.asking.changed(changes)
+            changes, self._context.changes = self._context.changes, []
+            if self._context.asking is not None:
+                self._context.asking.changed(changes)
             if changes and not self.queue.quiet:
                 for change in changes:
                     self.queue.changed(change, turn.now, self._wakers_of(change.what, change.kind))
                     self.gangs.changed(change, turn.now)
-            for flight in self.flights.concerned(changes, turn.now):
-                if self.flights.get(flight.entry.pod.uid) is flight:
-                    self._placing.go_on(flight, turn)
-                    self._board.stopped()
-            if not self._board.changes:
+            for binding in self.bindings.concerned(changes, turn.now):
+                if self.bindings.get(binding.entry.pod.uid) is binding:
+                    self._placing.go_on(binding, turn)
+                    self._context.stopped()
+            if not self._context.changes:
                 return
 
     def _wakers_of(self, what: What, kind: str) -> list[str]:
@@ -517,7 +518,7 @@ class Engine:
         if isinstance(entry, QueuedGang):
             own = change.pod is not None and change.pod.uid in entry.members
             return not own and any(self._helps(name, member, change) for member in one_of_each(entry.members.values()))
-        return helps(name, entry.pod, change, self._board.runner_of(entry.pod), self.faults)
+        return helps(name, entry.pod, change, self._context.runner_of(entry.pod), self.faults)
 
     def _queue_key(self, entry: QueuedPod) -> tuple[Any, ...]:
         """QueueSort; a gang stands where its priority and age put it."""
@@ -529,7 +530,7 @@ class Engine:
         if isinstance(entry, QueuedGang):
             return self.gangs.gate(entry, now) or self._plan_gate(entry, now)
         pod = entry.pod
-        runner = self._board.runner_of(pod)
+        runner = self._context.runner_of(pod)
         if runner is None:
             return ""
         refusal = refused(runner, pod, self.faults)
@@ -537,21 +538,21 @@ class Engine:
             if refusal.plugin == limits.REASON:
                 self._notices.later(entry, refusal.message, now)
             return refusal.plugin
-        return None if self._board.planning is None else self._plan_gate(entry, now)
+        return None if self._context.planning is None else self._plan_gate(entry, now)
 
     def _plan_gate(self, entry: QueuedPod, now: float) -> str | None:
-        if self._board.planning is None or self._board.planning.admits(entry):
+        if self._context.planning is None or self._context.planning.admits(entry):
             return None
-        self._notices.later(entry, self._board.planning.refusal(entry), now)
-        return self._board.planning.name
+        self._notices.later(entry, self._context.planning.refusal(entry), now)
+        return self._context.planning.name
 
     def _next_wakeup(self, now: float) -> float | None:
         pacing = self.queue.pacing
-        if self.queue.ready() or (self._board.asking is not None and self._board.asking.ready()):
+        if self.queue.ready() or (self._context.asking is not None and self._context.asking.ready()):
             return now
-        if pacing.ready() and not self.flights.binding:
+        if pacing.ready() and not self.bindings.posted:
             return now
-        times = [pacing.next_s(now), self.queue.next_wakeup(), self.flights.next_wakeup(), self._board.next_alarm()]
+        times = [pacing.next_s(now), self.queue.next_wakeup(), self.bindings.next_wakeup(), self._context.next_alarm()]
         times += [self.gangs.next_review_s(), self._notices.next_s()]
         return min((time for time in times if time is not None), default=None)
 
@@ -559,22 +560,22 @@ class Engine:
 
     def _attempt(self, entry: QueuedPod, turn: Turn) -> int:
         """One scheduling cycle, in numbered steps; returns how many pods were decided on."""
-        pod, board = entry.pod, self._board
+        pod, context = entry.pod, self._context
         # 1. Who decides.
-        runner = board.runner_of(pod)
+        runner = context.runner_of(pod)
         if runner is None:
             self.queue.remove(pod.uid, turn.now)
             return 1
-        if self._board.planning is not None and self._plan_gate(entry, turn.now) is not None:
-            self.queue.hold(entry, self._board.planning.name, turn.now)
+        if self._context.planning is not None and self._plan_gate(entry, turn.now) is not None:
+            self.queue.hold(entry, self._context.planning.name, turn.now)
             return 1
         if isinstance(entry, QueuedGang):
             return self.gangs.attempt(entry, turn)
         cycle = Cycle(pod, self.state, turn.now)
         cycle.misfit_s = entry.misfit_s
-        if board.observer is not None:
-            board.observer(runner, cycle)
-        if self._board.asking is not None and self._board.asking.takes(entry, runner, cycle, turn):
+        if context.observer is not None:
+            context.observer(runner, cycle)
+        if self._context.asking is not None and self._context.asking.takes(entry, runner, cycle, turn):
             return 1
         # 2. Where: the promised node if it fits, else the best of all.
         judgement: Judgement | None = None

@@ -24,7 +24,7 @@ from moorage.core.objects import object_key
 from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.faults import describe
-from moorage.engine.underway import Traveller, Underway
+from moorage.engine.underway import AnsweredPod, Underway
 from moorage.engine.waiting import Wait
 from moorage.engine.warnings import Warnings
 from moorage.framework.classes import pre_filter
@@ -189,14 +189,14 @@ class Extending:
         return tuple((name, group) for name, group in found if group is not None)
 
     def _hold_back(
-        self, awaited: Sequence[Traveller], nodes: Sequence[str], now: float, waited_s: float
+        self, awaited: Sequence[AnsweredPod], nodes: Sequence[str], now: float, waited_s: float
     ) -> Filtered | Wait:
         """Wait for other pods, as long as there is patience left for one of them; then say no, for now."""
-        left_s = max(traveller.patience_s for traveller in awaited) - waited_s
+        left_s = max(answered.patience_s for answered in awaited) - waited_s
         if left_s > 0:
-            return Wait(min(now + left_s, *(traveller.given_up_s for traveller in awaited)))
-        for traveller in awaited:
-            traveller.patience_s -= waited_s
+            return Wait(min(now + left_s, *(answered.given_up_s for answered in awaited)))
+        for answered in awaited:
+            answered.patience_s -= waited_s
         reason = f"node(s) cannot be judged until pod {awaited[0].pod.key} is bound"
         return Filtered(failed=dict.fromkeys(nodes, reason))
 

@@ -27,12 +27,12 @@ from moorage.core.pods import Pod
 from moorage.core.volumeindex import Reservation, VolumeIndex
 from moorage.core.volumes import ClaimRef
 from moorage.engine.asking import Asking, _Question
-from moorage.engine.board import Board
+from moorage.engine.bindingcycles import BindingCycle, BindingCycles, GangBinding
 from moorage.engine.breakers import Breaker, Breakers
+from moorage.engine.context import EngineContext
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.engine import Engine
 from moorage.engine.evictor import Evictor
-from moorage.engine.flights import Flight, Flights, Party
 from moorage.engine.gangroom import GangRoom
 from moorage.engine.gangs import Gangs
 from moorage.engine.gangturns import GangTurns
@@ -45,20 +45,20 @@ from moorage.engine.warnings import Warnings
 from moorage.framework.changes import Change
 from moorage.framework.cycle import Cycle
 
-ENTITIES: tuple[type, ...] = (QueuedPod, QueuedGang, Flight, Party)
+ENTITIES: tuple[type, ...] = (QueuedPod, QueuedGang, BindingCycle, GangBinding)
 """Values with an identity, by their number in images."""
 
 _Place = tuple[str, str]
 
 FACTS: Mapping[type, Mapping[str, Any]] = {
     Engine: {
-        "_board": Board,
+        "_context": EngineContext,
         "gangs": Gangs,
         "_notices": Notices,
     },
-    Board: {
+    EngineContext: {
         "queue": SchedulingQueue,
-        "flights": Flights,
+        "bindings": BindingCycles,
         "evictor": Evictor,
         "warnings": Warnings,
         "changes": list[Change],
@@ -85,11 +85,11 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_slow_until_s": dict[str, float],
         "_aside": dict[str, list[tuple[tuple[Any, ...], int, QueuedPod]]],
     },
-    Flights: {
-        "_flights": dict[str, Flight],
-        "_held": dict[str, Flight],
-        "_ready": dict[str, Flight],
-        "_binding": dict[str, int],
+    BindingCycles: {
+        "_cycles": dict[str, BindingCycle],
+        "_held": dict[str, BindingCycle],
+        "_ready": dict[str, BindingCycle],
+        "_posted": dict[str, int],
         "_beyond": dict[str, int],
     },
     Evictor: {"_notes": dict[str, RecordEvent]},
@@ -99,7 +99,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "term": str,
         "recovery": Recovery,
         "_room": GangRoom,
-        "_recording": dict[int, Party],
+        "_recording": dict[int, GangBinding],
         "_controlled": dict[_Place, dict[GangKey, None]],
         "_controllers": dict[GangKey, set[_Place]],
     },
@@ -115,7 +115,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
     },
     Recovery: {
         "_concerned": dict[GangKey, None],
-        "_parties": dict[GangKey, list[Party]],
+        "_gang_bindings": dict[GangKey, list[GangBinding]],
         "_starting": set[GangKey],
         "_carriers": dict[GangKey, str],
         "_running": set[GangKey],
@@ -173,7 +173,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "state",
             "queue",
             "runners",
-            "flights",
+            "bindings",
             "faults",
             "_sort",
             "_failing",
@@ -185,7 +185,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "document",
         ]
     ),
-    Board: frozenset(
+    EngineContext: frozenset(
         [
             "state",
             "runners",
@@ -200,16 +200,16 @@ REBUILT: Mapping[type, frozenset[str]] = {
     ),
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals"]),
     Pacing: frozenset({"room", "untouched"}),
-    Flights: frozenset(["waited", "_deadlines", "_interests", "_wakes"]),
+    BindingCycles: frozenset(["waited", "_deadlines", "_interests", "_wakes"]),
     Evictor: frozenset(["_state", "_queue"]),
     Warnings: frozenset(),
-    Notices: frozenset(["_board", "_failing"]),
-    Gangs: frozenset(["_board", "_state", "_queue", "_placing", "_failing", "_notices", "tried"]),
-    GangRoom: frozenset(["_board", "_state", "_failing"]),
+    Notices: frozenset(["_context", "_failing"]),
+    Gangs: frozenset(["_context", "_state", "_queue", "_placing", "_failing", "_notices", "tried"]),
+    GangRoom: frozenset(["_context", "_state", "_failing"]),
     Deadlines: frozenset(["_heap"]),
-    GangTurns: frozenset(["_board", "_priority"]),
-    Recovery: frozenset(["_board", "_state", "_vanished"]),
-    Planning: frozenset(["_board", "_state", "_sort", "_nodes_at", "_runs", "_concern"]),
+    GangTurns: frozenset(["_context", "_priority"]),
+    Recovery: frozenset(["_context", "_state", "_vanished"]),
+    Planning: frozenset(["_context", "_state", "_sort", "_nodes_at", "_runs", "_concern"]),
     Asking: frozenset(["_extenders", "_state", "_queue", "_endings", "_token", "_order", "_interests"]),
     Breakers: frozenset({"_news"}),
     Cycle: frozenset(["pod", "template", "state", "now", "asked"]),

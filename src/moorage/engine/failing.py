@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from moorage.core.commands import PatchPodStatus, RecordEvent
 from moorage.core.pods import Condition, Pod
 from moorage.core.state import PodRecord
-from moorage.engine.board import Board, Commands
+from moorage.engine.context import Commands, EngineContext
 from moorage.engine.evictor import preempted_event
 from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failures import Failure, failure_of_judgement
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 class Failing:
     """Ends attempts; `placing` brings back what is on its way."""
 
-    def __init__(self, board: Board, placing: Callable[[], Placing]) -> None:
-        self._board = board
+    def __init__(self, context: EngineContext, placing: Callable[[], Placing]) -> None:
+        self._context = context
         self._placing = placing
 
     def unschedulable(self, entry: QueuedPod, runner: Runner, cycle: Cycle, judgement: Judgement, turn: Turn) -> None:
         """No node: look for room that could be made, and conclude."""
-        state, asking = self._board.state, self._board.asking
+        state, asking = self._context.state, self._context.asking
         failure = failure_of_judgement(judgement, state.node_count)
         nomination, tail = None, ""
         if failure.code is not Code.ERROR and state.node_count:
             if asking is not None:
                 asking.prepare(cycle)
-            nomination, tail = make_room(self._board.faults, runner, cycle, judgement)
+            nomination, tail = make_room(self._context.faults, runner, cycle, judgement)
         self.heed(cycle, entry, runner, turn)
         if nomination is not None or tail:
             if asking is not None and asking.consults(entry, runner, failure, nomination, turn):
@@ -52,9 +52,9 @@ class Failing:
     def heed(self, cycle: Cycle, entry: QueuedPod, runner: Runner, turn: Turn) -> None:
         """What plugins said beside their answers: warnings, and when to ask again."""
         if cycle.warnings:
-            self._board.warnings.tell(cycle, runner.profile.scheduler_name, turn.commands)
+            self._context.warnings.tell(cycle, runner.profile.scheduler_name, turn.commands)
         if cycle.expires_s is not None and cycle.expires_s > turn.now:
-            self._board.set_alarm(cycle.expires_s, entry)
+            self._context.set_alarm(cycle.expires_s, entry)
 
     def conclude(
         self,
@@ -70,58 +70,58 @@ class Failing:
 
     def _apply_nomination(self, entry: QueuedPod, nomination: Nomination, turn: Turn) -> str | None:
         """Evict, and promise the node; returns what status.nominatedNodeName should become, None if it may stay."""
-        pod, promises = entry.pod, self._board.state.nominations
-        promised = promises.node_of(pod.uid)
-        if promised not in (None, nomination.node):
-            self._board.end_promise(pod.uid)
+        pod, nominations = entry.pod, self._context.state.nominations
+        nominated = nominations.node_of(pod.uid)
+        if nominated not in (None, nomination.node):
+            self._context.end_nomination(pod.uid)
         if nomination.node is None:
-            return "" if promised or pod.nominated_node else None
+            return "" if nominated or pod.nominated_node else None
         for uid in nomination.victims:
             self.evict(uid, pod, turn)
-        self.promise(pod, nomination.node, turn)
+        self.nominate(pod, nomination.node, turn)
         return None if pod.nominated_node == nomination.node else nomination.node
 
-    def promise(self, pod: Pod, node: str, turn: Turn) -> None:
+    def nominate(self, pod: Pod, node: str, turn: Turn) -> None:
         """Promise a node; less important pods that were promised it had better look elsewhere."""
-        promises = self._board.state.nominations
-        for other in promises.on(node):
+        nominations = self._context.state.nominations
+        for other in nominations.on(node):
             if other.template.priority < pod.template.priority:
-                self.break_promise(other, turn)
-        promises.set(pod, node)
+                self.withdraw_nomination(other, turn)
+        nominations.set(pod, node)
 
     def evict(self, uid: str, preemptor: Pod, turn: Turn, holds: str | None = None) -> None:
         """Delete a victim; one that still waits in Permit or PreBind only goes back to the queue.
 
         `holds` is who has to wait for the deletion, if not the preemptor itself.
         """
-        record, flight = self._board.state.record(uid), self._board.flights.get(uid)
+        record, binding = self._context.state.record(uid), self._context.bindings.get(uid)
         if record is None or not self._outranks(preemptor, record):
             return
-        if flight is not None and flight.state is not BINDING:
-            self._placing().bring_back(flight, Failure(f"preempted by pod {preemptor.key}", frozenset()), turn)
-            turn.commands.append(preempted_event(flight.entry.pod, preemptor, record.node, deleted=False))
+        if binding is not None and binding.state is not BINDING:
+            self._placing().bring_back(binding, Failure(f"preempted by pod {preemptor.key}", frozenset()), turn)
+            turn.commands.append(preempted_event(binding.entry.pod, preemptor, record.node, deleted=False))
         else:
-            self._board.evictor.evict(record.pod, preemptor, record.node, turn.commands, holds)
+            self._context.evictor.evict(record.pod, preemptor, record.node, turn.commands, holds)
 
     def _outranks(self, preemptor: Pod, victim: PodRecord) -> bool:
         """Checked once more, right before the eviction: nobody goes for a pod that is not more important."""
-        planning = self._board.planning
+        planning = self._context.planning
         if planning is not None and planning.plans(victim.pod):
             return planning.rank(victim) < preemptor.template.priority
-        return self._board.priorities.may_evict(preemptor, victim.pod)
+        return self._context.priorities.may_evict(preemptor, victim.pod)
 
-    def break_promise(self, pod: Pod, turn: Turn) -> None:
+    def withdraw_nomination(self, pod: Pod, turn: Turn) -> None:
         """The node that was promised to this pod is taken or gone: it had better look elsewhere.
 
         What another scheduler promised is that scheduler's to withdraw.
         """
-        if self._board.runner_of(pod) is None:
+        if self._context.runner_of(pod) is None:
             return
-        self._board.end_promise(pod.uid)
+        self._context.end_nomination(pod.uid)
         turn.commands.append(PatchPodStatus(_ref(pod), nominated_node=""))
-        entry = self._board.queue.get(pod.uid)
+        entry = self._context.queue.get(pod.uid)
         if entry is not None:
-            self._board.queue.wake(entry, turn.now)
+            self._context.queue.wake(entry, turn.now)
 
     def fail(
         self,
@@ -136,11 +136,11 @@ class Failing:
         A nomination to a node that is gone is cleared in any case, whoever wrote it.
         """
         named = entry.pod.nominated_node
-        if nominate is None and named and self._board.state.row_of(named) is None:
-            self._board.end_promise(entry.pod.uid)
+        if nominate is None and named and self._context.state.row_of(named) is None:
+            self._context.end_nomination(entry.pod.uid)
             nominate = ""
         entry.message = failure.message
-        self._board.queue.requeue(
+        self._context.queue.requeue(
             entry,
             turn.now,
             rejected_by=failure.rejected_by,

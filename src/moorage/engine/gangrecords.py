@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangrecords import GangRecord
 from moorage.core.pods import Pod
-from moorage.engine.flights import Party
+from moorage.engine.bindingcycles import GangBinding
 
 
-def starting(party: Party, term: str) -> GangRecord:
+def starting(gang_binding: GangBinding, term: str) -> GangRecord:
     """The record of a start that is about to begin."""
-    nodes = FrozenDict({flight.entry.pod.name: flight.node for flight in party.flights})
+    nodes = FrozenDict({binding.entry.pod.name: binding.node for binding in gang_binding.members})
     return GangRecord(done=False, term=term, nodes=nodes)
 
 

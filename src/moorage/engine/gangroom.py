@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from moorage.core.commands import PatchPodStatus
 from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.membership import GangKey
-from moorage.engine.board import Board
+from moorage.engine.context import EngineContext
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
@@ -37,7 +37,7 @@ class Made:
     nominate: Mapping[str, str] = field(default_factory=dict)
     """Member -> what status.nominatedNodeName should become, the empty string to clear it."""
     message: str = ""
-    promised: bool = False
+    nominated: bool = False
     """Whether nodes were promised."""
     evicts: bool = False
     """Whether somebody has to go first."""
@@ -51,11 +51,11 @@ NOTHING_MADE = Made()
 class GangRoom:
     """Makes and keeps room; `priority` is a gang's."""
 
-    def __init__(self, board: Board, failing: Failing, priority: Callable[[QueuedGang], int]) -> None:
-        self._board = board
-        self._state = board.state
+    def __init__(self, context: EngineContext, failing: Failing, priority: Callable[[QueuedGang], int]) -> None:
+        self._context = context
+        self._state = context.state
         self._failing = failing
-        self.turns = GangTurns(board, priority)
+        self.turns = GangTurns(context, priority)
         self._idle: Deadlines[GangKey] = Deadlines()
         """Gangs that have promises but too few members -> when the promises end."""
 
@@ -72,7 +72,7 @@ class GangRoom:
         """PostFilter for the gang, in one domain after the other: evict, and promise nodes to the members."""
         if needs.beyond(self._state):
             return Made(self.clear(ready), NOT_HELPFUL)
-        runner = self._board.responsible(gang.pod)
+        runner = self._context.responsible(gang.pod)
         said, hopeless = "", True
         for domain in domains:
             cycles = [Cycle(entry.pod, self._state, turn.now) for entry in ready]
@@ -95,7 +95,7 @@ class GangRoom:
         for plugin in runner.plugins.post_filter:
             if not isinstance(plugin, GangPostFilter):
                 continue
-            answer = self._board.faults.ask(plugin, plugin.post_filter_gang, cycles, runner, needs)
+            answer = self._context.faults.ask(plugin, plugin.post_filter_gang, cycles, runner, needs)
             if isinstance(answer, GangNomination):
                 if self._suffices(answer, cycles, needs):
                     return answer
@@ -126,16 +126,16 @@ class GangRoom:
     ) -> None:
         for uid in nomination.victims:
             self._failing.evict(uid, gang.pod, turn, holds=gang.uid)
-        self.turns.promised(gang.key, nomination.nodes, turn.now)
+        self.turns.nominated(gang.key, nomination.nodes, turn.now)
         for entry in ready:
             node = nomination.nodes.get(entry.pod.uid)
             if node is not None:
-                self._failing.promise(entry.pod, node, turn)
+                self._failing.nominate(entry.pod, node, turn)
 
     def clear(self, ready: Iterable[QueuedPod]) -> Mapping[str, str]:
         """Evictions cannot help: what was promised for their sake is worth nothing any more."""
         for entry in ready:
-            self._board.end_promise(entry.pod.uid)
+            self._context.end_nomination(entry.pod.uid)
         return {entry.pod.uid: "" for entry in ready if entry.pod.nominated_node}
 
     # --- room that nobody can use ---
@@ -147,11 +147,11 @@ class GangRoom:
 
     def lies_idle(self, gang: QueuedGang, now: float) -> None:
         """A gang lacks members: what it was promised is of no use at present."""
-        promises = self._state.nominations
-        if promises.count and any(promises.node_of(uid) is not None for uid in gang.members):
+        nominations = self._state.nominations
+        if nominations.count and any(nominations.node_of(uid) is not None for uid in gang.members):
             until_s = self._idle.setdefault(gang.key, now + _IDLE_S)
             if now < until_s:  # else `review` is due, which may have to wait until we decide again
-                self._board.set_alarm(until_s, gang)
+                self._context.set_alarm(until_s, gang)
 
     def is_of_use(self, key: GangKey) -> None:
         """A gang has enough members."""
@@ -161,11 +161,11 @@ class GangRoom:
         """Give back what was promised to gangs that have lacked members for too long, and end turns."""
         self.turns.review(turn.now)
         for key in self._idle.take_due(turn.now):
-            gang = self._board.queue.gang(key)
+            gang = self._context.queue.gang(key)
             if gang is None:
                 continue
             self.turns.leave(key, turn.now)
             for entry in gang.members.values():
                 if self._state.nominations.node_of(entry.pod.uid) is not None:
-                    self._board.end_promise(entry.pod.uid)
+                    self._context.end_nomination(entry.pod.uid)
                     turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=""))

@@ -22,12 +22,12 @@ from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lastin
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import PodGroup, Workload, object_key
 from moorage.core.pods import Pod
-from moorage.engine.board import Board
+from moorage.engine.bindingcycles import BindingCycle, GangBinding
+from moorage.engine.context import EngineContext
 from moorage.engine.diagnosis import rejecting_plugins
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.failures import NO_DOMAIN, Failure
-from moorage.engine.flights import Flight, Party
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
 from moorage.engine.gate import refused
@@ -36,7 +36,7 @@ from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing
 from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.engine.recovery import Recovery
-from moorage.engine.trial import Outcome, Trial
+from moorage.engine.trial import GangPlacement, Trial
 from moorage.engine.turn import Turn
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import GangPatience, GangPostFilter
@@ -47,7 +47,7 @@ from moorage.framework.status import Code
 _KEPT_TRIALS = 4096
 
 
-class Muster(NamedTuple):
+class PlaceableGang(NamedTuple):
     """A gang that may be tried."""
 
     needs: GangNeeds
@@ -56,27 +56,27 @@ class Muster(NamedTuple):
 
 
 class Gangs:
-    """Places gangs over one board."""
+    """Places gangs over one context."""
 
-    def __init__(self, board: Board, placing: Placing, failing: Failing, notices: Notices) -> None:
-        self._board = board
-        self._state = board.state
-        self._queue = board.queue
+    def __init__(self, context: EngineContext, placing: Placing, failing: Failing, notices: Notices) -> None:
+        self._context = context
+        self._state = context.state
+        self._queue = context.queue
         self._placing = placing
         self._failing = failing
         self._notices = notices
-        self.recovery = Recovery(board, self._forget)
+        self.recovery = Recovery(context, self._forget)
         self.term = ""
         """The term of leadership, for the record."""
-        self._recording: dict[int, Party] = {}
-        """Token of a record that is being written -> the party that waits for it."""
+        self._recording: dict[int, GangBinding] = {}
+        """Token of a record that is being written -> the members that wait for it."""
         self.tried: deque[tuple[Code, str]] = deque(maxlen=_KEPT_TRIALS)
         """How the latest attempts ended, and of which profile; whoever wants to know takes them out."""
         self._controlled: dict[tuple[str, str], dict[GangKey, None]] = {}
         """Kind and key of controllers -> gangs of which they have made members."""
         self._controllers: dict[GangKey, set[tuple[str, str]]] = {}
         """The same, by gang."""
-        self._room = GangRoom(board, failing, self.priority)
+        self._room = GangRoom(context, failing, self.priority)
 
     # --- who belongs together ---
 
@@ -85,7 +85,7 @@ class Gangs:
         key = pod.template.gang
         if key is None:
             return None
-        runner = self._board.runner_of(pod)
+        runner = self._context.runner_of(pod)
         return key if runner is not None and runner.places_gangs else None
 
     def concern(self, key: GangKey) -> None:
@@ -190,13 +190,13 @@ class Gangs:
 
     def gate(self, gang: QueuedGang, now: float) -> str | None:
         """The plugin that keeps the gang from being tried, None if it may be; the message says what it waits for."""
-        found = self._muster(gang, now)
+        found = self._placeable(gang, now)
         return found if isinstance(found, str) else None
 
-    def _muster(self, gang: QueuedGang, now: float) -> Muster | str:
+    def _placeable(self, gang: QueuedGang, now: float) -> PlaceableGang | str:
         """Who is to be placed; or the plugin that keeps the gang from being tried."""
         if self._state.evictions.holds(gang.uid):
-            room = self._board.responsible(gang.pod).plugins.first(GangPostFilter)
+            room = self._context.responsible(gang.pod).plugins.first(GangPostFilter)
             return GANG_SCHEDULING if room is None else room.name
         waiting = [entry.pod for entry in gang.members.values()]
         needs = self.needs(gang.key, waiting)
@@ -205,7 +205,7 @@ class Gangs:
             return self._wait(gang, f"waiting for PodGroup {gang.key.object_key}", now)
         settled_s = self._settled_s(gang, needs.terms)
         if now < settled_s:
-            self._board.set_alarm(settled_s, gang)
+            self._context.set_alarm(settled_s, gang)
             return self._wait(gang, f"waiting for more members of pod group {gang.key.object_key}", now)
         if self.recovery.gathers(gang.key):
             return self._wait(gang, f"waiting for the others of pod group {gang.key.object_key} to start", now)
@@ -215,7 +215,7 @@ class Gangs:
             there = len(ready)
         if needs.enough(there):
             self._room.is_of_use(gang.key)
-            return Muster(needs, ready)
+            return PlaceableGang(needs, ready)
         self._room.lies_idle(gang, now)
         missing = f"{needed - there} more of its {needs.terms.min_count or needed} members"
         return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
@@ -230,7 +230,7 @@ class Gangs:
         return GANG_SCHEDULING
 
     def _patience(self, gang: QueuedGang) -> GangPatience:
-        gangs = self._board.responsible(gang.pod).gangs
+        gangs = self._context.responsible(gang.pod).gangs
         if gangs is None:
             raise LookupError(f"the profile of {gang.pod.template.scheduler_name} places no gangs")
         return gangs.gang_patience
@@ -240,15 +240,15 @@ class Gangs:
         return [entry for entry in gang.members.values() if self._may_enter(entry.pod)]
 
     def _may_enter(self, pod: Pod) -> bool:
-        runner = self._board.runner_of(pod)
-        return runner is not None and refused(runner, pod, self._board.faults) is None
+        runner = self._context.runner_of(pod)
+        return runner is not None and refused(runner, pod, self._context.faults) is None
 
     # --- one attempt ---
 
     def attempt(self, gang: QueuedGang, turn: Turn) -> int:
         """One scheduling cycle of a gang, in numbered steps; returns how many pods were decided on."""
         # 1. Who is to be placed, and how many of them must find a node.
-        found = self._muster(gang, turn.now)
+        found = self._placeable(gang, turn.now)
         if isinstance(found, str):
             self._queue.hold(gang, found, turn.now)
             return 1
@@ -256,144 +256,145 @@ class Gangs:
         ready.sort(key=_by_importance)
         # 2. Where: together, in one domain if the group asks for that.
         domains = needs.domains(self._state)
-        board = self._board
-        trial = Trial(board, turn.now, observer=board.observer)
-        outcome = trial.place_gang(ready, needs, domains)
+        context = self._context
+        trial = Trial(context, turn.now, observer=context.observer)
+        placement = trial.place_gang(ready, needs, domains)
         # 3. Not enough: perhaps make room. Where nobody has to go for it, it is there already, found in another order.
         made = NOTHING_MADE
-        if not outcome.enough:
-            made = self._make_room(gang, found, outcome, domains, turn)
-            if made.promised and not made.evicts:
-                outcome = trial.place_in(made.domain, ready, needs)
+        if not placement.enough:
+            made = self._make_room(gang, found, placement, domains, turn)
+            if made.nominated and not made.evicts:
+                placement = trial.place_in(made.domain, ready, needs)
                 made = Made(self._room.clear(ready))
-        board.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod in outcome.given_up)
-        self.tried.append((outcome.code, board.responsible(gang.pod).profile.scheduler_name))
+        context.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod in placement.given_up)
+        self.tried.append((placement.code, context.responsible(gang.pod).profile.scheduler_name))
         # 4. On their way; or say why not, and wait for help.
-        if outcome.enough:
-            self._depart(gang, outcome, turn)
+        if placement.enough:
+            self._start(gang, placement, turn)
         else:
-            self._fail(gang, found, outcome, made, turn)
+            self._fail(gang, found, placement, made, turn)
         return len(ready)
 
     # --- on their way ---
 
-    def _depart(self, gang: QueuedGang, outcome: Outcome, turn: Turn) -> None:
+    def _start(self, gang: QueuedGang, placement: GangPlacement, turn: Turn) -> None:
         """Take the members out of the queue; those for whom there was no node wait on."""
-        party = Party(gang.key, outcome.flights)
-        self.recovery.set_out(party)
+        gang_binding = GangBinding(gang.key, placement.bindings)
+        self.recovery.binding_began(gang_binding)
         self._room.turns.leave(gang.key, turn.now)
-        for flight in party.flights:
-            self._queue.detach(flight.entry, turn.now)
-            flight.party = party
-            self._placing.embark(flight)
+        for binding in gang_binding.members:
+            self._queue.detach(binding.entry, turn.now)
+            binding.gang = gang_binding
+            self._placing.begin(binding)
         if gang.members:  # beyond those that are needed: tried again by themselves, with evictions if that helps
             cause = "the gang starts without it"
             self._queue.requeue(gang, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
-        for flight in list(party.flights):
-            if self._board.flights.get(flight.entry.pod.uid) is flight:
-                self._placing.go_on(flight, turn)
-        for flight in party.flights:
-            if self._board.flights.get(flight.entry.pod.uid) is flight:
-                self._placing.tell(flight)
+        for binding in list(gang_binding.members):
+            if self._context.bindings.get(binding.entry.pod.uid) is binding:
+                self._placing.go_on(binding, turn)
+        for binding in gang_binding.members:
+            if self._context.bindings.get(binding.entry.pod.uid) is binding:
+                self._placing.tell(binding)
 
-    def ready(self, flight: Flight, turn: Turn) -> None:
+    def ready(self, binding: BindingCycle, turn: Turn) -> None:
         """A member may be bound: so are all, if it was the last one, once their start is on record."""
-        party = flight.party
-        if party is None or party.recorder is not None:
+        gang_binding = binding.gang
+        if gang_binding is None or gang_binding.recorder is not None:
             return
-        flights = party.flights
-        if flights[-1].entry.state is not READY or any(each.entry.state is not READY for each in flights):
+        bindings = gang_binding.members
+        if bindings[-1].entry.state is not READY or any(each.entry.state is not READY for each in bindings):
             return  # they get ready in this order mostly, and so the first look tells
-        if not self.recovery.wants_record(party):
-            self._begin(party, turn)
+        if not self.recovery.wants_record(gang_binding):
+            self._begin(gang_binding, turn)
             return
-        pod = party.flights[0].entry.pod
-        party.recorder = ref_of(pod)
-        token = self._board.token()
-        self._recording[token] = party
-        self.recovery.recorded_on(party.key, pod.uid)
-        record = starting(party, self.term)
-        turn.commands.append(PatchPodStatus(party.recorder, gang_record=record, token=token))
+        pod = gang_binding.members[0].entry.pod
+        gang_binding.recorder = ref_of(pod)
+        token = self._context.token()
+        self._recording[token] = gang_binding
+        self.recovery.recorded_on(gang_binding.key, pod.uid)
+        record = starting(gang_binding, self.term)
+        turn.commands.append(PatchPodStatus(gang_binding.recorder, gang_record=record, token=token))
 
     def recorded(self, event: StatusDone, turn: Turn) -> None:
         """The start is on record: bind; or it could not be written: try again later."""
-        party = self._recording.pop(event.token, None)
-        if party is None or party.begun or not party.flights:
+        gang_binding = self._recording.pop(event.token, None)
+        if gang_binding is None or gang_binding.begun or not gang_binding.members:
             return
         if event.ok:
-            self._begin(party, turn)
+            self._begin(gang_binding, turn)
         else:
-            message = f"the start of pod group {party.key.object_key} could not be recorded: {event.message}"
-            self.disband(party, Failure(message, frozenset(), Code.ERROR), turn)
+            message = f"the start of pod group {gang_binding.key.object_key} could not be recorded: {event.message}"
+            self.roll_back(gang_binding, Failure(message, frozenset(), Code.ERROR), turn)
 
-    def _begin(self, party: Party, turn: Turn) -> None:
-        party.begun = True
-        self.concern(party.key)
-        for flight in list(party.flights):
-            self._placing.go_on(flight, turn)
+    def _begin(self, gang_binding: GangBinding, turn: Turn) -> None:
+        gang_binding.begun = True
+        self.concern(gang_binding.key)
+        for binding in list(gang_binding.members):
+            self._placing.go_on(binding, turn)
 
-    def lost(self, flight: Flight, turn: Turn) -> None:
+    def lost(self, binding: BindingCycle, turn: Turn) -> None:
         """A member vanished on its way."""
-        party = flight.party
-        if party is None or flight not in party.flights:
+        gang_binding = binding.gang
+        if gang_binding is None or binding not in gang_binding.members:
             return
-        party.flights.remove(flight)
-        if not party.begun:
-            failure = Failure(f"member {flight.entry.pod.key} went away", frozenset({GANG_SCHEDULING}))
-            self.disband(party, failure, turn)
-        self.concern(party.key)
+        gang_binding.members.remove(binding)
+        if not gang_binding.begun:
+            failure = Failure(f"member {binding.entry.pod.key} went away", frozenset({GANG_SCHEDULING}))
+            self.roll_back(gang_binding, failure, turn)
+        self.concern(gang_binding.key)
 
-    def disband(self, party: Party, failure: Failure, turn: Turn) -> None:
+    def roll_back(self, gang_binding: GangBinding, failure: Failure, turn: Turn) -> None:
         """Undo what nothing was bound of yet; the members wait again."""
-        flights, party.flights = party.flights, []
-        back = [flight for flight in flights if self._placing.undo(flight, turn.now)]
+        bindings, gang_binding.members = gang_binding.members, []
+        back = [binding for binding in bindings if self._placing.undo(binding, turn.now)]
         gang: QueuedGang | None = None
-        for flight in back:
-            gang = self._queue.rejoin(flight.entry, turn.now, failure.message)
+        for binding in back:
+            gang = self._queue.rejoin(binding.entry, turn.now, failure.message)
         if gang is not None:
-            cleared = {flight.entry.pod.uid: "" for flight in back if flight.announced}
+            cleared = {binding.entry.pod.uid: "" for binding in back if binding.announced}
             self._give_back(gang, failure, turn, cleared)
-        self.concern(party.key)
+        self.concern(gang_binding.key)
 
     # --- failing ---
 
     def _make_room(
         self,
         gang: QueuedGang,
-        muster: Muster,
-        outcome: Outcome,
+        found: PlaceableGang,
+        placement: GangPlacement,
         domains: Sequence[Domain | None],
         turn: Turn,
     ) -> Made:
-        if not self._state.node_count or (outcome.failure is not None and outcome.failure.code is Code.ERROR):
+        if not self._state.node_count or (placement.failure is not None and placement.failure.code is Code.ERROR):
             return NOTHING_MADE
-        return self._room.make(gang, muster.ready, muster.needs, domains, turn)
+        return self._room.make(gang, found.ready, found.needs, domains, turn)
 
-    def _fail(self, gang: QueuedGang, muster: Muster, outcome: Outcome, made: Made, turn: Turn) -> None:
-        failure = outcome.failure or Failure("no room", frozenset())
-        others = self._others_wanted(outcome, turn.now)
-        rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *outcome.rejected_by, *others}
-        if muster.needs.terms.topology_key is not None:
+    def _fail(self, gang: QueuedGang, found: PlaceableGang, placement: GangPlacement, made: Made, turn: Turn) -> None:
+        failure = placement.failure or Failure("no room", frozenset())
+        others = self._others_wanted(placement, turn.now)
+        rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *placement.rejected_by, *others}
+        if found.needs.terms.topology_key is not None:
             rejected_by.add(NO_DOMAIN)
-        prefix = f"pod group {gang.key.object_key}: {len(outcome.flights)} of {muster.needs.members} members fit; "
+        prefix = f"pod group {gang.key.object_key}: {len(placement.bindings)} of {found.needs.members} members fit; "
         message = f"{prefix}{failure.message} {made.message}".rstrip()
         failure = Failure(message, frozenset(rejected_by), failure.code)
-        if not made.promised:
-            self._room.turns.keep(gang, muster.ready, muster.needs, outcome.flights, self._patience(gang), turn.now)
+        if not made.nominated:
+            bindings, patience = placement.bindings, self._patience(gang)
+            self._room.turns.keep(gang, found.ready, found.needs, bindings, patience, turn.now)
         self._give_back(gang, failure, turn, made.nominate)
 
-    def _others_wanted(self, outcome: Outcome, now: float) -> Iterator[str]:
+    def _others_wanted(self, placement: GangPlacement, now: float) -> Iterator[str]:
         """Plugins that keep members that found a node from other ones, where they would be in nobody's way."""
-        if outcome.too_many:
-            runners = self._board.runners.values()
+        if placement.too_many:
+            runners = self._context.runners.values()
             yield from (plugin.name for runner in runners for plugin in runner.plugins.filter)
             return
-        for flight in outcome.placed_only():
-            yield from self._rejecting(flight, now)
+        for binding in placement.placed_only():
+            yield from self._rejecting(binding, now)
 
-    def _rejecting(self, flight: Flight, now: float) -> Iterable[str]:
+    def _rejecting(self, binding: BindingCycle, now: float) -> Iterable[str]:
         try:
-            judgement = flight.runner.judge(Cycle(flight.entry.pod, self._state, now), self._state.rows())
+            judgement = binding.runner.judge(Cycle(binding.entry.pod, self._state, now), self._state.rows())
         except Exception:  # noqa: BLE001 - told of when the pod itself is tried
             return ()
         return rejecting_plugins(judgement)
@@ -417,7 +418,7 @@ class Gangs:
         )
         for entry in gang.members.values():
             entry.message = failure.message
-            runner = self._board.runner_of(entry.pod)
+            runner = self._context.runner_of(entry.pod)
             node = (nominate or {}).get(entry.pod.uid)
             if runner is not None:
                 self._failing.tell(

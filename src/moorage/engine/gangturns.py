@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.membership import GangKey
-from moorage.engine.board import Board
-from moorage.engine.flights import Flight
+from moorage.engine.bindingcycles import BindingCycle
+from moorage.engine.context import EngineContext
 from moorage.engine.queue import Place, QueuedGang, QueuedPod
 from moorage.framework.contract import GangPatience
 from moorage.framework.cycle import Cycle
@@ -31,8 +31,8 @@ _ABOUT_TO_BE_TRIED = (Place.ACTIVE, Place.BACKOFF)
 class GangTurns:
     """Who has freed room kept for it; `priority` is a gang's."""
 
-    def __init__(self, board: Board, priority: Callable[[QueuedGang], int]) -> None:
-        self._board = board
+    def __init__(self, context: EngineContext, priority: Callable[[QueuedGang], int]) -> None:
+        self._context = context
         self._priority = priority
         self.favoured: GangKey | None = None
         """The gang whose turn it is."""
@@ -56,7 +56,7 @@ class GangTurns:
         gang: QueuedGang,
         ready: Sequence[QueuedPod],
         needs: GangNeeds,
-        flights: Iterable[Flight],
+        bindings: Iterable[BindingCycle],
         patience: GangPatience,
         now: float,
     ) -> None:
@@ -65,20 +65,20 @@ class GangTurns:
         if self.favoured != gang.key:
             due_s = max(due_s, self._rests.get(gang.key, due_s))
         if now < due_s:
-            self._board.set_alarm(due_s, gang)
+            self._context.set_alarm(due_s, gang)
         elif self.favoured != gang.key and self._is_taken(gang):
             self._in_line[gang.key] = None
         elif self.favoured is None and self._is_behind(gang):
             self._in_line[gang.key] = None
-            self._board.set_alarm(now + _BEHIND_S, gang)
+            self._context.set_alarm(now + _BEHIND_S, gang)
         elif not self._is_possible(ready, needs, now):
             self.leave(gang.key, now)
         else:
             self._begin(gang.key, patience, now)
-            for flight in flights:
-                pod = flight.entry.pod
+            for binding in bindings:
+                pod = binding.entry.pod
                 self._kept[pod.uid] = None
-                self._board.state.nominations.set(pod, flight.node)
+                self._context.state.nominations.set(pod, binding.node)
 
     def _begin(self, key: GangKey, patience: GangPatience, now: float) -> None:
         if self.favoured == key:
@@ -94,13 +94,13 @@ class GangTurns:
         self._rests[key] = self._until_s + patience.reserve_for_seconds
 
     def _is_taken(self, gang: QueuedGang) -> bool:
-        other = None if self.favoured is None else self._board.queue.gang(self.favoured)
+        other = None if self.favoured is None else self._context.queue.gang(self.favoured)
         return other is not None and self._priority(other) >= self._priority(gang)
 
     def _is_behind(self, gang: QueuedGang) -> bool:
         """Whether one that is no less important, has had no turn for longer and is about to be tried stands in line."""
         own, priority = self._last_turn(gang.key), self._priority(gang)
-        earlier = (self._board.queue.gang(key) for key in self._in_line if self._last_turn(key) < own)
+        earlier = (self._context.queue.gang(key) for key in self._in_line if self._last_turn(key) < own)
         tried = (each for each in earlier if each is not None and each.place in _ABOUT_TO_BE_TRIED)
         return any(self._priority(each) >= priority for each in tried)
 
@@ -110,12 +110,12 @@ class GangTurns:
 
     def _is_possible(self, ready: Sequence[QueuedPod], needs: GangNeeds, now: float) -> bool:
         """Whether enough members would fit if all nodes were empty."""
-        state = self._board.state
+        state = self._context.state
         cycles = [Cycle(entry.pod, state, now) for entry in ready]
-        held = holdable(cycles, lambda cycle: self._board.responsible(cycle.pod))
+        held = holdable(cycles, lambda cycle: self._context.responsible(cycle.pod))
         return needs.possible(state, len(held))
 
-    def promised(self, key: GangKey, uids: Iterable[str], now: float) -> None:
+    def nominated(self, key: GangKey, uids: Iterable[str], now: float) -> None:
         """Nodes were promised to these members otherwise: by evictions, which are nobody's turn."""
         if self.favoured == key:
             for uid in uids:
@@ -143,27 +143,27 @@ class GangTurns:
         """End a turn whose time is over, or whose gang is gone."""
         if self.favoured is None:
             return
-        gang = self._board.queue.gang(self.favoured)
+        gang = self._context.queue.gang(self.favoured)
         if gang is not None and now < self._until_s:
             return
         if gang is None:
             self._rests.pop(self.favoured, None)
         else:
-            self._board.set_alarm(self._rests[self.favoured], gang)
+            self._context.set_alarm(self._rests[self.favoured], gang)
         self._end()
         self._next(now)
 
     def _end(self) -> None:
         for uid in self._kept:
-            self._board.end_promise(uid)
+            self._context.end_nomination(uid)
         self._kept.clear()
         self.favoured = None
 
     def _next(self, now: float) -> None:
         """Those who wait for their turn are tried again; the first by importance, last turn and age gets it."""
         for key in list(self._in_line):
-            gang = self._board.queue.gang(key)
+            gang = self._context.queue.gang(key)
             if gang is None:
                 del self._in_line[key]
             else:
-                self._board.queue.wake(gang, now)
+                self._context.queue.wake(gang, now)

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from moorage.core.invariants import check, check_invariants
 from moorage.core.pods import Pod
+from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.engine import Engine
-from moorage.engine.flights import Flight
 from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, PERMIT, PRE_BIND, READY, TRYING
 from moorage.engine.queue import Place, QueuedPod, SchedulingQueue
 
@@ -20,72 +20,75 @@ def check_engine(engine: Engine, pods: Iterable[Pod] = ()) -> None:
     """Raise `InvariantError` with what is wrong. `pods` are all pods that exist, as the engine last saw them."""
     check_invariants(engine.state)
     check_queue(engine.queue)
-    _check_flights(engine)
+    _check_bindings(engine)
     for entry in engine.queue.entries():
         _check_entry(engine, entry)
-    _check_promises(engine)
-    check(not engine._board.changes, "changes that nobody was told")
+    _check_nominations(engine)
+    check(not engine._context.changes, "changes that waiting pods were not told of")
     for pod in pods:
         _check_not_lost(engine, pod)
 
 
-def _check_flights(engine: Engine) -> None:
-    flights = engine.flights
-    for uid, flight in flights._flights.items():
-        check(flight.entry.pod.uid == uid, f"{uid}: the flight of {flight.entry.pod.uid}")
+def _check_bindings(engine: Engine) -> None:
+    bindings = engine.bindings
+    for uid, binding in bindings._cycles.items():
+        check(binding.entry.pod.uid == uid, f"{uid}: the binding cycle of {binding.entry.pod.uid}")
         entry = engine.queue.get(uid)
         if entry is None:
-            check(flight.state is BINDING, f"{uid}: left the queue, and waits to be bound")
+            check(binding.state is BINDING, f"{uid}: left the queue, and waits to be bound")
         else:
-            check(entry is flight.entry, f"{uid}: another entry than that of the flight")
-        check(flight.state in ON_ITS_WAY, f"{uid}: flies and is {flight.state}")
-        _check_state(engine, uid, flight)
-    due_s = {uid: flight.deadline_s for uid, flight in flights._held.items()}
-    check(flights._deadlines._at_s == due_s, "deadlines of pods that wait are noted wrongly")
-    binding = Counter(each.entry.pod.namespace for each in flights._flights.values() if each.state is BINDING)
-    check(flights._binding == binding, "binds under way are counted wrongly")
-    check(all(0 < n <= binding[name] for name, n in flights._beyond.items()), "places of gangs are counted wrongly")
-    awaits = {uid: flight.awaits for uid, flight in flights._held.items() if flight.awaits}
-    check(flights._interests._things == awaits, "what pods wait for is noted wrongly")
+            check(entry is binding.entry, f"{uid}: another entry than that of its binding cycle")
+        check(binding.state in ON_ITS_WAY, f"{uid}: has a binding cycle and is {binding.state}")
+        _check_state(engine, uid, binding)
+    due_s = {uid: binding.deadline_s for uid, binding in bindings._held.items()}
+    check(bindings._deadlines._at_s == due_s, "deadlines of pods that wait are noted wrongly")
+    posted = Counter(each.entry.pod.namespace for each in bindings._cycles.values() if each.state is BINDING)
+    check(bindings._posted == posted, "binds under way are counted wrongly")
+    check(all(0 < n <= posted[name] for name, n in bindings._beyond.items()), "places of gangs are counted wrongly")
+    awaits = {uid: binding.awaits for uid, binding in bindings._held.items() if binding.awaits}
+    check(bindings._interests._things == awaits, "what pods wait for is noted wrongly")
 
 
-def _check_state(engine: Engine, uid: str, flight: Flight) -> None:
-    held, ready = flight.state in (PERMIT, PRE_BIND), flight.state is READY
-    party = flight.party
-    check(not ready or (party is not None and not party.begun), f"{uid}: waits for nobody")
-    check((uid in engine.flights._ready) == ready, f"{uid}: {flight.state}, ready {not ready}")
-    check((uid in engine.flights._held) == held, f"{uid}: {flight.state}, held {not held}")
-    check(held == (flight.held_by is not None), f"{uid}: {flight.state}, held by {flight.held_by}")
-    there = engine.state.row_of(flight.node) == flight.row
+def _check_state(engine: Engine, uid: str, binding: BindingCycle) -> None:
+    held, ready = binding.state in (PERMIT, PRE_BIND), binding.state is READY
+    gang_binding = binding.gang
+    check(
+        not ready or (gang_binding is not None and not gang_binding.begun),
+        f"{uid}: ready, but waits for no other member",
+    )
+    check((uid in engine.bindings._ready) == ready, f"{uid}: {binding.state}, ready {not ready}")
+    check((uid in engine.bindings._held) == held, f"{uid}: {binding.state}, held {not held}")
+    check(held == (binding.held_by is not None), f"{uid}: {binding.state}, held by {binding.held_by}")
+    there = engine.state.row_of(binding.node) == binding.row
     check(there or not (held or ready), f"{uid}: waits for a node that is gone")
 
 
 def _check_entry(engine: Engine, entry: QueuedPod) -> None:
     """A pod in the queue stands where its place says."""
     uid, record = entry.pod.uid, engine.state.record(entry.pod.uid)
-    flies = engine.flights.get(uid) is not None
+    on_its_way = engine.bindings.get(uid) is not None
     if engine.asking is not None and engine.asking.has(entry):
         check(entry.state is TRYING, f"{uid}: extenders are asked about it, and it is {entry.state}")
-        check(not flies, f"{uid}: extenders are asked about it, and it flies")
+        check(not on_its_way, f"{uid}: extenders are asked about it, and it has a binding cycle")
     elif entry.place is Place.IN_FLIGHT:
-        check(flies, f"{uid}: in flight, but there is no flight")
-        check(record is not None, f"{uid}: flies, but stands nowhere")
-        check(record is None or record.assumed, f"{uid}: flies, stands somewhere already and is still queued")
+        check(on_its_way, f"{uid}: in flight without a binding cycle")
+        check(record is not None, f"{uid}: on its way, but stands nowhere")
+        check(record is None or record.assumed, f"{uid}: on its way, stands somewhere already and is still queued")
     else:
         check(record is None, f"{uid}: is {entry.place} and stands on a node")
 
 
-def _check_promises(engine: Engine) -> None:
+def _check_nominations(engine: Engine) -> None:
     for node in engine.state.nominations.nodes():
         for pod in engine.state.nominations.on(node):
             if engine.runner_of(pod) is None:
-                check(engine.state.record(pod.uid) is None, f"{pod.key}: promised {node}, but stands on a node")
+                check(engine.state.record(pod.uid) is None, f"{pod.key}: nominated to {node}, but stands on a node")
                 continue
             entry = engine.queue.get(pod.uid)
-            check(entry is not None, f"{pod.key}: promised {node}, but not in the queue")
+            check(entry is not None, f"{pod.key}: nominated to {node}, but not in the queue")
             if entry is not None and entry.place is Place.IN_FLIGHT:
                 asked = engine.asking is not None and engine.asking.has(entry)
-                check(asked, f"{pod.key}: promised {node} and on its way")
+                check(asked, f"{pod.key}: nominated to {node} and on its way")
 
 
 def _check_not_lost(engine: Engine, pod: Pod) -> None:
@@ -115,10 +118,10 @@ def check_queue(queue: SchedulingQueue) -> None:
     units = [*(entry for entry in queue.entries() if entry.uid not in members), *queue._gangs.values()]
     listed = _listed(queue)
     for entry in units:
-        flies = entry.place is Place.IN_FLIGHT
-        check(entry.unit is None or entry.uid in queue._gangs or flies, f"{entry.uid} is alone")
+        on_its_way = entry.place is Place.IN_FLIGHT
+        check(entry.unit is None or entry.uid in queue._gangs or on_its_way, f"{entry.uid} is alone")
         found = {place: listed[entry.uid, place] for place in Place if listed[entry.uid, place]}
-        check(found == ({} if flies else {entry.place: 1}), f"{entry.uid} is {entry.place}, listed in {found}")
+        check(found == ({} if on_its_way else {entry.place: 1}), f"{entry.uid} is {entry.place}, listed in {found}")
     filed = {(name, uid) for name, entries in queue._by_plugin.items() for uid in entries}
     waiting = [entry for entry in units if entry.place in (Place.UNSCHEDULABLE, Place.GATED)]
     want = {(name, entry.uid) for entry in waiting for name in entry.rejected_by}

@@ -14,7 +14,7 @@ from moorage.engine.queue import Place, QueuedGang, QueuedPod
 from moorage.engine.turn import Turn
 
 if TYPE_CHECKING:
-    from moorage.engine.board import Board
+    from moorage.engine.context import EngineContext
     from moorage.engine.failing import Failing
 
 _TELL_AFTER_S = 2.0
@@ -23,8 +23,8 @@ _TELL_AFTER_S = 2.0
 class Notices:
     """Gated entries whose users are to be told."""
 
-    def __init__(self, board: Board, failing: Failing) -> None:
-        self._board = board
+    def __init__(self, context: EngineContext, failing: Failing) -> None:
+        self._context = context
         self._failing = failing
         self._due: list[tuple[float, str]] = []
         """A heap of when to tell the users of which entry."""
@@ -49,11 +49,11 @@ class Notices:
         while self._due and self._due[0][0] <= turn.now:
             _, uid = heapq.heappop(self._due)
             self._listed.discard(uid)
-            entry = self._board.queue.find(uid)
+            entry = self._context.queue.find(uid)
             if entry is None or entry.place is not Place.GATED:
                 continue
             for member in members_of(entry):
-                runner = self._board.runner_of(member.pod)
+                runner = self._context.runner_of(member.pod)
                 if runner is not None and not member.pod.gates and _says_otherwise(member, entry.message):
                     self._failing.tell(member.pod, runner, Failure(entry.message, frozenset()), turn.commands)
 

@@ -6,31 +6,31 @@ import numpy as np
 
 from moorage.core.commands import Bind
 from moorage.core.state import ClusterState
+from moorage.engine.bindingcycles import BindingCycles
 from moorage.engine.faults import describe
-from moorage.engine.flights import Flights
 
 
-def obstacle(state: ClusterState, flights: Flights, bind: Bind) -> str:
+def obstacle(state: ClusterState, bindings: BindingCycles, bind: Bind) -> str:
     """What has come between a decision and its bind; empty if nothing has. Costs next to nothing if no node changed.
 
     The pod may be gone, or stand somewhere. The node may be gone, another one of the same name, cordoned or tainted:
     the filters are asked that read nothing but the node, if that has changed since the decision.
     """
-    flight = flights.get(bind.pod.uid)
-    if flight is None or flight.node != bind.node:
+    binding = bindings.get(bind.pod.uid)
+    if binding is None or binding.node != bind.node:
         return "the pod does not wait for this bind any more"
     log, row = state.node_log, state.row_of(bind.node)
-    if row is None or state.node(row).uid != flight.node_uid:
+    if row is None or state.node(row).uid != binding.node_uid:
         return f"node {bind.node} was deleted since the decision"
-    if log.position == flight.nodes_at:
+    if log.position == binding.nodes_at:
         return ""
-    changed = log.since(flight.nodes_at)
+    changed = log.since(binding.nodes_at)
     if changed is None or row in changed:
         try:
-            fits = bool(flight.runner.node_mask(flight.cycle, np.array([row], dtype=np.intp))[0])
+            fits = bool(binding.runner.node_mask(binding.cycle, np.array([row], dtype=np.intp))[0])
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
             return f"running plugins failed: {describe(error)}"
         if not fits:
             return f"node {bind.node} has changed since the decision, and does not take the pod any more"
-    flight.nodes_at = log.position
+    binding.nodes_at = log.position
     return ""

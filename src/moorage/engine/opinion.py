@@ -84,20 +84,20 @@ def form_opinion(
             if entry.pod.uid not in unit:
                 engine.queue.remove(entry.pod.uid, now_s)
         commands, _ = engine.handle([PodSeen(pod)], now_s, budget=1)
-    flight = engine.flights.get(pod.uid)
+    binding = engine.bindings.get(pod.uid)
     written = [each for each in commands if isinstance(each, PatchPodStatus) and each.pod.uid == pod.uid]
     nominated = [each.nominated_node for each in written if each.nominated_node]
     evictions = [(each.pod, each.preemptor) for each in commands if isinstance(each, DeletePod)]
     victims = [f"{pod.namespace}/{pod.name}" for pod, by in evictions if by is not None and by.uid in unit]
-    helps = flight is None and stands_on is None and rewriter is not None
+    helps = binding is None and stands_on is None and rewriter is not None
     return Opinion(
         pod.namespace,
         pod.name,
         pod.template.scheduler_name,
-        node=None if flight is None else flight.node,
+        node=None if binding is None else binding.node,
         nominated_node=nominated[-1] if nominated else engine.state.nominations.node_of(pod.uid),
         victims=tuple(victims),
-        message=waiting_message(engine, pod) if flight is None else None,
+        message=waiting_message(engine, pod) if binding is None else None,
         nodes=explained,
         stands_on=stands_on,
         suggestions=suggest(engine, pod, now_s, rewriter, ahead=ahead) if helps and rewriter is not None else (),
@@ -112,9 +112,9 @@ def waiting_message(engine: Engine, pod: Pod) -> str:
         return f"no profile has the scheduler name {pod.template.scheduler_name}; there are: {known}"
     if pod.deleted_s is not None:
         return "the pod is being deleted"
-    flight = engine.flights.get(pod.uid)
-    if flight is not None and flight.held_by is not None:
-        return f"{flight.held_by.name} holds the pod on its way to node {flight.node}"
+    binding = engine.bindings.get(pod.uid)
+    if binding is not None and binding.held_by is not None:
+        return f"{binding.held_by.name} holds the pod on its way to node {binding.node}"
     entry = engine.queue.get(pod.uid)
     if entry is None or entry.message or entry.place is not Place.GATED:
         return "" if entry is None else entry.message

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from moorage.core.commands import PatchPodStatus, RecordEvent
 from moorage.core.state import ClusterState
-from moorage.engine.board import Board
+from moorage.engine.bindingcycles import BindingCycle
+from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import Faults
-from moorage.engine.flights import Flight
 from moorage.engine.lifecycle import BINDING, BOUND, GONE, READY
 from moorage.engine.queue import QueuedPod
 from moorage.engine.turn import Turn
@@ -29,172 +29,172 @@ if TYPE_CHECKING:
 class Placing:
     """Takes pods to their nodes; `gangs` decides when the members of one may be bound."""
 
-    def __init__(self, board: Board, failing: Failing, gangs: Callable[[], Gangs]) -> None:
-        self._board = board
-        self._state = board.state
+    def __init__(self, context: EngineContext, failing: Failing, gangs: Callable[[], Gangs]) -> None:
+        self._context = context
+        self._state = context.state
         self._failing = failing
         self._gangs = gangs
 
     def place(self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int, turn: Turn) -> None:
         """The other half of a cycle, once there is a row."""
         # 4. Assume it there, and let plugins reserve what they need.
-        flight = assume(self._state, entry, runner, cycle, row)
-        self.embark(flight)
-        status = reserve(self._board.faults, flight) if flight.late.reserve else None
+        binding = assume(self._state, entry, runner, cycle, row)
+        self.begin(binding)
+        status = reserve(self._context.faults, binding) if binding.late.reserve else None
         if status is not None:
-            self.bring_back(flight, failure_of(status), turn)
+            self.bring_back(binding, failure_of(status), turn)
             return
         # 5. Permit, PreBind, Bind: now, or when what they wait for has happened.
-        self.go_on(flight, turn)
+        self.go_on(binding, turn)
         # 6. What did not last is not worth telling.
-        if self._board.flights.get(entry.pod.uid) is flight:
-            self.tell(flight)
+        if self._context.bindings.get(entry.pod.uid) is binding:
+            self.tell(binding)
 
-    def embark(self, flight: Flight) -> None:
+    def begin(self, binding: BindingCycle) -> None:
         """The decision stands: the pod is on its way, and what it was promised elsewhere is free."""
-        pod, nominations = flight.entry.pod, self._state.nominations
-        if nominations.count and nominations.clear(pod.uid) not in (None, flight.node):
-            self._board.changes.append(Change(What.POD_REMOVED, pod=pod))
-        self._board.flights.add(flight)
-        if self._board.planning is not None:
-            self._note(flight)
+        pod, nominations = binding.entry.pod, self._state.nominations
+        if nominations.count and nominations.clear(pod.uid) not in (None, binding.node):
+            self._context.changes.append(Change(What.POD_REMOVED, pod=pod))
+        self._context.bindings.add(binding)
+        if self._context.planning is not None:
+            self._note(binding)
 
-    def tell(self, flight: Flight) -> None:
+    def tell(self, binding: BindingCycle) -> None:
         """Waiting pods hear that this one stands on its node."""
-        flight.told = True
-        if not self._board.queue.quiet or self._board.flights.waiting:
-            self._board.changes.append(Change(What.POD_ADDED, pod=flight.entry.pod))
+        binding.told = True
+        if not self._context.queue.quiet or self._context.bindings.waiting:
+            self._context.changes.append(Change(What.POD_ADDED, pod=binding.entry.pod))
 
-    def go_on(self, flight: Flight, turn: Turn) -> None:
+    def go_on(self, binding: BindingCycle, turn: Turn) -> None:
         """Ask Permit and PreBind on; the pod is bound if they say yes and nobody has to be waited for."""
-        if flight.cycle.warnings:
-            self._board.warnings.tell(flight.cycle, flight.runner.profile.scheduler_name, turn.commands)
-        new, refusal = flight.advance(turn.now)
+        if binding.cycle.warnings:
+            self._context.warnings.tell(binding.cycle, binding.runner.profile.scheduler_name, turn.commands)
+        new, refusal = binding.advance(turn.now)
         if new:
             turn.commands.extend(new)
         if refusal is not None:
-            self.bring_back(flight, failure_of(refusal), turn)
+            self.bring_back(binding, failure_of(refusal), turn)
             return
-        self._board.flights.note(flight)
-        state = flight.entry.state
+        self._context.bindings.note(binding)
+        state = binding.entry.state
         if state is BINDING:
-            self._bind(flight, turn)
+            self._bind(binding, turn)
         elif state is READY:
-            self._gangs().ready(flight, turn)
-        elif flight.entry.pod.nominated_node != flight.node and not flight.announced:
-            flight.announced = True
-            turn.commands.append(PatchPodStatus(_ref(flight.entry.pod), nominated_node=flight.node))
+            self._gangs().ready(binding, turn)
+        elif binding.entry.pod.nominated_node != binding.node and not binding.announced:
+            binding.announced = True
+            turn.commands.append(PatchPodStatus(_ref(binding.entry.pod), nominated_node=binding.node))
 
-    def _bind(self, flight: Flight, turn: Turn) -> None:
-        for plugin in flight.runner.plugins.bind:
+    def _bind(self, binding: BindingCycle, turn: Turn) -> None:
+        for plugin in binding.runner.plugins.bind:
             try:
-                answer = plugin.bind(flight.cycle, flight.row)
+                answer = plugin.bind(binding.cycle, binding.row)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-                answer = self._board.faults.note(plugin, "bind", error)
+                answer = self._context.faults.note(plugin, "bind", error)
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     continue
-                self.bring_back(flight, failure_of(Status(answer.code, answer.reasons, plugin.name)), turn)
+                self.bring_back(binding, failure_of(Status(answer.code, answer.reasons, plugin.name)), turn)
                 return
-            asking = self._board.asking
-            turn.commands.append(answer if asking is None else asking.delegated(answer, flight.cycle.template))
+            asking = self._context.asking
+            turn.commands.append(answer if asking is None else asking.delegated(answer, binding.cycle.template))
             return
         failure = Failure("no bind plugin took the pod", frozenset(), Code.ERROR)
-        self.bring_back(flight, failure, turn)
+        self.bring_back(binding, failure, turn)
 
-    def arrived(self, flight: Flight, turn: Turn) -> None:
+    def arrived(self, binding: BindingCycle, turn: Turn) -> None:
         """The pod is bound."""
-        uid = flight.entry.pod.uid
-        self._board.flights.remove(uid)
-        flight.entry.move(BOUND, turn.now, flight.node)
-        self._board.queue.remove(uid, turn.now)
-        for plugin in flight.late.post_bind:
-            self._board.faults.ask(plugin, plugin.post_bind, flight.cycle, flight.row)
-        turn.commands.append(_scheduled_event(flight))
-        if flight.party is not None:
-            self._gangs().concern(flight.party.key)
+        uid = binding.entry.pod.uid
+        self._context.bindings.remove(uid)
+        binding.entry.move(BOUND, turn.now, binding.node)
+        self._context.queue.remove(uid, turn.now)
+        for plugin in binding.late.post_bind:
+            self._context.faults.ask(plugin, plugin.post_bind, binding.cycle, binding.row)
+        turn.commands.append(_scheduled_event(binding))
+        if binding.gang is not None:
+            self._gangs().concern(binding.gang.key)
 
     # --- back ---
 
-    def bring_back(self, flight: Flight, failure: Failure, turn: Turn) -> None:
+    def bring_back(self, binding: BindingCycle, failure: Failure, turn: Turn) -> None:
         """Undo the assumption and put the pod back into the queue, together with its gang if none of that is bound."""
-        if flight.party is not None and not flight.party.begun:
-            self._gangs().disband(flight.party, failure, turn)
+        if binding.gang is not None and not binding.gang.begun:
+            self._gangs().roll_back(binding.gang, failure, turn)
             return
-        if not self.undo(flight, turn.now):
+        if not self.undo(binding, turn.now):
             return
-        pod = flight.entry.pod
-        if pod.nominated_node and not flight.announced:
+        pod = binding.entry.pod
+        if pod.nominated_node and not binding.announced:
             self._state.nominations.set(pod, pod.nominated_node)
-        self._failing.fail(flight.entry, flight.runner, failure, turn, "" if flight.announced else None)
-        if flight.party is not None:
-            self._gangs().concern(flight.party.key)
+        self._failing.fail(binding.entry, binding.runner, failure, turn, "" if binding.announced else None)
+        if binding.gang is not None:
+            self._gangs().concern(binding.gang.key)
 
-    def undo(self, flight: Flight, now: float) -> bool:
+    def undo(self, binding: BindingCycle, now: float) -> bool:
         """Take a pod off its way; whether it is still wanted in the queue."""
-        self._board.flights.remove(flight.entry.pod.uid)
-        self._forget(flight)
-        wanted = self._board.queue.get(flight.entry.pod.uid) is flight.entry
+        self._context.bindings.remove(binding.entry.pod.uid)
+        self._forget(binding)
+        wanted = self._context.queue.get(binding.entry.pod.uid) is binding.entry
         if not wanted:
-            flight.entry.move(GONE, now, "")
+            binding.entry.move(GONE, now, "")
         return wanted
 
     def abandon(self, uid: str, turn: Turn) -> None:
         """A pod vanished while on its way: let the plugins give back what they hold for it."""
-        flight = self._board.flights.remove(uid)
-        if flight is None:
+        binding = self._context.bindings.remove(uid)
+        if binding is None:
             return
-        flight.entry.move(GONE, turn.now, "")
-        self._forget(flight)
-        if flight.party is not None:
-            self._gangs().lost(flight, turn)
+        binding.entry.move(GONE, turn.now, "")
+        self._forget(binding)
+        if binding.gang is not None:
+            self._gangs().lost(binding, turn)
 
-    def _note(self, flight: Flight) -> None:
+    def _note(self, binding: BindingCycle) -> None:
         """For the plan a unit runs from here on, or waits again."""
-        if self._board.planning is not None:
-            self._board.planning.note(flight.entry.pod, flight.entry.unit)
+        if self._context.planning is not None:
+            self._context.planning.note(binding.entry.pod, binding.entry.unit)
 
-    def _forget(self, flight: Flight) -> None:
-        self._note(flight)
-        unreserve(self._board.faults, flight)
-        if self._state.forget(flight.entry.pod.uid) is not None and flight.told:
-            self._board.changes.append(Change(What.POD_REMOVED, pod=flight.entry.pod))
-
-
-def _scheduled_event(flight: Flight) -> RecordEvent:
-    pod = flight.entry.pod
-    note = f"Successfully assigned {pod.key} to {flight.node}"
-    return RecordEvent(_ref(pod), "Normal", "Scheduled", "Binding", note, flight.runner.profile.scheduler_name)
+    def _forget(self, binding: BindingCycle) -> None:
+        self._note(binding)
+        unreserve(self._context.faults, binding)
+        if self._state.forget(binding.entry.pod.uid) is not None and binding.told:
+            self._context.changes.append(Change(What.POD_REMOVED, pod=binding.entry.pod))
 
 
-def assume(state: ClusterState, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int) -> Flight:
-    """Count the pod on its row; it has yet to embark."""
+def _scheduled_event(binding: BindingCycle) -> RecordEvent:
+    pod = binding.entry.pod
+    note = f"Successfully assigned {pod.key} to {binding.node}"
+    return RecordEvent(_ref(pod), "Normal", "Scheduled", "Binding", note, binding.runner.profile.scheduler_name)
+
+
+def assume(state: ClusterState, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int) -> BindingCycle:
+    """Count the pod on its row; it has yet to begin."""
     name = state.assume(entry.pod, row).node
-    late = runner.late(cycle)
-    return Flight(entry, cycle, runner, row, name, late, nodes_at=state.node_log.position, node_uid=state.node(row).uid)
+    late, node_uid = runner.late(cycle), state.node(row).uid
+    return BindingCycle(entry, cycle, runner, row, name, late, nodes_at=state.node_log.position, node_uid=node_uid)
 
 
-def reserve(faults: Faults, flight: Flight) -> Status | None:
+def reserve(faults: Faults, binding: BindingCycle) -> Status | None:
     """Ask Reserve; the status of the plugin that says no."""
-    for plugin in flight.late.reserve:
-        status: Status | None = faults.ask(plugin, plugin.reserve, flight.cycle, flight.row)
+    for plugin in binding.late.reserve:
+        status: Status | None = faults.ask(plugin, plugin.reserve, binding.cycle, binding.row)
         if status is not None and status.code is not Code.SUCCESS:
             return Status(status.code, status.reasons, plugin.name)
     return None
 
 
-def unreserve(faults: Faults, flight: Flight) -> None:
+def unreserve(faults: Faults, binding: BindingCycle) -> None:
     """Let plugins give back what they hold."""
-    for plugin in reversed(flight.late.reserve):
+    for plugin in reversed(binding.late.reserve):
         if isinstance(plugin, Unreserve):
-            faults.ask(plugin, plugin.unreserve, flight.cycle, flight.row)
+            faults.ask(plugin, plugin.unreserve, binding.cycle, binding.row)
 
 
 def choose(state: ClusterState, runner: Runner, cycle: Cycle) -> int:
     """The promised row if the pod fits there, else the best of all; NOWHERE if nothing fits."""
-    promised = state.nominations.node_of(cycle.pod.uid) if state.nominations.count else None
-    if promised is not None:
-        row = state.row_of(promised)
+    nominated = state.nominations.node_of(cycle.pod.uid) if state.nominations.count else None
+    if nominated is not None:
+        row = state.row_of(nominated)
         if row is not None and runner.fits(cycle, row):
             cycle.feasible = 1
             return row

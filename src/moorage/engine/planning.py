@@ -22,7 +22,7 @@ from moorage.core.plan import Plan
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.victims import own_rank
-from moorage.engine.board import Board, Commands
+from moorage.engine.context import Commands, EngineContext
 from moorage.engine.evictor import ref_of
 from moorage.engine.notices import members_of
 from moorage.engine.queue import Place, QueuedGang, QueuedPod, gang_uid
@@ -40,7 +40,7 @@ class Planning:
 
     def __init__(
         self,
-        board: Board,
+        context: EngineContext,
         sort: PlansUnits,
         runs: Callable[[GangKey, GangTerms], bool],
         concern: Callable[[GangKey], None],
@@ -49,8 +49,8 @@ class Planning:
 
         `concern` is told of gangs that are not in the plan and have waiting members.
         """
-        self._board = board
-        self._state = board.state
+        self._context = context
+        self._state = context.state
         self._sort = sort
         self._plans: dict[str, Plan] = {}
         self._dirty: dict[str, tuple[str, GangKey | None, Pod]] = {}
@@ -88,7 +88,7 @@ class Planning:
 
     def plans(self, pod: Pod) -> bool:
         """Whether the pod's profile is planned."""
-        runner = self._board.runner_of(pod)
+        runner = self._context.runner_of(pod)
         return runner is not None and runner.plugins.first(OwnsNodes) is not None
 
     def admits(self, entry: QueuedPod) -> bool:
@@ -168,29 +168,29 @@ class Planning:
             plan.resize(self._open)
         for row in range(self._state.capacity) if rows is None else dict.fromkeys(rows):
             for record in self._state.records_on(row):
-                runner = self._board.runner_of(record.pod)
+                runner = self._context.runner_of(record.pod)
                 gangs = runner is not None and runner.places_gangs
                 self.note(record.pod, record.pod.template.gang if gangs else None)
-        for gang in self._board.queue.gangs():
+        for gang in self._context.queue.gangs():
             group = group_object(self._state, gang.key)
             if group is not None and group.min_resources:
                 self.note(gang.pod, gang.key)
 
     def _wake(self, units: Iterable[str], now: float) -> None:
         for uid in units:
-            entry = self._board.queue.find(uid)
+            entry = self._context.queue.find(uid)
             if entry is not None and entry.place in (Place.GATED, Place.UNSCHEDULABLE):
-                self._board.queue.wake(entry, now)
+                self._context.queue.wake(entry, now)
 
     def _disappoint(self, units: Iterable[str], commands: Commands) -> None:
         """What was promised to units that are not in the plan is for those that are, also after a restart."""
         for uid in units:
-            entry = self._board.queue.find(uid)
+            entry = self._context.queue.find(uid)
             if isinstance(entry, QueuedGang):
                 self._concern(entry.key)
             for pod in () if entry is None else (member.pod for member in members_of(entry)):
                 if self._state.nominations.node_of(pod.uid) is not None:
-                    self._board.end_promise(pod.uid)
+                    self._context.end_nomination(pod.uid)
                     commands.append(PatchPodStatus(ref_of(pod), nominated_node=""))
 
     def _put(self, plan: Plan, uid: str, unit: GangKey | None, pod: Pod) -> None:
@@ -227,10 +227,10 @@ class Planning:
     def _pods(self, uid: str, unit: GangKey | None) -> tuple[list[PodRecord], list[Pod]]:
         """The unit's pods that stand and are going to stay, and those that wait."""
         if unit is not None:
-            gang = self._board.queue.gang(unit)
+            gang = self._context.queue.gang(unit)
             waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
             return lasting(self._state, unit), waiting
-        record, entry = self._state.record(uid), self._board.queue.get(uid)
+        record, entry = self._state.record(uid), self._context.queue.get(uid)
         if self._is_member(record or entry):
             return [], []  # it has joined a gang since
         if record is not None:
@@ -241,7 +241,7 @@ class Planning:
     def _is_member(self, known: PodRecord | QueuedPod | None) -> bool:
         if known is None or known.pod.template.gang is None:
             return False
-        runner = self._board.runner_of(known.pod)
+        runner = self._context.runner_of(known.pod)
         return runner is not None and runner.places_gangs
 
 

@@ -22,10 +22,10 @@ from moorage.core.gangs import NATIVE_KIND, Disruption, GangTerms, lasting, term
 from moorage.core.membership import GangKey
 from moorage.core.objects import NATIVE_GROUPS
 from moorage.core.state import PodRecord
-from moorage.engine.board import Board, Commands
+from moorage.engine.bindingcycles import GangBinding
+from moorage.engine.context import Commands, EngineContext
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
-from moorage.engine.flights import Party
 from moorage.engine.gangrecords import recorded_size, records_of
 from moorage.engine.queue import Place, QueuedGang
 from moorage.engine.turn import Turn
@@ -44,14 +44,14 @@ _AGAIN_S = 30.0
 class Recovery:
     """Watches over the gangs that have begun."""
 
-    def __init__(self, board: Board, vanished: Callable[[GangKey], None]) -> None:
+    def __init__(self, context: EngineContext, vanished: Callable[[GangKey], None]) -> None:
         """`vanished` is told of gangs that have no members any more."""
-        self._board = board
-        self._state = board.state
+        self._context = context
+        self._state = context.state
         self._vanished = vanished
         self._concerned: dict[GangKey, None] = {}
-        self._parties: dict[GangKey, list[Party]] = {}
-        """Members on their way; latecomers travel in a party of their own."""
+        self._gang_bindings: dict[GangKey, list[GangBinding]] = {}
+        """Members on their way; latecomers travel in a gang_binding of their own."""
         self._starting: set[GangKey] = set()
         """Gangs that have begun and were not complete so far, whatever becomes of the member with the record."""
         self._carriers: dict[GangKey, str] = {}
@@ -84,30 +84,29 @@ class Recovery:
         """When `review` has something to do even if nothing happens."""
         return self._deadlines.first_s()
 
-    def set_out(self, party: Party) -> None:
+    def binding_began(self, gang_binding: GangBinding) -> None:
         """Members are on their way to their nodes; if they are all that stands of their gang, it begins."""
-        self._parties.setdefault(party.key, []).append(party)
-        if len(party.flights) == len(lasting(self._state, party.key)):
-            self._starting.add(party.key)
+        self._gang_bindings.setdefault(gang_binding.key, []).append(gang_binding)
+        if len(gang_binding.members) == len(lasting(self._state, gang_binding.key)):
+            self._starting.add(gang_binding.key)
 
     def gathers(self, key: GangKey) -> bool:
         """Whether members of a gang have a node but are not being bound yet: whoever comes later waits for them."""
-        parties = self._parties.get(key)
-        return parties is not None and any(party.flights and not party.begun for party in parties)
+        return any(each.members and not each.begun for each in self._gang_bindings.get(key, ()))
 
     def recorded_on(self, key: GangKey, uid: str) -> None:
         """The record of a start is being written on this member, whenever the watch shows it."""
         self._carriers[key] = uid
 
-    def wants_record(self, party: Party) -> bool:
+    def wants_record(self, gang_binding: GangBinding) -> bool:
         """Whether the start has to be recorded: it takes several binds, and no record tells of it yet."""
-        if len(party.flights) < 2 or party.key in self._running:
+        if len(gang_binding.members) < 2 or gang_binding.key in self._running:
             return False
-        pods = [flight.entry.pod for flight in party.flights if flight.entry.pod.gang_record is not None]
-        pods += [record.pod for record in lasting(self._state, party.key) if record.pod.gang_record is not None]
+        pods = [binding.entry.pod for binding in gang_binding.members if binding.entry.pod.gang_record is not None]
+        pods += [record.pod for record in lasting(self._state, gang_binding.key) if record.pod.gang_record is not None]
         if not pods:
             return True
-        names = {flight.entry.pod.name for flight in party.flights}
+        names = {binding.entry.pod.name for binding in gang_binding.members}
         return not any(not record.done and names <= record.nodes.keys() for record in records_of(pods))
 
     def runs(self, key: GangKey, terms: GangTerms) -> bool:
@@ -120,8 +119,8 @@ class Recovery:
     def _was_complete(self, key: GangKey, terms: GangTerms, there: list[PodRecord]) -> bool:
         """What can be told from what is observed alone."""
         if terms.min_count is not None and len(there) >= terms.min_count:
-            return not any(self._is_flying(record) for record in there)
-        gang = self._board.queue.gang(key)
+            return not any(self._is_current(record) for record in there)
+        gang = self._context.queue.gang(key)
         waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
         records = records_of([*waiting, *(record.pod for record in there)])
         if records:  # before the group's condition, which may tell of members that are gone
@@ -133,18 +132,18 @@ class Recovery:
             return False  # whatever the group says: it may have been complete once, and was begun anew since
         if terms.group is not None and terms.group.scheduled:
             return True
-        return bool(since) and not any(self._is_flying(record) for record in there)
+        return bool(since) and not any(self._is_current(record) for record in there)
 
     def _is_evicted(self, key: GangKey) -> bool:
         """Whether somebody began to evict the gang, and may not have come to the end of it."""
         return any(record.pod.preempted for record in self._state.gangs.standing(key).values())
 
-    def _is_flying(self, record: PodRecord) -> bool:
-        return self._board.flights.get(record.pod.uid) is not None
+    def _is_current(self, record: PodRecord) -> bool:
+        return self._context.bindings.get(record.pod.uid) is not None
 
     def _is_ours(self, record: PodRecord) -> bool:
         """Gangs of other schedulers, and of profiles without gangs, are none of our business."""
-        runner = self._board.runner_of(record.pod)
+        runner = self._context.runner_of(record.pod)
         return runner is not None and runner.places_gangs
 
     # --- looking again ---
@@ -157,9 +156,9 @@ class Recovery:
             self._look(key, turn)
 
     def _look(self, key: GangKey, turn: Turn) -> None:
-        gang = self._board.queue.gang(key)
+        gang = self._context.queue.gang(key)
         if gang is not None and gang.place is Place.GATED:
-            self._board.queue.wake(gang, turn.now)
+            self._context.queue.wake(gang, turn.now)
         if self._under_way(key):
             return
         there = lasting(self._state, key)
@@ -168,14 +167,14 @@ class Recovery:
             return
         if key in self._running:
             self._keep_mark(key, there, turn.commands)
-            if key not in self._starting and self._board.planning is None:
+            if key not in self._starting and self._context.planning is None:
                 return  # what it has lost is replaced; only a plan could have something against it
         if all(self._is_ours(record) for record in there):
             self._judge(key, gang, there, turn)
 
     def _judge(self, key: GangKey, gang: QueuedGang | None, there: list[PodRecord], turn: Turn) -> None:
         """What has to be done about a gang of which these stand."""
-        planning = self._board.planning
+        planning = self._context.planning
         waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
         terms = terms_of(self._state, key, waiting)
         if terms is not None and terms.min_count is None:
@@ -209,7 +208,7 @@ class Recovery:
         self._starting.discard(key)
         self._carriers.pop(key, None)
         self._end_deadline(key)
-        self._parties.pop(key, None)
+        self._gang_bindings.pop(key, None)
         self._stuck.pop(key, None)
         if gang is None:
             self._told.pop(key, None)
@@ -217,14 +216,14 @@ class Recovery:
                 self._vanished(key)
 
     def _under_way(self, key: GangKey) -> bool:
-        flying = self._board.flights.get
-        while parties := self._parties.get(key):
-            for flight in parties[0].flights:
-                if flying(flight.entry.pod.uid) is flight:
+        current = self._context.bindings.get
+        while gang_bindings := self._gang_bindings.get(key):
+            for binding in gang_bindings[0].members:
+                if current(binding.entry.pod.uid) is binding:
                     return True
-            del parties[0]
-        if parties is not None:
-            del self._parties[key]
+            del gang_bindings[0]
+        if gang_bindings is not None:
+            del self._gang_bindings[key]
         return False
 
     def _completed(self, key: GangKey, terms: GangTerms, there: list[PodRecord], turn: Turn) -> None:
@@ -274,7 +273,7 @@ class Recovery:
         return patience_s if terms.timeout_s is None else min(patience_s, terms.timeout_s)
 
     def _keep_recorded(self, key: GangKey, there: list[PodRecord]) -> None:
-        gang = self._board.queue.gang(key)
+        gang = self._context.queue.gang(key)
         if gang is None:
             return
         pods = {entry.pod.name: entry.pod for entry in gang.members.values()}
@@ -313,20 +312,20 @@ class Recovery:
 
     def _patience(self, record: PodRecord) -> GangPatience | None:
         """How patient the profile of a pod is with gangs; None if it places none."""
-        runner = self._board.runner_of(record.pod)
+        runner = self._context.runner_of(record.pod)
         return None if runner is None or runner.gangs is None else runner.gangs.gang_patience
 
     def _reporter(self, record: PodRecord) -> str:
-        runner = self._board.runner_of(record.pod)
+        runner = self._context.runner_of(record.pod)
         return record.pod.template.scheduler_name if runner is None else runner.profile.scheduler_name
 
     def _release(self, key: GangKey, there: list[PodRecord], commands: Commands) -> None:
         message = f"pod group {key.object_key} was started in part and could not be completed"
         for record in there:
-            self._board.evictor.release(record.pod, RELEASED, message, self._reporter(record), commands)
-        gang = self._board.queue.gang(key)
+            self._context.evictor.release(record.pod, RELEASED, message, self._reporter(record), commands)
+        gang = self._context.queue.gang(key)
         for uid in () if gang is None else gang.members:
-            self._board.end_promise(uid)
+            self._context.end_nomination(uid)
 
     # --- telling ---
 
@@ -335,7 +334,7 @@ class Recovery:
         terms = terms_of(self._state, gang.key, (entry.pod for entry in gang.members.values()))
         if terms is None or terms.group is None or terms.group.scheduled or not gang.members:
             return
-        if self._told.get(gang.key) == message or gang.key in self._parties:
+        if self._told.get(gang.key) == message or gang.key in self._gang_bindings:
             return
         self._told[gang.key] = message
         member = next(iter(gang.members.values())).pod

@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 from moorage.core.gangneeds import Domain, GangNeeds, lacks
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, PodRecord
-from moorage.engine.board import Board, Observer
+from moorage.engine.bindingcycles import BindingCycle
+from moorage.engine.context import EngineContext, Observer
 from moorage.engine.failing import make_room
 from moorage.engine.failures import Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import describe
-from moorage.engine.flights import Flight
 from moorage.engine.placing import assume, choose, reserve, unreserve
 from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
@@ -38,12 +38,12 @@ _MOST_KINDS = 8
 
 
 @dataclass(slots=True)
-class Outcome:
+class GangPlacement:
     """What came of placing a gang."""
 
     enough: bool = False
     """Whether the gang may start; otherwise what was placed was taken back."""
-    flights: list[Flight] = field(default_factory=list)
+    bindings: list[BindingCycle] = field(default_factory=list)
     """Members that found a node."""
     failure: Failure | None = None
     """Why the first one that found none did not."""
@@ -81,10 +81,10 @@ class Outcome:
         if self.failure is None or (failure.code is Code.ERROR and self.failure.code is not Code.ERROR):
             self.failure = failure
 
-    def placed_only(self) -> Iterable[Flight]:
+    def placed_only(self) -> Iterable[BindingCycle]:
         """One member of each kind of which all found a node."""
-        placed = {kind_of(flight.entry.pod): flight for flight in self.flights}
-        return [flight for kind, flight in placed.items() if kind not in self._failed]
+        placed = {kind_of(binding.entry.pod): binding for binding in self.bindings}
+        return [binding for kind, binding in placed.items() if kind not in self._failed]
 
     @property
     def too_many(self) -> bool:
@@ -93,19 +93,19 @@ class Outcome:
 
 
 class Trial:
-    """Places pods at one time on the state of a board."""
+    """Places pods at one time on the state of a context."""
 
     def __init__(
         self,
-        board: Board,
+        context: EngineContext,
         now: float,
         *,
         misfit_s: float | None = None,
         observer: Observer | None = None,
     ) -> None:
         """Single pods have fitted nowhere since `misfit_s`."""
-        self._board = board
-        self._state = board.state
+        self._context = context
+        self._state = context.state
         self._now = now
         self._misfit_s = misfit_s
         self._observer = observer
@@ -120,25 +120,25 @@ class Trial:
 
     def place(self, pod: Pod, choice: Callable[[Runner, Cycle], int] = Runner.decide) -> PodRecord | None:
         """Put a pod where its profile, or `choice`, wants it; None if it fits nowhere or no profile is responsible."""
-        runner, cycle = self._board.runner_of(pod), self.cycle(pod)
+        runner, cycle = self._context.runner_of(pod), self.cycle(pod)
         row = NOWHERE if runner is None else choice(runner, cycle)
         if runner is None or row == NOWHERE:
             return None
-        flight = assume(self._state, QueuedPod(pod, self._now, self._now), runner, cycle, row)
-        return self._state.record(pod.uid) if self._reserve(flight) is None else None
+        binding = assume(self._state, QueuedPod(pod, self._now, self._now), runner, cycle, row)
+        return self._state.record(pod.uid) if self._reserve(binding) is None else None
 
     def put(self, pod: Pod, row: int) -> PodRecord | None:
         """The same on one row."""
         return self.place(pod, lambda runner, cycle: row if runner.fits(cycle, row) else NOWHERE)
 
-    def _reserve(self, flight: Flight) -> Status | None:
+    def _reserve(self, binding: BindingCycle) -> Status | None:
         """Ask Reserve for an assumed pod; where a plugin says no, the pod is not assumed any more."""
-        pod, faults = flight.entry.pod, self._board.faults
-        if not flight.late.reserve or self._board.flights.get(pod.uid) is not None:
+        pod, faults = binding.entry.pod, self._context.faults
+        if not binding.late.reserve or self._context.bindings.get(pod.uid) is not None:
             return None
         with self._state.statement() as what_if:
-            self._state.undo.note(lambda: unreserve(faults, flight))
-            status = reserve(faults, flight)
+            self._state.undo.note(lambda: unreserve(faults, binding))
+            status = reserve(faults, binding)
             if status is None:
                 what_if.commit()
         if status is not None:
@@ -147,7 +147,7 @@ class Trial:
 
     def make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[int, list[PodRecord]]:
         """The row on which evictions would make room, and the pods that would go; NOWHERE if they cannot help."""
-        nomination, _ = make_room(self._board.faults, runner, cycle, judgement)
+        nomination, _ = make_room(self._context.faults, runner, cycle, judgement)
         row = None if nomination is None or nomination.node is None else self._state.row_of(nomination.node)
         if nomination is None or row is None:
             return NOWHERE, []
@@ -156,7 +156,9 @@ class Trial:
 
     # --- a gang ---
 
-    def place_gang(self, ready: Sequence[QueuedPod], needs: GangNeeds, domains: Sequence[Domain | None]) -> Outcome:
+    def place_gang(
+        self, ready: Sequence[QueuedPod], needs: GangNeeds, domains: Sequence[Domain | None]
+    ) -> GangPlacement:
         """Try one domain after the other; if none will do, once more as if nothing was promised to the members.
 
         What they were promised was proven to hold all of them then. Since then it may have become too little, and what
@@ -164,28 +166,28 @@ class Trial:
         """
         short = needs.lacking(self._state)
         if short:
-            return Outcome(failure=Failure(lacks(short), frozenset({GANG_SCHEDULING, *self._counting(ready)})))
-        outcome: Outcome | None = None
+            return GangPlacement(failure=Failure(lacks(short), frozenset({GANG_SCHEDULING, *self._counting(ready)})))
+        placement: GangPlacement | None = None
         for domain in domains:
-            outcome = self.place_in(domain, ready, needs, outcome)
-            if outcome.enough:
-                return outcome
-        promises = self._state.nominations
-        aside = [entry.pod for entry in ready if promises.node_of(entry.pod.uid) is not None]
+            placement = self.place_in(domain, ready, needs, placement)
+            if placement.enough:
+                return placement
+        nominations = self._state.nominations
+        aside = [entry.pod for entry in ready if nominations.node_of(entry.pod.uid) is not None]
         with self._state.statement() as what_if:
             for pod in aside:
-                promises.clear(pod.uid)
+                nominations.clear(pod.uid)
             for domain in domains if aside else ():
-                outcome = self.place_in(domain, ready, needs, outcome)
-                if outcome.enough:
-                    outcome.given_up = aside
+                placement = self.place_in(domain, ready, needs, placement)
+                if placement.enough:
+                    placement.given_up = aside
                     what_if.commit()
                     break
-        return outcome or Outcome()
+        return placement or GangPlacement()
 
     def _counting(self, ready: Iterable[QueuedPod]) -> Iterable[str]:
         """The filters that look at amounts: what helps against their rejections gives room for minResources, too."""
-        runners = {self._board.responsible(entry.pod) for entry in ready}
+        runners = {self._context.responsible(entry.pod) for entry in ready}
         return {each.name for runner in runners for each in runner.plugins.filter if each.reads is Reads.AMOUNTS}
 
     def place_in(
@@ -193,33 +195,33 @@ class Trial:
         domain: Domain | None,
         ready: Sequence[QueuedPod],
         needs: GangNeeds,
-        last: Outcome | None = None,
-    ) -> Outcome:
+        last: GangPlacement | None = None,
+    ) -> GangPlacement:
         """Place the members one after another; what was placed stays only if it is enough.
 
         Where it is known to be too little, one of every kind of member is tried all the same: what keeps it out counts.
         """
-        outcome = Outcome() if last is None else Outcome(rejected_by=last.rejected_by)
+        placement = GangPlacement() if last is None else GangPlacement(rejected_by=last.rejected_by)
         in_vain = False
         with self._state.statement() as what_if:
             try:
                 for number, entry in enumerate(ready):
-                    if in_vain and (kind_of(entry.pod) in outcome.kinds() or outcome.too_many):
+                    if in_vain and (kind_of(entry.pod) in placement.kinds() or placement.too_many):
                         continue
-                    outcome.tried.append(entry.pod)
-                    self._place_member(outcome, entry, domain)
-                    self._board.stopped()
-                    in_vain = in_vain or not needs.enough(len(outcome.flights) + len(ready) - number - 1)
+                    placement.tried.append(entry.pod)
+                    self._place_member(placement, entry, domain)
+                    self._context.stopped()
+                    in_vain = in_vain or not needs.enough(len(placement.bindings) + len(ready) - number - 1)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-                outcome.failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
-                return outcome
-            outcome.enough = needs.admits(self._state, len(outcome.flights))
-            if outcome.enough:
+                placement.failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
+                return placement
+            placement.enough = needs.admits(self._state, len(placement.bindings))
+            if placement.enough:
                 what_if.commit()
-        return outcome
+        return placement
 
-    def _place_member(self, outcome: Outcome, entry: QueuedPod, domain: Domain | None) -> None:
-        runner = self._board.responsible(entry.pod)
+    def _place_member(self, placement: GangPlacement, entry: QueuedPod, domain: Domain | None) -> None:
+        runner = self._context.responsible(entry.pod)
         cycle = Cycle(entry.pod, self._state, self._now)
         cycle.misfit_s = entry.misfit_s
         if domain is not None:
@@ -228,13 +230,13 @@ class Trial:
             self._observer(runner, cycle)
         row = choose(self._state, runner, cycle)
         if row == NOWHERE:
-            if outcome.wants_to_know(entry.pod):
+            if placement.wants_to_know(entry.pod):
                 judgement = runner.judge(cycle, self._state.rows())
-                outcome.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
+                placement.fail(failure_of_judgement(judgement, self._state.node_count), entry.pod)
             return
-        flight = assume(self._state, entry, runner, cycle, row)
-        status = self._reserve(flight)
+        binding = assume(self._state, entry, runner, cycle, row)
+        status = self._reserve(binding)
         if status is None:
-            outcome.flights.append(flight)
+            placement.bindings.append(binding)
         else:
-            outcome.fail(failure_of(status), entry.pod)
+            placement.fail(failure_of(status), entry.pod)

@@ -6,7 +6,7 @@ asked about again, or until it counts as given up. It belongs to groups; who ask
 Invariants:
 - All calls together wait no longer than `patience_s` for one pod, however many ask.
 - A pod is on its way for `_LONGEST_S` at most. One that is held up behind a promised node (a volume is being made for
-  it, say) gets `_LONGEST_PROMISED_S`.
+  it, say) gets `_LONGEST_NOMINATED_S`.
 - Where it is not certain who asks (`certified`), a group waits for its pods for `_UNCERTAIN_S` in any `_DISTRUST_S`,
   unless the watch shows one of them bound: whoever makes questions up holds nobody up for longer.
 """
@@ -24,11 +24,11 @@ it in the background."""
 _LONGEST_S = 60.0
 _UNCERTAIN_S = 5.0
 _DISTRUST_S = 60.0
-_LONGEST_PROMISED_S = 600.0
+_LONGEST_NOMINATED_S = 600.0
 
 
 @dataclass(slots=True)
-class Traveller:
+class AnsweredPod:
     """One pod on its way."""
 
     pod: Pod
@@ -48,8 +48,8 @@ class Underway:
     patience_s: float = 1.0
     certified: bool = False
     """Whether it is certain that a scheduler asks."""
-    _pods: dict[str, Traveller] = field(default_factory=dict)
-    _groups: dict[Hashable, dict[str, Traveller]] = field(default_factory=dict)
+    _pods: dict[str, AnsweredPod] = field(default_factory=dict)
+    _groups: dict[Hashable, dict[str, AnsweredPod]] = field(default_factory=dict)
     _since: dict[Hashable, float] = field(default_factory=dict)
     """Group -> since when it waits on the word of somebody uncertain; the oldest first."""
 
@@ -69,10 +69,10 @@ class Underway:
             given_up_s = self._uncertain_until(tuple(groups), now)
             if given_up_s <= now:
                 return
-        traveller = Traveller(pod, tuple(groups), now, self.patience_s, given_up_s)
-        self._pods[pod.uid] = traveller
-        for group in traveller.groups:
-            self._groups.setdefault(group, {})[pod.uid] = traveller
+        answered = AnsweredPod(pod, tuple(groups), now, self.patience_s, given_up_s)
+        self._pods[pod.uid] = answered
+        for group in answered.groups:
+            self._groups.setdefault(group, {})[pod.uid] = answered
 
     def _uncertain_until(self, groups: tuple[Hashable, ...], now: float) -> float:
         """Until when these groups wait for one of their pods."""
@@ -82,15 +82,15 @@ class Underway:
 
     def bound(self, uid: str) -> None:
         """The watch shows the pod on a node: whoever asked about it meant it."""
-        traveller = self._pods.get(uid)
-        for group in () if traveller is None else traveller.groups:
+        answered = self._pods.get(uid)
+        for group in () if answered is None else answered.groups:
             self._since.pop(group, None)
         self.arrived(uid)
 
     def arrived(self, uid: str) -> None:
         """The pod is bound, gone, or asked about again."""
-        traveller = self._pods.pop(uid, None)
-        for group in () if traveller is None else traveller.groups:
+        answered = self._pods.pop(uid, None)
+        for group in () if answered is None else answered.groups:
             members = self._groups[group]
             del members[uid]
             if not members:
@@ -98,24 +98,24 @@ class Underway:
 
     def still_waits(self, pod: Pod) -> None:
         """The pod was seen without a node."""
-        traveller = self._pods.get(pod.uid)
-        if traveller is None or pod.resource_version == traveller.pod.resource_version:
+        answered = self._pods.get(pod.uid)
+        if answered is None or pod.resource_version == answered.pod.resource_version:
             return
         condition = pod.scheduled_condition
         longest_s = _LONGEST_S
         if pod.nominated_node:
-            longest_s = _LONGEST_PROMISED_S
+            longest_s = _LONGEST_NOMINATED_S
         elif condition is not None and condition.status == "False":
             longest_s = _DOUBT_S
-        given_up_s = traveller.answered_s + longest_s
-        traveller.given_up_s = given_up_s if self.certified else min(given_up_s, traveller.given_up_s)
+        given_up_s = answered.answered_s + longest_s
+        answered.given_up_s = given_up_s if self.certified else min(given_up_s, answered.given_up_s)
 
-    def awaited(self, pod: Pod, groups: Iterable[Hashable], now: float) -> list[Traveller]:
+    def awaited(self, pod: Pod, groups: Iterable[Hashable], now: float) -> list[AnsweredPod]:
         """The other pods of these groups that are on their way."""
-        found: dict[str, Traveller] = {}
+        found: dict[str, AnsweredPod] = {}
         for group in groups:
             found |= self._groups.get(group, {})
-        for uid in [uid for uid, traveller in found.items() if traveller.given_up_s <= now]:
+        for uid in [uid for uid, answered in found.items() if answered.given_up_s <= now]:
             self.arrived(uid)
             del found[uid]
         found.pop(pod.uid, None)

@@ -21,9 +21,9 @@ from moorage.adapters.journal.values import Unreadable, unpacked
 from moorage.core.evictions import Evictions
 from moorage.core.plan import Plan
 from moorage.core.pods import Pod
+from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.engine import Engine
 from moorage.engine.facts import ENTITIES, FACTS
-from moorage.engine.flights import Flight
 from moorage.framework.classes import LatePoints
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
@@ -67,8 +67,8 @@ class FactWriter:
         number = 0
         while number < len(self._entities):
             entity = self._entities[number]
-            if isinstance(entity, Flight):
-                yield self._flight(entity)
+            if isinstance(entity, BindingCycle):
+                yield self._binding_cycle(entity)
             else:
                 yield [self.pack(getattr(entity, name), kind) for name, kind in hints_of(type(entity)).items()]
             number += 1
@@ -119,18 +119,18 @@ class FactWriter:
             self._entities.append(entity)
         return number
 
-    def _flight(self, flight: Flight) -> list[Any]:
-        """Plugins are named; they are those of the flight's profile."""
-        late = [[plugin.name for plugin in plugins] for plugins in flight.late]
+    def _binding_cycle(self, binding: BindingCycle) -> list[Any]:
+        """Plugins are named; they are those of the binding's profile."""
+        late = [[plugin.name for plugin in plugins] for plugins in binding.late]
         found: list[Any] = []
-        for name, kind in hints_of(Flight).items():
-            value = getattr(flight, name)
+        for name, kind in hints_of(BindingCycle).items():
+            value = getattr(binding, name)
             if name == "late":
                 found.append(late)
             elif name == "held_by":
                 found.append(None if value is None else value.name)
             elif name == "cycle":
-                found.append(self._cycle(value, memo_types(flight.runner)))
+                found.append(self._cycle(value, memo_types(binding.runner)))
             else:
                 found.append(self.pack(value, kind))
         return found
@@ -168,8 +168,8 @@ class FactReader:
         hints = hints_of(type(entity))
         fields = dict(zip(hints, told, strict=True))
         values = (
-            self._flight(fields)
-            if isinstance(entity, Flight)
+            self._binding_cycle(fields)
+            if isinstance(entity, BindingCycle)
             else {name: self.unpack(fields[name], kind) for name, kind in hints.items()}
         )
         for name, value in values.items():
@@ -248,7 +248,7 @@ class FactReader:
             entity = self._entities[number] = object.__new__(ENTITIES[self._kinds[number]])
         return entity
 
-    def _flight(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+    def _binding_cycle(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         runner = self.runner(fields["runner"])
         plugins = {plugin.name: plugin for each in self._engine.runners.values() for plugin in each.plugins.all}
         plugins |= {plugin.name: plugin for plugin in runner.plugins.all}
@@ -259,7 +259,7 @@ class FactReader:
             "held_by": None if fields["held_by"] is None else plugins[fields["held_by"]],
             "cycle": self._cycle(fields["cycle"], memo_types(runner)),
         }
-        rest = {name: kind for name, kind in hints_of(Flight).items() if name not in values}
+        rest = {name: kind for name, kind in hints_of(BindingCycle).items() if name not in values}
         return values | {name: self.unpack(fields[name], kind) for name, kind in rest.items()}
 
     def _cycle(self, told: Any, kept: Mapping[str, Any]) -> Cycle:

@@ -26,7 +26,7 @@ from moorage.adapters.journal.records import (
 from moorage.adapters.journal.values import Unreadable
 from moorage.core.commands import Bind, Command, DeletePod
 from moorage.core.events import ConfigurationChanged, Event, PodSeen
-from moorage.engine.board import Stop
+from moorage.engine.context import Stop
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.lifecycle import Step
 from moorage.engine.queue import Backoff, QueuedPod

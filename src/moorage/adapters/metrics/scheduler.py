@@ -124,7 +124,7 @@ class SchedulerMetrics(Collector):
             if type(event) is BindDone:
                 # Pods that vanished or were bound by another scheduler in the meantime: their attempt has no outcome.
                 self._bindings.pop(event.uid, None)
-        waited = self._engine.flights.waited
+        waited = self._engine.bindings.waited
         while waited:
             result, since_s = waited.popleft()
             self._permit_s.observe((result.value,), turn.now_s - since_s)

@@ -101,7 +101,7 @@ def _circuits(engine: Engine) -> Metric:
 def _cache(engine: Engine) -> Iterable[Metric]:
     cache = GaugeMetricFamily("scheduler_cache_size", "Objects in the scheduler's cache, by type.", labels=("type",))
     state = engine.state
-    sizes = {"assumed_pods": len(engine.flights), "pods": state.pod_count, "nodes": state.node_count}
+    sizes = {"assumed_pods": len(engine.bindings), "pods": state.pod_count, "nodes": state.node_count}
     for name, number in sizes.items():
         cache.add_metric((name,), number)
     yield cache
@@ -113,7 +113,7 @@ def _cache(engine: Engine) -> Iterable[Metric]:
     underway = GaugeMetricFamily(
         "scheduler_goroutines", "Operations that are under way, by what they do.", labels=("operation",)
     )
-    underway.add_metric(("binding",), engine.flights.binding)
+    underway.add_metric(("binding",), engine.bindings.posted)
     yield underway
 
 

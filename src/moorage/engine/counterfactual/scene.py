@@ -286,7 +286,7 @@ class Scene:
         ready = [pod for pod in members if self.may_enter(self.engine.runner_of(pod), pod)]
         entries = [QueuedPod(pod, waited_s, waited_s, misfit_s=waited_s) for pod in ready]
         outcome = self._trial.place_gang(entries, needs, needs.domains(self.state))
-        rows = (flight.row for flight in outcome.flights if outcome.enough and flight.entry.uid == self.pod.uid)
+        rows = (binding.row for binding in outcome.bindings if outcome.enough and binding.entry.uid == self.pod.uid)
         return next(rows, NOWHERE)
 
 

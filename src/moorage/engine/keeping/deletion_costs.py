@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 
 
 class DeletionCosts:
-    """Orders writes, and keeps track of those in flight."""
+    """Orders writes, and keeps track of those in binding."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -42,7 +42,7 @@ class DeletionCosts:
         """How many writes were ordered."""
 
     def places(self) -> Shares:
-        """The places for writes in flight."""
+        """The places for writes in binding."""
         places = Shares(2 * MOST_UNANSWERED)
         for command in self._unanswered.values():
             places.take_if_any(command.namespace)

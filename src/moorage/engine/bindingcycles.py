@@ -37,11 +37,11 @@ _Waits: TypeAlias = PermitPlugin | PreBindPlugin
 
 
 @dataclass(slots=True, eq=False)
-class Party:
+class GangBinding:
     """The members of a gang that are on their way together: bound when all are ready and the start is on record."""
 
     key: GangKey
-    flights: list[Flight] = field(default_factory=list)
+    members: list[BindingCycle] = field(default_factory=list)
     begun: bool = False
     """Whether binds were ordered."""
     recorder: PodRef | None = None
@@ -49,7 +49,7 @@ class Party:
 
 
 @dataclass(slots=True, eq=False)
-class Flight:
+class BindingCycle:
     """One pod on its way to a node."""
 
     entry: QueuedPod
@@ -70,7 +70,7 @@ class Flight:
     """Whether waiting pods were told that this one stands on its node."""
     announced: bool = False
     """Whether status.nominatedNodeName was written for it."""
-    party: Party | None = None
+    gang: GangBinding | None = None
     """Whom it has to wait for."""
     waits_since_s: float | None = None
     """Since when it waits in Permit."""
@@ -89,8 +89,8 @@ class Flight:
         Afterwards the pod is BINDING, or READY where others have to be waited for, or `held_by` waits until
         `deadline_s`.
         """
-        entry, party, late = self.entry, self.party, self.late
-        last = BINDING if party is None or party.begun else READY
+        entry, gang_binding, late = self.entry, self.gang, self.late
+        last = BINDING if gang_binding is None or gang_binding.begun else READY
         if entry.state is READY or not (late.permit or late.pre_bind):
             entry.move(last, now, self.node)
             return _WENT_ON
@@ -142,20 +142,20 @@ class Flight:
         return commands, None
 
 
-class Flights:
+class BindingCycles:
     """All pods on their way, by uid; those that wait can be found by what they wait for."""
 
     def __init__(self) -> None:
-        self._flights: dict[str, Flight] = {}
-        self._held: dict[str, Flight] = {}
+        self._cycles: dict[str, BindingCycle] = {}
+        self._held: dict[str, BindingCycle] = {}
         self._deadlines: Deadlines[str] = Deadlines()
         """Those of the pods that are held, by uid."""
         self._interests = Interests()
         """Likewise, of those that wait for certain objects."""
         self._wakes = What(0)
         """Changes that concern none of the others are not among these; some that concern nobody any more may be."""
-        self._ready: dict[str, Flight] = {}
-        self._binding: dict[str, int] = {}
+        self._ready: dict[str, BindingCycle] = {}
+        self._posted: dict[str, int] = {}
         """Namespace -> how many of its pods are being bound."""
         self._beyond: dict[str, int] = {}
         """Namespace -> how many of them are members of gangs for which it has no place: a gang is bound as a whole."""
@@ -163,16 +163,16 @@ class Flights:
         """How the latest waits in Permit ended, and when they began; whoever wants to know takes them out."""
 
     def __len__(self) -> int:
-        return len(self._flights)
+        return len(self._cycles)
 
     @property
-    def binding(self) -> int:
+    def posted(self) -> int:
         """Number of pods whose bind was posted and is not answered yet.
 
         Members of a gang that wait for the others are not among them: they may wait for minutes, and whoever lets
         decisions run ahead of the binds that were answered must not stop for them.
         """
-        return len(self._flights) - len(self._held) - len(self._ready)
+        return len(self._cycles) - len(self._held) - len(self._ready)
 
     @property
     def free(self) -> int:
@@ -187,72 +187,72 @@ class Flights:
     @property
     def _taken(self) -> int:
         """How many places are taken."""
-        binding = len(self._flights) - len(self._held) - len(self._ready)
-        return binding - sum(self._beyond.values()) if self._beyond else binding
+        posted = len(self._cycles) - len(self._held) - len(self._ready)
+        return posted - sum(self._beyond.values()) if self._beyond else posted
 
     def room(self, namespace: str) -> int:
         """How many more binds a namespace may order, others' shares considered; below 0 while a gang of it has more."""
-        return PLACES - self._taken - self._binding.get(namespace, 0)
+        return PLACES - self._taken - self._posted.get(namespace, 0)
 
     @property
     def waiting(self) -> bool:
         """Whether a pod waits in Permit or PreBind."""
         return bool(self._held)
 
-    def unposted(self) -> list[Flight]:
+    def unposted(self) -> list[BindingCycle]:
         """The pods on their way whose bind was not posted yet."""
         return [*self._held.values(), *self._ready.values()]
 
-    def waiting_for(self, node: str) -> list[Flight]:
+    def waiting_for(self, node: str) -> list[BindingCycle]:
         """The pods on their way to a node whose bind was not posted yet."""
-        return [flight for flight in self.unposted() if flight.node == node]
+        return [binding for binding in self.unposted() if binding.node == node]
 
-    def get(self, uid: str) -> Flight | None:
-        """The flight of a pod."""
-        return self._flights.get(uid)
+    def get(self, uid: str) -> BindingCycle | None:
+        """The binding of a pod."""
+        return self._cycles.get(uid)
 
-    def add(self, flight: Flight) -> None:
+    def add(self, binding: BindingCycle) -> None:
         """A pod starts."""
-        self._flights[flight.entry.pod.uid] = flight
+        self._cycles[binding.entry.pod.uid] = binding
 
-    def remove(self, uid: str) -> Flight | None:
+    def remove(self, uid: str) -> BindingCycle | None:
         """A pod arrives, or comes back; to be told before its state changes."""
         if self._held or self._ready:
             self._release(uid)
             self._ready.pop(uid, None)
-        flight = self._flights.pop(uid, None)
-        if flight is None:
+        binding = self._cycles.pop(uid, None)
+        if binding is None:
             return None
-        if flight.entry.state is BINDING:
-            namespace = flight.entry.pod.template.namespace
-            left = self._binding[namespace] - 1
+        if binding.entry.state is BINDING:
+            namespace = binding.entry.pod.template.namespace
+            left = self._posted[namespace] - 1
             if left:
-                self._binding[namespace] = left
+                self._posted[namespace] = left
             else:
-                del self._binding[namespace]
+                del self._posted[namespace]
             if self._beyond:
                 self._pass_on_place(namespace)
-        if flight.waits_since_s is not None:
-            self._end_wait(flight, Code.UNSCHEDULABLE)
-        return flight
+        if binding.waits_since_s is not None:
+            self._end_wait(binding, Code.UNSCHEDULABLE)
+        return binding
 
-    def note(self, flight: Flight) -> None:
-        """Remember whether the flight waits; to be told once of every state."""
-        uid = flight.entry.pod.uid
-        state = flight.entry.state
-        if flight.waits_since_s is not None and state is not PERMIT:
-            self._end_wait(flight, Code.SUCCESS)
-        if flight.held_by is not None:
-            self._hold(uid, flight, flight.held_by)
+    def note(self, binding: BindingCycle) -> None:
+        """Remember whether the binding waits; to be told once of every state."""
+        uid = binding.entry.pod.uid
+        state = binding.entry.state
+        if binding.waits_since_s is not None and state is not PERMIT:
+            self._end_wait(binding, Code.SUCCESS)
+        if binding.held_by is not None:
+            self._hold(uid, binding, binding.held_by)
         elif self._held:
             self._release(uid)
         if state is READY:
-            self._ready[uid] = flight
+            self._ready[uid] = binding
         elif self._ready:
             self._ready.pop(uid, None)
         if state is BINDING:
-            namespace = flight.entry.pod.template.namespace
-            self._binding[namespace] = self._binding.get(namespace, 0) + 1
+            namespace = binding.entry.pod.template.namespace
+            self._posted[namespace] = self._posted.get(namespace, 0) + 1
             if self.room(namespace) < -1:
                 self._beyond[namespace] = self._beyond.get(namespace, 0) + 1
 
@@ -262,18 +262,18 @@ class Flights:
         if left > 0:
             self._beyond[namespace] = left
 
-    def _end_wait(self, flight: Flight, result: Code) -> None:
-        if flight.waits_since_s is not None:
-            self.waited.append((result, flight.waits_since_s))
-            flight.waits_since_s = None
+    def _end_wait(self, binding: BindingCycle, result: Code) -> None:
+        if binding.waits_since_s is not None:
+            self.waited.append((result, binding.waits_since_s))
+            binding.waits_since_s = None
 
-    def _hold(self, uid: str, flight: Flight, plugin: _Waits) -> None:
-        self._held[uid] = flight
-        self._interests.set(uid, flight.awaits)
-        if not flight.awaits:
+    def _hold(self, uid: str, binding: BindingCycle, plugin: _Waits) -> None:
+        self._held[uid] = binding
+        self._interests.set(uid, binding.awaits)
+        if not binding.awaits:
             self._wakes |= plugin.wakes
-        if flight.deadline_s is not None:
-            self._deadlines.set(uid, flight.deadline_s)
+        if binding.deadline_s is not None:
+            self._deadlines.set(uid, binding.deadline_s)
 
     def _release(self, uid: str) -> None:
         if self._held.pop(uid, None) is not None:
@@ -285,12 +285,12 @@ class Flights:
     def tidy(self) -> None:
         """Find deadlines and interests of the pods that are held anew."""
         self._deadlines, self._interests, self._wakes = Deadlines(), Interests(), What(0)
-        for uid, flight in self._held.items():
-            if flight.held_by is not None:
-                self._hold(uid, flight, flight.held_by)
+        for uid, binding in self._held.items():
+            if binding.held_by is not None:
+                self._hold(uid, binding, binding.held_by)
 
-    def concerned(self, changes: Sequence[Change], now: float) -> list[Flight]:
-        """Waiting flights whose deadline has come, earliest first, then those whose plugin a change may concern."""
+    def concerned(self, changes: Sequence[Change], now: float) -> list[BindingCycle]:
+        """Waiting bindings whose deadline has come, earliest first, then those whose plugin a change may concern."""
         if not self._held:
             return []
         found = {uid: self._held[uid] for uid in self._deadlines.take_due(now)}
@@ -300,11 +300,11 @@ class Flights:
         for change in changes:
             what |= change.what
         if what & self._wakes:
-            for uid, flight in self._held.items():
-                if flight.held_by is not None and not flight.awaits and flight.held_by.wakes & what:
-                    found.setdefault(uid, flight)
+            for uid, binding in self._held.items():
+                if binding.held_by is not None and not binding.awaits and binding.held_by.wakes & what:
+                    found.setdefault(uid, binding)
         return list(found.values())
 
     def next_wakeup(self) -> float | None:
-        """The first deadline of a waiting flight."""
+        """The first deadline of a waiting binding."""
         return self._deadlines.first_s()

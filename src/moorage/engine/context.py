@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from moorage.core.commands import Command
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
+from moorage.engine.bindingcycles import BindingCycles
 from moorage.engine.evictor import Evictor
 from moorage.engine.faults import Faults
-from moorage.engine.flights import Flights
 from moorage.engine.priorities import Priorities
 from moorage.engine.queue import QueuedPod, SchedulingQueue
 from moorage.engine.warnings import Warnings
@@ -34,7 +34,7 @@ Stop = Callable[[], bool]
 """Asked between the steps of a call; whether it had better end, so that what it has decided is carried out."""
 
 
-class Board:
+class EngineContext:
     """One state, one queue, and the runners of all profiles."""
 
     def __init__(
@@ -54,7 +54,7 @@ class Board:
         """By scheduler name."""
         self.fallback: Runner | None = None
         """Decides for scheduler names that no profile has."""
-        self.flights = Flights()
+        self.bindings = BindingCycles()
         self.faults = Faults()
         self.evictor = Evictor(state, queue)
         self.warnings = Warnings()
@@ -97,7 +97,7 @@ class Board:
         """Whether the call had better end; asked, too, where it cannot, as that shows that it goes on."""
         return self.stop is not None and self.stop()
 
-    def end_promise(self, uid: str) -> None:
+    def end_nomination(self, uid: str) -> None:
         """A node is promised to a pod no longer: others may have what it was to get."""
         pod = self.state.nominations.pod(uid)
         if pod is not None:
