@@ -14,7 +14,7 @@ from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
-from moorage.framework.runner import Judgement, Runner, reasons_of
+from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import SKIP, OnlyNodes, Reason, Rejections, Status, unresolvable, unschedulable
 from moorage.testing import make_node, make_pod, make_state
 from tests.framework import readers
@@ -72,7 +72,10 @@ def names(state: ClusterState, rows: Iterable[Any]) -> list[str]:
 
 def rejected(state: ClusterState, judgement: Judgement) -> dict[str, tuple[str, list[str]]]:
     return {
-        state.node(int(row)).name: (v.plugin, [reason.text for reason in reasons_of(v.rejections, index)])
+        state.node(int(row)).name: (
+            v.plugin,
+            [reason.text for reason in v.rejections.given(int(v.rejections.bits[index]))],
+        )
         for v in judgement.verdicts
         for index, row in enumerate(v.rows)
     }

@@ -18,6 +18,7 @@ import click
 
 from moorage.cli.options import Session, common_options, config_option, session_of
 from moorage.cli.output import GOOD, InputError
+from moorage.core.phrases import counted
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
     from moorage.sim.demo.broadcast import Broadcast
@@ -171,7 +172,7 @@ def _say_goodbye(stage: DemoStage, session: Session) -> None:
         return
     speed = f" ({picture.decisions} decisions of {picture.decision_ms:.2f} ms)" if picture.decisions else ""
     click.echo(
-        f"\nIn {picture.elapsed_s:.0f} s Moorage placed {_pods(picture.placed)}{speed}; "
+        f"\nIn {picture.elapsed_s:.0f} s Moorage placed {counted(picture.placed, 'pod')}{speed}; "
         f"{picture.evicted} evicted, {picture.finished} finished, {picture.waiting_pods} waiting.\n"
         "\n"
         "Next, your own cluster, without touching it:\n"
@@ -197,7 +198,3 @@ def _summary(picture: DemoPicture) -> dict[str, Any]:
         "waiting": picture.waiting_pods,
         "decisions": picture.decisions,
     }
-
-
-def _pods(number: int) -> str:
-    return f"{number} pod{'' if number == 1 else 's'}"

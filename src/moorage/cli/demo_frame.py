@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from rich.text import Text
 
+from moorage.core.phrases import counted
 from moorage.sim.demo.picture import DemoPicture, NodePicture, WaitingPods
 from moorage.views.nodemap import NodeState
 from moorage.views.words import WORDS, Happening, HappeningKind, main_reason
@@ -227,7 +228,8 @@ def _waiting_lines(waiting: Sequence[WaitingPods], width: int, room: int) -> lis
             return lines
     lines = [_waiting_line(group, whole=False) for group in waiting]
     if len(lines) > room > 1:
-        lines[room - 1 :] = [Text(f"   and {_pods(sum(g.more + 1 for g in waiting[room - 1 :]))} more", style="dim")]
+        left = sum(group.more + 1 for group in waiting[room - 1 :])
+        lines[room - 1 :] = [Text(f"   and {counted(left, 'pod')} more", style="dim")]
     return lines[:room]
 
 
@@ -242,10 +244,6 @@ def _wrapped(line: Text, width: int) -> list[Text]:
     lines = [Text(part) for part in textwrap.wrap(line.plain, max(20, width - 1), subsequent_indent="     ")]
     lines[0].spans = line.spans
     return lines
-
-
-def _pods(number: int) -> str:
-    return f"{number} pod{'' if number == 1 else 's'}"
 
 
 def _recent_lines(recent: Iterable[Happening], room: int) -> list[Text]:

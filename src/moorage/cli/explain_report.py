@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
+from moorage.core.phrases import counted, listed
 from moorage.engine.counterfactual import runner_up
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion
@@ -19,7 +20,6 @@ if TYPE_CHECKING:  # a client of the API server, which files do not need
 
 SHOWN_NODES = 20
 """How many nodes a table shows without --all."""
-_LONGEST_LIST = 3
 
 Ranked = Sequence[tuple[str, NodeExplanation]]
 
@@ -105,20 +105,20 @@ def sentence(opinion: Opinion) -> str:
         return f"{pod} is on {opinion.stands_on}, {_standing(opinion)}"
     if opinion.node is None:
         return f"{pod} is pending: {opinion.message}"
-    evicted = f" once {_listed(opinion.victims)} made room" if opinion.victims else ""
+    evicted = f" once {listed(opinion.victims)} made room" if opinion.victims else ""
     return f"{pod} goes to {opinion.node}{evicted}, {_merit(opinion)}."
 
 
 def _merit(opinion: Opinion) -> str:
     """Why the chosen node was chosen."""
     feasible = _feasible(opinion)
-    count = f"{len(opinion.nodes)} node{'' if len(opinion.nodes) == 1 else 's'}"
+    count = counted(len(opinion.nodes), "node")
     if len(feasible) <= 1:
         return f"the only one of {count} that fits" if len(opinion.nodes) > 1 else "the only node"
     best = dict(feasible).get(opinion.node or "")
     total = best.total if best is not None else 0
     equals = [name for name, node in feasible if node.total == total and name != opinion.node]
-    tie = f", as much as {_listed(equals)}" if equals else ""
+    tie = f", as much as {listed(equals)}" if equals else ""
     return f"which scores {total}{tie}, the best of {len(feasible)} nodes that fit ({count} in all)"
 
 
@@ -146,12 +146,6 @@ def _standing(opinion: Opinion) -> str:
 
 def _feasible(opinion: Opinion) -> Ranked:
     return [(name, node) for name, node in ranked(opinion) if not node.rejected]
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > _LONGEST_LIST:
-        return f"{', '.join(names[:_LONGEST_LIST])} and {len(names) - _LONGEST_LIST} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def _row(opinion: Opinion, name: str, node: NodeExplanation) -> tuple[str, str, str]:

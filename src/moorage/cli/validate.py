@@ -10,6 +10,7 @@ import click
 
 from moorage.cli.options import common_options, files_option
 from moorage.cli.output import GOOD, NO, InputError, say
+from moorage.core.phrases import counted
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
     from moorage.sim.checks import FileFindings
@@ -58,4 +59,4 @@ def _good_news(found: list[FileFindings]) -> str:
     checked = sum(one.checked for one in found)
     unread = sorted({kind for one in found for kind in one.unread})
     note = f", not looked into: {', '.join(unread)}" if unread else ""
-    return f"ok: {checked} object{'' if checked == 1 else 's'}{note}"
+    return f"ok: {counted(checked, 'object')}{note}"

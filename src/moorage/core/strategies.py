@@ -144,6 +144,11 @@ def rule_counts(state: ClusterState, template: PodTemplate, strategy: Strategy) 
     return tuple(has + int(more) for has, more in zip(counts, by_node.tolist(), strict=True))
 
 
+def pods_wanted(desired: int | None, live: int) -> int:
+    """How many pods the targets are for: as many as their owner wants, or as there are where that is not known."""
+    return live if desired is None else desired
+
+
 def open_rules(strategy: Strategy, counts: tuple[int, ...], desired: int | None) -> tuple[int, ...]:
     """The rules that can have one more pod without ever being over their share; the one that is due comes first.
 

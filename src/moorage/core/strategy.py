@@ -17,7 +17,7 @@ What a strategy looks like as text is in `strategy_syntax`; which one holds for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from math import gcd
@@ -42,6 +42,7 @@ __all__ = [
     "ranking",
     "restamped",
     "rule_of",
+    "rules_of_crowd",
     "sequence",
     "stamp",
     "stamp_of",
@@ -192,3 +193,17 @@ def rule_of(strategy: Strategy, given: Stamp, place: Mapping[str, str]) -> int |
     """
     rule = stamped_rule(strategy, given)
     return matching_rule(strategy, place) if rule is None else rule
+
+
+def rules_of_crowd(
+    strategy: Strategy, given: Stamp, crowd: Mapping[str, int], place: Callable[[str], Mapping[str, str]]
+) -> Iterator[tuple[int, int]]:
+    """`rule_of` for many pods with one stamp, node -> number: rules, and how many more pods count for each."""
+    rule = stamped_rule(strategy, given)
+    if rule is not None:
+        yield rule, sum(crowd.values())
+        return
+    for node, number in crowd.items():
+        rule = matching_rule(strategy, place(node))
+        if rule is not None:
+            yield rule, number

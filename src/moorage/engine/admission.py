@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
+from functools import partial
 
 from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.controllers import owner_object
@@ -27,7 +28,7 @@ from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.strategies import Holding, is_awaited, strategy_of
-from moorage.core.strategy import RULE_STAMP, Stamp, Strategy, matching_rule, next_rule, stamp, stamp_of, stamped_rule
+from moorage.core.strategy import RULE_STAMP, Stamp, Strategy, next_rule, rules_of_crowd, stamp, stamp_of, stamped_rule
 from moorage.engine.roster import PLACED_BY, Group, Roster, group_of
 from moorage.engine.waiting import Wait
 
@@ -201,17 +202,11 @@ class Admission:
         """How many pods of the group each rule has, with `unseen` pods in the ledger included."""
         found = [0] * len(strategy.rules)
         for given, crowd in self.roster.crowds(group_of(template), now_s, unseen=unseen):
-            rule = stamped_rule(strategy, given)
-            if rule is not None:
-                found[rule] += crowd.total()
-                continue
-            for node, number in crowd.items():
-                rule = matching_rule(strategy, self._place(node, given))
-                if rule is not None:
-                    found[rule] += number
+            for rule, number in rules_of_crowd(strategy, given, crowd, partial(self._place, given)):
+                found[rule] += number
         return tuple(found)
 
-    def _place(self, node: str, given: Stamp) -> Mapping[str, str]:
+    def _place(self, given: Stamp, node: str) -> Mapping[str, str]:
         """What says where a pod belongs: the labels of its node; while it has none, what its nodeSelector asks for."""
         row = self.state.row_of(node) if node else None
         return given.node_selector if row is None else self.state.node(row).labels

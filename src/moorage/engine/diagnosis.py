@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.framework.reasons import available, node_reasons
-from moorage.framework.runner import Judgement, reasons_of
+from moorage.framework.runner import Judgement
 
 
 def unschedulable_message(judgement: Judgement, node_count: int) -> str:
@@ -25,11 +25,10 @@ def rejecting_plugins(judgement: Judgement) -> frozenset[str]:
 def rejections_by_row(judgement: Judgement) -> dict[int, tuple[str, list[str]]]:
     """Row -> the plugin that rejected it and its reasons."""
     found: dict[int, tuple[str, list[str]]] = {}
-    excluded = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(judgement.excluded_by))}]"
     for row in judgement.excluded:
-        found[int(row)] = (min(judgement.excluded_by), [excluded])
+        found[int(row)] = (min(judgement.excluded_by), [judgement.exclusion])
     for verdict in judgement.verdicts:
         for index, row in enumerate(verdict.rows):
-            reasons = reasons_of(verdict.rejections, index)
+            reasons = verdict.rejections.given(int(verdict.rejections.bits[index]))
             found[int(row)] = (verdict.plugin, [reason.text for reason in reasons])
     return found

@@ -301,12 +301,11 @@ def _reasons(judgement: Judgement, asked: Rows) -> list[tuple[Rows, str, bool]]:
         return [(asked, refusal.message, refusal.code is not Code.UNRESOLVABLE)]
     found: list[tuple[Rows, str, bool]] = []
     if len(judgement.excluded):
-        names = " ".join(sorted(judgement.excluded_by))
-        found.append((judgement.excluded, f"node(s) didn't satisfy plugin(s) [{names}]", False))
+        found.append((judgement.excluded, judgement.exclusion, False))
     for verdict in judgement.verdicts:
         bits = verdict.rejections.bits
         for value in np.unique(bits).tolist():
-            reasons = [reason for i, reason in enumerate(verdict.rejections.reasons) if value >> i & 1]
+            reasons = verdict.rejections.given(value)
             text = ", ".join(reason.text for reason in reasons)
             found.append((verdict.rows[bits == value], text, all(reason.resolvable for reason in reasons)))
     return found

@@ -40,11 +40,19 @@ _KEPT_TEMPLATES = 4096
 
 @dataclass(frozen=True, slots=True)
 class PreFiltered:
-    """What PreFilter plugins said: which refuse the pod, which narrow the nodes, which skip their Filter."""
+    """What PreFilter plugins said: which refuse the pod, which narrow the nodes, which skip their Filter.
+
+    `pre_filter` alone interprets their answers.
+    """
 
     refusal: Status | None = None
     only: tuple[tuple[str, OnlyNodes], ...] = ()
     skipped: frozenset[str] = frozenset()
+
+    @property
+    def nodes(self) -> frozenset[str] | None:
+        """The names of the nodes that are left; None if nobody narrowed them."""
+        return frozenset.intersection(*(nodes.names for _, nodes in self.only)) if self.only else None
 
     def and_then(self, later: PreFiltered) -> PreFiltered:
         """Both together; the first refusal counts."""

@@ -43,7 +43,7 @@ from moorage.framework.search_space import (
     possible_columns,
     ranks_of,
 )
-from moorage.framework.status import Code, Nomination
+from moorage.framework.status import Nomination
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -358,7 +358,7 @@ def potential_rows(state: ClusterState, judgement: Judgement) -> Rows:
     """Rows on which evictions could help."""
     if judgement.refusal is None:
         return judgement.resolvable_rows()
-    if judgement.refusal.code is Code.UNSCHEDULABLE:
+    if judgement.refusal.resolvable:
         return state.rows()
     return np.zeros(0, dtype=np.intp)
 

@@ -11,8 +11,7 @@ def node_reasons(judgement: Judgement) -> Counter[str]:
     """How many nodes each reason applies to; a node counts once for every reason of the plugin that rejected it."""
     counts: Counter[str] = Counter()
     if judgement.excluded_by and len(judgement.excluded):
-        names = " ".join(sorted(judgement.excluded_by))
-        counts[f"node(s) didn't satisfy plugin(s) [{names}]"] = len(judgement.excluded)
+        counts[judgement.exclusion] = len(judgement.excluded)
     for verdict in judgement.verdicts:
         for i, reason in enumerate(verdict.rejections.reasons):
             number = int(((verdict.rejections.bits >> i) & 1).sum())

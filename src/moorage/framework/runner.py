@@ -31,7 +31,7 @@ from moorage.framework.instances import Instances
 from moorage.framework.nominated import NominatedAmounts, NominatedPods
 from moorage.framework.plugin import Point, Reads
 from moorage.framework.profiles import Profile
-from moorage.framework.status import Code, OnlyNodes, Reason, Rejections, Status
+from moorage.framework.status import Code, Reason, Rejections, Status
 from moorage.framework.ties import Ties
 from moorage.framework.views import ClassView, Scorer
 
@@ -59,6 +59,11 @@ class Judgement:
     """Rows that they left out, or all rows if PreFilter rejected the pod for a reason that evictions cannot change."""
     skipped: frozenset[str] = frozenset()
     """Plugins that had nothing to say about the pod."""
+
+    @property
+    def exclusion(self) -> str:
+        """Why rows were left out: the reason that people read."""
+        return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.excluded_by))}]"
 
     def unresolvable_rows(self) -> set[int]:
         """Rows on which removing pods cannot help."""
@@ -129,8 +134,9 @@ class Runner:
             return NOWHERE
         view = found.view
         rows = self._state.rows() if view.feasible == self._state.node_count else view.feasible_rows()
-        if said.only:
-            rows = rows[np.isin(rows, self._rows_named(said.only))]
+        names = said.nodes
+        if names is not None:
+            rows = rows[np.isin(rows, self._rows_named(names))]
         rows = self._without_nominated(cycle, rows)
         for plugin in asked.filters:
             if len(rows) and plugin.name not in said.skipped:
@@ -169,8 +175,9 @@ class Runner:
         if said.refusal is not None:
             hopeless = rows if said.refusal.code is Code.UNRESOLVABLE else excluded
             return Judgement(rows[:0], (), said.refusal, narrowed_by, hopeless)
-        if said.only:
-            keep = np.isin(rows, self._rows_named(said.only))
+        names = said.nodes
+        if names is not None:
+            keep = np.isin(rows, self._rows_named(names))
             rows, excluded = rows[keep], rows[~keep]
         verdicts: list[PluginRejections] = []
         crowded = self._nominated.among(cycle, rows) if nominated else None
@@ -215,7 +222,7 @@ class Runner:
         if said.refusal is None:
             self._filter(cycle, rows, skipped | said.skipped, verdicts)
             return
-        reason = Reason(said.refusal.message, resolvable=said.refusal.code is Code.UNSCHEDULABLE)
+        reason = Reason(said.refusal.message, resolvable=said.refusal.resolvable)
         verdicts.append(
             PluginRejections(said.refusal.plugin, rows, Rejections(np.ones(len(rows), dtype=np.int64), (reason,)))
         )
@@ -294,8 +301,7 @@ class Runner:
             table[scorer.plugin.name] = scores * scorer.weight
         return table
 
-    def _rows_named(self, only: Iterable[tuple[str, OnlyNodes]]) -> Rows:
-        names = frozenset.intersection(*(nodes.names for _, nodes in only))
+    def _rows_named(self, names: Iterable[str]) -> Rows:
         rows = (self._state.row_of(name) for name in names)
         return np.array([row for row in rows if row is not None], dtype=np.intp)
 
@@ -306,9 +312,3 @@ class Runner:
             return rows
         bad = crowded.rows[~np.isin(crowded.rows, self.judge(cycle, crowded.rows).passed)]
         return rows[~np.isin(rows, bad)] if len(bad) else rows
-
-
-def reasons_of(rejections: Rejections, index: int) -> list[Reason]:
-    """The reasons whose bits are set for one row."""
-    bits = int(rejections.bits[index])
-    return [reason for i, reason in enumerate(rejections.reasons) if bits >> i & 1]

@@ -42,6 +42,11 @@ class Status:
         """The reasons as one text."""
         return ", ".join(self.reasons)
 
+    @property
+    def resolvable(self) -> bool:
+        """Whether removing pods might help."""
+        return self.code is Code.UNSCHEDULABLE
+
 
 SKIP = Status(Code.SKIP)
 
@@ -74,6 +79,10 @@ class Rejections:
 
     bits: Ints
     reasons: Sequence[Reason]
+
+    def given(self, bits: int) -> list[Reason]:
+        """The reasons whose bits are set."""
+        return [reason for number, reason in enumerate(self.reasons) if bits >> number & 1]
 
     def unresolvable_mask(self) -> Mask:
         """The rows that it rejects even if pods are removed from them, bool[n]."""

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from moorage.core.phrases import counted
 from moorage.core.prices import format_price
 from moorage.sim import tables
 from moorage.sim.costs import Cost
@@ -102,7 +103,7 @@ def _cost_line(cost: Cost) -> str:
     amounts = (f"{format_price(micros)} {cost.currency}".rstrip() for micros in (cost.before_micros, cost.after_micros))
     line = "cost per hour: {} before, {} after".format(*amounts)
     without = len(cost.without_price)
-    notes = [f"{without} node{'' if without == 1 else 's'} without a price"] if without else []
+    notes = [f"{counted(without, 'node')} without a price"] if without else []
     notes += ["stale prices"] if cost.stale else []
     return f"{line} ({', '.join(notes)})" if notes else line
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeAlias
 
+from moorage.core.phrases import counted
+
 MOST_REPLICAS = 1_000_000
 MOST_NODES = 100_000
 _MOST_SUGGESTIONS = 3
@@ -70,7 +72,7 @@ class AddNodes:
     like: str
 
     def __str__(self) -> str:
-        return f"add {self.number} node{'' if self.number == 1 else 's'} like {self.like}"
+        return f"add {counted(self.number, 'node')} like {self.like}"
 
 
 @dataclass(frozen=True, slots=True)

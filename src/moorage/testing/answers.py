@@ -96,7 +96,7 @@ def filter_reasons(plugin: Any, cycle: Cycle, rows: Rows) -> dict[str, tuple[tup
     if any(each < 0 or each >> known for each in bits):
         raise Malformed("shape", f"filter set a bit beyond its {known} reasons")
     return {
-        name: tuple((r.text, r.resolvable) for i, r in enumerate(rejections.reasons) if each >> i & 1)
+        name: tuple((reason.text, reason.resolvable) for reason in rejections.given(each))
         for name, each in zip(names, bits, strict=True)
     }
 

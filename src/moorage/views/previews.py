@@ -60,8 +60,7 @@ def preview(world: World, namespace: str, kind: str, name: str, text: str, now: 
     if not checked["ok"] or split is None:
         return {**checked, "known": split is not None}
     strategy = parse_strategy(text)
-    number = len(split.pods) + split.waiting if split.desired is None else split.desired
-    wanted = targets(strategy, number)
+    wanted = targets(strategy, split.number)
     staying, leaving = _sorted_out(world.state, split, strategy, wanted)
     with world.state.statement():
         _put(world, place_of_strategy(world, split), text)
@@ -74,7 +73,7 @@ def preview(world: World, namespace: str, kind: str, name: str, text: str, now: 
     return {
         **checked,
         "known": True,
-        "pods": number,
+        "pods": split.number,
         "rules": [{**_rule(rule), "target": t, "staying": s, "after": a} for rule, t, s, a in rows],
         "moves": [{"pod": pod.key, "from": origin, "to": node} for pod, origin, node in moves[:_MOST_MOVES]],
         "moving": len(moves),

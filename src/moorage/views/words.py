@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
+from moorage.core.phrases import counted
 from moorage.engine.lifecycle import State
 
 POD, NODE = "Pod", "Node"
@@ -170,8 +171,7 @@ def _ended(facts: Facts) -> str:
 
 
 def _completed(facts: Facts) -> str:
-    number = facts["succeeded"]
-    return f"is complete, {number} pod{'' if number == 1 else 's'}"
+    return f"is complete, {counted(facts['succeeded'], 'pod')}"
 
 
 def _moves(facts: Facts) -> str:

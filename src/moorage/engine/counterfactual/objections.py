@@ -15,10 +15,10 @@ from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.pods import Pod
 from moorage.core.resources import PODS
 from moorage.engine.counterfactual.scene import Scene
+from moorage.framework.classes import pre_filter
 from moorage.framework.contract import ComparesRows, FilterPlugin
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
-from moorage.framework.status import Code, OnlyNodes
 
 _HOPELESS = 1e6
 
@@ -58,17 +58,15 @@ def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
     found = Objections(rows, np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
     silent: set[str] = set()
     for plugin in runner.plugins.pre_filter:
-        answer = plugin.pre_filter(cycle)
-        if isinstance(answer, OnlyNodes):
-            names = [state.node(int(row)).name not in answer.names for row in rows]
+        said = pre_filter((plugin,), cycle)
+        if said.nodes is not None:
+            names = [state.node(int(row)).name not in said.nodes for row in rows]
             excluded = np.array(names, dtype=np.bool_)
             found.add(plugin.name, excluded.astype(np.int64), excluded)
-        elif answer is not None and answer.code is Code.SKIP:
+        elif said.refusal is not None:
             silent.add(plugin.name)
-        elif answer is not None and answer.code is not Code.SUCCESS:
-            silent.add(plugin.name)
-            fixed = np.full(len(rows), answer.code is not Code.UNSCHEDULABLE)
-            found.add(plugin.name, np.ones(len(rows), dtype=np.int64), fixed)
+            found.add(plugin.name, np.ones_like(found.bits), np.full(len(rows), not said.refusal.resolvable))
+        silent |= said.skipped
     last = {each.name for each in runner.plugins.having(ComparesRows)}
     for each in runner.plugins.filter:
         if each.name not in silent:

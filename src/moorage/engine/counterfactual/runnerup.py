@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from moorage.core.phrases import counted
 from moorage.engine.explain import NodeExplanation
 
 if TYPE_CHECKING:
@@ -57,6 +58,6 @@ def _text(chosen: str, name: str, gap: int, leads: dict[str, int]) -> str:
             break
         needed.append(f"{plugin} (+{lead})")
         missing -= lead
-    rival = f"{name} comes second, {gap} point{'' if gap == 1 else 's'} behind {chosen}"
+    rival = f"{name} comes second, {counted(gap, 'point')} behind {chosen}"
     verb = "win" if missing < 0 else "draw level"
     return f"{rival}; it would {verb} if it scored as well in {' and '.join(needed)}."

@@ -26,11 +26,11 @@ from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.engine.engine import Engine
 from moorage.engine.gate import refused
 from moorage.engine.queue import QueuedPod
+from moorage.framework.classes import pre_filter
 from moorage.framework.cycle import Cycle
 from moorage.framework.instances import Instance
 from moorage.framework.remedies import lowering_cost
 from moorage.framework.runner import Runner
-from moorage.framework.status import Code, OnlyNodes
 
 PATIENCE_S = 3600.0
 """Whoever asks what would help has waited: rules that grow lenient with time have done so."""
@@ -156,12 +156,10 @@ class Scene:
     def accepts(self, plugin: Instance, row: int, template: PodTemplate) -> bool:
         """Whether one plugin accepts a pod like this on one row, as things stand."""
         cycle = self.cycle(replace(self.pod, template=template, requests=template.requests))
-        answer = plugin.pre_filter(cycle) if hasattr(plugin, "pre_filter") else None
-        if isinstance(answer, OnlyNodes):
-            if self.state.node(row).name not in answer.names:
-                return False
-        elif answer is not None and answer.code is not Code.SUCCESS:
-            return bool(answer.code is Code.SKIP)
+        said = pre_filter((plugin,) if hasattr(plugin, "pre_filter") else (), cycle)
+        excluded = said.nodes is not None and self.state.node(row).name not in said.nodes
+        if said.refusal is not None or excluded or said.skipped:
+            return bool(said.skipped)
         rejections = plugin.filter(cycle, np.array([row], dtype=np.intp))
         return rejections is None or not rejections.bits.any()
 

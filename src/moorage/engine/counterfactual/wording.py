@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from moorage.core.controllers import controller_of
@@ -31,20 +31,19 @@ from moorage.core.edits import (
     Uncordon,
     UseScheduler,
 )
+from moorage.core.phrases import counted, joined, listed
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.state import ClusterState
 from moorage.core.taints import Taint
 from moorage.engine.counterfactual.scene import Fit
 
-_LONGEST_LIST = 3
-
 
 def sentence(state: ClusterState, pod: Pod, fit: Fit) -> str:
     """What to do, and where the pod goes then."""
     added = {edit.name for edit in fit.edits if isinstance(edit, AddNode)}
     where = "there" if fit.node in added else f"on {fit.node}"
-    evicted = f" once {_listed(fit.evicted)} made room" if fit.evicted else ""
+    evicted = f" once {listed(fit.evicted)} made room" if fit.evicted else ""
     todo = describe(pod, fit.edits)
     return f"{todo[0].upper()}{todo[1:]}{_owner(state, pod, fit)}; it then fits {where}{evicted}."
 
@@ -56,7 +55,7 @@ def describe(pod: Pod, edits: Edits) -> str:
     for like in dict.fromkeys(likes):
         count = likes.count(like)
         said.append(f"add one more node like {like}" if count == 1 else f"add {count} more nodes like {like}")
-    return " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 1 else said)
+    return joined(said)
 
 
 def _owner(state: ClusterState, pod: Pod, fit: Fit) -> str:
@@ -83,7 +82,7 @@ def _node_rules(pod: Pod, edit: DropNodeRules) -> str:
         return "drop the required node affinity"
     several = pod.template.node_affinity is not None and len(pod.template.node_affinity.required or ()) > 1
     which = f" in term {edit.term + 1}" if several else ""
-    return f"drop the node affinity's requirement on {_listed(edit.keys)}{which}"
+    return f"drop the node affinity's requirement on {listed(edit.keys)}{which}"
 
 
 def _pod_rule(pod: Pod, edit: DropPodRule) -> str:
@@ -125,11 +124,11 @@ def _annotate(_: Pod, edit: Annotate) -> str:
 
 
 def _gates(pod: Pod, _: OpenGates) -> str:
-    return f"remove the scheduling gate{'' if len(pod.gates) == 1 else 's'} {_listed(pod.gates)}"
+    return f"remove the scheduling gate{'' if len(pod.gates) == 1 else 's'} {listed(pod.gates)}"
 
 
 def _shrink(_: Pod, edit: ShrinkGang) -> str:
-    members = f"{edit.min_count} member{'' if edit.min_count == 1 else 's'}"
+    members = counted(edit.min_count, "member")
     return f"let {members} of pod group {edit.namespace}/{edit.name} be enough"
 
 
@@ -146,7 +145,7 @@ _ONE: dict[type, Callable[[Pod, Any], str]] = {
     DropDevices: lambda _, __: "drop the pod's resource claims",
     OpenGates: _gates,
     UseScheduler: lambda _, edit: f"set schedulerName to {edit.name}",
-    DropAnnotations: lambda _, edit: f"remove the annotation {_listed(edit.keys)}",
+    DropAnnotations: lambda _, edit: f"remove the annotation {listed(edit.keys)}",
     Uncordon: lambda _, edit: f"uncordon node {edit.node}",
     DropTaint: lambda _, edit: f"remove the taint {_taint(edit.taint)} from node {edit.node}",
     SetNodeLabel: _label,
@@ -157,9 +156,3 @@ _ONE: dict[type, Callable[[Pod, Any], str]] = {
     ),
     ShrinkGang: _shrink,
 }
-
-
-def _listed(names: Sequence[str]) -> str:
-    if len(names) > _LONGEST_LIST:
-        return f"{', '.join(names[:_LONGEST_LIST])} and {len(names) - _LONGEST_LIST} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -15,7 +15,7 @@ from moorage.core.objects import PLACEMENT_POLICY
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
-from moorage.core.strategies import policy_of, strategy_of
+from moorage.core.strategies import pods_wanted, policy_of, strategy_of
 from moorage.core.strategy import Strategy, rule_of, stamp_of, stamped_rule, targets
 from moorage.engine.keeping.removal import Sequences, keep_order
 
@@ -41,6 +41,11 @@ class Split:
     """For as many pods as are desired."""
     stamped: bool
     """Whether a webhook stamps its pods with their rules."""
+
+    @property
+    def number(self) -> int:
+        """For how many pods the target is."""
+        return pods_wanted(self.desired, len(self.pods) + self.waiting)
 
     @property
     def settled(self) -> bool:
@@ -129,7 +134,7 @@ class Splits:
             waiting=waiting,
             desired=holding.desired,
             actual=actual,
-            target=targets(strategy, len(kept) + waiting if holding.desired is None else holding.desired),
+            target=targets(strategy, pods_wanted(holding.desired, len(members))),
             stamped=stamped,
         )
 
