@@ -29,25 +29,25 @@ class TurnWatch:
 
     def events(self, waiting: Sequence[Event]) -> Iterator[Event]:
         """The waiting events, as long as there is time."""
+        timer_s, beat, until_s = self._timer_s, self._beat, self._until_s
         for event in waiting:
             self.taken += 1
             yield event
-            if self._is_over():
+            now_s = timer_s()
+            beat(now_s)
+            if now_s >= until_s:
                 break
-        self._looked_s = self._timer_s()
+        self._looked_s = timer_s()
         self._until_s = self._looked_s + self._limit_s
 
     def stop(self) -> bool:
         """Whether the turn should end; called by the engine between its steps."""
         self._asked += 1
-        before_s = self._looked_s
-        if not self._is_over():
+        before_s, now_s = self._looked_s, self._timer_s()
+        self._looked_s = now_s
+        self._beat(now_s)
+        if now_s < self._until_s:
             return False
         if not self.stopped_at:
-            self.stopped_at, self.step_s = self._asked, self._looked_s - before_s
+            self.stopped_at, self.step_s = self._asked, now_s - before_s
         return True
-
-    def _is_over(self) -> bool:
-        now_s = self._looked_s = self._timer_s()
-        self._beat(now_s)
-        return now_s >= self._until_s

@@ -57,7 +57,7 @@ class Pacing:
         """Take out what may be tried now, as much as there is room for; what is stale goes, too."""
         found: list[Item] = []
         for namespace in [name for name in self._aside if not self.holds_back(name, now)]:
-            for _ in range(self.room(namespace)):
+            for _ in range((self.room(namespace) + 1) // 2):  # a bind takes two of it: a place, and one of its share
                 item = self._next(namespace)
                 if item is None:
                     break

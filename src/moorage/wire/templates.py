@@ -14,7 +14,7 @@ from itertools import chain
 from typing import TypeAlias
 from weakref import ref
 
-from moorage.core.limits import CONTAINERS, REMEMBERED_POD_BYTES, REMEMBERED_PODS, TEMPLATE_BYTES, Cutter
+from moorage.core.limits import CONTAINERS, REMEMBERED_POD_BYTES, REMEMBERED_PODS, TEMPLATE_BYTES, Cutter, Excess
 from moorage.core.pods import PodTemplate, PodVolume
 from moorage.core.requests import PodResources, effective_requests
 from moorage.core.resources import Requests
@@ -22,7 +22,10 @@ from moorage.wire.podspec import PodStatusWire, PodWire
 from moorage.wire.podtemplate import parse_pod, with_status
 from moorage.wire.volumes import parse_volumes
 
-Key: TypeAlias = tuple[object, ...]
+StatusKey: TypeAlias = tuple[bytes, tuple[str, ...], bool]
+PodKey: TypeAlias = tuple[
+    bytes, tuple[str | int | None, ...], tuple[PodVolume, ...], tuple[str, ...], tuple[Excess, ...]
+]
 
 _NO_STATUS = PodStatusWire()
 _BETWEEN = b"\0"
@@ -41,7 +44,7 @@ class PodEntry:
     def __init__(self, template: ref[PodTemplate], resources: PodResources) -> None:
         self.template = template
         self._resources = resources
-        self._by_status: dict[Key, Requests] = {}
+        self._by_status: dict[StatusKey, Requests] = {}
 
     def requests(self, template: PodTemplate, status: PodStatusWire, *, resize_infeasible: bool) -> Requests:
         """What a bound pod in this state takes from its node; the template's very object where nothing differs."""
@@ -69,7 +72,7 @@ class TemplateTable:
 
     def __init__(self, limit: int = REMEMBERED_PODS, most_bytes: int = REMEMBERED_POD_BYTES) -> None:
         self._limit, self._most_bytes = limit, most_bytes
-        self._entries: dict[Key, PodEntry] = {}
+        self._entries: dict[PodKey, PodEntry] = {}
         self._templates: dict[ref[PodTemplate], ref[PodTemplate]] = {}
         """Found by the value of what they refer to."""
         self._latest: deque[PodTemplate] = deque()
@@ -87,15 +90,13 @@ class TemplateTable:
         if wire.spec.volumes:
             volumes, images = parse_volumes(wire.metadata.name, wire.spec.volumes, cutter)
         _cut_containers(wire, cutter)
-        key, size = _pod_key(wire, volumes, images)
-        if cutter.excess:
-            key = (*key, *cutter.excess)
+        key = _pod_key(wire, volumes, images, tuple(cutter.excess))
         found = self._entries.get(key)
         template = None if found is None else found.template()
         if found is not None and template is not None:
             return template, found
         parsed = parse_pod(wire, volumes, images, cutter)
-        if size > TEMPLATE_BYTES:
+        if _size_of(key) > TEMPLATE_BYTES:
             return parsed.template, PodEntry(ref(parsed.template), parsed.resources)
         template = self._interned(parsed.template)
         found = self._entries[key] = PodEntry(ref(template, partial(_discard, self._entries, key)), parsed.resources)
@@ -116,7 +117,7 @@ class TemplateTable:
         return template
 
 
-def _discard(entries: dict[Key, PodEntry], key: Key, gone: ref[PodTemplate]) -> None:
+def _discard(entries: dict[PodKey, PodEntry], key: PodKey, gone: ref[PodTemplate]) -> None:
     """A template is gone, and with it what was made of pods that look so, unless one has come since."""
     found = entries.get(key)
     if found is not None and found.template is gone:
@@ -139,11 +140,16 @@ def _cut_containers(wire: PodWire, cutter: Cutter) -> None:
             status.init_container_statuses = list(cutter.cut(told, CONTAINERS, path))
 
 
-def _pod_key(wire: PodWire, volumes: tuple[PodVolume, ...], images: tuple[str, ...]) -> tuple[Key, int]:
-    """The parts that decide the template, as they came, and their size in bytes, about.
+def _size_of(key: PodKey) -> int:
+    """What a key takes, in bytes, about."""
+    joined, named, volumes, _, _ = key
+    return len(joined) + _PART_BYTES * (len(named) + len(volumes))
 
-    Raw parts are joined: one hash is cheaper than many.
-    """
+
+def _pod_key(
+    wire: PodWire, volumes: tuple[PodVolume, ...], images: tuple[str, ...], excess: tuple[Excess, ...]
+) -> PodKey:
+    """The parts that decide the template, as they came. Raw parts are joined: one hash is cheaper than many."""
     metadata, spec, status = wire.metadata, wire.spec, wire.status or _NO_STATUS
     raw = [
         metadata.labels,
@@ -164,11 +170,10 @@ def _pod_key(wire: PodWire, volumes: tuple[PodVolume, ...], images: tuple[str, .
     for container in chain(spec.init_containers or (), spec.containers or ()):
         raw += (container.resources, container.ports, container.restart_policy_rules)
         named += (container.name, container.image, container.restart_policy)
-    joined = _BETWEEN.join(raw)
-    return (joined, tuple(named), volumes, images), len(joined) + _PART_BYTES * (len(named) + len(volumes))
+    return _BETWEEN.join(raw), tuple(named), volumes, images, excess
 
 
-def _status_key(status: PodStatusWire, resize_infeasible: bool) -> tuple[bytes, tuple[str, ...], bool]:
+def _status_key(status: PodStatusWire, resize_infeasible: bool) -> StatusKey:
     """The parts that decide the requests of a bound pod besides its template, as they came."""
     raw = [status.resources, status.allocated_resources]
     names: list[str] = []

@@ -34,10 +34,14 @@ class Lane(Generic[T]):
     def take(self) -> tuple[str, T] | None:
         """Take out what comes next, with its places; None if nothing may."""
         for namespace in self._waiting:
-            if all(shares.has_room(namespace) for shares in self._shares):
-                break
-        else:
-            return None
+            for shares in self._shares:
+                if not shares.has_room(namespace):
+                    break
+            else:
+                return namespace, self._first_of(namespace)
+        return None
+
+    def _first_of(self, namespace: str) -> T:
         line = self._waiting[namespace]
         item = line.popleft()
         if line:
@@ -46,7 +50,7 @@ class Lane(Generic[T]):
             del self._waiting[namespace]
         for shares in self._shares:
             shares.take(namespace)
-        return namespace, item
+        return item
 
     def leave(self, namespace: str) -> None:
         """Give the places back."""
@@ -61,7 +65,8 @@ class Lanes(Generic[T]):
         self._places = places
         shares = Shares(places)
         self._lanes = (Lane[T](shares), Lane[T](shares, Shares(calm_places)))
-        self._workers: deque[asyncio.Future[None]] = deque()
+        self._idlers: deque[asyncio.Future[tuple[Lane[T], str, T]]] = deque()
+        """Workers that have nothing to do."""
         self._unfinished = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -71,40 +76,13 @@ class Lanes(Generic[T]):
         self._lanes[not urgent].put(namespace, item)
         self._unfinished += 1
         self._idle.clear()
-        self._wake()
-
-    async def get(self) -> tuple[int, str, T]:
-        """Wait for something that may be done now: its lane, its namespace, and what it is. `done` must follow."""
-        while True:
-            for number, lane in enumerate(self._lanes):
-                found = lane.take()
-                if found is not None:
-                    return (number, *found)
-            turn = asyncio.get_running_loop().create_future()
-            self._workers.append(turn)
-            await turn
-
-    def done(self, lane: int, namespace: str) -> None:
-        """Give back the place of something that `get` returned."""
-        self._lanes[lane].leave(namespace)
-        self._unfinished -= 1
-        if not self._unfinished:
-            self._idle.set()
-        self._wake()
+        self._hand_out()
 
     async def work(self, do: Callable[[T], Awaitable[None]]) -> None:
         """Do what is queued, with a worker for each place, until cancelled."""
         async with asyncio.TaskGroup() as workers:
             for _ in range(self._places):
                 workers.create_task(self._work(do))
-
-    async def _work(self, do: Callable[[T], Awaitable[None]]) -> None:
-        while True:
-            lane, namespace, item = await self.get()
-            try:
-                await do(item)
-            finally:
-                self.done(lane, namespace)
 
     async def drained(self, timeout_s: float) -> bool:
         """Wait until everything that was queued is done; False when that takes longer than `timeout_s`."""
@@ -114,9 +92,38 @@ class Lanes(Generic[T]):
             return False
         return True
 
-    def _wake(self) -> None:
-        while self._workers:
-            turn = self._workers.popleft()
-            if not turn.done():
-                turn.set_result(None)
+    async def _work(self, do: Callable[[T], Awaitable[None]]) -> None:
+        while True:
+            found = self._take()
+            if found is None:
+                turn = asyncio.get_running_loop().create_future()
+                self._idlers.append(turn)
+                found = await turn
+            elif self._idlers:
+                self._hand_out()  # a place that was given back may let another namespace take one, too
+            lane, namespace, item = found
+            try:
+                await do(item)
+            finally:
+                lane.leave(namespace)
+                self._unfinished -= 1
+                if not self._unfinished:
+                    self._idle.set()
+
+    def _take(self) -> tuple[Lane[T], str, T] | None:
+        for lane in self._lanes:
+            found = lane.take()
+            if found is not None:
+                return lane, *found
+        return None
+
+    def _hand_out(self) -> None:
+        """Give what may be done now to workers that have nothing to do."""
+        while self._idlers:
+            if self._idlers[0].done():  # cancelled
+                self._idlers.popleft()
+                continue
+            found = self._take()
+            if found is None:
                 return
+            self._idlers.popleft().set_result(found)
