@@ -78,6 +78,9 @@ class KubeClient:
         self._writing = 0
         """Writes that were sent and are not answered yet."""
         self._finishing = False
+        self._access: Access | None = None
+        self._headers: dict[tuple[str, str], Mapping[str, str]] = {}
+        """By what is accepted and what is sent; for this access."""
 
     @property
     def server(self) -> str:
@@ -286,13 +289,10 @@ class KubeClient:
             self._writing -= 1
 
     def _made(self, exchange: _Exchange, access: Access) -> Request:
-        headers = {"Accept": exchange.accept, "User-Agent": self._user_agent, **access.headers}
-        if exchange.body is not None:
-            headers["Content-Type"] = exchange.content_type
         return Request(
             exchange.method,
             exchange.url,
-            headers,
+            self._headers_of(exchange, access),
             exchange.body,
             access.tls,
             self.credentials.tls_server_name,
@@ -300,6 +300,18 @@ class KubeClient:
             exchange.silence_s,
             exchange.check,
         )
+
+    def _headers_of(self, exchange: _Exchange, access: Access) -> Mapping[str, str]:
+        """The same value for like requests, so that a transport can keep what it makes of them."""
+        if access is not self._access:
+            self._access, self._headers = access, {}
+        key = (exchange.accept, "" if exchange.body is None else exchange.content_type)
+        headers = self._headers.get(key)
+        if headers is None:
+            sent = {} if exchange.body is None else {"Content-Type": exchange.content_type}
+            headers = {"Accept": exchange.accept, "User-Agent": self._user_agent, **access.headers, **sent}
+            self._headers[key] = headers
+        return headers
 
 
 def _pause_s(error: ApiError) -> float | None:

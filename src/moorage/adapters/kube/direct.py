@@ -49,6 +49,8 @@ class DirectTransport:
         self._streams: AiohttpTransport | None = None
         self._places: dict[str, tuple[str, str, int]] = {}
         """Beginning of a URL -> its scheme, host and port."""
+        self._fields: tuple[Mapping[str, str], str] = ({}, "")
+        """The latest headers, and how they are written; most requests have the same ones."""
 
     async def send(self, request: Request) -> Response:
         """Send the request and wait for the answer; of a watch, for status and headers."""
@@ -60,7 +62,7 @@ class DirectTransport:
         scheme, host, port = self._places.get(server) or self._placed(server)
         tls = None if scheme == "http" else request.tls or _system_trust()  # never in the clear unless asked for
         origin = (host, port, tls, request.tls_server_name)
-        head = _head(request, server[len(scheme) + 3 :], target)
+        head = self._head(request, server[len(scheme) + 3 :], target)
         message = Message(request.method, head, request.body, request.check)
         try:
             answer = await self._pool.exchange(origin, message, request.timeout_s)
@@ -75,6 +77,14 @@ class DirectTransport:
         self._pool.close()
         if self._streams is not None:
             await self._streams.aclose()
+
+    def _head(self, request: Request, authority: str, target: str) -> bytes:
+        known, fields = self._fields
+        if known is not request.headers:
+            fields = "".join(f"{name}: {value}\r\n" for name, value in request.headers.items())
+            self._fields = request.headers, fields
+        length = "" if request.body is None else f"Content-Length: {len(request.body)}\r\n"
+        return f"{request.method} {target} HTTP/1.1\r\nHost: {authority}\r\n{fields}{length}\r\n".encode()
 
     def _placed(self, server: str) -> tuple[str, str, int]:
         parts = urlsplit(server)
@@ -92,12 +102,3 @@ def _split(url: str) -> tuple[str, str]:
     """`https://host:1/path` -> its beginning up to the path, and the rest."""
     slash = url.find("/", url.find("://") + 3)
     return (url, "/") if slash < 0 else (url[:slash], url[slash:])
-
-
-def _head(request: Request, authority: str, target: str) -> bytes:
-    lines = [f"{request.method} {target} HTTP/1.1\r\nHost: {authority}"]
-    lines += [f"{name}: {value}" for name, value in request.headers.items()]
-    if request.body is not None:
-        lines.append(f"Content-Length: {len(request.body)}")
-    lines.append("\r\n")
-    return "\r\n".join(lines).encode()
