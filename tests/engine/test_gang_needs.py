@@ -16,7 +16,7 @@ from moorage.core.pods import Pod
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.runner import Judgement, Runner
-from moorage.framework.status import GangNomination
+from moorage.framework.status import GangNomination, Status, unschedulable
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.testing.builders import make_node, make_pod
@@ -133,3 +133,50 @@ def test_room_that_another_order_finds_is_used_at_once() -> None:
     play.see(member("a", "1", created_s=1.0), member("b", "3", created_s=2.0))
     play.recorded()
     assert play.binds == {"a": "n2", "b": "n1"}
+
+
+class Ledger(Plugin):
+    """A stranger's plugin whose Reserve lets so many pods onto a node, and counts what is held."""
+
+    name: ClassVar[str] = "Ledger"
+    places: ClassVar[dict[str, int]] = {}
+
+    def __init__(self, args: object = None) -> None:
+        super().__init__(args)
+        self.held: dict[str, str] = {}
+
+    def reserve(self, cycle: Cycle, row: int) -> Status | None:
+        """Refuse a pod for which the node has no place."""
+        node = cycle.state.node(row).name
+        if [*self.held.values()].count(node) >= self.places[node]:
+            return unschedulable(f"no place is left on {node}")
+        self.held[cycle.pod.uid] = node
+        return None
+
+    def unreserve(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
+        """Give the place back."""
+        self.held.pop(cycle.pod.uid, None)
+
+
+@pytest.mark.parametrize(
+    ("places", "needed", "gone"),
+    [(2, 2, ["low"]), (0, 2, []), (1, 2, []), (1, 1, ["low"])],
+    ids=["all", "none", "too-few", "as-many-as-are-needed"],
+)
+def test_nobody_goes_for_members_that_could_not_reserve_their_node(
+    monkeypatch: pytest.MonkeyPatch, places: int, needed: int, gone: list[str]
+) -> None:
+    """Filters accept the only node once it is empty, but Reserve has the last word; nothing stays held."""
+    monkeypatch.setattr(Ledger, "places", {"n1": places})
+    play = Play(GangScheduling(), DefaultPreemption(), Ledger())
+    play.see(make_node("n1", cpu="4"), make_pod("low", cpu="4", node="n1"))
+    play.handle(group(needed))
+    play.see(member("a", "2"), member("b", "2"))
+    assert play.deletions == gone
+    refused = "the nodes that DefaultPreemption nominated are too few: no place is left on n1."
+    assert (refused in play.note("a")) == (not gone)
+    [runner] = play.engine.runners.values()
+    instance = runner.plugins.get("Ledger")
+    assert instance is not None
+    assert isinstance(instance.plugin, Ledger)
+    assert instance.plugin.held == {}

@@ -7,7 +7,7 @@ replaced soon.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.gangneeds import Domain, GangNeeds
@@ -18,6 +18,7 @@ from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.gangturns import GangTurns
 from moorage.engine.queue import QueuedGang, QueuedPod
+from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
 from moorage.framework.contract import GangPostFilter
 from moorage.framework.cycle import Cycle
@@ -41,6 +42,8 @@ class Made:
     """Whether nodes were promised."""
     evicts: bool = False
     """Whether somebody has to go first."""
+    rejected_by: frozenset[str] = frozenset()
+    """Plugins whose Reserve was in the way."""
     domain: Domain | None = None
     """Where the nodes are that were promised."""
 
@@ -73,7 +76,7 @@ class GangRoom:
         if needs.beyond(self._state):
             return Made(self.clear(ready), NOT_HELPFUL)
         runner = self._context.responsible(gang.pod)
-        said, hopeless = "", True
+        said, hopeless, rejected_by = "", True, set[str]()
         for domain in domains:
             cycles = [Cycle(entry.pod, self._state, turn.now) for entry in ready]
             for cycle in cycles if domain is not None else ():
@@ -83,11 +86,13 @@ class GangRoom:
                 self._failing.heed(cycle, gang, runner, turn)
             if isinstance(answer, GangNomination):
                 self._apply(gang, ready, answer, turn)
-                return Made(answer.nodes, answer.message, True, bool(answer.victims), domain)
+                return Made(answer.nodes, answer.message, True, bool(answer.victims), domain=domain)
             if answer is not None:
                 said = said or answer.message
                 hopeless = hopeless and answer.code is Code.UNRESOLVABLE
-        return Made(self.clear(ready) if hopeless else {}, said)
+                if answer.plugin and answer.code is not Code.ERROR:
+                    rejected_by.add(answer.plugin)
+        return Made(self.clear(ready) if hopeless else {}, said, rejected_by=frozenset(rejected_by))
 
     def _ask(self, runner: Runner, cycles: list[Cycle], needs: GangNeeds) -> GangNomination | Status | None:
         """The first nomination with which the gang may start; else what the last plugin said that said anything."""
@@ -97,25 +102,40 @@ class GangRoom:
                 continue
             answer = self._context.faults.ask(plugin, plugin.post_filter_gang, cycles, runner, needs)
             if isinstance(answer, GangNomination):
-                if self._suffices(answer, cycles, needs):
+                refusal = self._context.faults.ask(plugin, self._refusal, plugin.name, answer, cycles, needs)
+                if refusal is None:
                     return answer
-                answer = unschedulable(f"preemption: the nodes that {plugin.name} nominated are too few.")
+                answer = refusal
             if isinstance(answer, Status) and answer.message:
                 said = answer
         return said
 
-    def _suffices(self, nomination: GangNomination, cycles: Sequence[Cycle], needs: GangNeeds) -> bool:
-        """Whether the gang may start once the victims are gone and the members have the nodes."""
+    def _refusal(
+        self, plugin: str, nomination: GangNomination, cycles: Sequence[Cycle], needs: GangNeeds
+    ) -> Status | None:
+        """Why the gang may not start once the victims are gone and the members have the nodes; None if it may.
+
+        Reserve is not asked if a victim is on its way to a node itself, as what is held for it ends with it.
+        """
         state, placed = self._state, 0
+        members = {cycle.pod.uid: cycle.pod for cycle in cycles}
+        leaving = map(self._context.bindings.get, nomination.victims)
+        trial = Trial(self._context, cycles[0].now, reserves=not any(leaving))
         with state.statement():
             for uid in nomination.victims:
                 state.remove_pod(uid)
-            for cycle in cycles:
-                row = state.row_of(nomination.nodes.get(cycle.pod.uid, ""))
-                if row is not None:
-                    state.assume(cycle.pod, row)
+            for uid in members:  # the nomination of one member must not block another
+                state.nominations.clear(uid)
+            for uid, node in nomination.nodes.items():
+                row = state.row_of(node)
+                if uid in members and row is not None and trial.put(members[uid], row) is not None:
                     placed += 1
-            return needs.admits(state, placed)
+            if needs.admits(state, placed):
+                return None
+        why = f"preemption: the nodes that {plugin} nominated are too few"
+        if trial.refusal is None:
+            return unschedulable(f"{why}.")
+        return replace(unschedulable(f"{why}: {trial.refusal.message}."), plugin=trial.refusal.plugin)
 
     def _apply(
         self,

@@ -30,7 +30,7 @@ from moorage.engine.failing import Failing
 from moorage.engine.failures import NO_DOMAIN, Failure
 from moorage.engine.gangrecords import starting
 from moorage.engine.gangroom import NOTHING_MADE, GangRoom, Made
-from moorage.engine.gate import refused
+from moorage.engine.gate import may_enter
 from moorage.engine.lifecycle import READY
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing
@@ -237,11 +237,8 @@ class Gangs:
 
     def _ready(self, gang: QueuedGang) -> list[QueuedPod]:
         """The waiting members that no PreEnqueue plugin holds back."""
-        return [entry for entry in gang.members.values() if self._may_enter(entry.pod)]
-
-    def _may_enter(self, pod: Pod) -> bool:
-        runner = self._context.runner_of(pod)
-        return runner is not None and refused(runner, pod, self._context.faults) is None
+        context, entries = self._context, gang.members.values()
+        return [entry for entry in entries if may_enter(context.runner_of(entry.pod), entry.pod, context.faults)]
 
     # --- one attempt ---
 
@@ -372,7 +369,7 @@ class Gangs:
     def _fail(self, gang: QueuedGang, found: PlaceableGang, placement: GangPlacement, made: Made, turn: Turn) -> None:
         failure = placement.failure or Failure("no room", frozenset())
         others = self._others_wanted(placement, turn.now)
-        rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *placement.rejected_by, *others}
+        rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *placement.rejected_by, *made.rejected_by, *others}
         if found.needs.terms.topology_key is not None:
             rejected_by.add(NO_DOMAIN)
         prefix = f"pod group {gang.key.object_key}: {len(placement.bindings)} of {found.needs.members} members fit; "

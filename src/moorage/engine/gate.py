@@ -9,6 +9,11 @@ from moorage.framework.runner import Runner
 from moorage.framework.status import Code, Status
 
 
+def may_enter(runner: Runner | None, pod: Pod, faults: Faults) -> bool:
+    """Whether a profile decides on the pod and nothing keeps it from being tried."""
+    return runner is not None and refused(runner, pod, faults) is None
+
+
 def refused(runner: Runner, pod: Pod, faults: Faults) -> Status | None:
     """What keeps a pod out of the queue: a limit that it exceeds, else the first PreEnqueue plugin that says no."""
     if pod.template.excess:

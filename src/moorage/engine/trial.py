@@ -102,13 +102,17 @@ class Trial:
         *,
         misfit_s: float | None = None,
         observer: Observer | None = None,
+        reserves: bool = True,
     ) -> None:
-        """Single pods have fitted nowhere since `misfit_s`."""
+        """Single pods have fitted nowhere since `misfit_s`; `reserves` says whether Reserve is asked."""
         self._context = context
         self._state = context.state
         self._now = now
         self._misfit_s = misfit_s
         self._observer = observer
+        self._reserves = reserves
+        self.refusal: Status | None = None
+        """What Reserve said when it refused a single pod for the last time."""
 
     # --- a pod ---
 
@@ -125,7 +129,9 @@ class Trial:
         if runner is None or row == NOWHERE:
             return None
         binding = assume(self._state, QueuedPod(pod, self._now, self._now), runner, cycle, row)
-        return self._state.record(pod.uid) if self._reserve(binding) is None else None
+        status = self._reserve(binding)
+        self.refusal = status or self.refusal
+        return self._state.record(pod.uid) if status is None else None
 
     def put(self, pod: Pod, row: int) -> PodRecord | None:
         """The same on one row."""
@@ -134,7 +140,7 @@ class Trial:
     def _reserve(self, binding: BindingCycle) -> Status | None:
         """Ask Reserve for an assumed pod; where a plugin says no, the pod is not assumed any more."""
         pod, faults = binding.entry.pod, self._context.faults
-        if not binding.late.reserve or self._context.bindings.get(pod.uid) is not None:
+        if not (self._reserves and binding.late.reserve) or self._context.bindings.get(pod.uid) is not None:
             return None
         with self._state.statement() as what_if:
             self._state.undo.note(lambda: unreserve(faults, binding))

@@ -24,7 +24,7 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.engine.engine import Engine
-from moorage.engine.gate import refused
+from moorage.engine.gate import may_enter
 from moorage.engine.queue import QueuedPod
 from moorage.framework.classes import pre_filter
 from moorage.framework.cycle import Cycle
@@ -175,9 +175,9 @@ class Scene:
         """The same on one row."""
         return self._trial.put(pod, row)
 
-    def may_enter(self, runner: Runner | None, pod: Pod) -> bool:
-        """Whether a profile decides on the pod and nothing keeps it from being tried."""
-        return runner is not None and refused(runner, pod, self.engine.faults) is None
+    def may_enter(self, pod: Pod) -> bool:
+        """Whether the pod is tried at all."""
+        return may_enter(self.engine.runner_of(pod), pod, self.engine.faults)
 
     @property
     def runner(self) -> Runner | None:
@@ -229,7 +229,7 @@ class Scene:
     def _seat(self, pods: Iterable[Pod]) -> None:
         for pod in pods:
             runner = self.engine.runner_of(pod)
-            if runner is None or not self.may_enter(runner, pod) or (self.unit and pod.template.gang == self.unit):
+            if runner is None or not self.may_enter(pod) or (self.unit and pod.template.gang == self.unit):
                 continue
             record = self.place(pod)
             if record is None and self.outranks(pod):
@@ -253,7 +253,7 @@ class Scene:
     def _place(self, pod: Pod, swapped: dict[str, Pod], *, proof: bool) -> tuple[int, tuple[str, ...]]:
         """The row of the pod and who would go for it; NOWHERE if it does not fit."""
         runner = self.engine.runner_of(pod)
-        if runner is None or not self.may_enter(runner, pod):
+        if runner is None or not self.may_enter(pod):
             return NOWHERE, ()
         if self.unit is not None:
             return self._place_gang(swapped), ()
@@ -281,7 +281,7 @@ class Scene:
         if needs is None:
             return NOWHERE
         waited_s = self.now_s - PATIENCE_S
-        ready = [pod for pod in members if self.may_enter(self.engine.runner_of(pod), pod)]
+        ready = [pod for pod in members if self.may_enter(pod)]
         entries = [QueuedPod(pod, waited_s, waited_s, misfit_s=waited_s) for pod in ready]
         outcome = self._trial.place_gang(entries, needs, needs.domains(self.state))
         rows = (binding.row for binding in outcome.bindings if outcome.enough and binding.entry.uid == self.pod.uid)

@@ -43,6 +43,7 @@ from moorage.engine.counterfactual.remedies import Remedies
 from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered
 from moorage.engine.counterfactual.wording import sentence
 from moorage.engine.engine import Engine
+from moorage.engine.gate import may_enter
 from moorage.engine.queue import Place
 from moorage.framework.remedies import Remedy
 from moorage.framework.runner import Runner
@@ -160,7 +161,7 @@ class _Search:
         if runner is None:
             runner = next(iter(scene.engine.runners.values()))
             self._base = (UseScheduler(runner.profile.scheduler_name),)
-        if scene.pod.gates and not scene.may_enter(runner, scene.pod):
+        if scene.pod.gates and not may_enter(runner, scene.pod, scene.engine.faults):
             self._base = (*self._base, OpenGates())
         if self._base:
             changed = scene.changed(self._base)
