@@ -182,6 +182,17 @@ def _crd_gang(name: str) -> Pod:
 
 
 _CRD = "PodGroup.scheduling.x-k8s.io"
+
+
+def _device(number: int) -> Body:
+    return {"name": f"d{number}", "attributes": {"model": {"string": "m"}}, "capacity": {"memory": {"value": "8Gi"}}}
+
+
+def _slice(**spec: Any) -> Body:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    return {"spec": {"driver": "d", "pool": pool, **({} if "nodeSelector" in spec else {"allNodes": True}), **spec}}
+
+
 _claiming: Asks = lambda name: _pod(name, claims=(NAME,))  # noqa: E731
 
 OBJECT_SHAPES: dict[str, Shape] = {
@@ -278,6 +289,56 @@ OBJECT_SHAPES: dict[str, Shape] = {
         lambda e: {"status": {"allocation": {}, "reservedFor": e}},
         _claiming,
     ),
+    "device constraints": Shape(
+        "ResourceClaim",
+        lambda n: {"matchAttribute": f"d/a{n}"},
+        lambda e: {"spec": {"devices": {"constraints": e}}},
+        _claiming,
+    ),
+    "allocated devices": Shape(
+        "ResourceClaim",
+        lambda n: {"request": "r", "driver": "d", "pool": "p", "device": f"d{n}"},
+        lambda e: {"status": {"allocation": {"devices": {"results": e}}}},
+        _claiming,
+    ),
+    "parameters of devices": Shape(
+        "ResourceClaim",
+        _text,
+        lambda e: {"spec": {"devices": {"config": [{"opaque": {"driver": "d", "parameters": e}}]}}},
+        _claiming,
+        is_map=True,
+        size=limits.DEVICE_TEXT,
+    ),
+    "finalizers": Shape("ResourceClaim", _name, lambda e: {"metadata": {"finalizers": e}}, _claiming),
+    "selectors of a template": Shape(
+        "ResourceClaimTemplate",
+        lambda n: {"cel": {"expression": f"true || {n} == 1"}},
+        lambda e: {"spec": {"spec": {"devices": {"requests": [{"exactly": {"selectors": e}}]}}}},
+        _claiming,
+    ),
+    "devices of a slice": Shape("ResourceSlice", _device, lambda e: _slice(devices=e), _claiming),
+    "attributes of a device": Shape(
+        "ResourceSlice",
+        lambda n: (f"a{n}", {"int": n}),
+        lambda e: _slice(devices=[{"name": "d", "attributes": e}]),
+        _claiming,
+        is_map=True,
+    ),
+    "taints of a device": Shape(
+        "ResourceSlice",
+        lambda n: {"key": f"k{n}", "effect": "NoSchedule"},
+        lambda e: _slice(devices=[{"name": "d", "taints": e}]),
+        _claiming,
+    ),
+    "counters of a slice": Shape(
+        "ResourceSlice",
+        lambda n: (f"c{n}", {"value": str(n)}),
+        lambda e: _slice(sharedCounters=[{"name": "s", "counters": e}]),
+        _claiming,
+        is_map=True,
+    ),
+    **_terms("slice's", "ResourceSlice", _claiming, lambda e: _slice(nodeSelector=e)),
+    **_metadata("taint rule's", "DeviceTaintRule", _pod),
     **_terms("allocation's", "ResourceClaim", _claiming, lambda e: {"status": {"allocation": {"nodeSelector": e}}}),
     **_metadata("resource claim's", "ResourceClaim", _claiming),
     **_selector(
@@ -350,6 +411,13 @@ LEFT_OUT: dict[str, int] = {
     "CSI node's drivers": limits.CSI_DRIVERS,
     "device requests": limits.DEVICE_REQUESTS,
     "device alternatives": limits.DEVICE_REQUESTS,
+    "device constraints": limits.DEVICE_PARTS,
+    "allocated devices": limits.DEVICE_PARTS,
+    "selectors of a template": limits.DEVICE_PARTS,
+    "devices of a slice": limits.SLICE_DEVICES,
+    "attributes of a device": limits.DEVICE_PARTS,
+    "taints of a device": limits.DEVICE_PARTS,
+    "counters of a slice": limits.DEVICE_PARTS,
     "overhead of a runtime": limits.RESOURCE_NAMES,
     "node selector of a runtime": limits.NODE_SELECTOR,
     "tolerations of a runtime": limits.TOLERATIONS,
@@ -364,7 +432,7 @@ LEFT_OUT: dict[str, int] = {
     },
     **{
         f"{each} {what}": most
-        for each in ("volume's", "bound volume's", "allocation's")
+        for each in ("volume's", "bound volume's", "allocation's", "slice's")
         for what, most in (
             ("terms", limits.NODE_TERMS),
             ("expressions", limits.OBJECT_TERM_PARTS // 2),

@@ -17,6 +17,7 @@ _TERM = {
     "matchLabelKeys": ["pod-template-hash"],
     "mismatchLabelKeys": ["x"],
 }
+_CEL = {"cel": {"expression": "true"}}
 _NODE_TERM = {
     "matchExpressions": [{"key": "disk", "operator": "Gt", "values": ["3"]}, {"key": "zone", "operator": "Exists"}],
     "matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}],
@@ -226,19 +227,76 @@ _OBJECTS: dict[str, dict[str, Any]] = {
         "status": {"attached": True},
     },
     "ResourceClaim": {
+        "metadata": {"finalizers": ["f"]},
         "spec": {
             "devices": {
-                "requests": [{"name": "r", "exactly": {"deviceClassName": "c", "count": 2}}],
+                "requests": [
+                    {"name": "r", "exactly": {"deviceClassName": "c", "count": 2, "selectors": [_CEL]}},
+                    {"name": "s", "firstAvailable": [{"name": "t", "deviceClassName": "c", "allocationMode": "All"}]},
+                ],
+                "constraints": [{"requests": ["r"], "matchAttribute": "d/a"}, {"distinctAttribute": "d/b"}],
                 "config": [{"opaque": {"driver": "d", "parameters": {"a": [1, {"b": None}]}}}],
             }
         },
         "status": {
-            "allocation": {"nodeSelector": {"nodeSelectorTerms": [_NODE_TERM]}},
+            "allocation": {
+                "nodeSelector": {"nodeSelectorTerms": [_NODE_TERM]},
+                "allocationTimestamp": "2026-01-01T00:00:00Z",
+                "devices": {
+                    "results": [
+                        {
+                            "request": "r",
+                            "driver": "d",
+                            "pool": "p",
+                            "device": "g",
+                            "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 3}],
+                            "bindingConditions": ["ready"],
+                            "shareID": "x",
+                            "consumedCapacity": {"memory": "1Gi"},
+                        }
+                    ],
+                    "config": [{"source": "FromClass", "opaque": {"driver": "d", "parameters": {}}}],
+                },
+            },
             "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
+            "devices": [
+                {"driver": "d", "pool": "p", "device": "g", "conditions": [{"type": "ready", "status": "True"}]}
+            ],
         },
     },
+    "ResourceClaimTemplate": {
+        "spec": {
+            "metadata": {"annotations": {"a": "b"}},
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}},
+        }
+    },
     "DeviceClass": {
-        "spec": {"extendedResourceName": "example.com/gpu", "selectors": [{"cel": {"expression": "true"}}]}
+        "spec": {
+            "extendedResourceName": "example.com/gpu",
+            "selectors": [_CEL],
+            "config": [{"opaque": {"driver": "d", "parameters": {"a": 1}}}],
+        }
+    },
+    "ResourceSlice": {
+        "spec": {
+            "driver": "d",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "nodeSelector": {"nodeSelectorTerms": [_NODE_TERM]},
+            "devices": [
+                {
+                    "name": "g",
+                    "attributes": {"a": {"string": "x"}, "d/b": {"int": 1}, "c": {"version": "1.0.0"}},
+                    "capacity": {"memory": {"value": "8Gi", "requestPolicy": {"validRange": {"min": "1Gi"}}}},
+                    "consumesCounters": [{"counterSet": "s", "counters": {"m": {"value": "1"}}}],
+                    "taints": [{"key": "k", "effect": "NoSchedule"}],
+                    "allowMultipleAllocations": True,
+                }
+            ],
+            "sharedCounters": [{"name": "s", "counters": {"m": {"value": "2"}}}],
+        }
+    },
+    "DeviceTaintRule": {
+        "spec": {"deviceSelector": {"driver": "d"}, "taint": {"key": "k", "value": "v", "effect": "NoExecute"}}
     },
     "PodDisruptionBudget": {
         "spec": {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from moorage.core.claims import ClaimConsumer, DeviceClass, ResourceClaim
+from moorage.core.claims import Allocation, ClaimConsumer, DeviceClass, ResourceClaim
 from moorage.core.commands import PatchObject
 from moorage.core.pods import UNRESOLVED_CLAIM
 from moorage.framework.changes import Change, What
@@ -24,14 +24,18 @@ ELSEWHERE = ("resourceclaim not available on the node", False)
 
 
 def claim(name: str = "gpu", **fields: Any) -> ResourceClaim:
-    return ResourceClaim("default", name, f"claim/{name}", **{"allocated": True, **fields})
+    return ResourceClaim("default", name, f"claim/{name}", **{"allocation": Allocation(), **fields})
+
+
+def on(term: str) -> Allocation:
+    return Allocation(node_terms=(make_node_term(term),))
 
 
 def test_an_allocation_decides_where_the_pod_can_go() -> None:
     """By label or by name of the node; without a node selector everywhere."""
     state = make_state([make_node("a", zone="z"), make_node("b")])
-    put(state, claim("here", node_terms=(make_node_term("metadata.name In a"),)), claim("anywhere"))
-    put(state, claim("zonal", node_terms=(make_node_term("topology.kubernetes.io/zone In z"),)))
+    put(state, claim("here", allocation=on("metadata.name In a")), claim("anywhere"))
+    put(state, claim("zonal", allocation=on("topology.kubernetes.io/zone In z")))
     for names in (("here",), ("anywhere", "here"), ("zonal",)):
         answer = ask(DynamicResources(), state, make_pod("p", claims=names))
         assert answer.reasons == {"a": (), "b": (ELSEWHERE,)}
@@ -42,7 +46,7 @@ REFUSALS = [
     pytest.param({"claims": ("gpu",)}, [], 'could not find resource claim "default/gpu"', id="missing"),
     pytest.param(
         {"claims": ("gpu",)},
-        [claim(allocated=False)],
+        [claim(allocation=None)],
         'resourceclaim "default/gpu" is not allocated, and this scheduler does not allocate devices',
         id="not allocated",
     ),
@@ -122,7 +126,7 @@ def test_pre_bind_writes_the_pod_into_its_claims() -> None:
     reserved = claim(reserved_for=(ClaimConsumer("pods", "p", pod.uid),))
     put(state, reserved)
     assert plugin.pre_bind(cycle, 0) is None
-    put(state, replace(reserved, allocated=False))
+    put(state, replace(reserved, allocation=None))
     lost = plugin.pre_bind(cycle, 0)
     assert isinstance(lost, Status)
     assert lost.code is Code.ERROR

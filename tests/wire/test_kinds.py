@@ -242,48 +242,6 @@ STORAGE = [
 
 OTHERS = [
     pytest.param(
-        body(
-            "resource.k8s.io/v1",
-            "ResourceClaim",
-            spec={
-                "devices": {
-                    "requests": [
-                        {"exactly": {"deviceClassName": "gpu"}},
-                        {"firstAvailable": [{"deviceClassName": "big"}, {"deviceClassName": "small"}]},
-                    ]
-                }
-            },
-            status={
-                "allocation": {"nodeSelector": ZONE_A_WIRE},
-                "reservedFor": [{"resource": "pods", "name": "p", "uid": "u"}],
-            },
-        ),
-        ResourceClaim(
-            "default",
-            "x",
-            device_classes=("gpu", "big", "small"),
-            allocated=True,
-            node_terms=(ZONE_A,),
-            reserved_for=(ClaimConsumer("pods", "p", "u"),),
-        ),
-        id="ResourceClaim",
-    ),
-    pytest.param(
-        body("resource.k8s.io/v1beta1", "ResourceClaim", spec={"devices": {"requests": [{"deviceClassName": "gpu"}]}}),
-        ResourceClaim("default", "x", device_classes=("gpu",)),
-        id="ResourceClaim of an older version, not allocated",
-    ),
-    pytest.param(
-        body("resource.k8s.io/v1", "ResourceClaim", status={"allocation": {}}),
-        ResourceClaim("default", "x", allocated=True),
-        id="ResourceClaim allocated for all nodes",
-    ),
-    pytest.param(
-        body("resource.k8s.io/v1", "DeviceClass", spec={"extendedResourceName": "example.com/gpu"}),
-        DeviceClass("x", "example.com/gpu"),
-        id="DeviceClass",
-    ),
-    pytest.param(
         body("v1", "Service", spec={"selector": {"app": "web"}}), Service("default", "x", WEB_LABELS), id="Service"
     ),
     pytest.param(
@@ -499,8 +457,8 @@ def test_the_table_covers_the_kinds_that_the_simulator_promises() -> None:
     promised = """
         Node Pod Deployment ReplicaSet ReplicationController StatefulSet DaemonSet Job CronJob Service
         PersistentVolumeClaim PersistentVolume StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment
-        ResourceClaim DeviceClass PodDisruptionBudget PriorityClass RuntimeClass PodGroup PlacementPolicy Namespace
-        PriceList
+        ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice DeviceTaintRule PodDisruptionBudget
+        PriorityClass RuntimeClass PodGroup PlacementPolicy Namespace PriceList
     """
     assert {kind.name for kind in KINDS} == set(promised.split())
     assert len(BY_ID) == len(KINDS)

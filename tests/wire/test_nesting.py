@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from moorage.core.claims import DeviceChoice, DeviceRequest
 from moorage.wire import nesting
 from moorage.wire.kinds import BY_ID, KINDS
 from moorage.wire.nesting import flattened
@@ -68,4 +69,5 @@ def test_a_claim_with_opaque_parameters() -> None:
         + b'],"requests":[{"name":"r","exactly":{"deviceClassName":"gpu"}}]}}}'
     )
     claim = BY_ID["ResourceClaim"].decode(flattened(data, 64))
-    assert claim.device_classes == ("gpu",)
+    assert claim.requests == (DeviceRequest("r", DeviceChoice(device_class="gpu")),)
+    assert claim.config[0].parameters.startswith('{"x":[[[')

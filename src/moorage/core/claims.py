@@ -1,16 +1,22 @@
-"""Dynamic resources as placement sees them: claims that are allocated or not, and device classes."""
+"""Claims for devices, and classes of devices: what is asked for, and what was allocated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from moorage.core.affinity import NodeTerm
+from moorage.core.devices import DeviceId
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import ClusterWide, Namespaced
 from moorage.core.pods import Owner
+from moorage.core.taints import Toleration
 
 IMPLICIT_EXTENDED_RESOURCE = "deviceclass.resource.kubernetes.io/"
 """A pod may ask for the devices of any class by this prefix and the name of the class."""
+DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
+EXACT_COUNT, ALL = "ExactCount", "All"
+CLAIM_DEVICES = 32
+"""How many devices a claim can hold; the API server stores no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,129 @@ class ClaimConsumer:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceToleration(Toleration):
+    """A toleration of taints of devices."""
+
+    seconds: int | None = None
+    """For how long NoExecute is tolerated; of no effect here, but part of what is allocated."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceChoice:
+    """Devices of one sort: what a request asks for, or one of the alternatives that it offers."""
+
+    name: str = ""
+    """Of an alternative."""
+    device_class: str = ""
+    selectors: tuple[str, ...] = ()
+    """CEL expressions, all of which must hold; empty for a selector of a type that is not known."""
+    mode: str = EXACT_COUNT
+    count: int = 1
+    admin_access: bool = False
+    tolerations: tuple[DeviceToleration, ...] = ()
+    capacity: FrozenDict[str, str] = EMPTY
+    """How much of which capacities is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """A request of a claim: exactly one sort of devices, or the first of several that is available."""
+
+    name: str = ""
+    exactly: DeviceChoice | None = None
+    alternatives: tuple[DeviceChoice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConstraint:
+    """What must hold for the devices of some requests together; without names, of all requests."""
+
+    requests: tuple[str, ...] = ()
+    """`request`, or `request/alternative`."""
+    match: str = ""
+    """They have the same value of this attribute."""
+    distinct: str = ""
+    """They have different values of this attribute."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfig:
+    """Configuration that a driver gets with the devices of some requests; without names, of all requests."""
+
+    driver: str = ""
+    parameters: str = ""
+    """Compact JSON with sorted keys; empty where there is none."""
+    requests: tuple[str, ...] = ()
+    source: str = ""
+    """In an allocation: FromClass or FromClaim."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedDevice:
+    """A device that a claim holds."""
+
+    request: str
+    """`request`, or `request/alternative`."""
+    driver: str
+    pool: str
+    device: str
+    admin_access: bool = False
+    tolerations: tuple[DeviceToleration, ...] = ()
+    binding_conditions: tuple[str, ...] = ()
+    binding_failure_conditions: tuple[str, ...] = ()
+    share_id: str = ""
+    """Of a shared device: names this share of it."""
+    consumed: FrozenDict[str, str] = EMPTY
+    """Of a shared device: how much of its capacities this share takes."""
+
+    @property
+    def id(self) -> DeviceId:
+        """The device."""
+        return DeviceId(self.driver, self.pool, self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """What a claim holds."""
+
+    devices: tuple[AllocatedDevice, ...] = ()
+    config: tuple[DeviceConfig, ...] = ()
+    node_terms: tuple[NodeTerm, ...] | None = None
+    """The nodes where the devices can be used; alternatives. None: all nodes."""
+    allocated_s: float | None = None
+    """When; None for allocations of schedulers that do not say."""
+
+    @property
+    def awaits_drivers(self) -> bool:
+        """Whether drivers have to make devices ready before a pod may be bound."""
+        return any(device.binding_conditions for device in self.devices)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCondition:
+    """What a driver says of an allocated device."""
+
+    type: str
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """All that a driver says of an allocated device."""
+
+    driver: str
+    pool: str
+    device: str
+    conditions: tuple[DeviceCondition, ...] = ()
+
+    def condition(self, name: str) -> DeviceCondition | None:
+        """The condition of this type."""
+        return next((each for each in self.conditions if each.type == name), None)
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceClaim(Namespaced):
     """A claim for devices."""
 
@@ -33,18 +162,29 @@ class ResourceClaim(Namespaced):
     annotations: FrozenDict[str, str] = EMPTY
     owner: Owner | None = None
     """A claim made from a template belongs to its pod."""
-    device_classes: tuple[str, ...] = ()
-    """Classes that its requests name, in order, alternatives included."""
-    allocated: bool = False
-    node_terms: tuple[NodeTerm, ...] | None = None
-    """The nodes where the allocated devices can be used; alternatives. None: all nodes."""
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceConfig, ...] = ()
+    allocation: Allocation | None = None
     reserved_for: tuple[ClaimConsumer, ...] = ()
+    devices: tuple[DeviceStatus, ...] = ()
     deleting: bool = False
+    protected: bool = False
+    """Whether it has the finalizer that keeps it from vanishing while it holds devices (`DELETE_PROTECTION`)."""
     resource_version: str = ""
 
     def reserved_for_uid(self, uid: str) -> bool:
         """Whether the pod of this uid already has its reservation."""
         return any(consumer.uid == uid for consumer in self.reserved_for)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaimTemplate(Namespaced):
+    """What the claims of pods are made from; controllers read it, schedulers the claims."""
+
+    namespace: str
+    name: str
+    claim: ResourceClaim
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +194,9 @@ class DeviceClass(ClusterWide):
     name: str
     extended_resource: str | None = None
     created_s: float = 0.0
+    selectors: tuple[str, ...] = ()
+    """As those of a request."""
+    config: tuple[DeviceConfig, ...] = ()
 
     @property
     def resource_names(self) -> tuple[str, ...]:

@@ -77,6 +77,14 @@ CSI_DRIVERS = 256
 DEVICE_REQUESTS = 256
 """Requests of a ResourceClaim, and what they name as alternatives, together; API servers allow 32 requests, and 8
 alternatives of each. A claim with more is not read, likewise."""
+DEVICE_PARTS = 64
+"""Entries of any other list or map in a ResourceClaim, a DeviceClass or a device of a ResourceSlice (selectors,
+tolerations, constraints, configurations, allocated devices and their conditions, attributes, capacities, counters,
+taints), likewise; API servers allow 32 or fewer of each."""
+SLICE_DEVICES = 256
+"""Devices of a ResourceSlice, likewise; API servers allow 128."""
+DEVICE_TEXT = 16_384
+"""Characters of a CEL expression, and of the parameters of a configuration, likewise; API servers allow 10,240."""
 TEMPLATE_BYTES = 64 << 10
 """Size of the parts of a pod that make up its template. Larger templates are not shared between equal pods."""
 

@@ -105,8 +105,8 @@ class DynamicResources(Plugin):
             return None
         bits: Ints = np.zeros(len(rows), dtype=np.int64)
         for claim in wanted.claims:
-            if claim.node_terms is not None:
-                bits[~any_term(cycle.state, claim.node_terms, rows)] = 1
+            if claim.allocation is not None and claim.allocation.node_terms is not None:
+                bits[~any_term(cycle.state, claim.allocation.node_terms, rows)] = 1
         for number, name in enumerate(wanted.backed, start=1):
             bits[~_offered(cycle.state, name, rows)] |= 1 << number
         return Rejections(bits, (_ELSEWHERE, *wanted.backed.values())) if bits.any() else None
@@ -158,7 +158,7 @@ def _problem(pod: Pod, name: str, claim: ResourceClaim | None) -> str | None:
         return f'could not find resource claim "{pod.namespace}/{name}"'
     if claim.deleting:
         return f'resourceclaim "{name}" is being deleted'
-    if not claim.allocated:
+    if claim.allocation is None:
         return f'resourceclaim "{claim.key}" is not allocated, and this scheduler does not allocate devices'
     return None
 

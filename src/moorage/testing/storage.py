@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from moorage.core.claims import DeviceClass, ResourceClaim
+from moorage.core.claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from moorage.core.devices import DeviceTaintRule, ResourceSlice
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Owner, PodVolume
 from moorage.core.quantity import whole
@@ -39,7 +40,10 @@ _KINDS: dict[type, str] = {
     CSIStorageCapacity: "CSIStorageCapacity",
     VolumeAttachment: "VolumeAttachment",
     ResourceClaim: "ResourceClaim",
+    ResourceClaimTemplate: "ResourceClaimTemplate",
     DeviceClass: "DeviceClass",
+    ResourceSlice: "ResourceSlice",
+    DeviceTaintRule: "DeviceTaintRule",
 }
 
 

@@ -15,7 +15,7 @@ import msgspec
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.prices import PriceList
-from moorage.wire import claims, csi, groups, policies, prices, storage, workloads
+from moorage.wire import claims, csi, devices, groups, policies, prices, storage, workloads
 from moorage.wire.errors import REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.node import decode_node, node_from_builtin
 from moorage.wire.pod import decode_pod, pod_from_builtin
@@ -89,11 +89,18 @@ def _kind(
     return Kind(name, group, (version, *older), plural, namespaced, decode, from_builtin, id, value)
 
 
+def _device_kind(
+    name: str, plural: str, wire: type[Wire], convert: Callable[[Wire], Any], *, namespaced: bool = True
+) -> Kind:
+    """A kind of dynamic resource allocation, of which older servers have older versions only."""
+    older = ("v1beta2", "v1beta1")
+    return _kind(name, "resource.k8s.io/v1", plural, wire, convert, namespaced=namespaced, older=older)
+
+
 POD = Kind("Pod", "", ("v1",), "pods", True, decode_pod, pod_from_builtin, value=Pod)
 NODE = Kind("Node", "", ("v1",), "nodes", False, decode_node, node_from_builtin, value=Node)
 
 _STORAGE = "storage.k8s.io/v1"
-_OLDER_CLAIMS = ("v1beta2", "v1beta1")
 
 KINDS: tuple[Kind, ...] = (
     NODE,
@@ -136,23 +143,24 @@ KINDS: tuple[Kind, ...] = (
         storage.volume_attachment,
         namespaced=False,
     ),
-    _kind(
-        "ResourceClaim",
-        "resource.k8s.io/v1",
-        "resourceclaims",
-        claims.ResourceClaimWire,
-        claims.resource_claim,
-        older=_OLDER_CLAIMS,
-    ),
-    _kind(
-        "DeviceClass",
-        "resource.k8s.io/v1",
-        "deviceclasses",
-        claims.DeviceClassWire,
-        claims.device_class,
+    _device_kind("DeviceClass", "deviceclasses", claims.DeviceClassWire, claims.device_class, namespaced=False),
+    _device_kind(
+        "DeviceTaintRule",
+        "devicetaintrules",
+        devices.DeviceTaintRuleWire,
+        devices.device_taint_rule,
         namespaced=False,
-        older=_OLDER_CLAIMS,
     ),
+    _device_kind(
+        "ResourceSlice", "resourceslices", devices.ResourceSliceWire, devices.resource_slice, namespaced=False
+    ),
+    _device_kind(
+        "ResourceClaimTemplate",
+        "resourceclaimtemplates",
+        claims.ResourceClaimTemplateWire,
+        claims.resource_claim_template,
+    ),
+    _device_kind("ResourceClaim", "resourceclaims", claims.ResourceClaimWire, claims.resource_claim),
     _kind(
         "PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", policies.BudgetWire, policies.pod_disruption_budget
     ),
