@@ -1,24 +1,21 @@
 """Parses one HTTP/1.1 response from the bytes of a connection: status, headers and the whole body.
 
-Bodies come with a length, in chunks, or until the server closes. A response whose end is ambiguous (two lengths, a
-length and chunks, folded or incomplete lines) is refused: what follows it on the connection would be taken for the
-response to another request. Pure: bytes in, a response out when it is complete. Headers are parsed only when they are
-read, which is rare.
+httptools (llhttp) parses. What it does not do is here: a response whose end is ambiguous because of its transfer coding
+is refused; bytes behind a response are noticed, as they would be taken for the response to another request; HEAD and
+bodies that end with the connection. Bytes in, a response out when it is complete. Headers are decoded only when they
+are read, which is rare.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
+import httptools
 from multidict import CIMultiDict
 
 HEADER_LIMIT_BYTES = 1 << 18
-_HEAD_END = b"\r\n\r\n"
-_NO_BODY = frozenset({204, 304})
-_LENGTH = b"content-length"
-_ODD = re.compile(rb"\n[ \t]|transfer-encoding|\r(?!\n)|\0")
-"""What a simple head does not have."""
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+_CODING = b"transfer-encoding"
 
 
 class BadAnswerError(ValueError):
@@ -28,47 +25,43 @@ class BadAnswerError(ValueError):
 class HttpAnswer:
     """A complete response. It can be used where a response with an unread body is expected."""
 
-    __slots__ = ("_head", "body", "status")
+    __slots__ = ("_pairs", "body", "status")
 
-    def __init__(self, status: int, head: bytes, body: bytes) -> None:
+    def __init__(self, status: int, pairs: list[tuple[bytes, bytes]], body: bytes) -> None:
         self.status = status
         self.body = body
-        self._head = head
+        self._pairs = pairs
 
     @property
     def headers(self) -> Mapping[str, str]:
         """Headers; look-ups ignore case."""
-        pairs: CIMultiDict[str] = CIMultiDict()
-        for line in self._head.split(b"\r\n")[1:]:
-            name, _, value = line.partition(b":")
-            pairs.add(name.decode("latin-1").strip(), value.decode("latin-1").strip())
-        return pairs
+        found: CIMultiDict[str] = CIMultiDict()
+        for name, value in self._pairs:
+            found.add(name.decode("latin-1"), value.decode("latin-1").strip())
+        return found
 
 
 class AnswerReader:
     """Collects the pieces of answers, one answer after another, to requests of known methods."""
 
-    __slots__ = ("_body_at", "_data", "_head", "_left", "_parts", "_scan_at", "_status", "without_body")
+    __slots__ = (
+        "_chunked", "_complete", "_head_bytes", "_headed", "_pairs", "_parser", "_parts", "_status", "_stays",
+        "_surplus", "begun", "without_body",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.without_body = False
         """Whether the answer has no body whatever its headers say: that of HEAD."""
-        self._reset(b"")
-
-    def _reset(self, rest: bytes) -> None:
-        self._data = bytearray(rest)
-        self._head = b""
-        self._status = 0
-        self._body_at = 0
-        self._left: int | None = None
-        """Length of the body; -1: in chunks; None: not known, until the end of the connection."""
-        self._scan_at = 0
-        self._parts: list[bytes] = []
-
-    @property
-    def begun(self) -> bool:
+        self._parser = httptools.HttpResponseParser(self)
+        self.begun = False
         """Whether anything of an answer has come."""
-        return bool(self._data or self._head)
+        self._reset()
+
+    def _reset(self) -> None:
+        self._chunked = self._complete = self._headed = self._stays = self._surplus = False
+        self._head_bytes = self._status = 0
+        self._pairs: list[tuple[bytes, bytes]] = []
+        self._parts: list[bytes] = []
 
     @property
     def reusable(self) -> bool:
@@ -77,145 +70,69 @@ class AnswerReader:
 
     def feed(self, piece: bytes) -> tuple[HttpAnswer, bool] | None:
         """Take the next piece; the answer when it is complete, and whether the connection stays open after it."""
-        if not self._head:
-            if not self._data:
-                quick = self._whole(piece)
-                if quick is not None:
-                    return quick
-            self._data += piece
-            if not self._read_head():
-                return None
-        else:
-            self._data += piece
-        return self._finished()
+        self.begun = True
+        if not self._headed:
+            self._head_bytes += len(piece)
+        try:
+            self._parser.feed_data(piece)
+        except httptools.HttpParserCallbackError as error:
+            raise BadAnswerError(str(error.__context__)) from None
+        except httptools.HttpParserError as error:
+            if not self._complete:
+                raise BadAnswerError(f"the answer is not HTTP/1.1: {error}") from None
+            self._surplus = True
+        if not self._headed and self._head_bytes > HEADER_LIMIT_BYTES:
+            raise BadAnswerError(f"the headers are longer than {HEADER_LIMIT_BYTES} bytes")
+        if not self._complete and not (self._headed and self.without_body):
+            return None
+        found = self._answer(), self._stays
+        self.begun = self._surplus
+        if self.without_body:
+            self._parser = httptools.HttpResponseParser(self)
+        self._reset()
+        return found
 
     def end(self) -> HttpAnswer | None:
         """The server closed the connection: the answer, if its end was to be told this way."""
-        if not self._head or self._left is not None:
+        if not self._headed or any(name.lower() in _FRAMING for name, _ in self._pairs):
             return None
-        return HttpAnswer(self._status, self._head, bytes(self._data[self._body_at :]))
+        return self._answer()
 
-    def _whole(self, piece: bytes) -> tuple[HttpAnswer, bool] | None:
-        """The answer if the piece is one, with its length told; that is how nearly all of them come."""
-        end = piece.find(_HEAD_END)
-        if end < 0:
-            return None
-        head = piece[:end]
-        folded = head.lower()
-        at = folded.find(b"\r\ncontent-length:")
-        if at < 0 or self.without_body or not piece.startswith(b"HTTP/1.1 ") or piece[9:10] == b"1":
-            return None
-        if folded.count(b"\n") != folded.count(b"\r\n") or _ODD.search(folded) or folded.count(_LENGTH) > 1:
-            return None  # looked at closely elsewhere
-        length = _number(folded[at + 17 :].split(b"\r\n", 1)[0])
-        if len(piece) != end + 4 + length:
-            return None
-        status = _number(piece[9:12])
-        return HttpAnswer(status, head, piece[end + 4 :]), b"\r\nconnection: close" not in folded
+    def _answer(self) -> HttpAnswer:
+        parts = self._parts
+        return HttpAnswer(self._status, self._pairs, parts[0] if len(parts) == 1 else b"".join(parts))
 
-    def _read_head(self) -> bool:
-        while True:
-            end = self._data.find(_HEAD_END, max(0, self._scan_at - 3))
-            if end < 0:
-                self._scan_at = len(self._data)
-                if len(self._data) > HEADER_LIMIT_BYTES:
-                    raise BadAnswerError(f"the headers are longer than {HEADER_LIMIT_BYTES} bytes")
-                return False
-            head = bytes(self._data[:end])
-            if not head.startswith((b"HTTP/1.1 ", b"HTTP/1.0 ")):
-                raise BadAnswerError("that is not HTTP/1.1")
-            self._status = _number(head[9:12])
-            if self._status >= 200:
-                break
-            del self._data[: end + 4]  # an interim answer; the real one follows
-            self._scan_at = 0
-        self._head, self._body_at, self._scan_at = head, end + 4, end + 4
-        self._left = self._length(head.lower())
-        return True
+    # --- called by the parser ---
 
-    def _length(self, folded: bytes) -> int | None:
-        lengths: list[bytes] = []
-        codings: list[bytes] = []
-        for name, value in _fields(folded):
-            if name == b"content-length":
-                lengths.append(value)
-            elif name == b"transfer-encoding":
-                codings.append(value)
-        if len(lengths) + len(codings) > 1:
-            raise BadAnswerError("the length of the body is told more than once")
-        if codings and codings != [b"chunked"]:
-            raise BadAnswerError("the body comes in a form that is not known")
-        if self.without_body or self._status in _NO_BODY:
-            return 0
-        if codings:
-            return -1
-        return _number(lengths[0]) if lengths else None
+    def on_message_begin(self) -> None:
+        """A message begins; behind a complete one it is not an answer to anything."""
+        self._surplus = self._complete
 
-    def _finished(self) -> tuple[HttpAnswer, bool] | None:
-        if self._left is None:
-            return None
-        if self._left < 0:
-            return self._chunks_finished()
-        end = self._body_at + self._left
-        if len(self._data) < end:
-            return None
-        return self._handed_over(bytes(self._data[self._body_at : end]), end)
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer of a body in chunks."""
+        if self._surplus:
+            return
+        if len(name) == len(_CODING) and name.lower() == _CODING:
+            if self._chunked or value.strip().lower() != b"chunked":
+                raise BadAnswerError("the body comes in a form that is not known")
+            self._chunked = True
+        self._pairs.append((name, value))
 
-    def _chunks_finished(self) -> tuple[HttpAnswer, bool] | None:
-        while True:
-            line_end = self._data.find(b"\r\n", self._scan_at)
-            if line_end < 0:
-                return None
-            size = _chunk_size(bytes(self._data[self._scan_at : line_end]))
-            if size == 0:
-                break
-            begin = line_end + 2
-            if len(self._data) < begin + size + 2:
-                return None
-            if self._data[begin + size : begin + size + 2] != b"\r\n":
-                raise BadAnswerError("a chunk is not as long as it says")
-            self._parts.append(bytes(self._data[begin : begin + size]))
-            self._scan_at = begin + size + 2
-            if self._scan_at > 1 << 20:
-                del self._data[: self._scan_at]
-                self._scan_at = 0
-        # Trailers, of which we want none, end with an empty line.
-        end = line_end + 4 if self._data[line_end + 2 : line_end + 4] == b"\r\n" else -1
-        if end < 0:
-            found = self._data.find(_HEAD_END, line_end)
-            if found < 0:
-                return None
-            end = found + 4
-        return self._handed_over(b"".join(self._parts), end)
+    def on_headers_complete(self) -> None:
+        """The head is complete; that of an interim answer does not count."""
+        if self._surplus:
+            return
+        self._status = self._parser.get_status_code()
+        self._stays = self._parser.should_keep_alive()
+        self._headed = self._status >= 200
+        if not self._headed:
+            self._pairs = []
 
-    def _handed_over(self, body: bytes, end: int) -> tuple[HttpAnswer, bool]:
-        answer = HttpAnswer(self._status, self._head, body)
-        folded = self._head.lower()
-        stays = b"\r\nconnection: close" not in folded and folded.startswith(b"http/1.1")
-        self._reset(bytes(self._data[end:]))
-        return answer, stays
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if not self._surplus:
+            self._parts.append(body)
 
-
-def _fields(folded: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Names and values of a head; `BadAnswerError` for lines that readers might take for different things."""
-    if folded.count(b"\n") != folded.count(b"\r\n") or folded.count(b"\r") != folded.count(b"\r\n") or b"\0" in folded:
-        raise BadAnswerError("the headers have line breaks that are none")
-    for line in folded.split(b"\r\n")[1:]:
-        name, colon, value = line.partition(b":")
-        if not colon or not name or name != name.strip() or b" " in name:
-            raise BadAnswerError("a header is none")
-        yield name, value.strip()
-
-
-def _number(text: bytes) -> int:
-    digits = bytes(text).strip()
-    if not digits.isdigit() or len(digits) > 15:
-        raise BadAnswerError("a number in the headers is none")
-    return int(digits)
-
-
-def _chunk_size(line: bytes) -> int:
-    digits = line.partition(b";")[0].strip()
-    if not digits or len(digits) > 8 or digits.strip(b"0123456789abcdefABCDEF"):
-        raise BadAnswerError("the size of a chunk is not a number")
-    return int(digits, 16)
+    def on_message_complete(self) -> None:
+        """The message is complete."""
+        self._complete = self._headed
