@@ -72,6 +72,7 @@ READABLE: dict[str, tuple[str, tuple[Rule, ...]]] = {
         "base=2,weight=0,nodeSelector=node-type:ondemand;weight=1,nodeSelector=node-type:spot",
         (Rule(2, 0, ON_DEMAND), Rule(0, 1, SPOT)),
     ),
+    "a semicolon at the end": ("weight=1,nodeSelector=a:b ;\n", (Rule(0, 1, (("a", "b"),)),)),
     "leading zeros": ("weight=0007,nodeSelector=a:b", (Rule(0, 7, (("a", "b"),)),)),
     "the largest numbers": (
         f"base={MAX_BASE},weight={MAX_WEIGHT},nodeSelector=a:b",
@@ -91,8 +92,8 @@ def test_strategies_are_read(text: str, rules: tuple[Rule, ...]) -> None:
 MISTAKES: dict[str, tuple[str, list[tuple[int, str]]]] = {
     "nothing": ("", [(1, "the strategy is empty")]),
     "only spaces": (" \n ", [(1, "the strategy is empty")]),
-    "only a semicolon": (";", [(1, "rule 1 is empty"), (2, "rule 2 is empty")]),
-    "a semicolon at the end": ("weight=1,nodeSelector=a:b;", [(27, "rule 2 is empty")]),
+    "only a semicolon": (";", [(1, "rule 1 is empty")]),
+    "two semicolons at the end": ("weight=1,nodeSelector=a:b;;", [(27, "rule 2 is empty")]),
     "an empty rule in between": ("weight=1,nodeSelector=a:b;;weight=1,nodeSelector=a:c", [(27, "rule 2 is empty")]),
     "words": ("put half on spot", [(1, "is no field"), (1, "has no weight"), (1, "has no nodeSelector")]),
     "no nodeSelector": ("base=1,weight=1", [(1, "rule 1 has no nodeSelector")]),

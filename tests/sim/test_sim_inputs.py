@@ -182,7 +182,8 @@ spec: {minMember: 2}
 def test_annotations_of_owners(key: str, value: str, wanted: str | None) -> None:
     """What a controller's annotations must look like."""
     annotated = f", annotations: {{{key}: '{value}'}}"
-    _check(OWNER % ("apps/v1", "Deployment", annotated, "replicas: 1"), f"metadata.annotations[{key}]", wanted)
+    spec = "template: {metadata: {labels: {a: b}}, spec: {}}"
+    _check(OWNER % ("apps/v1", "Deployment", annotated, spec), f"metadata.annotations[{key}]", wanted)
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_annotations_of_pods(where: str, key: str, value: str, wanted: str | Non
     if where == "pod":
         _check(POD % (f", {annotated}", "", ""), f"metadata.annotations[{key}]", wanted)
     else:
-        template = f"template: {{metadata: {{{annotated}}}, spec: {{}}}}"
+        template = f"template: {{metadata: {{labels: {{a: b}}, {annotated}}}, spec: {{}}}}"
         _check(OWNER % ("batch/v1", "Job", "", template), f"spec.template.metadata.annotations[{key}]", wanted)
 
 

@@ -1,6 +1,6 @@
 """Placement strategies as people write them: the values, the grammar, and every mistake with its column and its remedy.
 
-    strategy  = rule *( ";" rule )
+    strategy  = rule *( ";" rule ) [ ";" ]
     rule      = field *( "," field )             base at most once; weight and nodeSelector exactly once; in any order
     field     = "base=" number | "weight=" number | "nodeSelector=" label *( "," label )
     label     = key ":" value                    as Kubernetes writes labels; the value may be empty
@@ -198,7 +198,10 @@ class _Reader:
         if not whole.text:
             self.complain(1, "the strategy is empty", _RULE_REMEDY)
             return []
-        drafts = [self.rule(number, piece) for number, piece in enumerate(_split(whole, ";"), 1)]
+        pieces = _split(whole, ";")
+        if len(pieces) > 1 and not pieces[-1].text:
+            del pieces[-1]  # a ; may also end the last rule
+        drafts = [self.rule(number, piece) for number, piece in enumerate(pieces, 1)]
         self.judge(drafts)
         return drafts
 

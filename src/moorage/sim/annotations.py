@@ -1,6 +1,6 @@
-"""The annotations that Moorage reads, and what their values must look like.
+"""The annotations and labels that Moorage reads, where they belong, and what their values must look like.
 
-Annotations are free text to Kubernetes, so only the component that reads one notices a mistake in it.
+They are free text to Kubernetes, so only the component that reads one notices a mistake in it.
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from moorage.adapters.memory.kubelet import RUN_SECONDS, parse_seconds
 from moorage.core.annotations import MIN_HOSTS, ON_DEMAND_BASE, SPOT, parse_count
-from moorage.core.membership import GROUP_ANNOTATIONS, MIN_AVAILABLE, gang_size
+from moorage.core.capacity import CAPACITY_LABELS, Capacity
+from moorage.core.membership import GROUP_ANNOTATIONS, GROUP_LABEL, MIN_AVAILABLE, gang_size
 from moorage.core.objects import CRON_JOB
+from moorage.core.pods import DEFAULT_SCHEDULER
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_stamp
-from moorage.framework.registry import closest
-from moorage.sim.inputs import POD, TEMPLATE_PATHS
+from moorage.sim.inputs import NODE, POD, TEMPLATE_PATHS
 from moorage.sim.specs import inside
+from moorage.sim.spelling import meant_key
 from moorage.sim.strategies import strategy_problems
 from moorage.wire.manifests import Manifest
 from moorage.wire.problems import Problem
@@ -49,6 +51,10 @@ _NEVER = _Rule(lambda text: text == "never", "is without effect; write never, or
 _STAMP = _Rule(lambda text: parse_stamp(text) is not None, "must be the number of a rule, from 1 on")
 _STRATEGY = _Rule(lambda _: True, "")
 """Looked at by the strategy's own parser, which says more than one thing."""
+_ANY = _Rule(lambda _: True, "")
+_CAPACITY = _Rule(
+    lambda text: CAPACITY_LABELS[0].type_of(text) is not Capacity.UNKNOWN, "says nothing; write spot or on-demand"
+)
 
 _OF_OWNERS: Mapping[str, _Rule] = {
     **dict.fromkeys(MIN_HOSTS, _COUNT),
@@ -66,30 +72,120 @@ _OF_PODS: Mapping[str, _Rule] = {
     RULE_STAMP: _STAMP,
     **dict.fromkeys(STRATEGY_ANNOTATIONS, _STRATEGY),
 }
-_KNOWN = (*_OF_OWNERS, *_OF_PODS)
+_KNOWN: Mapping[str, _Rule] = {**_OF_OWNERS, **_OF_PODS}
+_LABELS_OF_PODS: Mapping[str, _Rule] = {GROUP_LABEL: _NAME, SPOT: _NEVER, RULE_STAMP: _STAMP}
+_LABELS_OF_NODES: Mapping[str, _Rule] = {
+    CAPACITY_LABELS[0].key: _CAPACITY,
+    **{label.key: _ANY for label in CAPACITY_LABELS[1:]},
+}
+_NONE: Mapping[str, _Rule] = {}
+_SCHEDULER_NAME = "schedulerName"
+
+
+class _Place(NamedTuple):
+    """The metadata of an object or of its template: what is read there, and where the other annotations belong."""
+
+    path: str
+    annotations: Mapping[str, _Rule]
+    labels: Mapping[str, _Rule]
+    other: str = ""
+    """The metadata that has them, if it is in the same object."""
+    whose: str = "a workload or its pod template"
+    """Else whose metadata it is."""
 
 
 def annotation_problems(manifest: Manifest) -> Iterator[Problem]:
-    """Everything wrong with the annotations of one object and of its pod template."""
-    if manifest.kind == POD:
-        yield from _problems(manifest, "metadata", _OF_PODS)
-    elif manifest.kind in TEMPLATE_PATHS:
-        yield from _problems(manifest, "metadata", _OF_OWNERS)
-        if manifest.kind == CRON_JOB:
-            yield from _problems(manifest, "spec.jobTemplate.metadata", _OF_OWNERS)
-        yield from _problems(manifest, f"{TEMPLATE_PATHS[manifest.kind]}.metadata", _OF_PODS)
+    """Everything wrong with the annotations and labels of one object and of its pod template."""
+    path = "spec" if manifest.kind == POD else f"{TEMPLATE_PATHS.get(manifest.kind, '')}.spec"
+    spec = inside(manifest.body, path)
+    for key in spec:
+        if _SCHEDULER_NAME not in spec and meant_key(str(key), [_SCHEDULER_NAME]):
+            yield manifest.problem(f"{path}.{key}", spec[key], f"is not a field; did you mean {_SCHEDULER_NAME}?")
+    # Keys without a prefix may be anybody's, unless the pods ask for a scheduler.
+    plain = spec.get(_SCHEDULER_NAME, DEFAULT_SCHEDULER) != DEFAULT_SCHEDULER
+    for place in _places(manifest.kind):
+        yield from _annotations_at(manifest, place, plain=plain)
+        yield from _labels_at(manifest, place, plain=plain)
 
 
-def _problems(manifest: Manifest, path: str, rules: Mapping[str, _Rule]) -> Iterator[Problem]:
-    annotations: Mapping[str, Any] = inside(manifest.body, f"{path}.annotations")
+def _places(kind: str) -> Iterator[_Place]:
+    template = TEMPLATE_PATHS.get(kind)
+    if kind == POD:
+        yield _Place("metadata", _OF_PODS, _LABELS_OF_PODS, whose="the workload that makes the pod")
+    elif template is None:
+        yield _Place("metadata", _NONE, _LABELS_OF_NODES if kind == NODE else _NONE)
+    else:
+        yield _Place("metadata", _OF_OWNERS, _NONE, f"{template}.metadata")
+        if kind == CRON_JOB:
+            yield _Place("spec.jobTemplate.metadata", _OF_OWNERS, _NONE, f"{template}.metadata")
+        yield _Place(f"{template}.metadata", _OF_PODS, _LABELS_OF_PODS, "metadata")
+
+
+def _annotations_at(manifest: Manifest, place: _Place, *, plain: bool) -> Iterator[Problem]:
+    annotations: Mapping[str, Any] = inside(manifest.body, f"{place.path}.annotations")
     for key, value in annotations.items():
-        rule = rules.get(key)
-        where = f"{path}.annotations[{key}]"
-        if rule is _STRATEGY and isinstance(value, str):
+        rule, where = place.annotations.get(key), f"{place.path}.annotations[{key}]"
+        if not isinstance(value, str):
+            continue
+        if rule is _STRATEGY:
             yield from strategy_problems(manifest, where, value)
-        elif rule is not None and isinstance(value, str) and not rule.accepts(value):
-            yield manifest.problem(where, value, rule.wanted)
-        elif key.startswith(PREFIX) and key not in _KNOWN:
-            meant = closest(key, [known for known in rules if known.startswith(PREFIX)])
-            if meant:
-                yield manifest.problem(where, value, f"is not an annotation that is read; did you mean {meant}?")
+        elif rule is not None:
+            if not rule.accepts(value):
+                yield manifest.problem(where, value, rule.wanted)
+        elif plain or "/" in key:
+            message = _stray_annotation(manifest, place, key)
+            if message:
+                yield manifest.problem(where, value, message)
+
+
+def _stray_annotation(manifest: Manifest, place: _Place, key: str) -> str:
+    """What is to be said about an annotation that is not read where it stands; nothing if it is somebody else's."""
+    if key in _KNOWN:
+        return "" if key in _other(manifest, place, "annotations") else f"is not read here; {_home(place, key)}"
+    if key in _LABELS_OF_PODS:
+        return f"is a label, not an annotation; it belongs in {place.path if place.labels else place.other}.labels"
+    meant = meant_key(key, _KNOWN)
+    return f"is not an annotation that is read; did you mean {meant}?" if meant else ""
+
+
+def _labels_at(manifest: Manifest, place: _Place, *, plain: bool) -> Iterator[Problem]:
+    labels: Mapping[str, Any] = inside(manifest.body, f"{place.path}.labels")
+    for key, value in labels.items():
+        rule, where = place.labels.get(key), f"{place.path}.labels[{key}]"
+        if not isinstance(value, str) or not (plain or "/" in key):
+            continue
+        if rule is not None:
+            if not rule.accepts(value):
+                yield manifest.problem(where, value, rule.wanted)
+            continue
+        message = _stray_label(manifest, place, key)
+        if message:
+            yield manifest.problem(where, value, message)
+
+
+def _stray_label(manifest: Manifest, place: _Place, key: str) -> str:
+    """What is to be said about a label that is not read where it stands; nothing if it is somebody else's."""
+    if key in _LABELS_OF_PODS:
+        read = key in _other(manifest, place, "labels") or not place.other
+        return "" if read else f"is not read here; it belongs in {place.other}.labels"
+    if key in _KNOWN:
+        read = key in inside(manifest.body, f"{place.path}.annotations") or key in _other(
+            manifest, place, "annotations"
+        )
+        return "" if read else f"is an annotation, not a label; {_home(place, key)}"
+    meant = meant_key(key, place.labels)
+    return f"is not a label that is read; did you mean {meant}?" if meant else ""
+
+
+def _other(manifest: Manifest, place: _Place, what: str) -> Mapping[str, Any]:
+    """The annotations or labels of the other metadata of the object."""
+    return inside(manifest.body, f"{place.other}.{what}") if place.other else {}
+
+
+def _home(place: _Place, key: str) -> str:
+    """Where an annotation belongs."""
+    if key in place.annotations:
+        return f"it belongs in {place.path}.annotations"
+    if place.other:
+        return f"it belongs in {place.other}.annotations"
+    return f"it belongs in metadata.annotations of {place.whose}"

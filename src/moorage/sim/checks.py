@@ -1,17 +1,31 @@
-"""One file looked through: configuration documents and Kubernetes objects, in any mixture."""
+"""One file looked through: configuration documents, also in ConfigMaps, and Kubernetes objects, in any mixture."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from moorage.framework.registry import Registry
 from moorage.sim.annotations import annotation_problems
 from moorage.sim.inputs import ObjectCheck
+from moorage.sim.specs import inside
 from moorage.sim.strategies import policy_problems
-from moorage.wire.configuration import MOORAGE_GROUP, is_configuration, read_configuration_documents
+from moorage.sim.workload_selectors import selector_problems
+from moorage.wire.configuration import (
+    MOORAGE_GROUP,
+    SCHEDULER_GROUP,
+    Reading,
+    is_configuration,
+    read_configuration,
+    read_configuration_documents,
+)
+from moorage.wire.documents import read_documents
+from moorage.wire.kinds import find_kind
 from moorage.wire.manifests import Manifest, parse_manifests
 from moorage.wire.place import Document
 from moorage.wire.problems import Problem
+
+_CONFIG_MAP = "ConfigMap"
 
 
 @dataclass(slots=True)
@@ -25,6 +39,12 @@ class FileFindings:
     unread: dict[str, int] = field(default_factory=dict)
     """Kind -> number of objects of kinds that are not read."""
 
+    def add(self, *readings: Reading) -> None:
+        """Take over what there is to say about configuration files."""
+        for reading in readings:
+            self.problems += reading.problems
+            self.notices += reading.notices
+
 
 def check_file(file: str, data: bytes, registry: Registry) -> FileFindings:
     """Find everything that is wrong with the content of a file."""
@@ -33,24 +53,43 @@ def check_file(file: str, data: bytes, registry: Registry) -> FileFindings:
     check = ObjectCheck()
     configuration: list[Document] = []
     for manifest in manifests.objects:
-        if _belongs_to_configuration(manifest):
+        if _belongs_to_configuration(manifest.body):
             configuration.append(Document(manifest.place.document or 1, 0, manifest.body))
         elif manifest.known is None:
-            found.unread[manifest.kind] = found.unread.get(manifest.kind, 0) + 1
-            continue
+            inner = list(_configuration_inside(manifest, registry))
+            found.add(*inner)
+            if not inner:
+                found.unread[manifest.kind] = found.unread.get(manifest.kind, 0) + 1
+                continue
         else:
             found.problems += check.problems(manifest)
+            found.problems += selector_problems(manifest)
             found.problems += annotation_problems(manifest)
             found.problems += policy_problems(manifest)
         found.checked += 1
     if configuration:
-        reading = read_configuration_documents(configuration, file, registry)
-        found.problems += reading.problems
-        found.notices += reading.notices
+        found.add(read_configuration_documents(configuration, file, registry))
     return found
 
 
-def _belongs_to_configuration(manifest: Manifest) -> bool:
+def _configuration_inside(manifest: Manifest, registry: Registry) -> Iterator[Reading]:
+    """What the configuration files in a ConfigMap say; nothing for other kinds, and for files of another sort."""
+    if manifest.kind != _CONFIG_MAP:
+        return
+    for key, text in inside(manifest.body, "data").items():
+        # Most ConfigMaps hold something else, and need not be parsed for that to be known.
+        if not isinstance(text, str) or not any(group in text for group in (SCHEDULER_GROUP, MOORAGE_GROUP)):
+            continue
+        data = text.encode(errors="replace")
+        documents, faults = read_documents(data)
+        if faults or any(_belongs_to_configuration(document.value) for document in documents):
+            yield read_configuration(data, f"{manifest.place}: {manifest.title}: data[{key}]", registry)
+
+
+def _belongs_to_configuration(body: object) -> bool:
     """Whether it is a configuration, or something in our own group that is neither that nor an object we know."""
-    ours = manifest.api_version.partition("/")[0] == MOORAGE_GROUP and manifest.known is None
-    return ours or is_configuration(manifest.body)
+    if not isinstance(body, dict):
+        return False
+    api_version, kind = str(body.get("apiVersion", "")), str(body.get("kind", ""))
+    ours = api_version.partition("/")[0] == MOORAGE_GROUP and find_kind(api_version, kind) is None
+    return ours or is_configuration(body)
