@@ -88,6 +88,7 @@ def _from_files(
     from moorage.sim.opinions import UnknownPodError, opinion_from_files  # noqa: PLC0415
     from moorage.sim.rules import rules_of  # noqa: PLC0415
     from moorage.sim.simulation import SimulationError  # noqa: PLC0415
+    from moorage.sim.unread_rules import unread_rules  # noqa: PLC0415
     from moorage.wire.manifests import load_manifests  # noqa: PLC0415
 
     namespace = namespace or _DEFAULT_NAMESPACE
@@ -99,6 +100,7 @@ def _from_files(
     except UnknownPodError as error:
         raise InputError([_unknown(namespace, name, ", ".join(dict.fromkeys(files)), error.known)]) from error
     say("warning", given.warnings)
+    say("warning", unread_rules(given.objects, reading.profiles, answers_to_all=answers_to_all))
     return found
 
 

@@ -29,6 +29,7 @@ from moorage.sim.explanations import Explanations
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
 from moorage.sim.outcome import FinalCluster, NodeLoad, PodStory, SimulationOutcome
+from moorage.sim.unread_rules import unread_rules
 from moorage.wire.problems import ABSENT, Problem
 
 LONGEST_S = 3600.0
@@ -101,6 +102,7 @@ class _Run:
         self._used_before: set[str] | None = None
         """The nodes that were in use at the start; None until then."""
         self._warnings: list[str] = list(self._prices.warnings)
+        self._warnings += unread_rules(given.objects, rules.profiles, answers_to_all=rules.answers_to_all)
         self._untold: list[Event] = list(self._prices.events)
         """What the engine has to hear before anything else."""
 
