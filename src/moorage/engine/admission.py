@@ -1,11 +1,11 @@
-"""What the webhook decides about a pod that is being created: the rule of its placement strategy that it is given.
+"""The webhook's decision about a pod that is being created: which rule of its placement strategy it gets.
 
-The same functions as in the scheduler say which strategy holds for the pod and which rule is due; pods are counted as
-the watch shows them, plus those that were admitted and not seen yet (`roster`). No clock and no I/O: whoever serves
-hands in the time, and asks again when `decide` says `Wait`.
+The same functions as in the scheduler determine which strategy applies to the pod and which rule is due; pods are
+counted as the watch shows them, plus those that were admitted and not seen yet (`roster`). No clock and no I/O: the
+server passes the time, and asks again when `decide` returns `Wait`.
 
-A pod is never refused and never changed half: whatever stands against its rule, it goes through as it is, and default
-scheduling is the fallback. Its owner gets a warning at once and an event as soon as the pod exists.
+A pod is never refused and never changed in part: if its rule cannot be applied, it is admitted unchanged and scheduled
+by default. The user gets a warning at once and an event as soon as the pod exists.
 
 With `peers`, other replicas decide at the same time, and what they have admitted is known only when the watch shows it.
 So each replica has at most one unseen pod of a group: a decision then misses at most one pod per peer.
@@ -35,23 +35,23 @@ from moorage.engine.waiting import Wait
 REPORTER = "moorage-webhook"
 NOT_APPLICABLE = "StrategyNotApplicable"
 OWNER_WAIT_S = 0.25
-"""How long to wait for a controller that our watch has not shown yet; mostly it is a few milliseconds behind."""
+"""How long to wait for a controller that the watch has not shown yet; usually it is a few milliseconds behind."""
 DOUBT_WAIT_S = 0.25
-"""How long to wait for the watch to bear out what a caller says that may be anybody."""
+"""How long to wait for the watch to confirm what a caller says that is not authenticated."""
 _MOST_STRANGERS = 4096
 _MOST_FAILURES = 100
 
 
 class Outcome(StrEnum):
-    """What became of a pod."""
+    """The result for a pod."""
 
     PLACED = "placed"
     KEPT = "kept"
-    """It has its rule already, for instance from us."""
+    """It has its rule already, for instance from an earlier review."""
     FAILED = "failed"
     """There is a strategy, and it could not be applied."""
     NONE = "none"
-    """No strategy holds for it."""
+    """No strategy applies to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ class Verdict:
     outcome: Outcome
     node_selector: FrozenDict[str, str] = EMPTY
     annotations: FrozenDict[str, str] = EMPTY
-    """What the pod must have; whatever it has beyond that stays."""
+    """Annotations to add; others stay."""
     warning: str = ""
     rule: int | None = None
     """Index of its rule."""
     counts: tuple[int, ...] = ()
-    """How many pods each rule had before this one."""
+    """Number of pods of each rule before this one."""
     source: str = ""
     """Where the strategy was found."""
 
@@ -76,29 +76,29 @@ NOTHING = Verdict(Outcome.NONE)
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A pod that is being created, as far as it is asked about."""
+    """A pod that is being created, as the review describes it."""
 
     template: PodTemplate
     dry_run: bool = False
     node: str = ""
     """Set if it names its node itself."""
     certain: bool = True
-    """Whether it is known that the API server asks. Otherwise anybody may: see `Admission`."""
+    """Whether the caller is known to be the API server. Otherwise it may be anything: see `Admission`."""
 
 
 class Credit(Enum):
-    """How far what a caller says is written into the ledger."""
+    """How far a review counts in the ledger."""
 
     FULL = auto()
     EXCESS = auto()
     """The owner lacks no pod, as far as the watch shows."""
     NO_OWNER = auto()
-    """Nobody can tell how many pods there should be."""
+    """It is not known how many pods there should be."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """What is to be told about a pod when it exists."""
+    """What to report about a pod once it exists."""
 
     reason: str
     note: str
@@ -106,12 +106,12 @@ class _Failure:
 
 
 class Admission:
-    """Decides for one cluster. `excluded` namespaces are none of our business; `me` names this replica on pods.
+    """Decides for one cluster, except for `excluded` namespaces; `me` names this replica on pods.
 
-    What is said by callers that may be anybody is written into the ledger only as far as the watch bears it out: pods
-    of an owner that is known by its uid, as many as it wants and has not got. A question beyond that waits a moment for
-    the watch, and is then answered without being counted. Pods of other owners, or of none, are decided on one after
-    the other, each when the watch has shown the one before; what it does not show within that moment counts nothing.
+    Reviews of callers that are not authenticated count in the ledger only as far as the watch confirms them: pods of an
+    owner with a known uid, as many as it still lacks. A review beyond that waits a moment for the watch, and is then
+    answered without being counted. Pods of other owners, or without one, are decided on one after the other, each when
+    the watch has shown the one before; a pod that it does not show within that moment is not counted.
     """
 
     def __init__(
@@ -123,22 +123,22 @@ class Admission:
         me: str = "",
     ) -> None:
         self.state = ClusterState()
-        """Nodes and controllers; pods are in the roster, as most that matter stand on no node yet."""
+        """Nodes and controllers; pods are in the roster, as most relevant ones have no node yet."""
         self.roster = Roster(ledger_s=ledger_s, me=me)
         self.peers = 0
-        """How many other replicas work at the same time."""
+        """Number of other replicas."""
         self._excluded = frozenset(excluded)
         self._ledger_s = ledger_s
         self._longest_wait_s = longest_wait_s
         self._strangers: set[str] = set()
-        """Owners (`owner_key`) that were waited for in vain; nobody waits for them twice."""
+        """Owners (`owner_key`) that did not appear in time; reviews do not wait for them again."""
         self._failures: dict[Group, list[_Failure]] = {}
         self._commands: list[Command] = []
 
     # --- events in, commands out ---
 
     def handle(self, event: Event) -> None:
-        """Take over what the API server says."""
+        """Apply an event of the API server."""
         match event:
             case PodSeen(pod):
                 if self.roster.seen(pod):
@@ -159,14 +159,14 @@ class Admission:
                 del self._failures[group]
 
     def take_commands(self) -> list[Command]:
-        """What there is to tell users, since the last call."""
+        """The commands since the last call, all of them events for users."""
         commands, self._commands = self._commands, []
         return commands
 
     # --- decisions ---
 
     def decide(self, asked: Asked, now_s: float, waited_s: float = 0.0) -> Verdict | Wait:
-        """Decide about a pod; `waited_s` says how long this very question has waited already."""
+        """Decide about a pod; `waited_s` says how long this review has been waiting."""
         template = asked.template
         if asked.node or template.namespace in self._excluded:
             return NOTHING
@@ -188,7 +188,7 @@ class Admission:
         return self._placed(asked, holding, holding.strategy, now_s, credit)
 
     def _credit(self, template: PodTemplate, now_s: float) -> Credit:
-        """How far a caller is believed who may be anybody."""
+        """How far a caller that is not authenticated is trusted."""
         owner = owner_object(self.state, template)
         if owner is None:
             return Credit.NO_OWNER
@@ -199,7 +199,7 @@ class Admission:
     def counts(
         self, template: PodTemplate, strategy: Strategy, now_s: float, *, unseen: bool = True
     ) -> tuple[int, ...]:
-        """How many pods of the group each rule has, with `unseen` pods in the ledger included."""
+        """How many pods of the group each rule has; with `unseen` including those in the ledger."""
         found = [0] * len(strategy.rules)
         for given, crowd in self.roster.crowds(group_of(template), now_s, unseen=unseen):
             for rule, number in rules_of_crowd(strategy, given, crowd, partial(self._place, given)):
@@ -207,7 +207,7 @@ class Admission:
         return tuple(found)
 
     def _place(self, given: Stamp, node: str) -> Mapping[str, str]:
-        """What says where a pod belongs: the labels of its node; while it has none, what its nodeSelector asks for."""
+        """The labels of a pod's node; while it has no node, those that its nodeSelector asks for."""
         row = self.state.row_of(node) if node else None
         return given.node_selector if row is None else self.state.node(row).labels
 
@@ -255,7 +255,7 @@ class Admission:
         return None
 
     def _turn_due_s(self, template: PodTemplate, now_s: float, waited_s: float, credit: Credit) -> float | None:
-        """Until when to wait for the watch to show our last pod of the group; None if it is our turn."""
+        """Until when to wait for the watch to show the group's last pod that was admitted here; None if not at all."""
         believed = credit is Credit.FULL
         patience_s = self._longest_wait_s if believed else min(DOUBT_WAIT_S, self._longest_wait_s)
         if waited_s >= patience_s or (believed and not self.peers):
@@ -281,7 +281,7 @@ class Admission:
         return Verdict(Outcome.FAILED, warning=note, source=holding.source)
 
     def _tell(self, pod: Pod) -> None:
-        """A pod is there for the first time: publish what was held back until it can be named."""
+        """A pod was seen for the first time: publish the failure that waited for its name."""
         group = group_of(pod.template)
         failures = self._failures.get(group)
         if not failures or RULE_STAMP in pod.template.annotations:

@@ -1,15 +1,15 @@
-"""Decisions in which HTTP extenders have a say: each is asked about one pod at a time, as kube-scheduler asks them.
+"""Decisions with HTTP extenders: each extender is called for one pod at a time, as by kube-scheduler.
 
-The engine never waits. A pod that an extender is interested in is judged as usual, but instead of choosing, the nodes
+The engine never blocks. A pod that an extender is interested in is judged as usual, but instead of choosing, the nodes
 that passed go out as an AskExtenders command; the answer comes back as an event and the pod is judged again, on the
-state of that moment, among the nodes that the extenders kept. Evictions are asked about in the same way before they are
+state of that moment, among the nodes that the extenders kept. Evictions are checked in the same way before they are
 ordered. Other pods are decided on meanwhile; those that the same extenders are interested in wait for their turn, so
-that an extender knows of each placement before it is asked about the next pod.
+that an extender knows of each placement before it is called for the next pod.
 
-An extender that fails again and again is left alone for a while (`breakers`): one that may be ignored is passed over,
-pods of another fail at once. When it is tried again, only the pod of that question waits.
+An extender that fails repeatedly is not called for a while (`breakers`): if it is ignorable, it is skipped, otherwise
+its pods fail at once. When it is tried again, only the pod of that request waits.
 
-Invariants: at most one question to an extender is open; whoever carries commands out answers every one of them.
+Invariants: there is at most one open request to an extender; every command is answered.
 """
 
 from __future__ import annotations
@@ -49,23 +49,23 @@ _KEPT_INTERESTS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Endings:
-    """How the engine goes on with a pod once its question is answered."""
+    """How the engine continues with a pod once its request is answered."""
 
     place: Callable[[QueuedPod, Runner, Cycle, int, Turn], None]
     """The pod gets a row."""
     reject: Callable[[QueuedPod, Runner, Cycle, Judgement, Turn], None]
-    """No row will do."""
+    """No row fits."""
     conclude: Callable[[QueuedPod, Runner, Failure, Nomination | None, Turn], None]
-    """No row will do, and what is done about it is known."""
+    """No row fits, and PostFilter has run."""
 
 
 _GoOn: TypeAlias = Callable[[], None]
-"""What to do next, once plugins have been asked."""
+"""What to do next, once plugins were called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """The extenders that want to hear of a pod, by what they are asked; places in the configuration."""
+    """The extenders that are interested in a pod, by request; numbers are their places in the configuration."""
 
     nodes: tuple[int, ...] = ()
     victims: tuple[int, ...] = ()
@@ -73,30 +73,30 @@ class Interest:
 
     @property
     def places(self) -> frozenset[int]:
-        """All that are asked something before a pod is bound."""
+        """All that are called before a pod is bound."""
         return frozenset(self.nodes + self.victims)
 
 
 @dataclass(frozen=True, slots=True)
 class _Question:
-    """What is open about a pod."""
+    """An open request about a pod."""
 
     entry: QueuedPod
     runner: Runner
     asked: frozenset[str] = frozenset()
     """Nodes."""
     nominated: bool = False
-    """Whether only the node that the pod was promised was asked about."""
+    """Whether only the node that the pod is nominated to was sent."""
     failure: Failure | None = None
-    """Set when it is evictions that were asked about: how the attempt ended."""
+    """Set if the request is about evictions: how the attempt ended."""
     places: frozenset[int] = frozenset()
-    """The extenders that take part in the attempt; no other question to them is open."""
+    """The extenders that take part in the attempt; there is no other open request to them."""
     token: int = 0
-    """What its answer is known by."""
+    """Identifies its answer."""
 
 
 class Asking:
-    """The pods that extenders are interested in, from the moment they are to be tried until their attempt is over."""
+    """The pods that extenders are interested in, from the start of their attempt to its end."""
 
     def __init__(
         self,
@@ -106,28 +106,28 @@ class Asking:
         endings: Endings,
         token: Callable[[], int],
     ) -> None:
-        """`token` gives what answers are known by."""
+        """`token` returns a new number that identifies an answer."""
         self._token = token
         self._extenders = extenders
         self._state = state
         self._queue = queue
         self._endings = endings
         self._order = sorted(range(len(extenders)), key=lambda place: extenders[place].ignorable)
-        """Those that must be heard come first."""
+        """Extenders that are not ignorable come first."""
         self.breakers = Breakers([Breaker(extender.url_prefix.rstrip("/")) for extender in extenders])
         self._open: dict[int, _Question] = {}
         """By token."""
         self._busy: set[int] = set()
-        """The extenders that take part in open questions."""
+        """The extenders that take part in open requests."""
         self._waiting: dict[frozenset[int], list[tuple[tuple[Any, ...], int, QueuedPod]]] = {}
         """The extenders that pods wait for -> those pods, a heap."""
         self._tickets = 0
         self._meanwhile: dict[str, list[Change]] = {}
-        """uid -> what has happened since the first question about the pod."""
+        """uid -> what has happened since the first request about the pod."""
         self._interests: dict[Requests, Interest] = {}
 
     def interest(self, template: PodTemplate) -> Interest:
-        """Who wants to hear of pods like this."""
+        """The extenders that are interested in pods like this."""
         found = self._interests.get(template.requests)
         if found is None:
             if len(self._interests) >= _KEPT_INTERESTS:
@@ -153,7 +153,7 @@ class Asking:
     # --- circuits ---
 
     def _asked(self, template: PodTemplate, now: float) -> Interest:
-        """Who is asked about pods like this now: without those that may be ignored and fail again and again."""
+        """The extenders to call for pods like this now: without ignorable ones that fail repeatedly."""
         found = self.interest(template)
         if not any(breaker.is_open for breaker in self.breakers.all):
             return found
@@ -167,12 +167,12 @@ class Asking:
         return not self._extenders[place].ignorable or self._admits(place, now)
 
     def _admits(self, place: int, now: float) -> bool:
-        """Whether a question would be let through; while an extender is being tried, no other one is."""
+        """Whether a request would be let through; while an extender is being tried, no other request is."""
         breaker = self.breakers.all[place]
         return breaker.admits(now) and not (breaker.is_open and place in self._busy)
 
     def _refusal(self, places: Iterable[int], now: float) -> str:
-        """Why these extenders are not asked; empty if they are."""
+        """Why these extenders are not called; empty if they are."""
         for breaker in [self.breakers.all[place] for place in places if not self._admits(place, now)]:
             return f"extender {breaker.name} failed {breaker.failures} times in a row and is not asked: {breaker.error}"
         return ""
@@ -195,7 +195,7 @@ class Asking:
         return bool(self._waiting) and self._turn() is not None
 
     def _turn(self) -> frozenset[int] | None:
-        """Whose pods are next: nobody is being asked for whom they would have to wait."""
+        """The extenders whose pods are next: none of them has an open request."""
         breakers = self.breakers.all
         free = [
             places
@@ -216,7 +216,7 @@ class Asking:
         return self._queue.pop(now)
 
     def takes(self, entry: QueuedPod, runner: Runner, cycle: Cycle, turn: Turn) -> bool:
-        """Try a pod if extenders are interested in it, or let it wait for its turn; False leaves it to the engine."""
+        """Try a pod that extenders are interested in, or let it wait for its turn; False if none is interested."""
         asked = self._asked(cycle.template, turn.now)
         if not asked.nodes and not asked.victims:
             return False
@@ -234,7 +234,7 @@ class Asking:
         return self._queue.get(entry.pod.uid) is entry and entry.state is TRYING
 
     def _guarded(self, step: Callable[[], _GoOn], entry: QueuedPod, runner: Runner, turn: Turn) -> None:
-        """Find out how to go on, then do it; what plugins raise while asked ends only this attempt."""
+        """Find out how to continue, then do it; if a plugin raises, only this attempt ends."""
         try:
             go_on = step()
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
@@ -246,7 +246,7 @@ class Asking:
     # --- nodes ---
 
     def _begin(self, entry: QueuedPod, runner: Runner, cycle: Cycle, turn: Turn) -> _GoOn:
-        """The promised node alone if the pod fits there, else all that it fits on."""
+        """Ask about the nominated node alone if the pod fits there, else about all nodes that it fits on."""
         nominated = self._state.nominations.node_of(entry.pod.uid)
         row = None if nominated is None else self._state.row_of(nominated)
         if nominated is not None and row is not None and runner.fits(cycle, row):
@@ -281,14 +281,14 @@ class Asking:
         turn.commands.append(AskExtenders(ref_of(pod), names, asked.nodes, pod.resource_version, token))
 
     def _put(self, question: _Question, asked: Interest) -> int:
-        """Take note of a question; what its answer is known by."""
+        """Register a request; returns its token."""
         token = self._token()
         self._open[token] = replace(question, places=asked.places, token=token)
         self._busy |= asked.places
         return token
 
     def nodes_answered(self, event: ExtendersAnswered, turn: Turn) -> None:
-        """Decide among what the extenders kept; ask again about nodes that nobody was asked about."""
+        """Decide among the nodes that the extenders kept; nodes that were not in the request need another one."""
         question = self._close(event, turn.now, evictions=False)
         if question is None:
             return
@@ -305,7 +305,7 @@ class Asking:
         self._catch_up(entry, turn.now)
 
     def _decide_nominated(self, question: _Question, event: ExtendersAnswered, cycle: Cycle, turn: Turn) -> _GoOn:
-        """The promised node if it is kept; without it the attempt goes on, whatever the extenders said."""
+        """Take the nominated node if it was kept; otherwise the attempt continues with all nodes."""
         entry, runner = question.entry, question.runner
         kept = () if event.error else event.kept
         for row in (self._state.row_of(name) for name in kept if name in question.asked):
@@ -337,7 +337,7 @@ class Asking:
         return [self._state.node(int(row)).name for row in rows]
 
     def _close(self, event: ExtendersAnswered | PreemptionAnswered, now: float, *, evictions: bool) -> _Question | None:
-        """The question that is answered, now closed; None if it is not open, or nobody needs the answer any more."""
+        """Close the request of an answer and return it; None if it is not open, or its pod is not waiting any more."""
         question = self._open.get(event.token)
         if question is None or (question.failure is not None) != evictions:
             return None
@@ -350,16 +350,16 @@ class Asking:
         return None
 
     def changed(self, changes: Iterable[Change]) -> None:
-        """Take note of what happens while questions are open."""
+        """Note what happens while requests are open."""
         for seen in self._meanwhile.values():
             seen.extend(changes)
 
     def meanwhile(self) -> Counter[str]:
-        """What has happened since the oldest open question was asked, by the names of kube-scheduler's events."""
+        """What has happened since the oldest open request was sent, by the names of kube-scheduler's events."""
         return Counter(change.label for change in max(self._meanwhile.values(), key=len, default=()))
 
     def _catch_up(self, entry: QueuedPod, now: float) -> None:
-        """A pod whose attempt is over hears of what happened meanwhile, unless there is another question about it."""
+        """After its attempt, wake a pod that changes in the meantime may help, unless it has another open request."""
         if any(question.entry is entry for question in self._open.values()):
             return
         changes = self._meanwhile.pop(entry.pod.uid, [])
@@ -371,7 +371,7 @@ class Asking:
     # --- evictions ---
 
     def prepare(self, cycle: Cycle) -> None:
-        """Before PostFilter: say that somebody else will choose among the candidates."""
+        """Before PostFilter: ask plugins for all candidates, as extenders will choose among them."""
         if self._asked(cycle.template, cycle.now).victims:
             cycle.memo[ALL_CANDIDATES] = True
 
@@ -383,7 +383,7 @@ class Asking:
         nomination: Nomination | None,
         turn: Turn,
     ) -> bool:
-        """Ask about evictions before they are ordered; False if nobody needs to be asked."""
+        """Ask about evictions before they are ordered; False if no extender has to be asked."""
         pod = entry.pod
         asked = self._asked(pod.template, turn.now)
         if nomination is None or not nomination.candidates or not asked.victims:
@@ -399,7 +399,7 @@ class Asking:
         return True
 
     def victims_answered(self, event: PreemptionAnswered, turn: Turn) -> None:
-        """Order the best of what is left, or say why nothing is."""
+        """Apply the best candidate that is left, or report why there is none."""
         question = self._close(event, turn.now, evictions=True)
         if question is None or question.failure is None:
             return
@@ -418,7 +418,7 @@ class Asking:
         self._catch_up(entry, turn.now)
 
     def _candidate(self, offer: Victims) -> Candidate | None:
-        """A candidate on the state of now; None if a victim has left its node meanwhile."""
+        """A candidate on the current state; None if a victim has left its node in the meantime."""
         row = self._state.row_of(offer.node)
         records = [self._state.record(pod.uid) for pod in offer.pods]
         there = [record for record in records if record is not None and record.node == offer.node]
@@ -430,7 +430,7 @@ class Asking:
     # --- binding ---
 
     def delegated(self, command: Command, template: PodTemplate) -> Command:
-        """A bind, given to the extender that binds pods like this."""
+        """A bind, delegated to the extender that binds pods like this, if there is one."""
         binder = self.interest(template).binder
         if binder is None or not isinstance(command, Bind):
             return command
@@ -440,7 +440,7 @@ class Asking:
 
 
 def _rejected(judgement: Judgement, names: Sequence[str], event: ExtendersAnswered) -> Judgement:
-    """The judgement with the extenders' rejections; nodes dropped in silence count as if nothing could help there."""
+    """The judgement with the extenders' rejections; nodes dropped without a reason count as unresolvable."""
     groups: dict[Reason, list[int]] = {}
     silent: list[int] = []
     for row, name in zip(map(int, judgement.passed), names, strict=True):
@@ -452,7 +452,7 @@ def _rejected(judgement: Judgement, names: Sequence[str], event: ExtendersAnswer
             silent.append(row)
     verdicts = [_verdict(rows, (reason,)) for reason, rows in groups.items()]
     if silent and not verdicts:
-        verdicts.append(_verdict([], ()))  # it rejects nothing, but names who has to change his mind
+        verdicts.append(_verdict([], ()))  # it rejects nothing, but names what has to answer differently
     return replace(
         judgement,
         passed=judgement.passed[:0],

@@ -1,4 +1,4 @@
-"""Pods between decision and confirmation: reserved, perhaps waiting in Permit or PreBind, then being bound."""
+"""Binding cycles: pods from the decision to the answer of their bind, through Permit, PreBind and Bind."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from moorage.framework.runner import Runner
 from moorage.framework.status import Code, Hold, Status
 
 _LONGEST_WAIT_S = 900.0
-"""How long a Permit plugin may keep a pod waiting that says Wait and names no deadline."""
+"""The longest wait in Permit, where a plugin returns Wait without a deadline."""
 _KEPT_WAITS = 4096
 PLACES = 512
-"""How many binds may be under way. A namespace may take another place while it has fewer than are left: half of all
-where it is alone, a third where there are two, and there is always one left for whoever comes."""
+"""How many binds may be in flight. A namespace may take another place while it has fewer than are left: half of them
+if it is alone, a third each if there are two. So there is always one left for another namespace."""
 
 
 _WENT_ON: tuple[Sequence[Command], Status | None] = ((), None)
-"""Nobody had to be asked."""
+"""No plugin had to be called."""
 
 
 _Waits: TypeAlias = PermitPlugin | PreBindPlugin
@@ -38,19 +38,19 @@ _Waits: TypeAlias = PermitPlugin | PreBindPlugin
 
 @dataclass(slots=True, eq=False)
 class GangBinding:
-    """The members of a gang that are on their way together: bound when all are ready and the start is on record."""
+    """The members of a gang that are bound together, once all of them are ready and the start is on record."""
 
     key: GangKey
     members: list[BindingCycle] = field(default_factory=list)
     begun: bool = False
-    """Whether binds were ordered."""
+    """Whether their binds were ordered."""
     recorder: PodRef | None = None
-    """The member that carries the record, once its writing was ordered."""
+    """The member that carries the record, once the write was ordered."""
 
 
 @dataclass(slots=True, eq=False)
 class BindingCycle:
-    """One pod on its way to a node."""
+    """The binding cycle of one pod."""
 
     entry: QueuedPod
     cycle: Cycle
@@ -61,32 +61,32 @@ class BindingCycle:
     held_by: _Waits | None = None
     deadline_s: float | None = None
     awaits: tuple[tuple[str, str], ...] = ()
-    """Kinds and keys of the objects that `held_by` waits for; empty if it may be anything that it wakes on."""
+    """Kinds and keys of the objects that `held_by` is waiting for; empty if any change in its `wakes` may matter."""
     _asked: int = 0
-    """Plugins of Permit, or then of PreBind, that have said yes."""
+    """How many plugins of Permit, or afterwards of PreBind, have agreed."""
     sent: frozenset[Command] = frozenset()
-    """Commands of a Hold that were handed out already."""
+    """Commands of `Hold` answers that were returned already."""
     told: bool = False
-    """Whether waiting pods were told that this one stands on its node."""
+    """Whether waiting pods were told that this one is on its node."""
     announced: bool = False
     """Whether status.nominatedNodeName was written for it."""
     gang: GangBinding | None = None
-    """Whom it has to wait for."""
+    """The members that it has to wait for."""
     waits_since_s: float | None = None
-    """Since when it waits in Permit."""
+    """Since when it has been waiting in Permit."""
     nodes_at: int = 0
-    """How far the log of nodes was known when it was last found that the node will do."""
+    """Position in the log of nodes at which the node was last found suitable."""
     node_uid: str = ""
 
     @property
     def state(self) -> State:
-        """How far the pod has come."""
+        """The state of the pod."""
         return self.entry.state
 
     def advance(self, now: float) -> tuple[Sequence[Command], Status | None]:
-        """Ask Permit and PreBind on; returns their new commands, and a status if one of them refuses.
+        """Call the remaining plugins of Permit and PreBind; returns new commands, and a status if a plugin refuses.
 
-        Afterwards the pod is BINDING, or READY where others have to be waited for, or `held_by` waits until
+        Afterwards the pod is BINDING, or READY if it has to wait for other members, or `held_by` holds it until
         `deadline_s`.
         """
         entry, gang_binding, late = self.entry, self.gang, self.late
@@ -111,7 +111,7 @@ class BindingCycle:
         return commands, None
 
     def _ask(self, now: float, point: State) -> tuple[_Waits, Status | Hold | None]:
-        """Ask the next plugin of Permit or PreBind."""
+        """Call the next plugin of Permit or PreBind."""
         plugin: _Waits
         try:
             if point is PERMIT:
@@ -143,34 +143,34 @@ class BindingCycle:
 
 
 class BindingCycles:
-    """All pods on their way, by uid; those that wait can be found by what they wait for."""
+    """All binding cycles by uid of their pod; those that wait are indexed by what they are waiting for."""
 
     def __init__(self) -> None:
         self._cycles: dict[str, BindingCycle] = {}
         self._held: dict[str, BindingCycle] = {}
         self._deadlines: Deadlines[str] = Deadlines()
-        """Those of the pods that are held, by uid."""
+        """Deadlines of pods that are held, by uid."""
         self._interests = Interests()
-        """Likewise, of those that wait for certain objects."""
+        """Objects that pods are waiting for, of those that wait for certain ones."""
         self._wakes = What(0)
-        """Changes that concern none of the others are not among these; some that concern nobody any more may be."""
+        """The kinds of changes that the other held pods wake on; may include some that none of them needs any more."""
         self._ready: dict[str, BindingCycle] = {}
         self._posted: dict[str, int] = {}
-        """Namespace -> how many of its pods are being bound."""
+        """Namespace -> number of its binds in flight."""
         self._beyond: dict[str, int] = {}
-        """Namespace -> how many of them are members of gangs for which it has no place: a gang is bound as a whole."""
+        """Namespace -> how many of them exceed its share, since a gang is bound as a whole."""
         self.waited: deque[tuple[Code, float]] = deque(maxlen=_KEPT_WAITS)
-        """How the latest waits in Permit ended, and when they began; whoever wants to know takes them out."""
+        """How the latest waits in Permit ended, and when they began; readers remove what they have read."""
 
     def __len__(self) -> int:
         return len(self._cycles)
 
     @property
     def posted(self) -> int:
-        """Number of pods whose bind was posted and is not answered yet.
+        """Number of binds that were ordered and are not answered yet.
 
-        Members of a gang that wait for the others are not among them: they may wait for minutes, and whoever lets
-        decisions run ahead of the binds that were answered must not stop for them.
+        Members of a gang that wait for the others do not count: that may take minutes, and must not stop decisions,
+        which run only so far ahead of the answers.
         """
         return len(self._cycles) - len(self._held) - len(self._ready)
 
@@ -181,42 +181,42 @@ class BindingCycles:
 
     @property
     def untouched(self) -> int:
-        """How many more binds may be ordered before `room` could be 0 for a namespace, whoever they are for."""
+        """How many more binds may be ordered before `room` could be 0 for any namespace."""
         return PLACES // 2 - self._taken
 
     @property
     def _taken(self) -> int:
-        """How many places are taken."""
+        """Number of places in use."""
         posted = len(self._cycles) - len(self._held) - len(self._ready)
         return posted - sum(self._beyond.values()) if self._beyond else posted
 
     def room(self, namespace: str) -> int:
-        """How many more binds a namespace may order, others' shares considered; below 0 while a gang of it has more."""
+        """How many more binds a namespace may order within its share; negative while a gang exceeds it."""
         return PLACES - self._taken - self._posted.get(namespace, 0)
 
     @property
     def waiting(self) -> bool:
-        """Whether a pod waits in Permit or PreBind."""
+        """Whether any pod is waiting in Permit or PreBind."""
         return bool(self._held)
 
     def unposted(self) -> list[BindingCycle]:
-        """The pods on their way whose bind was not posted yet."""
+        """Binding cycles whose bind was not ordered yet."""
         return [*self._held.values(), *self._ready.values()]
 
     def waiting_for(self, node: str) -> list[BindingCycle]:
-        """The pods on their way to a node whose bind was not posted yet."""
+        """Binding cycles towards a node whose bind was not ordered yet."""
         return [binding for binding in self.unposted() if binding.node == node]
 
     def get(self, uid: str) -> BindingCycle | None:
-        """The binding of a pod."""
+        """The binding cycle of a pod."""
         return self._cycles.get(uid)
 
     def add(self, binding: BindingCycle) -> None:
-        """A pod starts."""
+        """A binding cycle starts."""
         self._cycles[binding.entry.pod.uid] = binding
 
     def remove(self, uid: str) -> BindingCycle | None:
-        """A pod arrives, or comes back; to be told before its state changes."""
+        """A binding cycle ends, either way. Must be called before the state of the pod changes."""
         if self._held or self._ready:
             self._release(uid)
             self._ready.pop(uid, None)
@@ -237,7 +237,7 @@ class BindingCycles:
         return binding
 
     def note(self, binding: BindingCycle) -> None:
-        """Remember whether the binding waits; to be told once of every state."""
+        """File the binding cycle by its state. Must be called once for every state."""
         uid = binding.entry.pod.uid
         state = binding.entry.state
         if binding.waits_since_s is not None and state is not PERMIT:
@@ -257,7 +257,7 @@ class BindingCycles:
                 self._beyond[namespace] = self._beyond.get(namespace, 0) + 1
 
     def _pass_on_place(self, namespace: str) -> None:
-        """The place of a bind that was answered goes to one of its namespace that has none."""
+        """The place of an answered bind goes to one of its namespace that has none."""
         left = self._beyond.pop(namespace, 0) - 1
         if left > 0:
             self._beyond[namespace] = left
@@ -283,14 +283,14 @@ class BindingCycles:
                 self._wakes = What(0)
 
     def tidy(self) -> None:
-        """Find deadlines and interests of the pods that are held anew."""
+        """Rebuild deadlines and interests from the pods that are held."""
         self._deadlines, self._interests, self._wakes = Deadlines(), Interests(), What(0)
         for uid, binding in self._held.items():
             if binding.held_by is not None:
                 self._hold(uid, binding, binding.held_by)
 
     def concerned(self, changes: Sequence[Change], now: float) -> list[BindingCycle]:
-        """Waiting bindings whose deadline has come, earliest first, then those whose plugin a change may concern."""
+        """Held cycles whose deadline is due, earliest first, then those whose plugin may care about a change."""
         if not self._held:
             return []
         found = {uid: self._held[uid] for uid in self._deadlines.take_due(now)}
@@ -306,5 +306,5 @@ class BindingCycles:
         return list(found.values())
 
     def next_wakeup(self) -> float | None:
-        """The first deadline of a waiting binding."""
+        """The first deadline of a held pod."""
         return self._deadlines.first_s()

@@ -1,8 +1,7 @@
-"""Circuit breakers: whoever failed a few times in a row is left alone for a while, then tried again with one question.
+"""Circuit breakers: an extender that failed a few times in a row is not called for a while, then tried once.
 
-Pure: failures and successes come in with the time at which they were heard of. Open means that a question would be
-refused; when the pause is over, the next one is let through, and what comes of it closes the circuit or opens it for
-twice as long.
+Pure: failures and successes come in with their times. Open means that requests are refused; when the pause is over, the
+next request is let through, and its result closes the circuit or opens it for twice as long.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ FAILURES = 3
 PAUSE_S = 1.0
 LONGEST_PAUSE_S = 30.0
 SHOWN_S = 30.0
-"""For so long after its pause a circuit is shown as open if there is no question to try it with."""
+"""How long after its pause a circuit is shown as open if there is no request to try it with."""
 
 
 @dataclass(slots=True)
@@ -28,24 +27,24 @@ class Breaker:
     error: str = ""
     """The last one's."""
     until_s: float | None = None
-    """Until when nobody is let through; None while closed."""
+    """Until when no request is let through; None while closed."""
     _pause_s: float = PAUSE_S
 
     @property
     def is_open(self) -> bool:
-        """Whether the last questions failed, and none since has succeeded."""
+        """Whether the last requests failed, and none has succeeded since."""
         return self.until_s is not None
 
     def shown_open(self, now: float) -> bool:
-        """Whether to tell people that it is open: not for ever where nothing comes to try it with."""
+        """Whether to show it as open; not for ever if there is no request to try it with."""
         return self.until_s is not None and now < self.until_s + SHOWN_S
 
     def admits(self, now: float) -> bool:
-        """Whether a question may be asked: closed, or time for a trial."""
+        """Whether a request may be sent: closed, or time for a trial."""
         return self.until_s is None or self.until_s <= now
 
     def failed(self, error: str, now: float) -> bool:
-        """A question failed; whether that opened the circuit."""
+        """A request failed; returns whether that opened the circuit."""
         opens = self.until_s is None and self.failures + 1 >= FAILURES
         self.failures, self.error = self.failures + 1, error
         if self.until_s is not None:
@@ -55,7 +54,7 @@ class Breaker:
         return opens
 
     def succeeded(self) -> bool:
-        """A question was answered; whether that closed the circuit."""
+        """A request was answered; returns whether that closed the circuit."""
         closes = self.until_s is not None
         self.failures, self.error, self.until_s, self._pause_s = 0, "", None, PAUSE_S
         return closes
@@ -72,13 +71,13 @@ class Switched:
 
 @dataclass(slots=True)
 class Breakers:
-    """One for each of some that are asked, by their places."""
+    """One circuit per extender, by its place in the configuration."""
 
     all: Sequence[Breaker]
     _news: list[Switched] = field(default_factory=list)
 
     def heard(self, answered: Sequence[int], failed: Sequence[tuple[int, str]], now: float) -> None:
-        """What came of a question: who answered, who failed and how."""
+        """The results of a request: which extenders answered, and which failed with what error."""
         for place, error in failed:
             if self.all[place].failed(error, now):
                 self._news.append(Switched(self.all[place].name, open=True, error=error))

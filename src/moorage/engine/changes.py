@@ -1,4 +1,4 @@
-"""From what was observed to what it can mean for waiting pods."""
+"""What observed changes can mean for waiting pods."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ MOVES = {
 
 
 STAND_INS = {NO_NODES: What.NODE_ADDED, NO_DOMAIN: What.NODE_ADDED | What.NODE_LABELS, EXTENDER: What.ANY}
-"""What stands for a plugin -> the kinds of change that can help."""
+"""Names used in place of a plugin -> the kinds of change that can help."""
 
 
 def wakers_of(runners: Iterable[Runner], what: What, kind: str) -> list[str]:
@@ -59,7 +59,7 @@ def helps(plugin_name: str, pod: Pod, change: Change, runner: Runner | None, fau
     if plugin_name in STAND_INS or runner is None:
         return bool(change.what & STAND_INS.get(plugin_name, What.NODE_ADDED))
     plugin = runner.plugins.get(plugin_name)
-    if plugin is None or not int(plugin.wakes) & int(change.what):  # flags are slow, and this is asked of all who wait
+    if plugin is None or not int(plugin.wakes) & int(change.what):  # flags are slow, and this runs for all waiting pods
         return False
     if change.what == What.OBJECT and change.kind not in plugin.kinds:
         return False

@@ -1,4 +1,4 @@
-"""What the parts of the engine share: the state, the queue, pods on their way, what changed, alarms, and what follows
+"""What the parts of the engine share: the state, the queue, binding cycles, pending changes, alarms, and what follows
 from the configuration in force.
 """
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from moorage.engine.planning import Planning
 
 Observer = Callable[[Runner, Cycle], None]
-"""Told of every attempt right before it, with the state as the attempt finds it; must not change anything."""
+"""Called right before every attempt, with the state that the attempt will see; must not change anything."""
 Commands = list[Command]
 Stop = Callable[[], bool]
-"""Asked between the steps of a call; whether it had better end, so that what it has decided is carried out."""
+"""Called between the steps of a call: whether the call should end now, so that its decisions are carried out."""
 
 
 class EngineContext:
@@ -60,12 +60,12 @@ class EngineContext:
         self.warnings = Warnings()
         self.priorities = Priorities(self.runner_of, self.faults, asked=False)
         self.changes: list[Change] = []
-        """What has happened and waiting pods were not told of yet."""
+        """What has happened since waiting pods were last woken."""
         self.observer = observer
         self.planning: Planning | None = None
-        """Who gets the nodes; None unless profiles are planned."""
+        """The plan of who gets the nodes; None unless profiles are planned."""
         self.asking: Asking | None = None
-        """Who asks extenders; None without any."""
+        """Calls of extenders; None if none are configured."""
         self._tokens = 0
         self.stop: Stop | None = None
         """Only while the engine is being called."""
@@ -74,7 +74,7 @@ class EngineContext:
         self.equip({profile.scheduler_name: Runner(profile, state) for profile in profiles})
 
     def equip(self, runners: Mapping[str, Runner]) -> None:
-        """Decide with these from now on."""
+        """Use these runners from now on."""
         if self._answers_to_all:
             self.fallback = next(iter(runners.values()))
         self.runners.clear()
@@ -83,40 +83,40 @@ class EngineContext:
         self.priorities = Priorities(self.runner_of, self.faults, asked=asked)
 
     def runner_of(self, pod: Pod) -> Runner | None:
-        """The runner of the profile that is responsible for a pod."""
+        """The runner of the profile that is responsible for a pod; None if no profile is."""
         return self.runners.get(pod.template.scheduler_name, self.fallback)
 
     def responsible(self, pod: Pod) -> Runner:
-        """The same for a pod that the queue holds, which always has one."""
+        """The same for a pod in the queue, which always has one."""
         runner = self.runner_of(pod)
         if runner is None:
             raise LookupError(f"no profile has the scheduler name {pod.template.scheduler_name}")
         return runner
 
     def stopped(self) -> bool:
-        """Whether the call had better end; asked, too, where it cannot, as that shows that it goes on."""
+        """Whether the call should end now. Called even where it cannot end, since each call is a sign of life."""
         return self.stop is not None and self.stop()
 
     def end_nomination(self, uid: str) -> None:
-        """A node is promised to a pod no longer: others may have what it was to get."""
+        """End the nomination of a pod, if it has one: other pods may use the room now."""
         pod = self.state.nominations.pod(uid)
         if pod is not None:
             self.state.nominations.clear(uid)
             self.changes.append(Change(What.POD_REMOVED, pod=pod))
 
     def token(self) -> int:
-        """What the answer to a command is known by: no two commands have the same one."""
+        """A number by which the answer to a command is recognised; no two commands have the same."""
         self._tokens += 1
         return self._tokens
 
-    # --- answers that change with time alone ---
+    # --- alarms, for answers that change with time alone ---
 
     def set_alarm(self, at_s: float, entry: QueuedPod) -> None:
-        """Wake an entry at a time, whatever it waits for."""
+        """Wake an entry at this time, whatever it is waiting for."""
         heapq.heappush(self._alarms, (at_s, next(self._alarm_numbers), entry))
 
     def ring(self, now: float) -> None:
-        """Wake the entries whose time has come; what they set while they wake rings at the next call."""
+        """Wake the entries whose alarm is due. Alarms that are set meanwhile ring at the next call."""
         due = []
         while self._alarms and self._alarms[0][0] <= now:
             due.append(heapq.heappop(self._alarms)[2])
@@ -125,7 +125,7 @@ class EngineContext:
                 self.queue.wake(entry, now)
 
     def tidy(self) -> None:
-        """Forget alarms of entries that are not waiting any more, and count them anew; they ring as before."""
+        """Drop alarms of entries that have left the queue, and renumber the others in the same order."""
         held = sorted((at_s, number) for at_s, number, entry in self._alarms if self.queue.holds(entry))
         entries = {number: entry for _, number, entry in self._alarms}
         self._alarms = [(at_s, place, entries[number]) for place, (at_s, number) in enumerate(held)]

@@ -1,4 +1,4 @@
-"""Names and the times at which something is due for them: the first is found at once, whatever their number."""
+"""Deadlines by name; finding the first one takes O(log names)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STALE = 64
 
 
 class Deadlines(Generic[Name]):
-    """One time per name. A heap; entries of names that were dropped or got another time are stale and left out."""
+    """One time per name. A heap; entries of names that were dropped or got another time are stale and skipped."""
 
     __slots__ = ("_at_s", "_heap")
 
@@ -28,7 +28,7 @@ class Deadlines(Generic[Name]):
         return name in self._at_s
 
     def set(self, name: Name, at_s: float) -> None:
-        """Something is due at this time, and at no other."""
+        """Set the time of a name, replacing any other."""
         if self._at_s.get(name) == at_s:
             return
         self._at_s[name] = at_s
@@ -37,7 +37,7 @@ class Deadlines(Generic[Name]):
             self.tidy()
 
     def setdefault(self, name: Name, at_s: float) -> float:
-        """Something is due at this time, unless it is due at another; when it is."""
+        """Set a time unless the name has one; returns the one that it has."""
         if name not in self._at_s:
             self.set(name, at_s)
         return self._at_s[name]
@@ -47,11 +47,11 @@ class Deadlines(Generic[Name]):
         self._heap = sorted((at_s, name) for name, at_s in self._at_s.items())
 
     def drop(self, name: Name) -> None:
-        """Nothing is due for it any more."""
+        """Remove a name."""
         self._at_s.pop(name, None)
 
     def take_due(self, now: float) -> list[Name]:
-        """The names whose time has come, the earliest first; they are dropped."""
+        """Remove and return the names whose time has come, earliest first."""
         due = []
         while (at_s := self.first_s()) is not None and at_s <= now:
             name = heapq.heappop(self._heap)[1]
@@ -60,7 +60,7 @@ class Deadlines(Generic[Name]):
         return due
 
     def first_s(self) -> float | None:
-        """When something is due next."""
+        """The earliest time."""
         while self._heap and self._at_s.get(self._heap[0][1]) != self._heap[0][0]:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None

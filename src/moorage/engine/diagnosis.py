@@ -16,7 +16,7 @@ def unschedulable_message(judgement: Judgement, node_count: int) -> str:
 
 
 def rejecting_plugins(judgement: Judgement) -> frozenset[str]:
-    """Names of the plugins whose changed mind could let the pod fit."""
+    """Names of the plugins that rejected something: another answer of theirs could let the pod fit."""
     if judgement.refusal is not None:
         return frozenset({judgement.refusal.plugin, *judgement.excluded_by})
     return frozenset({*(verdict.plugin for verdict in judgement.verdicts), *judgement.excluded_by})

@@ -1,7 +1,7 @@
 """The engine: events in, commands out. `handle` is the only way to change state.
 
-One call takes events over, wakes the pods that they can help, asks those that wait in Permit or PreBind again, and
-decides on as many pods as the budget allows. No clock, no I/O, no threads: same events and times, same commands.
+One call applies events, wakes the pods that they can help, asks the plugins that hold pods in Permit or PreBind again,
+and decides on as many pods as the budget allows. No clock, no I/O, no threads: same events and times, same commands.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from moorage.framework.status import Code, Status
 _UNLIMITED = 1 << 62
 _BOUND = BindOutcome.BOUND
 _NO_NEWS = (PodMove.NOTHING, PodMove.CONFIRMED, PodMove.SAME)
-"""Moves that mean nothing to others; a tuple, since members of enumerations are quick to compare and slow to hash."""
+"""Moves that do not matter to other pods; a tuple, since enum members are quick to compare and slow to hash."""
 _RECONFIGURED = Failure("the scheduler's configuration was changed; the pod is tried again", frozenset(), Code.PENDING)
 
 
@@ -75,7 +75,7 @@ class EngineSettings:
     backoff: Backoff = field(default_factory=Backoff)
     seed: int = 0
     extenders: tuple[Extender, ...] = ()
-    """HTTP extenders to ask; whoever names them here must answer what the engine asks them."""
+    """HTTP extenders to call; the caller of the engine must answer its `AskExtenders` and `AskPreemption` commands."""
 
 
 class Engine:
@@ -93,16 +93,16 @@ class Engine:
         settings = settings or EngineSettings()
         self.state = ClusterState(settings.seed)
         self._paced = False
-        """Whether namespaces have to share the places of binds."""
+        """Whether namespaces have to share the binds that may be in flight."""
         self.document = ""
-        """How the configuration in force is written down; empty while it is that of the beginning."""
+        """The text of the configuration in force; empty while it is the initial one."""
         self.stopped_after = ""
-        """The namespace of the pod after which the latest call was told to stop; empty if it was not."""
+        """The namespace of the pod after which the latest call was stopped; empty if it was not."""
         self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff, Pacing(self._room))
         context = EngineContext(profiles, self.state, self.queue, answers_to_all=answers_to_all, observer=observer)
         self._context = context
         self.runners, self.bindings, self.faults = context.runners, context.bindings, context.faults
-        # Those that need each other are asked for when they are needed.
+        # Parts that need each other get a function that returns the other one.
         self._failing = Failing(context, lambda: self._placing)
         self._placing = Placing(context, self._failing, lambda: self.gangs)
         self._notices = Notices(context, self._failing)
@@ -124,26 +124,26 @@ class Engine:
             TermBegan: self._term_began,
             ConfigurationChanged: self._configuration_changed,
         }
-        """What takes over which event."""
+        """Event -> its handler."""
         self._instruct(settings)
 
     @property
     def planning(self) -> Planning | None:
-        """Who gets the nodes; None unless profiles are planned."""
+        """The plan of who gets the nodes; None unless profiles are planned."""
         return self._context.planning
 
     @property
     def asking(self) -> Asking | None:
-        """Who asks extenders; None without any."""
+        """Calls of extenders; None if none are configured."""
         return self._context.asking
 
     def _instruct(self, settings: EngineSettings) -> None:
-        """Tell the parts what follows from the profiles and settings; the context has the runners already."""
+        """Set up what depends on profiles and settings; the context has the runners already."""
         first = next(iter(self.runners.values())).plugins
         self._sort = first.queue_sort[0]
         self.queue.backoff = settings.backoff
         self._woken_by: dict[tuple[int, str], list[str]] = {}
-        """Kind of change -> the plugins whose rejections it can help, kept as it is asked for."""
+        """Kind of change -> the plugins whose rejections it can help, filled on first use."""
         context, order = self._context, first.first(PlansUnits)
         context.planning = None
         if order is not None:
@@ -158,11 +158,11 @@ class Engine:
     def handle(
         self, events: Iterable[Event], now: float, budget: int = _UNLIMITED, stop: Stop | None = None
     ) -> tuple[list[Command], float | None]:
-        """Take events over and decide on up to `budget` pods, or until `stop` says so, but on one at least.
+        """Apply events and decide on up to `budget` pods, at least one, or until `stop` returns True.
 
         Returns the commands and the time at which to call again if nothing happens before: now itself if pods are left
         that a larger budget could decide on, None if only an event can change anything. With a budget, namespaces get
-        fair shares of the binds that may be under way.
+        fair shares of the binds that may be in flight.
         """
         turn = Turn(now)
         self._context.stop, self.stopped_after = stop, ""
@@ -186,7 +186,7 @@ class Engine:
         while decided < budget:
             entry = self.queue.pop(now) if self._context.asking is None else self._context.asking.pop(now)
             if entry is None and not decided and not self.bindings.posted:
-                entry = self.queue.pop_slow(now)  # what was decided, and binds that are under way, need not wait for it
+                entry = self.queue.pop_slow(now)  # nothing that was decided or is being bound has to wait for it
             if entry is None:
                 return
             decided += self._attempt(entry, turn)
@@ -199,11 +199,11 @@ class Engine:
                 return
 
     def _room(self, namespace: str) -> int:
-        """How many binds of a namespace may be ordered."""
+        """How many more binds of a namespace may be ordered."""
         return self.bindings.room(namespace) if self._paced else _UNLIMITED
 
     def _take_stock(self, turn: Turn) -> None:
-        """What the events mean for gangs and for the plan."""
+        """Bring gangs and the plan up to date."""
         if self._context.planning is not None:
             self._context.planning.settle(turn)
         if self.gangs.busy:
@@ -214,8 +214,8 @@ class Engine:
     def next_change_s(self, *, deciding: bool = True) -> float | None:
         """When time alone could change a decision: a deadline or an answer that expires.
 
-        Unlike the time that `handle` returns this leaves out retries, which repeat the last answer if nothing happened;
-        and, unless `deciding`, what happens only in calls with a budget.
+        Unlike the time that `handle` returns, this leaves out retries, which give the same answer if nothing happened,
+        and, unless `deciding`, everything that happens only in calls with a budget.
         """
         times = [self.bindings.next_wakeup(), self._context.next_alarm()]
         if deciding:
@@ -223,11 +223,11 @@ class Engine:
         return min((time for time in times if time is not None), default=None)
 
     def runner_of(self, pod: Pod) -> Runner | None:
-        """The runner of the profile that is responsible for a pod."""
+        """The runner of the profile that is responsible for a pod; None if no profile is."""
         return self._context.runner_of(pod)
 
     def trial(self, now: float, misfit_s: float | None = None) -> Trial:
-        """Ask where pods would go as things stand; inside a statement, so that nothing of it stays."""
+        """To find out where pods would go now; must be used inside a statement, which undoes it."""
         return Trial(self._context, now, misfit_s=misfit_s)
 
     def left_out(self, pod: Pod, now: float) -> str:
@@ -276,13 +276,13 @@ class Engine:
             self._waits_for_others(pod)
 
     def _tell_gangs_left(self, record: PodRecord | None, entry: QueuedPod | None, template: PodTemplate) -> None:
-        """A pod looks different now: it may have left a gang, or stand alone no more."""
+        """A pod was changed: it may have left a gang, or joined one."""
         for known in (record, entry):
             if known is not None and known.pod.template.gang != template.gang:
                 self._concern(known.pod)
 
     def _changed(self, move: PodMove, pod: Pod, before: Pod | None, commands: list[Command]) -> None:
-        """What a pod's move on the nodes means for others."""
+        """Note what a pod's move means for other pods."""
         changes = self._context.changes
         changes.append(Change(MOVES[move], pod=pod, before=before))
         if move is PodMove.MOVED:
@@ -300,7 +300,7 @@ class Engine:
             self._follow_nomination(pod, before)
 
     def _waits_for_others(self, pod: Pod) -> None:
-        """A pod of another scheduler: what that has promised it is not given away here."""
+        """A pod of another scheduler: its nomination is respected here, too."""
         if self.state.nominations.node_of(pod.uid) not in (None, pod.nominated_node):
             self._context.end_nomination(pod.uid)
         if pod.nominated_node:
@@ -365,21 +365,21 @@ class Engine:
         self.queue.pacing.slow(event.namespace, event.took_s, turn.now, self.queue.backoff.max_s)
 
     def _delete_done(self, event: DeleteDone, turn: Turn) -> None:
-        """The preemptor is held no longer; the watch tells when the pod is gone."""
+        """The preemptor is held no longer; the watch shows when the pod is gone."""
         record = self.state.record(event.uid)
         if record is not None:
             self._concern(record.pod)
         self._context.evictor.answered(event, turn)
 
     def _patch_done(self, event: PatchDone, turn: Turn) -> None:
-        """A write that PreBind waits for: the watch shows success, a failure ends the attempt."""
+        """The answer to a write that PreBind waits for: the watch shows success, a failure ends the attempt."""
         binding = self.bindings.get(event.command.pod.uid)
         if not event.ok and binding is not None and event.command in binding.sent:
             name = "" if binding.held_by is None else binding.held_by.name
             self._placing.bring_back(binding, failure_of(Status(Code.ERROR, (event.message,), name)), turn)
 
     def _follow_nomination(self, pod: Pod, before: str | None) -> None:
-        """Whoever writes status.nominatedNodeName: the promise counts. What was not written anew is no news."""
+        """Adopt status.nominatedNodeName as written, by any process; a value that did not change is ignored."""
         if pod.nominated_node and pod.nominated_node != before:
             self.state.nominations.set(pod, pod.nominated_node)
         elif not pod.nominated_node and before:
@@ -389,7 +389,7 @@ class Engine:
         uid = event.uid
         entry = self.queue.remove(uid, turn.now)
         if entry is not None:
-            if entry.unit is not None:  # that of its binding, whatever it names since
+            if entry.unit is not None:  # the gang that it was placed with, whatever its labels say now
                 self.gangs.concern(entry.unit)
             self._concern(entry.pod)
         self._context.evictor.gone(uid, turn.now)
@@ -402,7 +402,7 @@ class Engine:
             self._context.changes.append(Change(What.POD_REMOVED, pod=record.pod))
 
     def _concern(self, pod: Pod) -> None:
-        """Something happened to a pod that may matter to the plan, or to its gang, whoever places it."""
+        """Something happened to a pod that may matter to the plan, or to its gang, even one of another scheduler."""
         gang = pod.template.gang
         if gang is not None:
             self.gangs.concern(gang)
@@ -442,7 +442,7 @@ class Engine:
                 self._take_over(binding.entry.pod, event.node)
 
     def _take_over(self, pod: Pod, node: str) -> None:
-        """Somebody else bound the pod; it counts there from now on, and stays until the watch has caught up."""
+        """Another process bound the pod: assume it on that node until the watch shows it."""
         self.state.observe_pod(on_node(pod, node))
         record = self.state.record(pod.uid)
         if record is not None:
@@ -455,10 +455,10 @@ class Engine:
         self.gangs.term = event.term
 
     def _configuration_changed(self, event: ConfigurationChanged, turn: Turn) -> None:
-        """Go on with other profiles and settings. The queue and binds under way stay; the seed stays too.
+        """Continue with other profiles and settings. The queue, binds in flight and the seed stay.
 
-        Pods that wait in Permit or PreBind or for an extender's answer go back to the queue, as what plugins hold for
-        them is forgotten. Every pod that waits is tried again as soon as its backoff allows.
+        Pods that wait in Permit or PreBind or for an extender's answer go back to the queue, as the new plugins know
+        nothing of what was reserved for them. Every waiting pod is tried again as soon as its backoff allows.
         """
         self.document = event.document
         runners = {profile.scheduler_name: Runner(profile, self.state) for profile in event.profiles}
@@ -492,7 +492,7 @@ class Engine:
     # --- waking up ---
 
     def _tell_waiting(self, turn: Turn) -> None:
-        """Changes wake the pods that they can help, and bindings that wait are asked again."""
+        """Wake the pods that changes can help, and continue the binding cycles that they concern."""
         while True:
             changes, self._context.changes = self._context.changes, []
             if self._context.asking is not None:
@@ -521,7 +521,7 @@ class Engine:
         return helps(name, entry.pod, change, self._context.runner_of(entry.pod), self.faults)
 
     def _queue_key(self, entry: QueuedPod) -> tuple[Any, ...]:
-        """QueueSort; a gang stands where its priority and age put it."""
+        """QueueSort; a gang is sorted by its own priority and age."""
         if not isinstance(entry, QueuedGang):
             return self._sort.queue_key(entry.pod, entry.since_s)
         return self.gangs.queue_key(entry, self._sort)
@@ -561,7 +561,7 @@ class Engine:
     def _attempt(self, entry: QueuedPod, turn: Turn) -> int:
         """One scheduling cycle, in numbered steps; returns how many pods were decided on."""
         pod, context = entry.pod, self._context
-        # 1. Who decides.
+        # 1. The profile, and whether the plan admits the unit.
         runner = context.runner_of(pod)
         if runner is None:
             self.queue.remove(pod.uid, turn.now)
@@ -577,7 +577,7 @@ class Engine:
             context.observer(runner, cycle)
         if self._context.asking is not None and self._context.asking.takes(entry, runner, cycle, turn):
             return 1
-        # 2. Where: the promised node if it fits, else the best of all.
+        # 2. The node: that of the nomination if the pod fits there, else the best of all.
         judgement: Judgement | None = None
         try:
             row = choose(self.state, runner, cycle)
@@ -587,7 +587,7 @@ class Engine:
             message = f"running plugins failed: {describe(error)}"
             self._failing.fail(entry, runner, Failure(message, frozenset(), Code.ERROR), turn)
             return 1
-        # 3. Nowhere: say why, perhaps make room, wait for help.
+        # 3. None: report why, run PostFilter, and wait for a change that helps.
         if judgement is not None:
             self._failing.unschedulable(entry, runner, cycle, judgement, turn)
             return 1

@@ -1,4 +1,4 @@
-"""Evictions for a preemptor: ordered once, announced when carried out, and the preemptor held until they are done."""
+"""Evictions for a preemptor: ordered once, reported when carried out; the preemptor is held until they are done."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from moorage.engine.turn import Turn
 
 
 def ref_of(pod: Pod) -> PodRef:
-    """The pod's name beyond doubt."""
+    """Reference to a pod by namespace, name and uid."""
     return PodRef(pod.template.namespace, pod.name, pod.uid)
 
 
 class Evictor:
-    """Orders evictions and follows them; `state.evictions` knows which are on their way."""
+    """Orders evictions and tracks them; `state.evictions` knows which are in progress."""
 
     def __init__(self, state: ClusterState, queue: SchedulingQueue) -> None:
         self._state = state
         self._queue = queue
         self._notes: dict[str, RecordEvent] = {}
-        """Victim -> the event that tells of its eviction once that has succeeded."""
+        """Victim -> the event to publish once its eviction has succeeded."""
 
     def evict(self, victim: Pod, preemptor: Pod, node: str, commands: list[Command], holds: str | None = None) -> None:
-        """Delete a pod for another one, unless it is being deleted already; `holds` waits, else the preemptor."""
+        """Delete a pod for another one, unless it is being deleted; `holds` has to wait for it, else the preemptor."""
         if victim.deleted_s is not None or not self._state.evictions.order(victim.uid, holds or preemptor.uid):
             return
         scheduler = preemptor.template.scheduler_name
@@ -35,7 +35,7 @@ class Evictor:
         self._notes[victim.uid] = preempted_event(victim, preemptor, node)
 
     def release(self, pod: Pod, reason: str, message: str, reporter: str, commands: list[Command]) -> None:
-        """Delete a pod for nobody's sake but its own gang's."""
+        """Delete a pod so that its own gang can start as a whole."""
         if pod.deleted_s is not None or not self._state.evictions.order(pod.uid, ""):
             return
         commands.append(DeletePod(ref_of(pod), reason, message))
@@ -49,17 +49,17 @@ class Evictor:
         self._release(self._state.evictions.answered(event.uid, ok=event.ok), turn.now)
 
     def leaving(self, uid: str, now: float) -> None:
-        """The deletion mark of a pod was seen."""
+        """The deletionTimestamp of a pod was seen."""
         if self._state.evictions.evicting(uid):
             self._release(self._state.evictions.answered(uid, ok=True), now)
 
     def gone(self, uid: str, now: float) -> None:
-        """A pod stands nowhere any more, and needs no room either."""
+        """A pod is on no node any more, and does not wait for one either."""
         self._release(self._state.evictions.gone(uid), now)
         self._state.evictions.forget(uid)
 
     def _release(self, released: list[Released], now: float) -> None:
-        """Let preemptors go; the change that the victims' end brings about wakes those that nobody has woken yet."""
+        """Preemptors are held no longer; those that are not woken here wake when the watch shows the victims gone."""
         for uid, failed in released:
             entry = self._queue.find(uid)
             if entry is None:

@@ -1,6 +1,6 @@
-"""Tells of pods and nodes of which only a part counts, since they are beyond a limit (see `core.limits`).
+"""Events about pods and nodes that exceed a limit, so that only a part of them is considered (see `core.limits`).
 
-Each is told of when it is first seen so, and whenever that changes.
+One is published when the excess is first seen, and whenever it changes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from moorage.engine.evictor import ref_of
 
 
 def tell_pod(context: EngineContext, pod: Pod, commands: Commands) -> None:
-    """A pod with an excess was seen, and the context does not know it so yet."""
+    """Report a pod that exceeds a limit, unless that is known."""
     runner = context.runner_of(pod)
     if pod.finished or (pod.node is None and runner is None):
-        return  # it counts nowhere
+        return  # it is neither on a node nor ours to schedule
     known = context.state.record(pod.uid) or context.queue.get(pod.uid)
     if known is None or known.pod.template.excess != pod.template.excess:
         reporter = next(iter(context.runners)) if runner is None else runner.profile.scheduler_name
@@ -26,7 +26,7 @@ def tell_pod(context: EngineContext, pod: Pod, commands: Commands) -> None:
 
 
 def tell_node(context: EngineContext, before: Node | None, node: Node, commands: Commands) -> None:
-    """A node with an excess was seen."""
+    """Report a node that exceeds a limit, unless that is known."""
     if before is None or before.excess != node.excess:
         note, reporter = limits.describe(node.excess), next(iter(context.runners))
         ref = PodRef("", node.name, node.uid)

@@ -1,4 +1,4 @@
-"""Why here and why not there: every node's rejection or scores, asked afresh and never on the hot path."""
+"""Why this node and not another: the rejection or the scores of every node, computed anew, never on the hot path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from moorage.framework.runner import Runner
 
 @dataclass(frozen=True, slots=True)
 class NodeExplanation:
-    """One node: either who rejected it and why, or every plugin's normalised score times its weight."""
+    """One node: either which plugin rejected it and why, or every plugin's normalised score times its weight."""
 
     rejected: dict[str, list[str]] = field(default_factory=dict)
     scores: dict[str, int] = field(default_factory=dict)

@@ -1,10 +1,10 @@
-"""What an extender answers a stock kube-scheduler: which nodes will do, how good they are, which evictions would help.
+"""The extender's answers to a stock kube-scheduler: which nodes fit, how good they are, which evictions would help.
 
-Only the plugins that kube-scheduler does not have are asked; what they need to know comes in as events, as for the
-engine. No clock and no I/O: whoever serves hands in the time, and asks again when `filter` says `Wait`.
+Only the plugins that kube-scheduler does not have are called; they read a state that events keep up to date, as in the
+engine. No clock and no I/O: the server passes the time, and asks again when `filter` returns `Wait`.
 
-A caller's word counts for nothing that lasts: only pods that the watch has shown are answered for, and only those that
-it shows waiting are waited for by others (see `underway`).
+Requests are not trusted: only pods that the watch has shown are answered for, and other requests wait only for pods
+that the watch shows as pending (see `underway`).
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ from moorage.framework.status import Code
 UNKNOWN_NODE = "node(s) have not been seen by the extender yet"
 UNKNOWN_POD = "node(s) cannot be judged: the pod has not been seen by the extender yet"
 TOP_SCORE = 10
-"""What the best node gets from an extender; ours go to 100."""
+"""The highest score of an extender; the scores of plugins go up to 100."""
 _ASKED = frozenset({Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE})
 _MOST_STRANGERS = 4096
 
 
-class PluginFault(Exception):  # noqa: N818 - it is a plugin's, not ours
-    """A plugin failed where the protocol has no field to say so; the text is one line."""
+class PluginFault(Exception):  # noqa: N818 - the fault is the plugin's, not ours
+    """A plugin failed, and the protocol has no field for that; the text is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """Which of the nodes will do, and why not the others."""
+    """Which nodes fit, and why the others do not."""
 
     kept: tuple[int, ...] = ()
-    """Places in the question, in its order."""
+    """Positions in the request, in its order."""
     failed: Mapping[str, str] = field(default_factory=dict)
-    """Node -> reason that removing pods might change."""
+    """Node -> a reason that removing pods might resolve."""
     unresolvable: Mapping[str, str] = field(default_factory=dict)
-    """Node -> reason that removing pods cannot change."""
+    """Node -> a reason that removing pods cannot resolve."""
     error: str = ""
-    """Set if a plugin failed; nothing else counts then."""
+    """Set if a plugin failed; the other fields are then meaningless."""
 
 
 def extender_profile(profile: Profile) -> Profile:
-    """The profile without what kube-scheduler has itself, and without the points that an extender is not asked."""
+    """The profile without kube-scheduler's own plugins, and without extension points that extenders do not have."""
     by_point = {
         point: tuple(plugin for plugin in plugins if plugin.name not in KUBE_SCHEDULER_PLUGINS)
         for point, plugins in profile.by_point.items()
@@ -76,7 +76,7 @@ def extender_profile(profile: Profile) -> Profile:
 class Extending:
     """One profile on one state, asked by one kube-scheduler.
 
-    `longest_wait_s` bounds what `filter` waits for a pod, `certified` says whether it is certain who asks.
+    `longest_wait_s` limits how long `filter` waits for a pod, `certified` says whether callers are authenticated.
     """
 
     def __init__(
@@ -94,12 +94,12 @@ class Extending:
         self._pending: dict[str, Pod] = {}
         """uid -> the pod, as the watch shows it without a node."""
         self._strangers: set[tuple[str, str]] = set()
-        """Namespaces and uids of owners that were waited for in vain; nobody waits for them twice."""
+        """Namespaces and uids of owners that did not appear in time; requests do not wait for them again."""
 
     # --- events in ---
 
     def handle(self, event: Event) -> None:
-        """Take over what the API server says; events that are about decisions of our own mean nothing here."""
+        """Apply an event of the API server; answers to commands are ignored."""
         follow(self.state, event)
         match event:
             case PodSeen(pod):
@@ -123,14 +123,14 @@ class Extending:
             self.state.nominations.clear(pod.uid)
 
     def bound(self, uid: str, node: str) -> None:
-        """We bound the pod ourselves, so its place is known before the watch shows it."""
+        """The extender bound the pod itself, so its node is known before the watch shows it."""
         pod, row = self._pending.pop(uid, None), self.state.row_of(node)
         self.underway.arrived(uid)
         if pod is not None and row is not None and self.state.record(uid) is None:
             self.state.assume(pod, row)
 
     def bind_refusal(self, pod: PodRef, node: str) -> str:
-        """Why a pod is not bound to a node; empty if nothing speaks against it."""
+        """Why a pod must not be bound to a node; empty if it may be."""
         found = self._pending.get(pod.uid)
         if found is None or (found.namespace, found.name) != (pod.namespace, pod.name):
             return f"pod {pod.namespace}/{pod.name} of this uid does not wait for a node, as far as the watch shows"
@@ -139,7 +139,7 @@ class Extending:
         return ""
 
     def _known(self, pod: Pod) -> bool:
-        """Whether the watch has shown this very pod."""
+        """Whether the watch has shown this pod."""
         found = self._pending.get(pod.uid)
         record = self.state.record(pod.uid) if found is None else None
         if record is not None:
@@ -149,7 +149,7 @@ class Extending:
     # --- filter ---
 
     def filter(self, pod: Pod, nodes: Sequence[str], now: float, waited_s: float = 0.0) -> Filtered | Wait:
-        """Judge nodes by name; `waited_s` says how long this very question has waited already."""
+        """Judge nodes by name; `waited_s` says how long this request has been waiting."""
         if not self._known(pod):
             left_s = self.underway.patience_s - waited_s
             return Wait(now + left_s) if left_s > 0 else Filtered(failed=dict.fromkeys(nodes, UNKNOWN_POD))
@@ -164,7 +164,7 @@ class Extending:
                 return self._hold_back(awaited, nodes, now, waited_s)
             cycle = Cycle(pod, self.state, now)
             filtered = self._judged(cycle, nodes)
-        except Exception as error:  # noqa: BLE001 - a plugin's fault is the caller's to judge
+        except Exception as error:  # noqa: BLE001 - the caller decides what a plugin's fault means
             return Filtered(error=f"running plugins failed: {describe(error)}")
         if filtered.kept and groups:
             self._leave(pod.uid, now)
@@ -173,14 +173,14 @@ class Extending:
         return filtered
 
     def _leave(self, uid: str, now: float) -> None:
-        """The pod is on its way; which groups wait for it says the watch, not the caller."""
+        """The pod is under way; its groups are read from the watched pod, not from the request."""
         pod = self._pending.get(uid)
         groups = () if pod is None else self._groups_of(pod.template)
         if pod is not None and groups:
             self.underway.left(pod, groups, now)
 
     def take_commands(self) -> list[Command]:
-        """What there is to tell users, since the last call."""
+        """The commands since the last call, all of them events for users."""
         commands, self._commands = self._commands, []
         return commands
 
@@ -191,7 +191,7 @@ class Extending:
     def _hold_back(
         self, awaited: Sequence[AnsweredPod], nodes: Sequence[str], now: float, waited_s: float
     ) -> Filtered | Wait:
-        """Wait for other pods, as long as there is patience left for one of them; then say no, for now."""
+        """Wait for other pods as long as there is patience left for one of them; then reject all nodes for now."""
         left_s = max(answered.patience_s for answered in awaited) - waited_s
         if left_s > 0:
             return Wait(min(now + left_s, *(answered.given_up_s for answered in awaited)))
@@ -201,7 +201,7 @@ class Extending:
         return Filtered(failed=dict.fromkeys(nodes, reason))
 
     def _owner_due_s(self, template: PodTemplate, now: float, waited_s: float) -> float | None:
-        """Until when to wait for a controller that our watch has not shown yet; None if there is none to wait for."""
+        """Until when to wait for a controller that the watch has not shown yet; None if there is none to wait for."""
         stranger = self._unknown_owner(template)
         if stranger is None or (template.namespace, stranger.uid) in self._strangers:
             return None
@@ -213,11 +213,11 @@ class Extending:
         return None
 
     def _unknown_owner(self, template: PodTemplate) -> Owner | None:
-        """The first in the chain of owners that plugins might read and that is not there."""
+        """The first owner in the chain that plugins might read and that does not exist."""
         owner = template.owner
         while owner is not None and owner.kind in self._kinds:
             if owner.api_version.rpartition("/")[0] != API_GROUPS.get(owner.kind):
-                return None  # a kind of the same name
+                return None  # a kind of another API group
             workload = self.state.object(owner.kind, object_key(template.namespace, owner.name))
             if workload is None or workload.uid != owner.uid:
                 return owner
@@ -245,19 +245,19 @@ class Extending:
         return Filtered(tuple(kept.tolist()), failed, unresolvable)
 
     def _rows_of(self, nodes: Sequence[str]) -> tuple[Rows, Rows]:
-        """The row of every node, NOWHERE where it is not known; and all that are, once each, ascending."""
+        """The row of every node, NOWHERE if it is unknown; and the known rows, ascending, once each."""
         rows = self.state.rows_of(nodes)
-        asked = np.zeros(self.state.capacity + 1, dtype=np.bool_)  # the last one stands for nodes that are not known
+        asked = np.zeros(self.state.capacity + 1, dtype=np.bool_)  # the last element is for unknown nodes
         asked[rows] = True
         return rows, np.flatnonzero(asked[:-1])
 
     # --- prioritize ---
 
     def prioritize(self, pod: Pod, nodes: Sequence[str], now: float) -> list[int]:
-        """Scores from 0 to 10 in the order of the question, a tenth of ours rounded down.
+        """Scores from 0 to 10 in the order of the request: a tenth of the plugins' score, rounded down.
 
-        Where several plugins score, ours is their mean, each as often as its weight says. A node that is not known gets
-        0, and so do all for a pod that is not known. `PluginFault` if a plugin fails.
+        With several plugins it is their mean by weight. Unknown nodes get 0, and so do all nodes for an unknown pod.
+        Raises `PluginFault` if a plugin fails.
         """
         if not self._known(pod):
             return [0] * len(nodes)
@@ -265,7 +265,7 @@ class Extending:
         rows, known = self._rows_of(nodes)
         totals: Ints = np.zeros(self.state.capacity + 1, dtype=np.int64)
         try:
-            pre_filter(self._runner.plugins.pre_filter, cycle)  # plugins may score with what they prepared there
+            pre_filter(self._runner.plugins.pre_filter, cycle)  # plugins may use in Score what they prepared there
             for scores in self._runner.score_table(cycle, known).values():
                 totals[known] += scores
         except Exception as error:
@@ -295,7 +295,7 @@ class Extending:
 
 
 def _reasons(judgement: Judgement, asked: Rows) -> list[tuple[Rows, str, bool]]:
-    """Rows that were rejected alike, why, and whether removing pods might change that."""
+    """Rows that were rejected for the same reasons, the reasons, and whether removing pods might resolve them."""
     refusal = judgement.refusal
     if refusal is not None:
         return [(asked, refusal.message, refusal.code is not Code.UNRESOLVABLE)]

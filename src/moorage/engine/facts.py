@@ -1,13 +1,12 @@
-"""What an engine knows that cannot be worked out again: the facts of which an image of it consists.
+"""What an engine knows that cannot be computed again: the facts of which an image of it consists.
 
-For every part of the engine its facts are listed with their types, by attribute. What is not listed follows from the
-configuration (whom the part works with), from the facts, or is only counted for metrics; `REBUILT` names it, so that a
-test can tell a new attribute that nobody has thought about. Entries of the queue and pods on their way are values with
-an identity: everything that refers to one must refer to the same one again. All fields of those count, whatever is
-added to them.
+For every part of the engine its facts are listed with their types, by attribute. Other attributes follow from the
+configuration or from the facts, or are only counted for metrics; `REBUILT` names them, so that a test finds a new
+attribute that is in neither list. Entries of the queue and binding cycles are values with an identity: everything that
+refers to one must refer to the same one again. All of their fields are facts, including new ones.
 
 A part that has a method `tidy` is tidied before it is written and after it was read.
-Nodes, pods on nodes and other objects are not here: an image tells them as they were told by the cluster.
+Nodes, pods on nodes and other objects are not here: an image contains them as events of the cluster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attempts that end without a node: say why, perhaps make room, and let the pod wait for what can help."""
+"""Attempts that end without a node: report why, perhaps make room, and let the pod wait for what can help."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class Failing:
-    """Ends attempts; `placing` brings back what is on its way."""
+    """Ends attempts; `placing` ends binding cycles of victims."""
 
     def __init__(self, context: EngineContext, placing: Callable[[], Placing]) -> None:
         self._context = context
         self._placing = placing
 
     def unschedulable(self, entry: QueuedPod, runner: Runner, cycle: Cycle, judgement: Judgement, turn: Turn) -> None:
-        """No node: look for room that could be made, and conclude."""
+        """No node fits: run PostFilter, and conclude."""
         state, asking = self._context.state, self._context.asking
         failure = failure_of_judgement(judgement, state.node_count)
         nomination, tail = None, ""
@@ -50,7 +50,7 @@ class Failing:
         self.conclude(entry, runner, failure, nomination, turn)
 
     def heed(self, cycle: Cycle, entry: QueuedPod, runner: Runner, turn: Turn) -> None:
-        """What plugins said beside their answers: warnings, and when to ask again."""
+        """Handle what plugins left in the cycle: warnings, and when their answers expire."""
         if cycle.warnings:
             self._context.warnings.tell(cycle, runner.profile.scheduler_name, turn.commands)
         if cycle.expires_s is not None and cycle.expires_s > turn.now:
@@ -64,12 +64,12 @@ class Failing:
         nomination: Nomination | None,
         turn: Turn,
     ) -> None:
-        """Do what was found out to help, and let the pod wait."""
+        """Apply the nomination, if there is one, and let the pod wait."""
         nominate = None if nomination is None else self._apply_nomination(entry, nomination, turn)
         self.fail(entry, runner, failure, turn, nominate)
 
     def _apply_nomination(self, entry: QueuedPod, nomination: Nomination, turn: Turn) -> str | None:
-        """Evict, and promise the node; returns what status.nominatedNodeName should become, None if it may stay."""
+        """Evict, and nominate the node; returns what status.nominatedNodeName should become, None if it may stay."""
         pod, nominations = entry.pod, self._context.state.nominations
         nominated = nominations.node_of(pod.uid)
         if nominated not in (None, nomination.node):
@@ -82,7 +82,7 @@ class Failing:
         return None if pod.nominated_node == nomination.node else nomination.node
 
     def nominate(self, pod: Pod, node: str, turn: Turn) -> None:
-        """Promise a node; less important pods that were promised it had better look elsewhere."""
+        """Nominate a pod to a node; nominations of pods with lower priority to that node are withdrawn."""
         nominations = self._context.state.nominations
         for other in nominations.on(node):
             if other.template.priority < pod.template.priority:
@@ -92,7 +92,7 @@ class Failing:
     def evict(self, uid: str, preemptor: Pod, turn: Turn, holds: str | None = None) -> None:
         """Delete a victim; one that still waits in Permit or PreBind only goes back to the queue.
 
-        `holds` is who has to wait for the deletion, if not the preemptor itself.
+        `holds` is the uid of the entry that has to wait for the deletion, if not the preemptor itself.
         """
         record, binding = self._context.state.record(uid), self._context.bindings.get(uid)
         if record is None or not self._outranks(preemptor, record):
@@ -104,16 +104,16 @@ class Failing:
             self._context.evictor.evict(record.pod, preemptor, record.node, turn.commands, holds)
 
     def _outranks(self, preemptor: Pod, victim: PodRecord) -> bool:
-        """Checked once more, right before the eviction: nobody goes for a pod that is not more important."""
+        """Checked again right before the eviction: no pod is evicted for one that is not more important."""
         planning = self._context.planning
         if planning is not None and planning.plans(victim.pod):
             return planning.rank(victim) < preemptor.template.priority
         return self._context.priorities.may_evict(preemptor, victim.pod)
 
     def withdraw_nomination(self, pod: Pod, turn: Turn) -> None:
-        """The node that was promised to this pod is taken or gone: it had better look elsewhere.
+        """The node that this pod is nominated to is taken or gone: the pod is tried again.
 
-        What another scheduler promised is that scheduler's to withdraw.
+        Nominations by other schedulers are left to them.
         """
         if self._context.runner_of(pod) is None:
             return
@@ -131,9 +131,9 @@ class Failing:
         turn: Turn,
         nominate: str | None = None,
     ) -> None:
-        """Tell the user, and put the pod where it waits. `nominate` is written too, the empty string clears.
+        """Report the failure, and put the pod back into the queue. `nominate` is written too; empty clears.
 
-        A nomination to a node that is gone is cleared in any case, whoever wrote it.
+        A nomination to a node that is gone is always cleared, even if another process wrote it.
         """
         named = entry.pod.nominated_node
         if nominate is None and named and self._context.state.row_of(named) is None:
@@ -151,7 +151,7 @@ class Failing:
         self.tell(entry.pod, runner, failure, turn.commands, nominate)
 
     def tell(self, pod: Pod, runner: Runner, failure: Failure, commands: Commands, nominate: str | None = None) -> None:
-        """Write down and announce why a pod has no node; what the pod says already is not written again."""
+        """Write the condition and the event that say why a pod has no node; an equal condition is not written again."""
         reason = "SchedulerError" if failure.code is Code.ERROR else "Unschedulable"
         condition = Condition("PodScheduled", "False", reason, failure.message)
         told = pod.scheduled_condition == condition
@@ -162,7 +162,7 @@ class Failing:
 
 
 def make_room(faults: Faults, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[Nomination | None, str]:
-    """PostFilter: the first plugin that nominates a node decides, else all are heard; also the message's tail."""
+    """PostFilter: the first plugin that nominates a node decides, else all are called; also the tail of the message."""
     said: list[str] = []
     found: Nomination | None = None
     for plugin in runner.plugins.post_filter:

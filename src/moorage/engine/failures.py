@@ -9,11 +9,11 @@ from moorage.framework.runner import Judgement
 from moorage.framework.status import Code, Status
 
 NO_NODES = "no nodes"
-"""Stands for a plugin where there was no node to reject: any new node may help."""
+"""Used in place of a plugin if there was no node to reject: any new node may help."""
 NO_DOMAIN = "no domain"
-"""Stands for a plugin where a gang must stay in one topology domain: nodes that come or are labelled may help."""
+"""Used in place of a plugin if a gang must stay in one topology domain: new nodes and new labels may help."""
 EXTENDER = "Extender"
-"""Stands for a plugin where extenders rejected nodes: whatever happens may change their mind."""
+"""Used in place of a plugin if extenders rejected nodes: any change may lead to another answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Failure:
 
 
 def failure_of(status: Status) -> Failure:
-    """What a plugin's no means after a node was chosen."""
+    """The failure when a plugin refuses after a node was chosen."""
     if status.code is Code.ERROR:
         return Failure(f"running plugin {status.plugin}: {status.message}", frozenset(), Code.ERROR)
     code = Code.PENDING if status.code is Code.PENDING else Code.UNSCHEDULABLE
@@ -34,7 +34,7 @@ def failure_of(status: Status) -> Failure:
 
 
 def failure_of_judgement(judgement: Judgement, node_count: int) -> Failure:
-    """What it means that no node was found."""
+    """The failure when no node was found."""
     if judgement.refusal is not None and judgement.refusal.code is Code.ERROR:
         return failure_of(judgement.refusal)
     if len(judgement.passed):

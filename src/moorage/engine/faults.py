@@ -1,4 +1,4 @@
-"""What plugins raise: an Error status or a line for the log, never the end of the engine or of other pods' attempts."""
+"""Exceptions of plugins become an Error status or a log line; they never end the engine or other pods' attempts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def describe(error: Exception) -> str:
 
 
 class Faults:
-    """Asks plugins and keeps the latest mistakes; whoever runs the engine logs what `take` returns."""
+    """Calls plugins and keeps the latest exceptions; the process that runs the engine logs what `take` returns."""
 
     def __init__(self) -> None:
         self._lines: deque[str] = deque(maxlen=_KEPT)
@@ -29,20 +29,20 @@ class Faults:
     def ask(
         self, plugin: Named, asked: Callable[Asked, Answer], *args: Asked.args, **more: Asked.kwargs
     ) -> Answer | Status:
-        """What a method of the plugin answers, a Status with code Error if it raises."""
+        """The answer of a plugin's method; a Status with code Error if it raises."""
         try:
             return asked(*args, **more)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
             return self.note(plugin, getattr(asked, "__name__", "a method"), error)
 
     def note(self, plugin: Named, method: str, error: Exception) -> Status:
-        """Keep what a plugin raised; the status that stands for it."""
+        """Keep what a plugin raised; returns the status to use instead of an answer."""
         text = describe(error)
         self._lines.append(f"plugin {plugin.name}: {method} raised {text}")
         return Status(Code.ERROR, (text,), plugin.name)
 
     def take(self) -> list[str]:
-        """The mistakes since the last call, oldest first."""
+        """The exceptions since the last call, oldest first."""
         lines = list(self._lines)
         self._lines.clear()
         return lines

@@ -1,6 +1,6 @@
-"""The record of a gang's start: put on one of its members before the first bind, so that the next leader can finish it.
+"""The record of a gang's start: written on one member before the first bind, so that the next leader can finish it.
 
-Writing a pod's status is what every scheduler may do; no other right is needed.
+Every scheduler may write the status of pods; no other right is needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def records_of(pods: Iterable[Pod]) -> list[GangRecord]:
 
 
 def recorded_size(pods: Collection[Pod]) -> int | None:
-    """How many of these members the record of a start that is on its way names; None if there is no such record."""
+    """How many of these members the record of an unfinished start names; None if there is no such record."""
     records = records_of(pods)
     if any(record.done for record in records):
         return None

@@ -1,6 +1,6 @@
-"""Room for a gang that does not fit: made by evictions, or kept as it becomes free (`turns`).
+"""Room for a gang that does not fit: made by evictions, or reserved as it becomes free (`turns`).
 
-What was promised to a gang that has lost waiting members since, and so cannot start, is free again if they are not
+If a gang with nominations loses waiting members and so cannot start, the nominations end unless the members are
 replaced soon.
 """
 
@@ -26,9 +26,9 @@ from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, GangNomination, Status, unschedulable
 
-NOT_HELPFUL = "preemption: all nodes together have less than that, whoever goes."
+NOT_HELPFUL = "preemption: all nodes together have less than that, even without other pods."
 _IDLE_S = 30.0
-"""So long room is kept for a gang that lacks members: a controller has replaced them by then, if one does at all."""
+"""How long room is reserved for a gang that lacks members: a controller usually replaces them sooner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +39,20 @@ class Made:
     """Member -> what status.nominatedNodeName should become, the empty string to clear it."""
     message: str = ""
     nominated: bool = False
-    """Whether nodes were promised."""
+    """Whether members were nominated to nodes."""
     evicts: bool = False
-    """Whether somebody has to go first."""
+    """Whether pods have to be evicted first."""
     rejected_by: frozenset[str] = frozenset()
-    """Plugins whose Reserve was in the way."""
+    """Plugins whose Reserve refused."""
     domain: Domain | None = None
-    """Where the nodes are that were promised."""
+    """The domain of the nominated nodes."""
 
 
 NOTHING_MADE = Made()
 
 
 class GangRoom:
-    """Makes and keeps room; `priority` is a gang's."""
+    """Makes and reserves room; `priority` returns the priority of a gang."""
 
     def __init__(self, context: EngineContext, failing: Failing, priority: Callable[[QueuedGang], int]) -> None:
         self._context = context
@@ -60,7 +60,7 @@ class GangRoom:
         self._failing = failing
         self.turns = GangTurns(context, priority)
         self._idle: Deadlines[GangKey] = Deadlines()
-        """Gangs that have promises but too few members -> when the promises end."""
+        """Gangs that have nominations but too few members -> when the nominations end."""
 
     # --- evictions ---
 
@@ -72,7 +72,7 @@ class GangRoom:
         domains: Iterable[Domain | None],
         turn: Turn,
     ) -> Made:
-        """PostFilter for the gang, in one domain after the other: evict, and promise nodes to the members."""
+        """PostFilter for the gang, in one domain after the other: evict, and nominate the members to nodes."""
         if needs.beyond(self._state):
             return Made(self.clear(ready), NOT_HELPFUL)
         runner = self._context.responsible(gang.pod)
@@ -95,7 +95,7 @@ class GangRoom:
         return Made(self.clear(ready) if hopeless else {}, said, rejected_by=frozenset(rejected_by))
 
     def _ask(self, runner: Runner, cycles: list[Cycle], needs: GangNeeds) -> GangNomination | Status | None:
-        """The first nomination with which the gang may start; else what the last plugin said that said anything."""
+        """The first nomination with which the gang may start; else the last status with a message."""
         said: Status | None = None
         for plugin in runner.plugins.post_filter:
             if not isinstance(plugin, GangPostFilter):
@@ -153,20 +153,20 @@ class GangRoom:
                 self._failing.nominate(entry.pod, node, turn)
 
     def clear(self, ready: Iterable[QueuedPod]) -> Mapping[str, str]:
-        """Evictions cannot help: what was promised for their sake is worth nothing any more."""
+        """Evictions cannot help: end the nominations of the members."""
         for entry in ready:
             self._context.end_nomination(entry.pod.uid)
         return {entry.pod.uid: "" for entry in ready if entry.pod.nominated_node}
 
-    # --- room that nobody can use ---
+    # --- room that cannot be used ---
 
     @property
     def busy(self) -> bool:
-        """Whether `review` has something to look at now or later."""
+        """Whether `review` has something to do, now or later."""
         return bool(self._idle) or self.turns.busy
 
     def lies_idle(self, gang: QueuedGang, now: float) -> None:
-        """A gang lacks members: what it was promised is of no use at present."""
+        """A gang lacks members, so it cannot use its nominations at present."""
         nominations = self._state.nominations
         if nominations.count and any(nominations.node_of(uid) is not None for uid in gang.members):
             until_s = self._idle.setdefault(gang.key, now + _IDLE_S)
@@ -178,7 +178,7 @@ class GangRoom:
         self._idle.drop(key)
 
     def review(self, turn: Turn) -> None:
-        """Give back what was promised to gangs that have lacked members for too long, and end turns."""
+        """End the nominations of gangs that have lacked members for too long, and turns that are over."""
         self.turns.review(turn.now)
         for key in self._idle.take_due(turn.now):
             gang = self._context.queue.gang(key)

@@ -1,11 +1,11 @@
 """Gangs: all members that are needed get a node in one statement, or none does.
 
-The way of a gang: its members wait as one entry of the queue until they are enough (`gate`); an attempt places them,
-together or not at all; they wait for each other until Permit and PreBind are through with every one (`ready`); the
-start is put on record; then all are bound. What is left of a start that broke off is `engine.recovery`'s affair.
+The life of a gang: its members wait as one entry of the queue until there are enough of them (`gate`); an attempt
+places them together or not at all; each goes through Permit and PreBind and waits for the others (`ready`); the start
+is put on record; then all are bound. `engine.recovery` handles starts that were interrupted.
 
-A gang that does not fit holds nothing. After `reserveAfterSeconds` what fits of it is promised to it for a while, so
-that smaller work of equal importance does not take every freed place (`gangturns`).
+A gang that does not fit holds nothing. After `reserveAfterSeconds`, members that fit are nominated to nodes for a
+while, so that smaller work of equal priority does not take all the room that becomes free (`gangturns`).
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ _KEPT_TRIALS = 4096
 
 
 class PlaceableGang(NamedTuple):
-    """A gang that may be tried."""
+    """What is to be placed of a gang that may be tried."""
 
     needs: GangNeeds
     ready: list[QueuedPod]
-    """The members to be placed."""
+    """The members to place."""
 
 
 class Gangs:
-    """Places gangs over one context."""
+    """Schedules gangs."""
 
     def __init__(self, context: EngineContext, placing: Placing, failing: Failing, notices: Notices) -> None:
         self._context = context
@@ -67,21 +67,21 @@ class Gangs:
         self._notices = notices
         self.recovery = Recovery(context, self._forget)
         self.term = ""
-        """The term of leadership, for the record."""
+        """The leader's term, for the record."""
         self._recording: dict[int, GangBinding] = {}
         """Token of a record that is being written -> the members that wait for it."""
         self.tried: deque[tuple[Code, str]] = deque(maxlen=_KEPT_TRIALS)
-        """How the latest attempts ended, and of which profile; whoever wants to know takes them out."""
+        """How the latest attempts ended, and of which profile; readers remove what they have read."""
         self._controlled: dict[tuple[str, str], dict[GangKey, None]] = {}
-        """Kind and key of controllers -> gangs of which they have made members."""
+        """Kind and key of controllers -> gangs whose members they created."""
         self._controllers: dict[GangKey, set[tuple[str, str]]] = {}
         """The same, by gang."""
         self._room = GangRoom(context, failing, self.priority)
 
-    # --- who belongs together ---
+    # --- membership ---
 
     def unit_of(self, pod: Pod) -> GangKey | None:
-        """The gang that a pod is placed with; None if it names none, or its profile does not care."""
+        """The gang that a pod is placed with; None if it names none, or its profile does not place gangs."""
         key = pod.template.gang
         if key is None:
             return None
@@ -89,7 +89,7 @@ class Gangs:
         return key if runner is not None and runner.places_gangs else None
 
     def concern(self, key: GangKey) -> None:
-        """Something happened to a gang: look at it before the next decisions."""
+        """Something happened to a gang: review it before the next decisions."""
         self.recovery.concern(key)
 
     def met(self, key: GangKey, pod: Pod) -> None:
@@ -102,7 +102,7 @@ class Gangs:
         self.recovery.concern(key)
 
     def ruled_by(self, kind: str, key: str) -> list[Pod]:
-        """One member of each gang whose size or priority an object gives."""
+        """One member of each gang whose size or priority this object determines."""
         gangs = list(self._controlled.get((kind, key), ()))
         if kind in (NATIVE_KIND, COSCHEDULING_KIND):
             namespace, _, name = key.partition("/")
@@ -125,9 +125,9 @@ class Gangs:
         return next((record.pod for record in self._state.gangs.standing(key).values()), None)
 
     def changed(self, change: Change, now: float) -> None:
-        """Wake waiting gangs that a change concerns by name: their object, or a member that came or went.
+        """Wake waiting gangs that a change is about: their object, or a member that came or went.
 
-        Whom it may give room is for the plugins to say; what became of the gang's own attempt is no news.
+        Whether it makes room for others is for the plugins to say; the result of the gang's own attempt is ignored.
         """
         pod = change.pod
         if pod is None:
@@ -142,12 +142,12 @@ class Gangs:
 
     @property
     def recording(self) -> bool:
-        """Whether the start of a gang is being put on record: its binds follow."""
+        """Whether the start of a gang is being put on record; its binds follow."""
         return bool(self._recording)
 
     @property
     def busy(self) -> bool:
-        """Whether `review` has something to look at now or later."""
+        """Whether `review` has something to do, now or later."""
         return self.recovery.busy or self._room.busy
 
     def next_review_s(self) -> float | None:
@@ -156,20 +156,20 @@ class Gangs:
         return min((time for time in times if time is not None), default=None)
 
     def review(self, turn: Turn) -> None:
-        """Look at the gangs that something happened to, and at those whose time has come."""
+        """Review the gangs that something happened to, and those whose deadline is due."""
         self.recovery.review(turn)
         if self._room.busy:
             self._room.review(turn)
 
     def priority(self, gang: QueuedGang) -> int:
-        """The group's own, else the lowest of the waiting members."""
+        """The priority of the group, else the lowest of the waiting members."""
         own = own_priority(self._state, gang.key)
         if own is not None:
             return own
         return min([entry.pod.template.priority for entry in gang.members.values()])
 
     def queue_key(self, gang: QueuedGang, sort: Any) -> tuple[Any, ...]:
-        """QueueSort of a gang: its own priority and age; lost members and kept room come before new work."""
+        """QueueSort of a gang, by its priority and age; the favoured one and one that lost members go first."""
         priority, pod = self.priority(gang), gang.pod
         if priority != pod.template.priority:
             pod = replace(pod, template=replace(pod.template, priority=priority))
@@ -183,18 +183,18 @@ class Gangs:
         return len(gang.members) + len(lasting(self._state, gang.key))
 
     def needs(self, key: GangKey, waiting: Collection[Pod]) -> GangNeeds | None:
-        """What has to hold so that a gang of which these wait may start; None while its PodGroup is missing."""
+        """What a gang with these waiting members needs to start; None while its PodGroup is missing."""
         return needs_of(self._state, key, waiting, self.recovery.runs)
 
     # --- PreEnqueue ---
 
     def gate(self, gang: QueuedGang, now: float) -> str | None:
-        """The plugin that keeps the gang from being tried, None if it may be; the message says what it waits for."""
+        """The plugin that keeps the gang from being tried, None if it may be; `message` says what it waits for."""
         found = self._placeable(gang, now)
         return found if isinstance(found, str) else None
 
     def _placeable(self, gang: QueuedGang, now: float) -> PlaceableGang | str:
-        """Who is to be placed; or the plugin that keeps the gang from being tried."""
+        """What is to be placed; or the plugin that keeps the gang from being tried."""
         if self._state.evictions.holds(gang.uid):
             room = self._context.responsible(gang.pod).plugins.first(GangPostFilter)
             return GANG_SCHEDULING if room is None else room.name
@@ -221,7 +221,7 @@ class Gangs:
         return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
 
     def _settled_s(self, gang: QueuedGang, terms: GangTerms) -> float:
-        """When it is known how many members there are; one that runs waits only if nobody says the number."""
+        """When the number of members counts as known; a running gang waits only if the number is given nowhere."""
         known = not terms.estimated or (terms.min_count is not None and lasting(self._state, gang.key))
         return 0.0 if known else gang.arrived_s + self._patience(gang).settle_seconds
 
@@ -236,7 +236,7 @@ class Gangs:
         return gangs.gang_patience
 
     def _ready(self, gang: QueuedGang) -> list[QueuedPod]:
-        """The waiting members that no PreEnqueue plugin holds back."""
+        """The waiting members that no PreEnqueue plugin refuses."""
         context, entries = self._context, gang.members.values()
         return [entry for entry in entries if may_enter(context.runner_of(entry.pod), entry.pod, context.faults)]
 
@@ -244,19 +244,19 @@ class Gangs:
 
     def attempt(self, gang: QueuedGang, turn: Turn) -> int:
         """One scheduling cycle of a gang, in numbered steps; returns how many pods were decided on."""
-        # 1. Who is to be placed, and how many of them must find a node.
+        # 1. The members to place, and how many of them must find a node.
         found = self._placeable(gang, turn.now)
         if isinstance(found, str):
             self._queue.hold(gang, found, turn.now)
             return 1
         needs, ready = found
         ready.sort(key=_by_importance)
-        # 2. Where: together, in one domain if the group asks for that.
+        # 2. The nodes, in one domain if the group asks for that.
         domains = needs.domains(self._state)
         context = self._context
         trial = Trial(context, turn.now, observer=context.observer)
         placement = trial.place_gang(ready, needs, domains)
-        # 3. Not enough: perhaps make room. Where nobody has to go for it, it is there already, found in another order.
+        # 3. Too few: run PostFilter. If it needs no victims, the room was there, for members in another order.
         made = NOTHING_MADE
         if not placement.enough:
             made = self._make_room(gang, found, placement, domains, turn)
@@ -265,17 +265,17 @@ class Gangs:
                 made = Made(self._room.clear(ready))
         context.changes.extend(Change(What.POD_REMOVED, pod=pod) for pod in placement.given_up)
         self.tried.append((placement.code, context.responsible(gang.pod).profile.scheduler_name))
-        # 4. On their way; or say why not, and wait for help.
+        # 4. Start the binding cycles; or report why not, and wait for a change that helps.
         if placement.enough:
             self._start(gang, placement, turn)
         else:
             self._fail(gang, found, placement, made, turn)
         return len(ready)
 
-    # --- on their way ---
+    # --- binding ---
 
     def _start(self, gang: QueuedGang, placement: GangPlacement, turn: Turn) -> None:
-        """Take the members out of the queue; those for whom there was no node wait on."""
+        """Start the binding cycles; members without a node stay in the queue."""
         gang_binding = GangBinding(gang.key, placement.bindings)
         self.recovery.binding_began(gang_binding)
         self._room.turns.leave(gang.key, turn.now)
@@ -283,7 +283,7 @@ class Gangs:
             self._queue.detach(binding.entry, turn.now)
             binding.gang = gang_binding
             self._placing.begin(binding)
-        if gang.members:  # beyond those that are needed: tried again by themselves, with evictions if that helps
+        if gang.members:  # more than are needed: tried again without the others, with evictions if that helps
             cause = "the gang starts without it"
             self._queue.requeue(gang, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
         for binding in list(gang_binding.members):
@@ -294,13 +294,13 @@ class Gangs:
                 self._placing.tell(binding)
 
     def ready(self, binding: BindingCycle, turn: Turn) -> None:
-        """A member may be bound: so are all, if it was the last one, once their start is on record."""
+        """A member is ready. If it was the last one, all are bound once their start is on record."""
         gang_binding = binding.gang
         if gang_binding is None or gang_binding.recorder is not None:
             return
         bindings = gang_binding.members
         if bindings[-1].entry.state is not READY or any(each.entry.state is not READY for each in bindings):
-            return  # they get ready in this order mostly, and so the first look tells
+            return  # members usually get ready in this order, so the last one is checked first
         if not self.recovery.wants_record(gang_binding):
             self._begin(gang_binding, turn)
             return
@@ -313,7 +313,7 @@ class Gangs:
         turn.commands.append(PatchPodStatus(gang_binding.recorder, gang_record=record, token=token))
 
     def recorded(self, event: StatusDone, turn: Turn) -> None:
-        """The start is on record: bind; or it could not be written: try again later."""
+        """The start is on record: bind. If it could not be written: try again later."""
         gang_binding = self._recording.pop(event.token, None)
         if gang_binding is None or gang_binding.begun or not gang_binding.members:
             return
@@ -330,7 +330,7 @@ class Gangs:
             self._placing.go_on(binding, turn)
 
     def lost(self, binding: BindingCycle, turn: Turn) -> None:
-        """A member vanished on its way."""
+        """A member is gone during its binding cycle."""
         gang_binding = binding.gang
         if gang_binding is None or binding not in gang_binding.members:
             return
@@ -341,7 +341,7 @@ class Gangs:
         self.concern(gang_binding.key)
 
     def roll_back(self, gang_binding: GangBinding, failure: Failure, turn: Turn) -> None:
-        """Undo what nothing was bound of yet; the members wait again."""
+        """Undo a start of which nothing was bound yet; the members wait again."""
         bindings, gang_binding.members = gang_binding.members, []
         back = [binding for binding in bindings if self._placing.undo(binding, turn.now)]
         gang: QueuedGang | None = None
@@ -381,7 +381,7 @@ class Gangs:
         self._give_back(gang, failure, turn, made.nominate)
 
     def _others_wanted(self, placement: GangPlacement, now: float) -> Iterator[str]:
-        """Plugins that keep members that found a node from other ones, where they would be in nobody's way."""
+        """Plugins that keep placed members from nodes where they would not be in the way of the others."""
         if placement.too_many:
             runners = self._context.runners.values()
             yield from (plugin.name for runner in runners for plugin in runner.plugins.filter)
@@ -392,7 +392,7 @@ class Gangs:
     def _rejecting(self, binding: BindingCycle, now: float) -> Iterable[str]:
         try:
             judgement = binding.runner.judge(Cycle(binding.entry.pod, self._state, now), self._state.rows())
-        except Exception:  # noqa: BLE001 - told of when the pod itself is tried
+        except Exception:  # noqa: BLE001 - reported when the pod itself is tried
             return ()
         return rejecting_plugins(judgement)
 
@@ -403,7 +403,7 @@ class Gangs:
         turn: Turn,
         nominate: Mapping[str, str] | None = None,
     ) -> None:
-        """Put the gang where it waits, and tell the users of every member why."""
+        """Put the gang back into the queue, and report the failure on every member."""
         gang.message = failure.message
         self._queue.requeue(
             gang,
@@ -425,7 +425,7 @@ class Gangs:
 
 
 def size_of(thing: object) -> tuple[int | str | None, ...] | None:
-    """What an object says about the gangs that it rules; None if it is not there or says nothing."""
+    """What an object says about the size of its gangs; None if it does not exist or says nothing."""
     if isinstance(thing, Workload):
         return thing.desired, thing.deleting
     if isinstance(thing, PodGroup):
@@ -434,10 +434,10 @@ def size_of(thing: object) -> tuple[int | str | None, ...] | None:
 
 
 def _by_importance(entry: QueuedPod) -> tuple[int, float, str]:
-    """The most important and oldest member first; the name is enough, as a gang has one namespace."""
+    """Highest priority first, then the oldest; the name is unique, as a gang has one namespace."""
     return -entry.pod.template.priority, entry.pod.created_s, entry.pod.name
 
 
 def one_of_each(entries: Iterable[QueuedPod]) -> Iterable[QueuedPod]:
-    """One entry of each template; equal templates are mostly one object, and others do no harm."""
+    """One entry of each template. Equal templates are usually one object; a second one costs only time."""
     return {id(entry.pod.template): entry for entry in entries}.values()

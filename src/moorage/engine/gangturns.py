@@ -1,10 +1,10 @@
-"""Room that becomes free and is kept for a gang which has waited for long: one gang at a time, and not for ever.
+"""Freed room that is reserved for a gang which has waited for long: for one gang at a time, and for a limited time.
 
-Only one gang has its turn, so no two can wait for what the other one keeps. A turn ends after a while: then the others
-that have waited long enough come first, and the gang itself may have another turn when it has rested for as long, so
-that smaller work gets a chance too. Namespaces take turns, and so do the gangs of each: those that are old and many do
-not keep the turn among themselves. A more important gang takes over at once. A gang that could not start if all nodes
-were empty gets no turn.
+Only one gang has a turn, so no two gangs wait for each other's reservations. When a turn ends, other gangs that have
+waited long enough go first, and the gang itself may have another turn after a pause of the same length, so that smaller
+work gets a chance too. Namespaces take turns, and so do the gangs of each, so that many old gangs of one namespace do
+not pass the turn among themselves. A gang of higher priority takes over at once. A gang that could not start even if
+all nodes were empty gets no turn.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable
 
 _SERVED_S = 3600.0
-"""So long it is remembered that a namespace has had a turn."""
+"""How long it is remembered that a namespace has had a turn."""
 _BEHIND_S = 10.0
-"""So long after it has let another one go first a gang is tried again, in case that one had no use for its turn."""
+"""How long after giving way to another gang a gang is tried again, in case that one did not use its turn."""
 _NEVER = float("-inf")
 _ABOUT_TO_BE_TRIED = (Place.ACTIVE, Place.BACKOFF)
 
 
 class GangTurns:
-    """Who has freed room kept for it; `priority` is a gang's."""
+    """Which gang has room reserved; `priority` returns the priority of a gang."""
 
     def __init__(self, context: EngineContext, priority: Callable[[QueuedGang], int]) -> None:
         self._context = context
@@ -38,9 +38,9 @@ class GangTurns:
         """The gang whose turn it is."""
         self._until_s = 0.0
         self._kept: dict[str, None] = {}
-        """Members that have a node kept for them."""
+        """Members that have a node reserved."""
         self._rests: dict[GangKey, float] = {}
-        """Gangs that have had their turn -> when they may have another one."""
+        """Gangs that have had a turn -> when they may have another one."""
         self._in_line: dict[GangKey, None] = {}
         """Gangs that asked for a turn while another one had it."""
         self._served: dict[str, float] = {}
@@ -48,7 +48,7 @@ class GangTurns:
 
     @property
     def busy(self) -> bool:
-        """Whether `review` has something to look at now or later."""
+        """Whether `review` has something to do, now or later."""
         return self.favoured is not None
 
     def keep(
@@ -60,7 +60,7 @@ class GangTurns:
         patience: GangPatience,
         now: float,
     ) -> None:
-        """What fits of a gang that has waited for long is promised to it, if it is its turn."""
+        """Nominate the members that fit to their nodes, if the gang has waited for long and gets a turn."""
         due_s = gang.first_s + patience.reserve_after_seconds
         if self.favoured != gang.key:
             due_s = max(due_s, self._rests.get(gang.key, due_s))
@@ -83,7 +83,7 @@ class GangTurns:
     def _begin(self, key: GangKey, patience: GangPatience, now: float) -> None:
         if self.favoured == key:
             return
-        if self.favoured is not None:  # it is overtaken, and goes on when it can
+        if self.favoured is not None:  # it gives way, and continues its turn later
             self._in_line[self.favoured] = None
             self._rests.pop(self.favoured, None)
             self._end()
@@ -98,14 +98,14 @@ class GangTurns:
         return other is not None and self._priority(other) >= self._priority(gang)
 
     def _is_behind(self, gang: QueuedGang) -> bool:
-        """Whether one that is no less important, has had no turn for longer and is about to be tried stands in line."""
+        """Whether a gang of at least the same priority, with an earlier last turn, is in line and about to be tried."""
         own, priority = self._last_turn(gang.key), self._priority(gang)
         earlier = (self._context.queue.gang(key) for key in self._in_line if self._last_turn(key) < own)
         tried = (each for each in earlier if each is not None and each.place in _ABOUT_TO_BE_TRIED)
         return any(self._priority(each) >= priority for each in tried)
 
     def _last_turn(self, key: GangKey) -> tuple[float, float]:
-        """Sorts gangs: who had a turn the longest time ago comes first, by namespace and then by itself."""
+        """Sort key: the longest time without a turn first, of the namespace and then of the gang itself."""
         return self._served.get(key.namespace, _NEVER), self._rests.get(key, _NEVER)
 
     def _is_possible(self, ready: Sequence[QueuedPod], needs: GangNeeds, now: float) -> bool:
@@ -116,14 +116,14 @@ class GangTurns:
         return needs.possible(state, len(held))
 
     def nominated(self, key: GangKey, uids: Iterable[str], now: float) -> None:
-        """Nodes were promised to these members otherwise: by evictions, which are nobody's turn."""
+        """These members were nominated to nodes by preemption, which needs no turn."""
         if self.favoured == key:
             for uid in uids:
                 self._kept.pop(uid, None)
             self.leave(key, now)
 
     def leave(self, key: GangKey, now: float) -> None:
-        """A gang needs no turn, now or at all."""
+        """A gang does not need a turn."""
         self._rests.pop(key, None)
         self._in_line.pop(key, None)
         if self.favoured == key:
@@ -140,7 +140,7 @@ class GangTurns:
         return None if self.favoured is None else self._until_s
 
     def review(self, now: float) -> None:
-        """End a turn whose time is over, or whose gang is gone."""
+        """End the turn if its time is over or its gang is gone."""
         if self.favoured is None:
             return
         gang = self._context.queue.gang(self.favoured)
@@ -160,7 +160,7 @@ class GangTurns:
         self.favoured = None
 
     def _next(self, now: float) -> None:
-        """Those who wait for their turn are tried again; the first by importance, last turn and age gets it."""
+        """Try the gangs in line again; the first by priority, last turn and age gets the turn."""
         for key in list(self._in_line):
             gang = self._context.queue.gang(key)
             if gang is None:

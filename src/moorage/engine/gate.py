@@ -1,4 +1,4 @@
-"""Whether a pod may be tried at all: what the queue, gangs and everybody who asks "what if" go by."""
+"""Whether a pod may be tried at all; used by the queue, by gangs and by all what-ifs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def may_enter(runner: Runner | None, pod: Pod, faults: Faults) -> bool:
 
 
 def refused(runner: Runner, pod: Pod, faults: Faults) -> Status | None:
-    """What keeps a pod out of the queue: a limit that it exceeds, else the first PreEnqueue plugin that says no."""
+    """What keeps a pod from being tried: a limit that it exceeds, else the first PreEnqueue plugin that refuses."""
     if pod.template.excess:
         message = f"the pod is beyond what is scheduled: {limits.describe(pod.template.excess)}"
         return Status(Code.UNRESOLVABLE, (message,), limits.REASON)

@@ -1,4 +1,4 @@
-"""Names and the objects that they wait for: who waits for an object is found at once, whatever their number."""
+"""Names and the objects that they wait for, indexed by object."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Interests:
                 del self._names[thing]
 
     def of(self, things: Iterable[Thing]) -> list[str]:
-        """Who waits for any of these, sorted."""
+        """The names that wait for any of these, sorted."""
         if not self._names:
             return []
         return sorted(set().union(*(self._names.get(thing, ()) for thing in things)))

@@ -51,11 +51,8 @@ def _check_bindings(engine: Engine) -> None:
 
 def _check_state(engine: Engine, uid: str, binding: BindingCycle) -> None:
     held, ready = binding.state in (PERMIT, PRE_BIND), binding.state is READY
-    gang_binding = binding.gang
-    check(
-        not ready or (gang_binding is not None and not gang_binding.begun),
-        f"{uid}: ready, but waits for no other member",
-    )
+    gang = binding.gang
+    check(not ready or (gang is not None and not gang.begun), f"{uid}: ready, but waits for no other member")
     check((uid in engine.bindings._ready) == ready, f"{uid}: {binding.state}, ready {not ready}")
     check((uid in engine.bindings._held) == held, f"{uid}: {binding.state}, held {not held}")
     check(held == (binding.held_by is not None), f"{uid}: {binding.state}, held by {binding.held_by}")
@@ -64,7 +61,7 @@ def _check_state(engine: Engine, uid: str, binding: BindingCycle) -> None:
 
 
 def _check_entry(engine: Engine, entry: QueuedPod) -> None:
-    """A pod in the queue stands where its place says."""
+    """A pod in the queue is where its place says."""
     uid, record = entry.pod.uid, engine.state.record(entry.pod.uid)
     on_its_way = engine.bindings.get(uid) is not None
     if engine.asking is not None and engine.asking.has(entry):
@@ -101,7 +98,7 @@ def _check_not_lost(engine: Engine, pod: Pod) -> None:
         check(where == pod.node, f"{pod.key}: bound to {pod.node}, stands on {where}")
         check(entry is None, f"{pod.key}: bound, but is queued")
     elif pod.deleted_s is not None or engine.runner_of(pod) is None:
-        check(entry is None, f"{pod.key}: queued, but nobody is to place it")
+        check(entry is None, f"{pod.key}: queued, but not to be placed by this scheduler")
     else:
         check(not (entry is None and record is None), f"{pod.key}: lost, neither queued nor standing on a node")
 
@@ -110,7 +107,7 @@ def check_queue(queue: SchedulingQueue) -> None:
     """Every pod and gang is listed where its place says, and nowhere else; members are where their gang is."""
     for gang in queue._gangs.values():
         check(bool(gang.members), f"{gang.uid} has no members")
-        check(gang.pod.uid in gang.members, f"{gang.uid}: a stranger stands for it")
+        check(gang.pod.uid in gang.members, f"{gang.uid}: is represented by a pod that is no member")
         for member in gang.members.values():
             check(queue.get(member.pod.uid) is member, f"{member.uid} is not in the queue, but in {gang.uid}")
             check(member.place is gang.place, f"{member.uid} is {member.place}, {gang.uid} is {gang.place}")
@@ -129,7 +126,7 @@ def check_queue(queue: SchedulingQueue) -> None:
 
 
 def _listed(queue: SchedulingQueue) -> Counter[tuple[str, Place]]:
-    """How often each entry is listed where, stale ones left out."""
+    """How often each entry is listed where, without stale ones."""
     listed: Counter[tuple[str, Place]] = Counter()
     for active in (queue._active, *queue.pacing._aside.values()):
         for _, ticket, entry in active:

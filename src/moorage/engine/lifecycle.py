@@ -1,11 +1,11 @@
 """The life of a pod in the scheduler: every state, and every step from one to another.
 
-A pod waits in the queue (active, backoff, unschedulable, gated), is tried, and on its way to a node passes Permit and
-PreBind; members of a gang are ready until all of them may be bound. It ends bound or gone, or comes back to the queue.
-Gangs have the same states: their waiting members are where they are.
+A pod waits in the queue (active, backoff, unschedulable, gated), is tried, and passes Permit and PreBind in its binding
+cycle; members of a gang are ready until all of them may be bound. It ends bound or gone, or comes back to the queue.
+Gangs have the same states: waiting members are where their gang is.
 
-Only `move` of an entry of the queue changes a state. A step that is not in the table is a mistake of the engine and
-raises `InvariantError` at once. The latest steps are kept with their times and causes: what happened so far.
+Only `move` of an entry of the queue changes its state. A step that is not in the table is a bug of the engine and
+raises `InvariantError` at once. The latest steps are kept with their times and causes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TypeAlias
 from moorage.core.invariants import InvariantError
 
 KEPT_STEPS = 16
-"""So many are kept when a pod comes back or is gated; a few more follow until then."""
+"""How many are kept when a pod comes back or is gated; a few more are added until the next time."""
 
 
 class State(StrEnum):
@@ -33,11 +33,11 @@ class State(StrEnum):
     GATED = "gated"
     """In the queue; a PreEnqueue plugin keeps it from being tried."""
     TRYING = "trying"
-    """A node is looked for; that takes longer than a turn only where extenders are asked."""
+    """In an attempt; that takes longer than a turn only where extenders are called."""
     PERMIT = "permit"
-    """It has a node, and a Permit plugin lets it wait."""
+    """It has a node, and a Permit plugin holds it."""
     PRE_BIND = "preBind"
-    """It has a node, and a PreBind plugin lets it wait."""
+    """It has a node, and a PreBind plugin holds it."""
     READY = "ready"
     """A member of a gang that may be bound as soon as all of them may."""
     BINDING = "binding"
@@ -50,15 +50,15 @@ class State(StrEnum):
 
 
 NEW, ACTIVE, BACKOFF, UNSCHEDULABLE, GATED, TRYING, PERMIT, PRE_BIND, READY, BINDING, BOUND, BACK, GONE = State
-"""Looking a member up in its enumeration takes longer than comparing it, and every pod is compared several times."""
+"""As names of the module, since looking a member up in its enumeration takes longer than comparing it."""
 
 WAITING = frozenset({ACTIVE, BACKOFF, UNSCHEDULABLE, GATED})
 """In the queue."""
 ON_ITS_WAY = frozenset({PERMIT, PRE_BIND, READY, BINDING})
-"""A node was chosen, and it counts there."""
+"""In a binding cycle: a node was chosen, and the pod is assumed there."""
 
 _ENTERS = frozenset({ACTIVE, BACKOFF, GATED})
-_WAITS = _ENTERS | {TRYING, BACK, GONE}  # BACK: the members that wait share the fate of those that come back
+_WAITS = _ENTERS | {TRYING, BACK, GONE}  # BACK: waiting members go with those that come back
 _ENDS = frozenset({BACK, GONE})
 
 STEPS: Mapping[State, frozenset[State]] = {
@@ -76,12 +76,12 @@ STEPS: Mapping[State, frozenset[State]] = {
     BOUND: frozenset(),
     GONE: frozenset(),
 }
-"""From each state, those that may follow."""
+"""State -> the states that may follow."""
 
 Step: TypeAlias = tuple[float, State, str]
 """(when, to which state, why); a plain tuple, since every pod takes several."""
 
 
 def misstep(before: State, after: State, uid: str) -> InvariantError:
-    """What to raise where the table does not have a step."""
+    """The error for a step that is not in the table."""
     return InvariantError(f"{uid}: {before.value} -> {after.value} is no step of a pod's life")

@@ -1,6 +1,6 @@
-"""Why a pod may not even be tried: told to its users once that has lasted for a moment.
+"""Why a pod may not be tried yet: reported to users if it lasts for more than a moment.
 
-Members of a gang that are being created one after another, or units that a plan lets in a moment later, are not worth a
+Members of a gang that are created one after another, or units that a plan admits a moment later, are not worth a
 condition and an event each.
 """
 
@@ -21,17 +21,17 @@ _TELL_AFTER_S = 2.0
 
 
 class Notices:
-    """Gated entries whose users are to be told."""
+    """Gated entries that are to be reported."""
 
     def __init__(self, context: EngineContext, failing: Failing) -> None:
         self._context = context
         self._failing = failing
         self._due: list[tuple[float, str]] = []
-        """A heap of when to tell the users of which entry."""
+        """A heap of (when, which entry)."""
         self._listed: set[str] = set()
 
     def later(self, entry: QueuedPod, message: str, now: float) -> None:
-        """The entry waits for this; its users are told if that lasts."""
+        """The entry waits for this; it is reported if that lasts."""
         entry.message = message
         members = members_of(entry)
         for member in members:
@@ -41,11 +41,11 @@ class Notices:
             heapq.heappush(self._due, (now + _TELL_AFTER_S, entry.uid))
 
     def next_s(self) -> float | None:
-        """When `tell` has something to do."""
+        """When `tell` has something to do next."""
         return self._due[0][0] if self._due else None
 
     def tell(self, turn: Turn) -> None:
-        """Tell what has lasted long enough."""
+        """Report what has lasted long enough."""
         while self._due and self._due[0][0] <= turn.now:
             _, uid = heapq.heappop(self._due)
             self._listed.discard(uid)

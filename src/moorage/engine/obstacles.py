@@ -1,4 +1,4 @@
-"""The last look before a bind goes out: whether what it was decided on still holds."""
+"""The last check before a bind is sent: whether the decision still holds."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from moorage.engine.faults import describe
 
 
 def obstacle(state: ClusterState, bindings: BindingCycles, bind: Bind) -> str:
-    """What has come between a decision and its bind; empty if nothing has. Costs next to nothing if no node changed.
+    """Why a bind must not be sent any more; empty if it may be. Costs next to nothing if no node has changed.
 
-    The pod may be gone, or stand somewhere. The node may be gone, another one of the same name, cordoned or tainted:
-    the filters are asked that read nothing but the node, if that has changed since the decision.
+    The pod may be gone or on a node. The node may be gone, replaced by one of the same name, cordoned or tainted: if it
+    has changed since the decision, the filters that read nothing but the node are called again.
     """
     binding = bindings.get(bind.pod.uid)
     if binding is None or binding.node != bind.node:

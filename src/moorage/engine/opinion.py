@@ -1,8 +1,8 @@
-"""One pod judged on a cluster as it is: where it would go, or why nowhere, with every node's part in it.
+"""One pod judged on the cluster as it is: where it would go, or why nowhere, with the result of every node.
 
-The very engine that schedules is asked, once, about this pod and, if it is in a gang, about the others of that: other
-waiting pods are left out, but what is promised to them counts. Only a plan, which is one answer for everybody, is asked
-about all of them. Nothing of it reaches a cluster.
+The engine that schedules makes one attempt for this pod and, if it is in a gang, for the other members. Other waiting
+pods are left out, but their nominations count. Only a plan, which is one result for all pods, is made for all of them.
+Nothing of it reaches a cluster.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What would become of a pod now."""
+    """What would happen to a pod now."""
 
     namespace: str
     name: str
@@ -42,11 +42,11 @@ class Opinion:
     message: str | None = None
     """Why it has no node; None if it has one."""
     nodes: Mapping[str, NodeExplanation] = field(default_factory=dict)
-    """Every node by name; empty if the pod would not be attempted at all."""
+    """Every node by name; empty if the pod would not be tried at all."""
     stands_on: str | None = None
-    """The node of a pod that is bound already, and was judged as if it were not."""
+    """The node of a bound pod, which was judged as if it were pending."""
     suggestions: tuple[Suggestion, ...] = ()
-    """What would let a pod that waits fit, the smallest change first; empty where nobody looked."""
+    """What would let a waiting pod fit, the smallest change first; empty if that was not asked for."""
 
 
 def form_opinion(
@@ -59,9 +59,9 @@ def form_opinion(
     answers_to_all: bool = False,
     rewriter: Rewrites | None = None,
 ) -> Opinion:
-    """Judge a pod in a world that is given without it; a bound pod is judged as if it were pending.
+    """Judge a pod in a world that does not include it; a bound pod is judged as if it were pending.
 
-    With a rewriter, changes that would help are looked for if the pod waits and does not fit.
+    With a rewriter, and if the pod waits and does not fit, changes that would help are searched for.
     """
     stands_on = pod.node
     if stands_on is not None or pod.finished:

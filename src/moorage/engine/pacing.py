@@ -1,9 +1,9 @@
-"""Whose turn it is among namespaces: what is slow for one of them must not make the others wait.
+"""Fairness among namespaces: what is slow in one of them must not delay the others.
 
 Pods of a namespace are set aside, in their order, while other pods may be tried and
-- the namespace is slow: deciding on a pod of it has just taken long. They come back after a few times as long, or at
-  once when nobody else is there to be tried, and no bind is under way whose answer would have to wait;
-- the namespace is crowded: it has its share of the binds under way. They come back as those are answered.
+- the namespace is slow: deciding on one of its pods has just taken long. They come back after a few times as long, or
+  at once when there is no other pod to try and no bind in flight whose answer would have to wait;
+- the namespace is crowded: it has its share of the binds in flight. They come back as those are answered.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 PATIENCE = 4.0
-"""How much longer than a slow decision took its namespace lets others go first: these have most of the time then."""
+"""For how many times the duration of a slow decision its namespace gives way, so that others get most of the time."""
 
 Item: TypeAlias = tuple[tuple[Any, ...], int, Any]
-"""(queue key, ticket, entry) as the queue holds them."""
+"""(queue key, ticket, entry), as in the queue."""
 
 
 @dataclass(slots=True)
 class Pacing:
-    """Entries of the queue that may be tried, but not yet; `room` says how many more binds a namespace may order."""
+    """Active entries that have to give way; `room` says how many more binds a namespace may order."""
 
     room: Callable[[str], int]
     untouched: int = 0
-    """So many pods may be tried in this call before anybody has to be asked whether a namespace holds back."""
+    """How many pods may be tried in this call before namespaces have to be checked."""
     _slow_until_s: dict[str, float] = field(default_factory=dict)
     """By namespace."""
     _aside: dict[str, list[Item]] = field(default_factory=dict)
-    """By namespace, each a heap. Entries may be stale, told by the ticket."""
+    """By namespace, each a heap. Entries may be stale, recognised by the ticket."""
 
     def begin(self, now: float, untouched: int) -> None:
         """A call begins; `untouched` pods may be tried before a namespace could be crowded."""
@@ -38,23 +38,23 @@ class Pacing:
         self.untouched = 0 if slow else untouched
 
     def slow(self, namespace: str, took_s: float, now: float, longest_s: float) -> None:
-        """A decision on a pod of the namespace took long; others go first for a while, `longest_s` at most."""
+        """A decision on a pod of the namespace took long: others go first for a while, at most `longest_s`."""
         for name in [name for name, until_s in self._slow_until_s.items() if until_s <= now]:
             del self._slow_until_s[name]
         self._slow_until_s[namespace] = now + min(PATIENCE * took_s, longest_s)
 
     def holds_back(self, namespace: str, now: float) -> bool:
-        """Whether a pod of the namespace has to let others go first."""
+        """Whether pods of the namespace have to give way to others."""
         if self._slow_until_s and self._slow_until_s.get(namespace, now) > now:
             return True
         return self.room(namespace) <= 0
 
     def set_aside(self, namespace: str, item: Item) -> None:
-        """Keep an entry until it may be tried."""
+        """Keep an entry until its namespace need not give way."""
         heapq.heappush(self._aside.setdefault(namespace, []), item)
 
     def admitted(self, now: float) -> list[Item]:
-        """Take out what may be tried now, as much as there is room for; what is stale goes, too."""
+        """Take out the entries that may be tried now, as many as there is room for."""
         found: list[Item] = []
         for namespace in [name for name in self._aside if not self.holds_back(name, now)]:
             for _ in range((self.room(namespace) + 1) // 2):  # a bind takes two of it: a place, and one of its share
@@ -80,12 +80,12 @@ class Pacing:
         return any(self.room(name) > 0 for name in self._aside)
 
     def next_s(self, now: float) -> float | None:
-        """When a slow namespace need not let others go first any more, if pods of it were set aside."""
+        """When the next slow namespace with pods set aside need not give way any more."""
         times = (self._slow_until_s[name] for name in self._aside if name in self._slow_until_s)
         return min((until_s for until_s in times if until_s > now), default=None)
 
     def clear(self) -> None:
-        """Forget the entries: their keys are of another order."""
+        """Forget the entries; their keys belong to another order."""
         self._aside.clear()
 
     def _next(self, namespace: str) -> Item | None:

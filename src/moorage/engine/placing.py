@@ -1,4 +1,4 @@
-"""From a chosen node to a bound pod: assume, reserve, Permit, PreBind, Bind; and back where that fails."""
+"""From a chosen node to a bound pod: assume, Reserve, Permit, PreBind, Bind; and back to the queue if that fails."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Placing:
-    """Takes pods to their nodes; `gangs` decides when the members of one may be bound."""
+    """Runs binding cycles; `gangs` decides when the members of a gang may be bound."""
 
     def __init__(self, context: EngineContext, failing: Failing, gangs: Callable[[], Gangs]) -> None:
         self._context = context
@@ -36,7 +36,7 @@ class Placing:
         self._gangs = gangs
 
     def place(self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int, turn: Turn) -> None:
-        """The other half of a cycle, once there is a row."""
+        """The second half of an attempt, once a row is chosen."""
         # 4. Assume it there, and let plugins reserve what they need.
         binding = assume(self._state, entry, runner, cycle, row)
         self.begin(binding)
@@ -44,14 +44,14 @@ class Placing:
         if status is not None:
             self.bring_back(binding, failure_of(status), turn)
             return
-        # 5. Permit, PreBind, Bind: now, or when what they wait for has happened.
+        # 5. Permit, PreBind, Bind: now, or once what the plugins wait for has happened.
         self.go_on(binding, turn)
-        # 6. What did not last is not worth telling.
+        # 6. Tell waiting pods, unless it was undone already.
         if self._context.bindings.get(entry.pod.uid) is binding:
             self.tell(binding)
 
     def begin(self, binding: BindingCycle) -> None:
-        """The decision stands: the pod is on its way, and what it was promised elsewhere is free."""
+        """The decision stands: the binding cycle begins, and a nomination to another node ends."""
         pod, nominations = binding.entry.pod, self._state.nominations
         if nominations.count and nominations.clear(pod.uid) not in (None, binding.node):
             self._context.changes.append(Change(What.POD_REMOVED, pod=pod))
@@ -60,13 +60,13 @@ class Placing:
             self._note(binding)
 
     def tell(self, binding: BindingCycle) -> None:
-        """Waiting pods hear that this one stands on its node."""
+        """Tell waiting pods that this one is on its node."""
         binding.told = True
         if not self._context.queue.quiet or self._context.bindings.waiting:
             self._context.changes.append(Change(What.POD_ADDED, pod=binding.entry.pod))
 
     def go_on(self, binding: BindingCycle, turn: Turn) -> None:
-        """Ask Permit and PreBind on; the pod is bound if they say yes and nobody has to be waited for."""
+        """Continue with Permit and PreBind; the pod is bound if they agree and it need not wait for its gang."""
         if binding.cycle.warnings:
             self._context.warnings.tell(binding.cycle, binding.runner.profile.scheduler_name, turn.commands)
         new, refusal = binding.advance(turn.now)
@@ -117,7 +117,7 @@ class Placing:
     # --- back ---
 
     def bring_back(self, binding: BindingCycle, failure: Failure, turn: Turn) -> None:
-        """Undo the assumption and put the pod back into the queue, together with its gang if none of that is bound."""
+        """Undo the assumption and put the pod back into the queue, with its gang if no member was bound yet."""
         if binding.gang is not None and not binding.gang.begun:
             self._gangs().roll_back(binding.gang, failure, turn)
             return
@@ -131,7 +131,7 @@ class Placing:
             self._gangs().concern(binding.gang.key)
 
     def undo(self, binding: BindingCycle, now: float) -> bool:
-        """Take a pod off its way; whether it is still wanted in the queue."""
+        """End a binding cycle without a bind; returns whether the pod is still in the queue."""
         self._context.bindings.remove(binding.entry.pod.uid)
         self._forget(binding)
         wanted = self._context.queue.get(binding.entry.pod.uid) is binding.entry
@@ -140,7 +140,7 @@ class Placing:
         return wanted
 
     def abandon(self, uid: str, turn: Turn) -> None:
-        """A pod vanished while on its way: let the plugins give back what they hold for it."""
+        """A pod is gone during its binding cycle: let plugins release what they reserved for it."""
         binding = self._context.bindings.remove(uid)
         if binding is None:
             return
@@ -150,7 +150,7 @@ class Placing:
             self._gangs().lost(binding, turn)
 
     def _note(self, binding: BindingCycle) -> None:
-        """For the plan a unit runs from here on, or waits again."""
+        """Tell the plan that the unit runs from now on, or waits again."""
         if self._context.planning is not None:
             self._context.planning.note(binding.entry.pod, binding.entry.unit)
 
@@ -168,14 +168,14 @@ def _scheduled_event(binding: BindingCycle) -> RecordEvent:
 
 
 def assume(state: ClusterState, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int) -> BindingCycle:
-    """Count the pod on its row; it has yet to begin."""
+    """Assume the pod on its row; `Placing.begin` starts the binding cycle."""
     name = state.assume(entry.pod, row).node
     late, node_uid = runner.late(cycle), state.node(row).uid
     return BindingCycle(entry, cycle, runner, row, name, late, nodes_at=state.node_log.position, node_uid=node_uid)
 
 
 def reserve(faults: Faults, binding: BindingCycle) -> Status | None:
-    """Ask Reserve; the status of the plugin that says no."""
+    """Run Reserve; returns the status of the plugin that refuses, if one does."""
     for plugin in binding.late.reserve:
         status: Status | None = faults.ask(plugin, plugin.reserve, binding.cycle, binding.row)
         if status is not None and status.code is not Code.SUCCESS:
@@ -184,14 +184,14 @@ def reserve(faults: Faults, binding: BindingCycle) -> Status | None:
 
 
 def unreserve(faults: Faults, binding: BindingCycle) -> None:
-    """Let plugins give back what they hold."""
+    """Let plugins release what they reserved."""
     for plugin in reversed(binding.late.reserve):
         if isinstance(plugin, Unreserve):
             faults.ask(plugin, plugin.unreserve, binding.cycle, binding.row)
 
 
 def choose(state: ClusterState, runner: Runner, cycle: Cycle) -> int:
-    """The promised row if the pod fits there, else the best of all; NOWHERE if nothing fits."""
+    """The row that the pod is nominated to if it fits there, else the best of all; NOWHERE if nothing fits."""
     nominated = state.nominations.node_of(cycle.pod.uid) if state.nominations.count else None
     if nominated is not None:
         row = state.row_of(nominated)

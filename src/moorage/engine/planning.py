@@ -1,8 +1,9 @@
-"""The plan of profiles in which every pod takes a node of its own: who gets the nodes, kept up to date event by event.
+"""The plan of profiles in which every pod gets a node of its own: which units get the nodes, updated with each event.
 
-Units are single pods and whole gangs, running or waiting, in the order of the QueueSort plugin (`unit_key`). Those that
-fit into the number of nodes are the plan (`core.plan`). A waiting unit is tried only while it is in the plan, and only
-pods whose unit is not may be evicted for it; so what runs stays where it is unless something better needs the node.
+Units are single pods and whole gangs, running or waiting, in the order of the QueueSort plugin (`unit_key`). The first
+of them, as many as there are nodes for, are the plan (`core.plan`). A waiting unit is tried only while it is in the
+plan, and only pods of units outside the plan may be evicted for it. So running pods stay where they are unless a unit
+that comes first needs their node.
 
 A profile is planned if its QueueSort plugin orders units (`PlansUnits`) and a plugin gives every pod a node of its own
 (`OwnsNodes`).
@@ -47,7 +48,7 @@ class Planning:
     ) -> None:
         """`runs` says whether a gang that has lost members was complete before.
 
-        `concern` is told of gangs that are not in the plan and have waiting members.
+        `concern` is called with gangs that are not in the plan and have waiting members.
         """
         self._context = context
         self._state = context.state
@@ -56,7 +57,7 @@ class Planning:
         self._dirty: dict[str, tuple[str, GangKey | None, Pod]] = {}
         """Unit -> its scheduler, its gang and one of its pods."""
         self._settled: set[str] = set()
-        """Units that stand on nodes which take no more pods: nobody else could have those."""
+        """Units on nodes that take no more pods, so that no other unit could have those nodes."""
         self._open = 0
         self._nodes_at = -1
         self._runs = runs
@@ -69,7 +70,7 @@ class Planning:
 
     @property
     def unseen_rows(self) -> tuple[int, ...] | None:
-        """Rows of nodes that have changed and were not looked at yet; None: all of them."""
+        """Rows of nodes that have changed since the plan was last updated; None: all of them."""
         rows = self._state.node_log.since(self._nodes_at) if self._nodes_at >= 0 else None
         return None if rows is None else tuple(rows)
 
@@ -79,7 +80,7 @@ class Planning:
         for row in rows or ():
             self._state.node_log.append(row)
 
-    # --- what the engine asks ---
+    # --- queries ---
 
     @property
     def name(self) -> str:
@@ -111,18 +112,18 @@ class Planning:
         return f"0/{self._state.node_count} nodes are available: {said}."
 
     def sizes(self) -> dict[str, tuple[int, int]]:
-        """Scheduler name -> nodes that the plan gives away, and nodes that there are to give."""
+        """Scheduler name -> number of nodes that the plan assigns, and of nodes that it could assign."""
         return {scheduler: (plan.used, plan.capacity) for scheduler, plan in self._plans.items()}
 
     def drops(self, key: GangKey, pod: Pod) -> bool:
-        """Whether a gang of which something stands is not in the plan."""
+        """Whether a gang with pods on nodes is not in the plan."""
         if not self.plans(pod):
             return False
         scheduler = pod.template.scheduler_name
         return scheduler in self._plans and not self._has(scheduler, gang_uid(key))
 
     def rank(self, record: PodRecord) -> int:
-        """What a preemptor's priority must exceed to evict a pod: the plan protects whom it has, and nobody else."""
+        """What a preemptor's priority must exceed to evict a pod: units in the plan are protected, others are not."""
         if not self.plans(record.pod):
             return own_rank(self._state, record)
         scheduler, unit = record.pod.template.scheduler_name, record.pod.template.gang
@@ -130,11 +131,11 @@ class Planning:
         return _NEVER if scheduler not in self._plans or self._has(scheduler, uid) else -_NEVER
 
     def _has(self, scheduler: str, uid: str) -> bool:
-        """Whether a unit is in the plan, or needs nothing of what that shares out."""
+        """Whether a unit is in the plan, or needs none of its nodes."""
         plan = self._plans.get(scheduler)
         return uid in self._settled or (plan is not None and plan.has(uid))
 
-    # --- keeping it ---
+    # --- updates ---
 
     def note(self, pod: Pod, unit: GangKey | None) -> None:
         """Something happened to a pod; `unit` is its gang if it is placed with one."""
@@ -143,7 +144,7 @@ class Planning:
             self._dirty[uid] = (pod.template.scheduler_name, unit, pod)
 
     def settle(self, turn: Turn) -> None:
-        """Take over what happened, and wake the units that came into the plan; the others are promised nothing."""
+        """Update the plan, wake the units that entered it, and end nominations of units outside it."""
         self._look_at_nodes()
         dirty, self._dirty = self._dirty, {}
         for uid, (scheduler, unit, pod) in dirty.items():
@@ -154,10 +155,10 @@ class Planning:
             entered, left = plan.changes()
             self._wake(entered, turn.now)
             noted = [uid for uid, (name, _, _) in dirty.items() if name == scheduler]
-            self._disappoint((uid for uid in (*left, *noted) if not self._has(scheduler, uid)), turn.commands)
+            self._end_nominations((uid for uid in (*left, *noted) if not self._has(scheduler, uid)), turn.commands)
 
     def _look_at_nodes(self) -> None:
-        """The nodes that take pods are shared out; who stands on another one needs none of them."""
+        """The plan assigns nodes that take pods; pods on other nodes need none of them."""
         log = self._state.node_log
         if log.position == self._nodes_at:
             return
@@ -182,8 +183,8 @@ class Planning:
             if entry is not None and entry.place in (Place.GATED, Place.UNSCHEDULABLE):
                 self._context.queue.wake(entry, now)
 
-    def _disappoint(self, units: Iterable[str], commands: Commands) -> None:
-        """What was promised to units that are not in the plan is for those that are, also after a restart."""
+    def _end_nominations(self, units: Iterable[str], commands: Commands) -> None:
+        """End the nominations of units that are not in the plan, including those found after a restart."""
         for uid in units:
             entry = self._context.queue.find(uid)
             if isinstance(entry, QueuedGang):
@@ -194,7 +195,7 @@ class Planning:
                     commands.append(PatchPodStatus(ref_of(pod), nominated_node=""))
 
     def _put(self, plan: Plan, uid: str, unit: GangKey | None, pod: Pod) -> None:
-        """A unit as it is now, out of the plan's sight if it is gone or not complete."""
+        """Put a unit as it is now; it is dropped if it is gone or incomplete."""
         standing, waiting = self._pods(uid, unit)
         everyone = [*(record.pod for record in standing), *waiting]
         needs = None if unit is None else self._needs(uid, unit)
@@ -219,13 +220,13 @@ class Planning:
         return needs_of(self._state, unit, self._pods(uid, unit)[1], self._runs)
 
     def _may_start(self, needs: GangNeeds | None, standing: Sequence[PodRecord], waiting: Sequence[Pod]) -> bool:
-        """Whether there are enough members, and the nodes have what the gang needs to start if nothing stands yet."""
+        """Whether there are enough members and, if none is on a node yet, the nodes have what the gang needs."""
         if needs is None:
             return False
         return needs.enough(len(waiting)) if standing else needs.possible(self._state, len(waiting))
 
     def _pods(self, uid: str, unit: GangKey | None) -> tuple[list[PodRecord], list[Pod]]:
-        """The unit's pods that stand and are going to stay, and those that wait."""
+        """The unit's pods on nodes that are going to stay, and those that wait."""
         if unit is not None:
             gang = self._context.queue.gang(unit)
             waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]

@@ -1,6 +1,6 @@
 """The priority that counts for a pod: what its profile's plugin says, else `spec.priority`.
 
-The engine works on pods whose template has that priority, so that queue, promises and evictions all see the same.
+The engine works on pods whose template has that priority, so that queue, nominations and evictions all see the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _KEPT = 50_000
 
 
 class _Reading(NamedTuple):
-    """What the plugin said of a template."""
+    """The plugin's answer for a template."""
 
     priority: int
     warning: str | None
@@ -33,7 +33,7 @@ class _Reading(NamedTuple):
 
 
 class Priorities:
-    """Asks the plugins that have a say in the priority of pods."""
+    """Asks the plugins that determine the priority of pods."""
 
     def __init__(self, runner_of: Callable[[Pod], Runner | None], faults: Faults, *, asked: bool) -> None:
         self.asked = asked
@@ -42,10 +42,10 @@ class Priorities:
         self._faults = faults
         self._known: TemplateCache[_Reading] = TemplateCache(_KEPT)
         self._read_from: TemplateCache[PodTemplate] = TemplateCache(_KEPT)
-        """Templates that were put in the place of others, and those: the pods that come later have them again."""
+        """Templates with another priority -> the original ones, which pods that come later have again."""
 
     def read(self, pod: Pod, commands: list[Command], *, is_new: bool) -> Pod:
-        """The pod with the priority that counts; a pod that is new is told of an annotation that cannot be read."""
+        """The pod with the priority that counts; for a new pod, an annotation that cannot be read is reported."""
         plugin = self._plugin(pod)
         if plugin is None:
             return pod
@@ -56,7 +56,7 @@ class Priorities:
         return pod if template is pod.template else replace(pod, template=template)
 
     def may_evict(self, preemptor: Pod, victim: Pod) -> bool:
-        """Whether the preemptor outranks the victim by what it is allowed now."""
+        """Whether the preemptor outranks the victim with the priority that it is allowed now."""
         plugin = self._plugin(preemptor)
         allowed = preemptor.template.priority
         if plugin is not None:

@@ -1,17 +1,17 @@
 """The scheduling queue, with kube-scheduler's rules.
 
 A pod is in exactly one place: active (to be tried), backing off, unschedulable (waiting for an event that can help),
-gated (a PreEnqueue plugin said no) or in flight (taken out by `pop`, given back by `requeue` or removed). Places follow
-from the states of a pod's life (`lifecycle`).
-- Active pods come out by the profile's queue order.
-- Backoff doubles from the first failure on, capped; failures by error count separately. When nothing is active, a pod
-  that backs off because it did not fit is tried at once; after an error it sits its time out.
-- Unschedulable and gated pods wake up on changes that a plugin which rejected them can be helped by; unschedulable ones
-  also after five minutes.
-- A pod that fails again and again at the same instant sits its backoff out too: nothing can have changed.
+gated (a PreEnqueue plugin refused it) or in flight (taken out by `pop`, given back by `requeue` or removed). Places
+follow from the states of a pod's life (`lifecycle`).
+- Active pods come out in the order of QueueSort.
+- Backoff doubles with each failure up to a maximum; failures by error count separately. When nothing is active, a pod
+  that backs off because it did not fit is tried at once; after an error it waits for the end of its backoff.
+- Unschedulable and gated pods wake up on changes that may help against the plugin that rejected them; unschedulable
+  ones also after five minutes.
+- A pod that fails repeatedly at the same instant also waits for the end of its backoff, as nothing can have changed.
 - A gang is one entry: its waiting members are where it is, and come out with it.
-- Active pods of a namespace that is slow or has its share of the binds under way let others go first (`pacing`).
-Every operation costs O(log pods); heaps hold stale entries, told apart by a ticket number.
+- Active pods of a namespace that is slow or has its share of the binds in flight give way to others (`pacing`).
+Every operation costs O(log pods); heaps hold stale entries, recognised by a ticket number.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from moorage.framework.gangs import GANG_SCHEDULING
 FLUSH_AFTER_S = 300.0
 FLUSH_EVERY_S = 30.0
 _HASTY_ATTEMPTS = 32
-"""So often a pod may fail at one instant before it has to wait."""
+"""How often a pod may fail at one instant before it has to wait."""
 
 
 class Place(StrEnum):
@@ -72,17 +72,17 @@ class QueuedPod:
 
     pod: Pod
     since_s: float
-    """When it last entered the queue; decides between equal priorities."""
+    """When it last entered the queue; QueueSort uses it among equal priorities."""
     first_s: float
     """When it first entered the queue."""
     state: State = State.NEW
-    """Where it is in its life; `move` changes it."""
+    """Changed by `move` only."""
     attempts: int = 0
-    """How often it was tried."""
+    """Number of attempts."""
     misfits: int = 0
     """Failed attempts for lack of a node."""
     misfit_s: float | None = None
-    """When the first of them was."""
+    """When the first of them ended."""
     errors: int = 0
     """Consecutive failed attempts by error."""
     failed_by_error: bool = False
@@ -98,22 +98,22 @@ class QueuedPod:
     unit: GangKey | None = None
     """The gang that the pod is placed with."""
     ready_s: float | None = None
-    """When it could first be tried; None while gates have kept it from that."""
+    """When it could first be tried; None while it has always been gated."""
     story: list[Step] = field(default_factory=list)
     """Its latest steps, oldest first."""
 
     @property
     def uid(self) -> str:
-        """What the entry is known by."""
+        """Identifies the entry."""
         return self.pod.uid
 
     @property
     def place(self) -> Place:
-        """Where it is, as kube-scheduler's metrics call it."""
+        """Where it is, in the terms of kube-scheduler's metrics."""
         return _PLACES.get(self.state, Place.IN_FLIGHT)
 
     def move(self, state: State, now: float, cause: str) -> None:
-        """Take a step; to be where it is already is none."""
+        """Take a step; a step to the current state is ignored."""
         before = self.state
         if state is before:
             return
@@ -123,7 +123,7 @@ class QueuedPod:
         self.story.append((now, state, cause))
         if state is TRYING:
             self.attempts += 1
-        elif state is BACK or state is GATED:  # there is no way around both of them, and most pods never get there
+        elif state is BACK or state is GATED:  # every long story passes one of them, and most pods never get there
             del self.story[:-KEPT_STEPS]
 
 
@@ -132,7 +132,7 @@ class QueuedGang(QueuedPod):
     """A gang with the members that wait; `pod` is one of them and stands for the gang."""
 
     members: dict[str, QueuedPod] = field(default_factory=dict)
-    """By uid, in order of arrival; those on their way to a node are not among them."""
+    """By uid, in order of arrival; without those in binding cycles."""
     arrived_s: float = 0.0
     """When the latest member came."""
     key: GangKey = field(init=False)
@@ -145,18 +145,18 @@ class QueuedGang(QueuedPod):
 
     @property
     def uid(self) -> str:
-        """What the entry is known by; no pod has such a uid."""
+        """Identifies the entry; no pod has such a uid."""
         return self._uid
 
     def move(self, state: State, now: float, cause: str) -> None:
-        """Take a step, with all members that wait."""
+        """Take a step, with all waiting members."""
         QueuedPod.move(self, state, now, cause)
         for member in self.members.values():
             member.move(state, now, cause)
 
 
 def gang_uid(key: GangKey) -> str:
-    """What a gang is known by where pods are known by their uid."""
+    """The uid of a gang, where pods have their own."""
     return f"gang:{key.by}:{key.object_key}"
 
 
@@ -180,7 +180,7 @@ Gate = Callable[[QueuedPod, float], str | None]
 Helps = Callable[[str, QueuedPod, Change], bool]
 """(plugin, entry, change): whether the change may help a pod that the plugin rejected."""
 _FEW_STALE = 64
-"""Stale entries of the active heap are left there up to this many more than there are pods."""
+"""How many more stale entries than pods the active heap may hold."""
 Timed = tuple[float, tuple[Any, ...], int, QueuedPod]
 """(time, queue key, ticket, entry)"""
 
@@ -188,12 +188,12 @@ NEW, FAILED, WAITED, HASTY, FORCED, FLUSHED, UNGATED = (
     "UnscheduledPodAdd", "ScheduleAttemptFailure", "BackoffComplete", "PopFromBackoffQ", "ForceActivate",
     "UnschedulableTimeout", "TargetPodUpdatePodSchedulingGatesEliminated",
 )  # fmt: skip
-"""Why pods enter a place, beside what happens in the cluster; the label `event` of kube-scheduler's metrics."""
+"""Why pods enter a place, apart from changes in the cluster; the label `event` of kube-scheduler's metrics."""
 
 
 @dataclass(slots=True)
 class Arrivals:
-    """How many pods came to the places of the queue, by why; gated ones count as unschedulable, as kube-scheduler's."""
+    """How many pods entered the places of the queue, by cause; gated counts as unschedulable, as in kube-scheduler."""
 
     active: dict[str, int] = field(default_factory=dict)
     backoff: dict[str, int] = field(default_factory=dict)
@@ -228,7 +228,7 @@ class SchedulingQueue:
 
     @property
     def quiet(self) -> bool:
-        """Whether no pod waits for something to happen."""
+        """Whether no pod waits for a change."""
         return not self._by_plugin
 
     def get(self, uid: str) -> QueuedPod | None:
@@ -244,13 +244,13 @@ class SchedulingQueue:
         return self._pods.get(uid) or self._gangs.get(uid)
 
     def holds(self, entry: QueuedPod) -> bool:
-        """Whether the entry is still one of the queue's."""
+        """Whether the entry is still in the queue."""
         if isinstance(entry, QueuedGang):
             return self._gangs.get(entry.uid) is entry
         return self._pods.get(entry.pod.uid) is entry
 
     def entries(self) -> Iterable[QueuedPod]:
-        """The entries of all pods, in order of first arrival; gangs by their members."""
+        """The entries of all pods, in order of first arrival, including members of gangs."""
         return self._pods.values()
 
     def gangs(self) -> Iterable[QueuedGang]:
@@ -260,7 +260,7 @@ class SchedulingQueue:
     # --- in ---
 
     def upsert(self, pod: Pod, now: float, unit: GangKey | None = None) -> QueuedPod:
-        """Add a pod, or take over its new version; a change of the pod itself may wake it. `unit` is its gang."""
+        """Add a pod, or update it; a change of the pod itself may wake it. `unit` is its gang."""
         entry = self._pods.get(pod.uid)
         if entry is not None and entry.unit != unit and entry.state in WAITING:
             self.remove(pod.uid, now)
@@ -321,7 +321,7 @@ class SchedulingQueue:
             self._park(entry, now)
 
     def remove(self, uid: str, now: float, cause: str = "") -> QueuedPod | None:
-        """Take a pod out for good; the life of one that is on its way to a node ends with that."""
+        """Remove a pod for good; the story of one in a binding cycle ends with that."""
         entry = self._pods.pop(uid, None)
         if entry is not None and entry.state not in _ENDS_ELSEWHERE:
             self._unlist(entry)
@@ -332,7 +332,7 @@ class SchedulingQueue:
         return entry
 
     def detach(self, entry: QueuedPod, now: float) -> None:
-        """A member of a gang that is in flight is on its way to a node; `requeue` brings it back."""
+        """A member of a gang in flight starts its binding cycle; `requeue` brings it back."""
         self._leave(entry, now)
 
     def hold(self, entry: QueuedPod, gate: str, now: float) -> None:
@@ -354,7 +354,7 @@ class SchedulingQueue:
         return entry
 
     def admit(self, now: float, untouched: int) -> None:
-        """Let in active pods that were set aside and need not let others go first any more.
+        """Put active pods back that were set aside and need not give way any more.
 
         `untouched` is how many may be tried before a namespace could have its share of the binds.
         """
@@ -372,7 +372,7 @@ class SchedulingQueue:
         return entry
 
     def tick(self, now: float) -> None:
-        """Move pods whose time has come."""
+        """Move pods whose backoff or time as unschedulable is over."""
         for heap in (self._backing_off, self._after_error) if self._backing_off or self._after_error else ():
             while heap and (heap[0][0] <= now or _stale(heap[0])):
                 _, _, ticket, entry = heapq.heappop(heap)
@@ -410,7 +410,7 @@ class SchedulingQueue:
         self._active[:] = sorted(active, key=lambda item: item[:2])
 
     def changed(self, change: Change, now: float, plugins: Iterable[str]) -> None:
-        """Something happened: wake the pods that one of these plugins rejected and that it may help."""
+        """Wake the pods that one of these plugins rejected and that the change may help."""
         for name in plugins:
             waiting = self._by_plugin.get(name)
             if waiting:
@@ -425,7 +425,7 @@ class SchedulingQueue:
             self._wake(entry, now, FORCED)
 
     def retry(self, entry: QueuedPod, now: float) -> None:
-        """Something was done for a waiting entry in vain: it is tried again, but sits out the backoff of an error."""
+        """A step towards placing a waiting entry failed: try it again after the backoff of an error."""
         if entry.unit is not None:
             entry = self.gang(entry.unit) or entry
         if entry.state not in _LISTED:
@@ -436,7 +436,7 @@ class SchedulingQueue:
         self._wake(entry, now, FORCED)
 
     def restart(self, now: float) -> None:
-        """The order and the rules are other ones now: ask of everyone who waits whether and when he may be tried."""
+        """Order and gates have changed: sort in all waiting entries anew."""
         for heap in (self._active, self._backing_off, self._after_error):
             heap.clear()  # keys of two orders cannot be compared
         self.pacing.clear()
@@ -447,10 +447,10 @@ class SchedulingQueue:
     # --- gangs ---
 
     def _join(self, entry: QueuedPod, now: float, why: str = "") -> QueuedGang:
-        """A member came. Whoever counts it himself does not say why.
+        """Add a member. Without `why` it is not counted as an arrival.
 
-        The gang may be complete now: whoever has added all members that he knows of wakes it, so that its gate is
-        asked once and not for each of them.
+        The gang may be complete now. The caller wakes it after adding all members, so that its gate runs once and
+        not for each of them.
         """
         gang = self.gang(cast("GangKey", entry.unit))
         if gang is None:
@@ -472,7 +472,7 @@ class SchedulingQueue:
         return gang
 
     def rejoin(self, entry: QueuedPod, now: float, cause: str) -> QueuedGang:
-        """A member whose way to a node failed is with the others again, who wait as if all of them had failed."""
+        """A member whose binding cycle failed joins the others again, which wait as if all of them had failed."""
         entry.move(BACK, now, cause)
         gang = self._join(entry, now)
         self._unlist(gang)
@@ -506,7 +506,7 @@ class SchedulingQueue:
     # --- inside ---
 
     def _enter(self, entry: QueuedPod, now: float, why: str) -> None:
-        """To where a pod belongs that may be tried."""
+        """Put an entry where it belongs: gated, backing off or active."""
         gate = self.gate(entry, now)
         if gate is not None:
             if entry.state is not GATED:
@@ -536,7 +536,7 @@ class SchedulingQueue:
         self._tickets = entry.ticket = self._tickets + 1
         heapq.heappush(self._active, (self.key(entry), entry.ticket, entry))
         if len(self._active) > 2 * len(self._pods) + _FEW_STALE:
-            self.tidy()  # whoever never pops, as a standby, would keep every pod that has come and gone
+            self.tidy()  # a standby never pops, and would keep every pod that has come and gone
 
     def _back_off(self, entry: QueuedPod, now: float, why: str) -> None:
         entry.move(BACKOFF, now, why)
@@ -603,7 +603,7 @@ class SchedulingQueue:
 
 
 def _count(arrivals: dict[str, int], entry: QueuedPod, why: str) -> None:
-    """Take note of a pod, or of all members of a gang, that came somewhere."""
+    """Count a pod, or all members of a gang, as arrived."""
     if why:
         arrivals[why] = arrivals.get(why, 0) + (len(entry.members) if isinstance(entry, QueuedGang) else 1)
 

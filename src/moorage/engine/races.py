@@ -1,7 +1,7 @@
-"""Two schedulers that bind to one node at the same moment can give away more than it has: that is told, never silent.
+"""Two schedulers that bind to the same node at the same moment can overcommit it. That is reported as an event.
 
-Nobody can prevent it, since neither sees the other's bind before its own. What is on such a node counts like anything
-else, so nothing is added to it while it is too full.
+It cannot be prevented, since neither scheduler sees the other's bind in time. All pods on the node count, so no more
+are added while it is overcommitted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def overcommitted_count(state: ClusterState) -> int:
 
 
 def tell_race(state: ClusterState, pod: Pod, reporter: str, commands: list[Command]) -> None:
-    """Tell if a pod that somebody else has just bound takes its node beyond what that has."""
+    """Report it if a pod that another process has just bound overcommits its node."""
     row = None if pod.node is None or pod.phase != PENDING else state.row_of(pod.node)
     if row is None:
         return
@@ -38,8 +38,8 @@ def tell_race(state: ClusterState, pod: Pod, reporter: str, commands: list[Comma
         if before <= resources.allocatable[column, row]:
             has, used = format_amount(name, int(resources.allocatable[column, row])), format_amount(name, asked)
             note = (
-                f"Node {pod.node} has {has} of {name} and pods that request {used}: who bound the pod did not see, or "
-                "did not regard, the others on it"
+                f"Node {pod.node} has {has} of {name} and pods that request {used}: the process that bound the pod "
+                "did not see, or did not count, the others on it"
             )
             commands.append(RecordEvent(ref_of(pod), "Warning", REASON, "Binding", note, reporter))
             return

@@ -1,11 +1,11 @@
-"""What becomes of gangs once binds were ordered: complete, still running, or to be completed or released.
+"""Gangs whose binds were ordered: complete, still running, or to be completed or released.
 
-Recovery needs no memory of its own: after a crash the next leader sees which members stand and which wait. A record on
-a member says whether a start was under way; without one, a member that waits although it is older than the others'
-placement shows it. A start that broke off is completed if there is room within `recoverSeconds`; otherwise the members
-that stand are deleted, so that their controllers make new ones and the gang can start as a whole. Members without a
-controller, which nobody would make again, and those that a disruption budget protects are not: users are told, and the
-gang is completed when there is room.
+Recovery needs no memory of its own: after a crash the next leader sees which members are on nodes and which wait. A
+record on a member says whether a start was in progress; without a record, a waiting member that is older than the
+placement of the others shows it. An interrupted start is completed if there is room within `recoverSeconds`. Otherwise
+the members on nodes are deleted, so that their controllers create new ones and the gang can start as a whole. Members
+without a controller, which would not be created again, and members that a disruption budget protects are not deleted:
+users are told, and the gang is completed when there is room.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ from moorage.framework.contract import GangPatience
 RELEASED = "GangReleased"
 """Reason of the event, and of the condition DisruptionTarget, on members that are deleted."""
 STUCK = "GangIncomplete"
-"""Reason of the event on members that stand and could be neither completed nor released."""
+"""Reason of the event on members of a gang that could be neither completed nor released."""
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 BUDGETS = "PodDisruptionBudget"
 _AGAIN_S = 30.0
-"""So long after that it is tried again to release them."""
+"""How long after a release that was not possible the next one is tried."""
 
 
 class Recovery:
-    """Watches over the gangs that have begun."""
+    """Looks after gangs that have begun to start."""
 
     def __init__(self, context: EngineContext, vanished: Callable[[GangKey], None]) -> None:
-        """`vanished` is told of gangs that have no members any more."""
+        """`vanished` is called with gangs that have no members any more."""
         self._context = context
         self._state = context.state
         self._vanished = vanished
         self._concerned: dict[GangKey, None] = {}
         self._gang_bindings: dict[GangKey, list[GangBinding]] = {}
-        """Members on their way; latecomers travel in a gang_binding of their own."""
+        """Members in binding cycles; those that come later have a `GangBinding` of their own."""
         self._starting: set[GangKey] = set()
-        """Gangs that have begun and were not complete so far, whatever becomes of the member with the record."""
+        """Gangs that have begun to start and are not complete yet, even if the member with the record is gone."""
         self._carriers: dict[GangKey, str] = {}
         """The member that carries the record of a gang."""
         self._running: set[GangKey] = set()
-        """Gangs that were complete once and of which something is left."""
+        """Gangs that have been complete and still have members on nodes."""
         self._deadlines: Deadlines[GangKey] = Deadlines()
         """Gangs that were started in part -> when they are released."""
         self._overdue: dict[GangKey, None] = {}
-        """Those whose time has come and of which members are on their way: they are released if that fails, too."""
+        """Gangs past their deadline with members in binding cycles: they are released if those fail, too."""
         self._told: dict[GangKey, str] = {}
         """What the group's condition says of gangs without room."""
         self._stuck: dict[GangKey, str] = {}
-        """What was said of gangs that are neither completed nor released."""
+        """What was reported of gangs that are neither completed nor released."""
         self._debts = BudgetDebts()
-        """Releases that the disruption budgets do not know of yet."""
+        """Releases that the status of disruption budgets does not show yet."""
 
-    # --- what others tell and ask ---
+    # --- notes and queries ---
 
     def concern(self, key: GangKey) -> None:
         """Something happened to a gang."""
@@ -77,7 +77,7 @@ class Recovery:
 
     @property
     def busy(self) -> bool:
-        """Whether `review` has something to look at now or later."""
+        """Whether `review` has something to do, now or later."""
         return bool(self._concerned or self._deadlines or self._overdue)
 
     def next_review_s(self) -> float | None:
@@ -85,21 +85,21 @@ class Recovery:
         return self._deadlines.first_s()
 
     def binding_began(self, gang_binding: GangBinding) -> None:
-        """Members are on their way to their nodes; if they are all that stands of their gang, it begins."""
+        """Binding cycles of members began; if no other member is on a node, the gang begins to start."""
         self._gang_bindings.setdefault(gang_binding.key, []).append(gang_binding)
         if len(gang_binding.members) == len(lasting(self._state, gang_binding.key)):
             self._starting.add(gang_binding.key)
 
     def gathers(self, key: GangKey) -> bool:
-        """Whether members of a gang have a node but are not being bound yet: whoever comes later waits for them."""
+        """Whether members of a gang have a node but are not being bound yet; members that come later wait for them."""
         return any(each.members and not each.begun for each in self._gang_bindings.get(key, ()))
 
     def recorded_on(self, key: GangKey, uid: str) -> None:
-        """The record of a start is being written on this member, whenever the watch shows it."""
+        """The record of a start is being written on this member; the watch may show it later."""
         self._carriers[key] = uid
 
     def wants_record(self, gang_binding: GangBinding) -> bool:
-        """Whether the start has to be recorded: it takes several binds, and no record tells of it yet."""
+        """Whether the start has to be recorded: it takes several binds, and no record covers it yet."""
         if len(gang_binding.members) < 2 or gang_binding.key in self._running:
             return False
         pods = [binding.entry.pod for binding in gang_binding.members if binding.entry.pod.gang_record is not None]
@@ -117,39 +117,39 @@ class Recovery:
         return key in self._running or self._was_complete(key, terms, there)
 
     def _was_complete(self, key: GangKey, terms: GangTerms, there: list[PodRecord]) -> bool:
-        """What can be told from what is observed alone."""
+        """The same, as far as it can be observed."""
         if terms.min_count is not None and len(there) >= terms.min_count:
             return not any(self._is_current(record) for record in there)
         gang = self._context.queue.gang(key)
         waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
         records = records_of([*waiting, *(record.pod for record in there)])
-        if records:  # before the group's condition, which may tell of members that are gone
+        if records:  # before the group's condition, which may be about members that are gone
             return any(record.done for record in records)
         if terms.disruption is not Disruption.SINGLE and self._is_evicted(key):
             return False
         since = [record.pod.scheduled_s for record in there if record.pod.scheduled_s is not None]
         if since and any(pod.created_s < min(since) for pod in waiting):  # in whole seconds: equal ones prove nothing
-            return False  # whatever the group says: it may have been complete once, and was begun anew since
+            return False  # whatever the group says: it may have been complete once, and started again since
         if terms.group is not None and terms.group.scheduled:
             return True
         return bool(since) and not any(self._is_current(record) for record in there)
 
     def _is_evicted(self, key: GangKey) -> bool:
-        """Whether somebody began to evict the gang, and may not have come to the end of it."""
+        """Whether an eviction of the gang has begun, and may not be finished."""
         return any(record.pod.preempted for record in self._state.gangs.standing(key).values())
 
     def _is_current(self, record: PodRecord) -> bool:
         return self._context.bindings.get(record.pod.uid) is not None
 
     def _is_ours(self, record: PodRecord) -> bool:
-        """Gangs of other schedulers, and of profiles without gangs, are none of our business."""
+        """Whether the pod's profile is ours and places gangs."""
         runner = self._context.runner_of(record.pod)
         return runner is not None and runner.places_gangs
 
-    # --- looking again ---
+    # --- review ---
 
     def review(self, turn: Turn) -> None:
-        """Look at the gangs that something happened to, and at those whose time has come."""
+        """Review the gangs that something happened to, and those whose deadline is due."""
         self._overdue.update(dict.fromkeys(self._deadlines.take_due(turn.now)))
         concerned, self._concerned = self._concerned, {}
         for key in [*(concerned | self._overdue)]:
@@ -168,12 +168,12 @@ class Recovery:
         if key in self._running:
             self._keep_mark(key, there, turn.commands)
             if key not in self._starting and self._context.planning is None:
-                return  # what it has lost is replaced; only a plan could have something against it
+                return  # lost members are replaced; only a plan could say otherwise
         if all(self._is_ours(record) for record in there):
             self._judge(key, gang, there, turn)
 
     def _judge(self, key: GangKey, gang: QueuedGang | None, there: list[PodRecord], turn: Turn) -> None:
-        """What has to be done about a gang of which these stand."""
+        """Do what a gang with these members on nodes needs."""
         planning = self._context.planning
         waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
         terms = terms_of(self._state, key, waiting)
@@ -193,7 +193,7 @@ class Recovery:
             self._recognise(key, terms, there, turn.commands)
 
     def _recognise(self, key: GangKey, terms: GangTerms, there: list[PodRecord], commands: Commands) -> None:
-        """A gang that ran under a leader before us: remember it, as what told of that may go with the next member."""
+        """A gang that ran under an earlier leader: remember it, as the evidence may go with the next member."""
         if key in self._running or (terms.group is not None and not terms.group.scheduled):
             return
         self._running.add(key)
@@ -203,7 +203,7 @@ class Recovery:
             commands.append(PatchPodStatus(ref_of(there[0].pod), gang_record=STARTED))
 
     def _forget(self, key: GangKey, gang: QueuedGang | None) -> None:
-        """Nothing of the gang stands any more."""
+        """The gang has no members on nodes any more."""
         self._running.discard(key)
         self._starting.discard(key)
         self._carriers.pop(key, None)
@@ -227,7 +227,7 @@ class Recovery:
         return False
 
     def _completed(self, key: GangKey, terms: GangTerms, there: list[PodRecord], turn: Turn) -> None:
-        """As many members as needed are bound: say so, once."""
+        """As many members as needed are bound: write that down once."""
         self._stuck.pop(key, None)
         self._starting.discard(key)
         self._end_deadline(key)
@@ -246,7 +246,7 @@ class Recovery:
             self._write(terms, ref_of(there[0].pod), ("True", "Scheduled", ""), turn)
 
     def _keep_mark(self, key: GangKey, there: list[PodRecord], commands: Commands) -> None:
-        """The record of a gang that was complete goes over to another member when the one that carries it is lost."""
+        """Move the record of a complete gang to another member when the one that carries it is lost."""
         carrier = self._carriers.get(key)
         record = None if carrier is None else self._state.record(carrier)
         if carrier is not None and (record is None or record.pod.deleted_s is not None):
@@ -254,7 +254,7 @@ class Recovery:
             commands.append(PatchPodStatus(ref_of(there[0].pod), gang_record=STARTED))
 
     def _half_started(self, key: GangKey, terms: GangTerms, there: list[PodRecord], turn: Turn) -> None:
-        """A start that broke off: the recorded places are kept for a while, then what stands is released."""
+        """An interrupted start: the recorded nodes are kept for a while, then the members on nodes are released."""
         self._starting.add(key)
         if key in self._overdue:
             self._let_go(key, there, turn)
@@ -267,7 +267,7 @@ class Recovery:
         self._overdue.pop(key, None)
 
     def _patience_s(self, record: PodRecord, terms: GangTerms) -> float:
-        """How long a start may take to be completed: the group may say less than the plugin's argument."""
+        """How long a start may take to be completed: the plugin's argument, or less if the group says so."""
         patience = self._patience(record)
         patience_s = 0.0 if patience is None else patience.recover_seconds
         return patience_s if terms.timeout_s is None else min(patience_s, terms.timeout_s)
@@ -284,7 +284,7 @@ class Recovery:
                     self._state.nominations.set(pod, node)
 
     def _let_go(self, key: GangKey, there: list[PodRecord], turn: Turn) -> None:
-        """Release what stands of a gang, unless something speaks against it; then it is told, and looked at again."""
+        """Release the members on nodes, unless that is not allowed; then users are told, and it is tried again."""
         self._overdue.pop(key, None)
         budgets = Budgets(self._state.objects.get(BUDGETS, {}).values())
         why = self._objection(there, budgets, turn.now)
@@ -305,7 +305,7 @@ class Recovery:
         patience = self._patience(there[0])
         bare = [record.pod.key for record in there if record.pod.template.owner is None]
         if bare and patience is not None and not patience.release_bare_pods:
-            return f"nobody would make pod {min(bare)} again, as it has no controller"
+            return f"pod {min(bare)} would not be created again, as it has no controller"
         spent = self._debts.spent(self._state, budgets, now)
         budget = budgets.refusing((record.pod for record in there), spent)
         return None if budget is None else f"disruption budget {budget.key} does not allow that now"
@@ -327,10 +327,10 @@ class Recovery:
         for uid in () if gang is None else gang.members:
             self._context.end_nomination(uid)
 
-    # --- telling ---
+    # --- reporting ---
 
     def unschedulable(self, gang: QueuedGang, message: str, turn: Turn) -> None:
-        """The group's condition tells of the lack of room, unless the gang has begun."""
+        """Write into the group's condition that there is no room, unless the gang has begun to start."""
         terms = terms_of(self._state, gang.key, (entry.pod for entry in gang.members.values()))
         if terms is None or terms.group is None or terms.group.scheduled or not gang.members:
             return

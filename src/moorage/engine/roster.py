@@ -3,11 +3,11 @@
 Pods of one owner form a group. Pods without an owner form one if they have the same strategy annotation, or without
 that the same labels, in the same namespace.
 
-Invariants: a pod counts once, in the ledger or among the seen; pods that are being deleted or have finished do not
+Invariants: a pod counts once, either in the ledger or as seen; pods that are being deleted or have finished do not
 count; an entry of the ledger ends when its pod is seen, or `ledger_s` after it was made, since a pod may be refused
-after us; there are never more entries than `limits` says, the rest is not counted. A pod that is being created has
-neither uid nor name, so entries are told apart by what was written on the pod only: among equal ones it does not matter
-which of them a seen pod is.
+after the webhook; there are never more entries than `limits` allows, further pods are not counted. A pod that is being
+created has neither uid nor name, so entries are identified by what was written on the pod; among equal entries it does
+not matter which one a seen pod ends.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, Stamp, stamp_of
 
 PLACED_BY = "moorage.dev/placed-by"
-"""On a pod, where several replicas of the webhook work: the one that placed it."""
+"""Annotation of a pod: the replica of the webhook that placed it, if there are several."""
 
 Group = Hashable
 
 
 Crowd = Counter[str]
-"""How many pods with the same stamp stand on which node; the empty text stands for those without one."""
+"""Node -> number of pods with the same stamp; the empty string is for pods without a node."""
 
 
 class Entry(NamedTuple):
@@ -39,7 +39,7 @@ class Entry(NamedTuple):
 
 
 def group_of(template: PodTemplate) -> Group:
-    """The pods that this one is counted with."""
+    """The group in which pods of this template are counted."""
     if template.owner is not None:
         return owner_key(template)
     for key in STRATEGY_ANNOTATIONS:
@@ -56,7 +56,7 @@ class _Standing(NamedTuple):
 
 
 class Roster:
-    """Everything that counts. `me` names this replica on pods, so that others' pods do not end entries of ours."""
+    """All pods that count. `me` names this replica on pods, so that pods of other replicas do not end its entries."""
 
     def __init__(self, *, ledger_s: float = 10.0, me: str = "") -> None:
         self.me = me
@@ -65,7 +65,7 @@ class Roster:
         self._seen: dict[Group, dict[Stamp, Crowd]] = {}
         self._ledger: dict[Group, list[Entry]] = {}
         self._sizes: Counter[Group] = Counter()
-        """How many live pods of a group have been seen."""
+        """Number of live pods of each group that have been seen."""
         self.ledger_count = 0
         """Number of pods that were admitted and not seen yet."""
 
@@ -79,17 +79,17 @@ class Roster:
         return self._sizes.get(group, 0)
 
     def seen(self, pod: Pod) -> bool:
-        """The watch shows a pod; True if it is for the first time."""
+        """The watch shows a pod; returns whether for the first time."""
         known = self._pods.get(pod.uid)
         if pod.finished or pod.deleted_s is not None:
-            # It may have come and be on its way out before we heard of it.
+            # It may have been created and deleted before the watch showed it.
             if known is None:
                 self._arrived(pod.template)
             self.gone(pod.uid)
             return False
         group = group_of(pod.template)
         if known is not None and not isinstance(known.group, str) and not isinstance(group, str):
-            group = known.group  # a pod without an owner stays with those it was made with, whatever its labels become
+            group = known.group  # a pod without an owner stays in its first group, even if its labels change
         standing = _Standing(group, stamp_of(pod.template), pod.node or "")
         if known == standing:
             return False
@@ -107,7 +107,7 @@ class Roster:
             self._leave(known)
 
     def admit(self, template: PodTemplate, stamp: Stamp, now_s: float) -> None:
-        """Write into the ledger that such a pod was admitted, if there is room."""
+        """Add such a pod to the ledger, if there is room."""
         group = group_of(template)
         entries = self._ledger.get(group, [])
         if self.ledger_count < LEDGER and len(entries) < LEDGER_OF_GROUP:
@@ -116,7 +116,7 @@ class Roster:
             self.ledger_count += 1
 
     def unseen(self, group: Group, now_s: float) -> list[Entry]:
-        """The entries of a group that still hold, oldest first. Do not change the list."""
+        """The entries of a group that have not expired, oldest first. Do not change the list."""
         entries = self._ledger.get(group)
         if entries is None:
             return []
@@ -126,18 +126,18 @@ class Roster:
         return entries
 
     def crowds(self, group: Group, now_s: float, *, unseen: bool = True) -> Iterator[tuple[Stamp, Crowd]]:
-        """Every stamp that its pods have, and where they stand; with `unseen` the ledger's, too. Do not change them."""
+        """The stamps of a group's pods and their nodes, with `unseen` the ledger's too. Do not change them."""
         yield from self._seen.get(group, {}).items()
         for stamp, number in Counter(entry.stamp for entry in self.unseen(group, now_s) if unseen).items():
             yield stamp, Counter({"": number})
 
     def expire(self, now_s: float) -> None:
-        """Forget what has expired, also of groups that nobody asks about."""
+        """Forget expired entries of all groups."""
         for group in list(self._ledger):
             self.unseen(group, now_s)
 
     def _arrived(self, template: PodTemplate) -> None:
-        """A pod was seen for the first time: it ends the oldest entry that it may be."""
+        """A pod was seen for the first time: it ends the oldest entry that matches it."""
         group = group_of(template)
         entries = self._ledger.get(group)
         if entries is None or template.annotations.get(PLACED_BY, self.me) != self.me:

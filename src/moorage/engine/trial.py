@@ -1,14 +1,14 @@
-"""Would these pods fit, where, and why not: pods and gangs placed on the state as it is, each counting for the next.
+"""Where pods and gangs would be placed on the current state, each counting for the next, and why not.
 
-What is placed stays until the statement of the caller ends; a gang is placed in a statement of its own, which stays
-only if enough members found a node. Scheduling a gang and every what-if ask here, so that they cannot differ.
+What is placed stays until the caller's statement ends; a gang is placed in a statement of its own, which is committed
+only if enough members found a node. Both the scheduling of gangs and all what-ifs use this, so that they cannot differ.
 
-Reserve is asked, too, and what it holds is given back with the statement, unless the pod is on its way to a node: what
-is held for it then is its own.
+Reserve is called too, and what plugins reserve is released with the statement, unless the pod has a binding cycle,
+which owns what was reserved for it.
 
-What a gang that does not fit is filed under: everything counts that kept any kind of member from any node. Where not
-all are needed, room for another one than the first may be enough; and one that found a node may have taken the only one
-that another could have had.
+A gang that does not fit is filed under every plugin that kept any kind of member from any node. If not all members are
+needed, room for another one than the first may be enough; and a member that found a node may have taken the only one
+that another could have used.
 """
 
 from __future__ import annotations
@@ -34,32 +34,32 @@ from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Status
 
 _MOST_KINDS = 8
-"""So many kinds of members are asked about; a gang of more of them is filed under every filter instead."""
+"""The most kinds of members that are examined; a gang with more of them is filed under every filter instead."""
 
 
 @dataclass(slots=True)
 class GangPlacement:
-    """What came of placing a gang."""
+    """The result of placing a gang."""
 
     enough: bool = False
-    """Whether the gang may start; otherwise what was placed was taken back."""
+    """Whether the gang may start; if not, what was placed was undone."""
     bindings: list[BindingCycle] = field(default_factory=list)
     """Members that found a node."""
     failure: Failure | None = None
-    """Why the first one that found none did not."""
+    """Why the first member without a node found none."""
     rejected_by: set[str] = field(default_factory=set)
     """Plugins that kept members from nodes, in other domains too."""
     given_up: Sequence[Pod] = ()
-    """Members that found a node only because nothing is promised to them any more."""
+    """Members that found a node only after their nominations had ended."""
     tried: list[Pod] = field(default_factory=list)
-    """Members that were tried and are not in `_kinds` yet: nobody asks about a gang that fits."""
+    """Members that were tried and are not in `_kinds` yet, which is not needed for a gang that fits."""
     _kinds: set[object] = field(default_factory=set)
     _failed: set[object] = field(default_factory=set)
-    """Those of which one found no node."""
+    """Kinds of which a member found no node."""
 
     @property
     def code(self) -> Code:
-        """What it comes to."""
+        """The result as a status code."""
         if self.enough:
             return Code.SUCCESS
         return Code.UNSCHEDULABLE if self.failure is None else self.failure.code
@@ -71,11 +71,11 @@ class GangPlacement:
         return self._kinds
 
     def wants_to_know(self, pod: Pod) -> bool:
-        """Whether it is worth asking why a member found no node."""
+        """Whether to find out why a member found no node."""
         return kind_of(pod) not in self._failed and len(self._failed) < _MOST_KINDS
 
     def fail(self, failure: Failure, pod: Pod) -> None:
-        """A member found no node. The first reason is told, unless a plugin made a mistake."""
+        """A member found no node. The first reason is reported, unless a plugin failed by error."""
         self._failed.add(kind_of(pod))
         self.rejected_by |= failure.rejected_by
         if self.failure is None or (failure.code is Code.ERROR and self.failure.code is not Code.ERROR):
@@ -88,12 +88,12 @@ class GangPlacement:
 
     @property
     def too_many(self) -> bool:
-        """Whether there may be more kinds of members than are asked about."""
+        """Whether there may be more kinds of members than are examined."""
         return len(self.kinds()) >= _MOST_KINDS
 
 
 class Trial:
-    """Places pods at one time on the state of a context."""
+    """Places pods on the current state, at one time."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Trial:
         observer: Observer | None = None,
         reserves: bool = True,
     ) -> None:
-        """Single pods have fitted nowhere since `misfit_s`; `reserves` says whether Reserve is asked."""
+        """`misfit_s`: since when single pods have been unschedulable; `reserves`: whether Reserve is called."""
         self._context = context
         self._state = context.state
         self._now = now
@@ -117,13 +117,13 @@ class Trial:
     # --- a pod ---
 
     def cycle(self, pod: Pod) -> Cycle:
-        """The decision on a pod."""
+        """The scheduling cycle of a pod."""
         cycle = Cycle(pod, self._state, self._now)
         cycle.misfit_s = self._misfit_s
         return cycle
 
     def place(self, pod: Pod, choice: Callable[[Runner, Cycle], int] = Runner.decide) -> PodRecord | None:
-        """Put a pod where its profile, or `choice`, wants it; None if it fits nowhere or no profile is responsible."""
+        """Place a pod where its profile, or `choice`, puts it; None if it fits nowhere or no profile is responsible."""
         runner, cycle = self._context.runner_of(pod), self.cycle(pod)
         row = NOWHERE if runner is None else choice(runner, cycle)
         if runner is None or row == NOWHERE:
@@ -138,7 +138,7 @@ class Trial:
         return self.place(pod, lambda runner, cycle: row if runner.fits(cycle, row) else NOWHERE)
 
     def _reserve(self, binding: BindingCycle) -> Status | None:
-        """Ask Reserve for an assumed pod; where a plugin says no, the pod is not assumed any more."""
+        """Run Reserve for an assumed pod; if a plugin refuses, the pod is forgotten."""
         pod, faults = binding.entry.pod, self._context.faults
         if not (self._reserves and binding.late.reserve) or self._context.bindings.get(pod.uid) is not None:
             return None
@@ -152,7 +152,7 @@ class Trial:
         return status
 
     def make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[int, list[PodRecord]]:
-        """The row on which evictions would make room, and the pods that would go; NOWHERE if they cannot help."""
+        """The row where evictions would make room, and the victims; NOWHERE if evictions cannot help."""
         nomination, _ = make_room(self._context.faults, runner, cycle, judgement)
         row = None if nomination is None or nomination.node is None else self._state.row_of(nomination.node)
         if nomination is None or row is None:
@@ -165,10 +165,10 @@ class Trial:
     def place_gang(
         self, ready: Sequence[QueuedPod], needs: GangNeeds, domains: Sequence[Domain | None]
     ) -> GangPlacement:
-        """Try one domain after the other; if none will do, once more as if nothing was promised to the members.
+        """Try one domain after the other; if none is enough, once more without the members' nominations.
 
-        What they were promised was proven to hold all of them then. Since then it may have become too little, and what
-        one of them is promised would be in the way of another.
+        The nominations had room for all of them when they were made. That may have changed since, and now the
+        nomination of one member could be in the way of another.
         """
         short = needs.lacking(self._state)
         if short:
@@ -192,7 +192,7 @@ class Trial:
         return placement or GangPlacement()
 
     def _counting(self, ready: Iterable[QueuedPod]) -> Iterable[str]:
-        """The filters that look at amounts: what helps against their rejections gives room for minResources, too."""
+        """The filters that read amounts: what helps against their rejections also makes room for minResources."""
         runners = {self._context.responsible(entry.pod) for entry in ready}
         return {each.name for runner in runners for each in runner.plugins.filter if each.reads is Reads.AMOUNTS}
 
@@ -205,7 +205,7 @@ class Trial:
     ) -> GangPlacement:
         """Place the members one after another; what was placed stays only if it is enough.
 
-        Where it is known to be too little, one of every kind of member is tried all the same: what keeps it out counts.
+        Even if it cannot be enough any more, one member of every kind is tried, to find the plugins that reject it.
         """
         placement = GangPlacement() if last is None else GangPlacement(rejected_by=last.rejected_by)
         in_vain = False

@@ -9,7 +9,7 @@ from moorage.core.commands import Command
 
 @dataclass(slots=True, eq=False)
 class Turn:
-    """The time of a call, and the commands that come of it so far."""
+    """The time of a call, and its commands so far."""
 
     now: float
     commands: list[Command] = field(default_factory=list)

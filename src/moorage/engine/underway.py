@@ -1,14 +1,14 @@
-"""Pods that an extender has answered for and whose place it does not know yet.
+"""Pods that the extender has answered for and whose node it does not know yet.
 
-kube-scheduler never says which node it chose: a pod is on its way until the watch shows it bound or gone, until it is
-asked about again, or until it counts as given up. It belongs to groups; who asks for a pod of the same group waits.
+kube-scheduler never says which node it chose: a pod is under way until the watch shows it bound or gone, until another
+request for it comes, or until it counts as given up. It belongs to groups; requests for other pods of a group wait.
 
 Invariants:
-- All calls together wait no longer than `patience_s` for one pod, however many ask.
-- A pod is on its way for `_LONGEST_S` at most. One that is held up behind a promised node (a volume is being made for
-  it, say) gets `_LONGEST_NOMINATED_S`.
-- Where it is not certain who asks (`certified`), a group waits for its pods for `_UNCERTAIN_S` in any `_DISTRUST_S`,
-  unless the watch shows one of them bound: whoever makes questions up holds nobody up for longer.
+- All requests together wait no longer than `patience_s` for one pod, however many there are.
+- A pod is under way for at most `_LONGEST_S`. One that has a nominated node and is held up (a volume is being
+  provisioned for it, say) gets `_LONGEST_NOMINATED_S`.
+- If callers are not authenticated (`certified` is False), a group waits for its pods for `_UNCERTAIN_S` in any
+  `_DISTRUST_S`, unless the watch shows one of them bound. Forged requests cannot hold up others for longer.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from moorage.core.pods import Pod
 
 _DOUBT_S = 2.0
-"""PodScheduled=False that is seen so soon after an answer may still be about the attempt before it: schedulers write
-it in the background."""
+"""PodScheduled=False that is seen this soon after an answer may be about the attempt before: schedulers write it in the
+background."""
 _LONGEST_S = 60.0
 _UNCERTAIN_S = 5.0
 _DISTRUST_S = 60.0
@@ -29,35 +29,35 @@ _LONGEST_NOMINATED_S = 600.0
 
 @dataclass(slots=True)
 class AnsweredPod:
-    """One pod on its way."""
+    """One pod under way."""
 
     pod: Pod
-    """As it was when it was asked about."""
+    """As it was in the request."""
     groups: tuple[Hashable, ...]
     answered_s: float
     patience_s: float
-    """How long calls may still wait for it."""
+    """How long requests may still wait for it."""
     given_up_s: float
-    """From then on it is not on its way any more."""
+    """From then on it is not under way any more."""
 
 
 @dataclass(slots=True)
 class Underway:
-    """All pods on their way."""
+    """All pods under way."""
 
     patience_s: float = 1.0
     certified: bool = False
-    """Whether it is certain that a scheduler asks."""
+    """Whether callers are known to be schedulers."""
     _pods: dict[str, AnsweredPod] = field(default_factory=dict)
     _groups: dict[Hashable, dict[str, AnsweredPod]] = field(default_factory=dict)
     _since: dict[Hashable, float] = field(default_factory=dict)
-    """Group -> since when it waits on the word of somebody uncertain; the oldest first."""
+    """Group -> since when it has been waiting because of callers that are not authenticated; oldest first."""
 
     def __len__(self) -> int:
         return len(self._pods)
 
     def get(self, uid: str) -> Pod | None:
-        """The pod of this uid, if it is on its way."""
+        """The pod with this uid, if it is under way."""
         found = self._pods.get(uid)
         return None if found is None else found.pod
 
@@ -81,14 +81,14 @@ class Underway:
         return min(self._since.setdefault(group, now) for group in groups) + _UNCERTAIN_S
 
     def bound(self, uid: str) -> None:
-        """The watch shows the pod on a node: whoever asked about it meant it."""
+        """The watch shows the pod on a node, so the request for it was genuine."""
         answered = self._pods.get(uid)
         for group in () if answered is None else answered.groups:
             self._since.pop(group, None)
         self.arrived(uid)
 
     def arrived(self, uid: str) -> None:
-        """The pod is bound, gone, or asked about again."""
+        """The pod is bound or gone, or there is another request for it."""
         answered = self._pods.pop(uid, None)
         for group in () if answered is None else answered.groups:
             members = self._groups[group]
@@ -111,7 +111,7 @@ class Underway:
         answered.given_up_s = given_up_s if self.certified else min(given_up_s, answered.given_up_s)
 
     def awaited(self, pod: Pod, groups: Iterable[Hashable], now: float) -> list[AnsweredPod]:
-        """The other pods of these groups that are on their way."""
+        """The other pods of these groups that are under way."""
         found: dict[str, AnsweredPod] = {}
         for group in groups:
             found |= self._groups.get(group, {})

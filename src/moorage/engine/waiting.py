@@ -1,4 +1,4 @@
-"""Answers that are not there yet."""
+"""Answers that have to wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins find wrong beside their decisions becomes Kubernetes events, each of them once."""
+"""Warnings of plugins become Kubernetes events, each of them once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _REMEMBERED = 4096
 
 
 class Warnings:
-    """Remembers what was told; with too much to remember it starts over."""
+    """Remembers what was reported; when that becomes too much, it starts over."""
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str, str, str]] = set()
 
     def tell(self, cycle: Cycle, reporter: str, commands: list[Command]) -> None:
-        """Add events about the cycle's pod for what the reporter, a scheduler name, has not told its namespace yet."""
+        """Add events for the warnings of a cycle that the reporter has not published in the pod's namespace yet."""
         for reason, note in cycle.warnings:
             told = (reporter, cycle.template.namespace, reason, note)
             if told in self._told:

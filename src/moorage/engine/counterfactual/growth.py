@@ -60,7 +60,7 @@ def _label_keys(template: PodTemplate) -> list[str]:
 
 
 def more_nodes(state: ClusterState, like: str, count: int) -> Edits:
-    """So many nodes like one, under names that nobody has."""
+    """So many nodes like one, under names that are not in use."""
     names = _free_names(state, like)
     return tuple(AddNode(like, next(names)) for _ in range(count))
 

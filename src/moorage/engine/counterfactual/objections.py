@@ -1,4 +1,4 @@
-"""Who objects to which node: every filter asked about every node, not only about those that earlier ones left.
+"""Objections to nodes: every filter asked about every node, not only about those that earlier ones left.
 
 A diagnosis names the first plugin that rejects a node. To know what a change must achieve, all of them are needed: a
 node that one plugin alone rejects needs one change, a node that two reject needs two.
@@ -52,7 +52,7 @@ class Objections:
 
 
 def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
-    """Ask everybody, inside an open scene."""
+    """Ask all filters, inside an open scene."""
     cycle, state = scene.cycle(pod), scene.state
     rows = state.rows()
     found = Objections(rows, np.zeros(len(rows), dtype=np.int64), np.zeros(len(rows), dtype=np.int64))
@@ -75,7 +75,7 @@ def find_objections(scene: Scene, runner: Runner, pod: Pod) -> Objections:
 
 
 def _ask(plugin: FilterPlugin, cycle: Cycle, found: Objections, *, among_open: bool) -> None:
-    """Ask about all rows or, with `among_open`, about those that nobody rejects so far, if there are any."""
+    """Ask about all rows or, with `among_open`, about those that no filter rejects so far, if there are any."""
     open_rows = found.bits == 0
     if not among_open or not open_rows.any():
         open_rows = np.ones(len(found.rows), dtype=np.bool_)

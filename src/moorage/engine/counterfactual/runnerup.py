@@ -1,4 +1,4 @@
-"""For a pod that has a node: who came second, by how much, and what would have to differ for it to win."""
+"""For a pod that has a node: which node came second, by how much, and what would have to differ for it to win."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from moorage.framework.remedies import lowering_cost
 from moorage.framework.runner import Runner
 
 PATIENCE_S = 3600.0
-"""Whoever asks what would help has waited: rules that grow lenient with time have done so."""
+"""A pod that needs help has waited for long: rules that become lenient with time have done so."""
 MOST_AHEAD = 512
 """So many pods ahead are decided on before the pod; of more only the nearest."""
 
@@ -84,10 +84,10 @@ class Scene:
         """Whether less important pods may be evicted."""
         self._evictions = evictions
         self._least_priority: int | None = None
-        """Of the pods that stand; None if nobody may be evicted."""
+        """Of the pods that stand; None if no pod may be evicted."""
         self._seated: list[str] = []
         self._unseated: list[Pod] = []
-        """Of the last round of decisions on the pods ahead: who got a node, and who lost one."""
+        """Of the last round of decisions on the pods ahead: which got a node, and which lost one."""
         self._placed: list[str] = []
         self._evicted: list[Pod] = []
         """The same of the round without any change."""
@@ -181,7 +181,7 @@ class Scene:
 
     @property
     def runner(self) -> Runner | None:
-        """Who decides on the pod."""
+        """The runner of the pod's profile."""
         return self.engine.runner_of(self.pod)
 
     # --- the world changed ---
@@ -241,7 +241,7 @@ class Scene:
                 self._seated.append(pod.uid)
 
     def outranks(self, pod: Pod) -> bool:
-        """Whether somebody stands who is less important."""
+        """Whether a less important pod is on a node."""
         return self._least_priority is not None and self._least_priority < pod.template.priority
 
     def _unseat(self, victims: Iterable[PodRecord]) -> None:
@@ -251,7 +251,7 @@ class Scene:
             self.state.remove_pod(record.pod.uid)
 
     def _place(self, pod: Pod, swapped: dict[str, Pod], *, proof: bool) -> tuple[int, tuple[str, ...]]:
-        """The row of the pod and who would go for it; NOWHERE if it does not fit."""
+        """The row of the pod and its victims; NOWHERE if it does not fit."""
         runner = self.engine.runner_of(pod)
         if runner is None or not self.may_enter(pod):
             return NOWHERE, ()
@@ -267,7 +267,7 @@ class Scene:
         row, victims = self._trial.make_room(runner, cycle, judgement)
         if row == NOWHERE or not proof:
             return row, tuple(record.pod.key for record in victims)
-        # Whoever is more important and has no node yet may want the room that is made.
+        # More important pods without a node may take the room that is made.
         self._unseat(victims)
         seated = {*self._seated}
         self._seat(swapped.get(known.uid, known) for known in self._ahead if known.uid not in seated)

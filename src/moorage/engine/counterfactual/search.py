@@ -1,8 +1,8 @@
 """The smallest changes that let a waiting pod fit: candidates by family, tried, ranked, proven.
 
-1. What keeps the pod from being tried at all (gates, a scheduler that nobody is) must change in any case.
-2. Who objects to which node says which single fixes, and which pairs of them, could be enough.
-3. Pods that could move, and nodes that could be added, are looked for beside that.
+1. What keeps the pod from being tried at all (gates, an unknown scheduler name) must change in any case.
+2. The objections to each node show which single fixes, and which pairs of them, could be enough.
+3. Pods that could move, and nodes that could be added, are searched for besides.
 4. Only where none of it helps, everything that could be given up is tried alone, and evictions are allowed.
 5. What passed is ranked by cost and proven: pods ahead decide again, too.
 """
@@ -100,7 +100,7 @@ def suggest(
 
     Works on the engine's own state and leaves it as it was. Call it between two calls of `handle`. `ahead` are the
     waiting pods that are decided on before it, by default those that stand before it in the engine's queue. `accept`
-    may refuse what it knows more about. Without `evictions` nobody is evicted in the what-ifs: PostFilter plugins take
+    may refuse what it knows more about. Without `evictions` no pod is evicted in the what-ifs: PostFilter plugins take
     note of what they are asked, so an engine that decides for a cluster had better not be asked that.
     """
     if pod.node is not None or pod.finished or pod.deleted_s is not None or not engine.state.node_count:
@@ -155,7 +155,7 @@ class _Search:
     # --- 1 ---
 
     def _prepare(self) -> Runner | None:
-        """Settle who decides, and let the pod be tried at all."""
+        """Find the profile, and the edits without which the pod is not tried at all."""
         scene = self._scene
         runner = scene.runner
         if runner is None:
@@ -184,7 +184,7 @@ class _Search:
         if not self._found:
             self._try_all((1.0 + len(edits), edits) for edits in self._everything(objections))
         if not self._found and self._accept is not None:
-            # Daemons may come after the pod; who checks further will know.
+            # Pods of DaemonSets may come after the pod; a check beyond this one finds out.
             self._scene.daemons = False
             self._grow()
         if self._best() > _DEAR:
@@ -200,7 +200,7 @@ class _Search:
         return min((cost for cost, _ in self._found.values()), default=float("inf"))
 
     def _may_evict(self) -> bool:
-        """Whether somebody stands who is less important."""
+        """Whether a less important pod is on a node."""
         return self._pod.template.preemption_policy != "Never" and self._scene.outranks(self._pod)
 
     def _fixes(
