@@ -1,8 +1,8 @@
 """Writes deploy/manifests/*.yaml from the chart, for clusters without helm, and the chart's CRDs: `make manifests`.
 
 Each file can be applied alone or together with the others: the namespace and the configuration are in each of them, and
-the same in all; only fence.yaml is an addition to scheduler.yaml. With --check nothing is written; files that are not
-what the chart renders are named.
+the same in all; the keeper has a configuration of its own. Only fence.yaml is an addition to scheduler.yaml. With
+--check nothing is written; files that are not what the chart renders are named.
 """
 
 from __future__ import annotations
@@ -18,12 +18,22 @@ CHART = ROOT / "deploy" / "helm" / "moorage"
 MANIFESTS = ROOT / "deploy" / "manifests"
 CRDS = ROOT / "deploy" / "crds"
 RELEASE, NAMESPACE = "moorage", "moorage-system"
+SPOT_PROFILES = (
+    "keeper.profiles[0].schedulerName=default-scheduler",
+    "keeper.profiles[0].plugins.multiPoint.enabled[0].name=SpotPlacement",
+    "keeper.profiles[0].plugins.score.enabled[0].name=PodTopologySpread",
+    "keeper.profiles[0].plugins.score.enabled[0].weight=1",
+    "keeper.profiles[0].pluginConfig[0].name=SpotPlacement",
+    "keeper.profiles[0].pluginConfig[0].args.replicaClassLabel=replicas",
+    "keeper.profiles[1].schedulerName=moorage",
+)
+"""For pods of a kube-scheduler that asks the extender of deploy/examples/spot-extender, and of `moorage scheduler`."""
 FILES: dict[str, tuple[str, ...]] = {
     "scheduler.yaml": (),
     "fence.yaml": ("fence.enabled=true",),
     "extender.yaml": ("scheduler.enabled=false", "extender.enabled=true"),
     "webhook.yaml": ("scheduler.enabled=false", "webhook.enabled=true"),
-    "keeper.yaml": ("scheduler.enabled=false", "keeper.enabled=true"),
+    "keeper.yaml": ("scheduler.enabled=false", "keeper.enabled=true", *SPOT_PROFILES),
 }
 HELMS_OWN = ("helm.sh/chart:", "app.kubernetes.io/managed-by:", "# Source: ")
 """Lines that are true of what helm has installed only."""

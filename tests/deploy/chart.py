@@ -152,12 +152,17 @@ def eventually(condition: Callable[[], object], within_s: float, what: Callable[
 
 def account_kubeconfig(plane: ControlPlane, folder: Path, component: str) -> Path:
     """How the component's pod would reach the API server."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{RELEASE}-{component}/token"
+    return token_kubeconfig(plane, folder, NAMESPACE, f"{RELEASE}-{component}")
+
+
+def token_kubeconfig(plane: ControlPlane, folder: Path, namespace: str, account: str) -> Path:
+    """How a pod with this service account would."""
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     answer = plane.request("POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
     assert answer.status == 201, answer.content
     document = yaml.safe_load(plane.admin_kubeconfig.read_text())
     document["users"][0]["user"] = {"token": answer.json()["status"]["token"]}
-    written = folder / f"{component}.kubeconfig"
+    written = folder / f"{account}.kubeconfig"
     written.write_text(yaml.safe_dump(document))
     return written
 

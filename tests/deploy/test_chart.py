@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
+from moorage.app.plugins import find_plugins
+from moorage.framework.keeping import keeper_configuration
+from moorage.wire.configuration import read_configuration
 from tests.deploy.chart import (
     ALL_KINDS,
     CHART,
@@ -257,6 +260,33 @@ def test_the_configuration_is_valid(case: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "moorage", "validate", "-f", str(written)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "ok: 4 objects\n"), done.stdout + done.stderr
+
+
+def test_the_keeper_may_have_profiles_of_its_own() -> None:
+    """Its file is another one, and that of the others stays as it is."""
+    values = ("keeper.enabled=true", "keeper.profiles[0].schedulerName=a", "keeper.profiles[1].schedulerName=b")
+    documents = rendered(*values)
+    maps = of_kind(documents, "ConfigMap")
+    assert maps["moorage"] == of_kind(rendered(), "ConfigMap")["moorage"]
+    found = read_configuration(maps["moorage-keeper"]["data"]["config.yaml"].encode(), "", find_plugins().registry)
+    assert found.configuration is not None
+    assert [profile.scheduler_name for profile in found.profiles] == ["a", "b"]
+    assert keeper_configuration(found.configuration).profile == "a"
+    deployments = of_kind(documents, "Deployment")
+    mounted = {
+        name: volume["configMap"]["name"]
+        for name, body in deployments.items()
+        for volume in body["spec"]["template"]["spec"]["volumes"]
+        if volume["name"] == "config"
+    }
+    assert mounted == {"moorage-scheduler": "moorage", "moorage-keeper": "moorage-keeper"}
+    changed = pod_annotations("keeper", *values[:-1], "keeper.profiles[1].schedulerName=c")
+    assert changed != pod_annotations("keeper", *values)
+
+
+def pod_annotations(component: str, *values: str) -> Document:
+    found: Document = deployment(component, *values)["spec"]["template"]["metadata"]["annotations"]
+    return found
 
 
 def test_a_false_is_a_false() -> None:

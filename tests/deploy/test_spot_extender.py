@@ -20,20 +20,34 @@ from moorage.app.sources import watched_kinds
 from moorage.bench.controlplane import ControlPlane
 from moorage.engine.extending import extender_profile
 from moorage.framework.extending import extender_configuration
+from moorage.framework.keeping import keeper_configuration
 from moorage.wire.configuration import Reading, read_configuration
+from tests.app.keepers import keeper
+from tests.app.scheduling import eventually, make_node
+from tests.app.test_keeper import NOTICE, make_member, pods_left
+from tests.controlplane_fixtures import PlaneFactory
+from tests.deploy.chart import token_kubeconfig
 
-FOLDER = Path(__file__).parents[2] / "deploy/examples/spot-extender"
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "deploy/examples/spot-extender"
 NAME = "spot-scheduler-extender"
 ACCOUNT = f"system:serviceaccount:kube-system:{NAME}"
-SAMPLES = ("sample-single.yaml", "sample-several.yaml")
+SAMPLES = ("sample-single.yaml", "sample-several.yaml", "sample-labels.yaml")
+KEEPER = "spot-scheduler-keeper"
+KEEPERS = {
+    "of the example": (FOLDER / "manifests.yaml", "kube-system", KEEPER, NAME),
+    "deploy/manifests": (ROOT / "deploy/manifests/keeper.yaml", "moorage-system", "moorage-keeper", "moorage-keeper"),
+}
+"""Manifests with a keeper; its namespace, its account, its ConfigMap."""
 
 
 def documents(name: str) -> list[dict[str, Any]]:
     return [document for document in yaml.safe_load_all((FOLDER / name).read_text()) if document]
 
 
-def manifest(kind: str) -> dict[str, Any]:
-    (found,) = (document for document in documents("manifests.yaml") if document["kind"] == kind)
+def manifest(kind: str, name: str = NAME) -> dict[str, Any]:
+    wanted = (kind, name)
+    (found,) = (each for each in documents("manifests.yaml") if (each["kind"], each["metadata"]["name"]) == wanted)
     return found
 
 
@@ -75,6 +89,11 @@ def test_the_configuration_is_that_of_the_rule() -> None:
     assert settings.profile == "default-scheduler"
     assert settings.leader_election is not None
     assert settings.leader_election.resource_name == NAME
+    keeper = keeper_configuration(found.configuration)
+    assert (keeper.profile, keeper.leader_election and keeper.leader_election.resource_name) == (
+        settings.profile,
+        KEEPER,
+    )
 
 
 def test_the_service_leads_to_the_extender() -> None:
@@ -148,6 +167,8 @@ def test_the_simulator_agrees(tmp_path: Path) -> None:
         "single-replica": ["steady"],
         "several-replicas": ["spot"] * 4,
         "several-with-base": ["spot", "spot", "steady"],
+        "labelled-single": ["steady"] * 2,
+        "labelled-multiple": ["spot"],
     }
 
 
@@ -177,6 +198,30 @@ def test_mutual_tls_is_a_patch_away(installed: ControlPlane) -> None:
     assert {"--client-ca-file=/etc/moorage-tls/ca.crt", "--client-name=kube-scheduler"} <= set(container["args"])
     assert {container[probe]["httpGet"]["scheme"] for probe in ("livenessProbe", "readinessProbe")} == {"HTTPS"}
     assert {mount["mountPath"] for mount in container["volumeMounts"]} == {"/etc/moorage", "/etc/moorage-tls"}
+
+
+@pytest.mark.parametrize("case", KEEPERS)
+def test_pods_leave_a_spot_node_that_is_terminated(
+    case: str, fresh_control_plane: PlaneFactory, tmp_path: Path
+) -> None:
+    """The keeper, with its own account and configuration, moves a pod of kube-scheduler to an on-demand node."""
+    file, namespace, account, config_map = KEEPERS[case]
+    plane = fresh_control_plane()
+    kubectl(plane, "apply", "-f", str(file))
+    config = tmp_path / "config.yaml"
+    found = plane.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}").json()
+    config.write_text(found["data"]["config.yaml"])
+    for node, capacity in (("goes", "spot"), ("other", "spot"), ("steady", "on-demand")):
+        make_node(plane, node, **{"node.kubernetes.io/capacity": capacity})
+    make_member(plane, "web-1", "goes")
+    log = tmp_path / "log"
+    credentials = str(token_kubeconfig(plane, tmp_path, namespace, account))
+    with keeper(plane, log, "--kubeconfig", credentials, "--config", str(config), "--v=2"):
+        assert plane.request("PATCH", "/api/v1/nodes/goes", NOTICE).status == 200
+        eventually(lambda: pods_left(plane) == [], 60, "the pod is evicted")
+    notes = [event["note"] for event in plane.request("GET", "/apis/events.k8s.io/v1/events").json()["items"]]
+    assert any("there is room on node steady" in note for note in notes), notes
+    assert "orbidden" not in log.read_text()
 
 
 def allowed(plane: ControlPlane, verb: str, group: str, resource: str, namespace: str = "", name: str = "") -> bool:
@@ -209,13 +254,13 @@ def test_the_account_may_do_what_the_extender_does_and_nothing_else(installed: C
     assert [right for right in forbidden if allowed(installed, *right)] == []
 
 
-def test_the_pod_is_as_restricted_as_pods_can_be(installed: ControlPlane) -> None:
-    """A namespace that enforces the Pod Security level `restricted` lets the extender's pod in."""
+def test_the_pods_are_as_restricted_as_pods_can_be(installed: ControlPlane) -> None:
+    """A namespace that enforces the Pod Security level `restricted` lets the pods in."""
     label = {"pod-security.kubernetes.io/enforce": "restricted"}
-    metadata = {"name": NAME, "namespace": "locked-extender"}
     installed.request("POST", "/api/v1/namespaces", {"metadata": {"name": "locked-extender", "labels": label}})
-    installed.request("POST", "/api/v1/namespaces/locked-extender/serviceaccounts", {"metadata": metadata})
-    spec = manifest("Deployment")["spec"]["template"]["spec"]
-    body = {"metadata": metadata, "spec": spec}
-    answer = installed.request("POST", "/api/v1/namespaces/locked-extender/pods?dryRun=All", body)
-    assert answer.status == 201, answer.content
+    for name in (NAME, KEEPER):
+        metadata = {"name": name, "namespace": "locked-extender"}
+        installed.request("POST", "/api/v1/namespaces/locked-extender/serviceaccounts", {"metadata": metadata})
+        body = {"metadata": metadata, "spec": manifest("Deployment", name)["spec"]["template"]["spec"]}
+        answer = installed.request("POST", "/api/v1/namespaces/locked-extender/pods?dryRun=All", body)
+        assert answer.status == 201, answer.content

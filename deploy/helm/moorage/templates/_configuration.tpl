@@ -83,6 +83,22 @@
 {{ include "moorage.keeperConfiguration" . }}
 {{- end }}
 
+{{/* The keeper's own file, if it has profiles of its own. */}}
+{{- define "moorage.configurationOfKeeper" -}}
+{{- $values := deepCopy .Values }}
+{{- $_ := set $values.config.scheduler "profiles" $values.keeper.profiles }}
+{{- include "moorage.configuration" (dict "Values" $values "Release" .Release "Chart" .Chart) }}
+{{- end }}
+
+{{/* The ConfigMap of a component, as in _helpers.tpl. */}}
+{{- define "moorage.configMapName" -}}
+{{- if and (eq .component "keeper") .root.Values.keeper.profiles }}
+{{- include "moorage.componentName" . }}
+{{- else }}
+{{- include "moorage.fullname" .root }}
+{{- end }}
+{{- end }}
+
 {{/*
 What of the file a running component cannot take over: the scheduler follows the file, except for its lease and its
 connection; the others read it once. A component as in _helpers.tpl.
@@ -90,6 +106,8 @@ connection; the others read it once. A component as in _helpers.tpl.
 {{- define "moorage.configurationNeedingRestart" -}}
 {{- if eq .component "scheduler" }}
 {{- pick (include "moorage.schedulerConfiguration" .root | fromYaml) "leaderElection" "clientConnection" | toYaml }}
+{{- else if and (eq .component "keeper") .root.Values.keeper.profiles }}
+{{- include "moorage.configurationOfKeeper" .root }}
 {{- else }}
 {{- include "moorage.configuration" .root }}
 {{- end }}

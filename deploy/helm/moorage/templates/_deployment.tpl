@@ -129,7 +129,7 @@ spec:
       volumes:
         - name: config
           configMap:
-            name: {{ include "moorage.fullname" $root }}
+            name: {{ include "moorage.configMapName" . }}
         {{- with .tlsSecret }}
         - name: tls
           secret:
