@@ -28,7 +28,7 @@ from moorage.app.leadership import Leadership
 from moorage.app.lifetime import StartError
 from moorage.app.process import Process, run, tuned, until_stopped
 from moorage.app.sources import Following, watched_kinds
-from moorage.core.commands import Bind, Command, RecordEvent
+from moorage.core.commands import Bind
 from moorage.core.events import BindDone, BindOutcome
 from moorage.engine.extending import Extending
 from moorage.framework.configuration import Configuration
@@ -121,7 +121,7 @@ class ExtenderProcess(Process):
         self._rights = Rights(callers or Callers(), settings.binds)
         self._binder = Binder(client, lambda _: None, jitter=random.Random().random)
         self._metrics = ExtenderMetrics(extending, lambda: not self.unready())
-        self._handler = ExtenderHandler(extending, self._bind, self._metrics, carry_out=self._carry_out)
+        self._handler = ExtenderHandler(extending, self._bind, self._metrics, carry_out=self._record)
         self._ticked_s = time.monotonic()
         profiles = [extending.profile]
         following = Following(client, watched_kinds(profiles), profiles, self._handler.put)
@@ -178,7 +178,3 @@ class ExtenderProcess(Process):
                 return await self._binder.bind(command)
         except TimeoutError:
             return BindDone(command.pod.uid, BindOutcome.FAILED, command.node, "the API server did not answer in time")
-
-    def _carry_out(self, command: Command) -> None:
-        if isinstance(command, RecordEvent):
-            self._recorder.record(command)

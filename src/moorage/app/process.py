@@ -30,6 +30,7 @@ from moorage.app.connection import reached
 from moorage.app.leadership import Leadership
 from moorage.app.lifetime import Parts, StartError, first, stop_signal
 from moorage.app.sources import Following
+from moorage.core.commands import Command, RecordEvent
 
 FLUSH_S = 2.0
 UNLISTED = "not every kind has been listed yet"
@@ -90,6 +91,11 @@ class Process:
     def leading(self) -> bool:
         """Whether this process leads, or takes part in no election."""
         return self._leadership is None or self._leadership.leading()
+
+    def _record(self, command: Command) -> None:
+        """Carry out what there is to tell users."""
+        if isinstance(command, RecordEvent):
+            self._recorder.record(command)
 
     # --- lifecycle ---
 

@@ -35,7 +35,6 @@ from moorage.app.endpoint import EndpointOptions
 from moorage.app.identity import own_namespace
 from moorage.app.process import FLUSH_S, STOPPING, Process, run, tuned, until_stopped
 from moorage.app.sources import Following
-from moorage.core.commands import Command, RecordEvent
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.engine.admission import Admission
 from moorage.framework.admitting import WebhookConfiguration, webhook_configuration
@@ -139,7 +138,7 @@ class WebhookProcess(Process):
         self.renewal = self._renewal(options)
         self._clients = Freshness(self.renewal.serving.context, None, None, options.client_ca_file)
         self.metrics = WebhookMetrics(self.admission, lambda: self.renewal.serving.expires_s)
-        self._handler = WebhookHandler(self.admission, self.metrics, carry_out=self._carry_out)
+        self._handler = WebhookHandler(self.admission, self.metrics, carry_out=self._record)
         kinds = [BY_ID[name] for name in ("Pod", "Node", *sorted(STRATEGY_KINDS))]
         super().__init__(client, events_client, Following(client, kinds, (), self._handler.put))
         component = (settings.webhook_name or "moorage-webhook")[:_LABEL_LIMIT].strip(".-")
@@ -199,10 +198,6 @@ class WebhookProcess(Process):
         while True:
             await asyncio.sleep(_TICK_S)
             self._handler.tick()
-
-    def _carry_out(self, command: Command) -> None:
-        if isinstance(command, RecordEvent):
-            self._recorder.record(command)
 
     def _peers_counted(self, number: int) -> None:
         if number != self.admission.peers:

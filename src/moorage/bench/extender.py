@@ -41,8 +41,6 @@ from moorage.wire.kinds import NODE
 from moorage.wire.pod import decode_pod
 
 NODES = 5000
-NODE_BYTES = 5800
-"""As large as nodes with 50 images are: 5,000 make 29 MB."""
 ROUNDS = {"names": 200, "whole nodes": 20}
 _DIFFERENT = 4
 """Pods of so many controllers are asked about in turn."""

@@ -48,5 +48,4 @@ class WebhookConfiguration(ComponentConfiguration):
 
 def webhook_configuration(configuration: Configuration) -> WebhookConfiguration:
     """The webhook's settings of a configuration file."""
-    found = configuration.components.get(WEBHOOK_KIND)
-    return found if isinstance(found, WebhookConfiguration) else WebhookConfiguration()
+    return configuration.component(WebhookConfiguration())

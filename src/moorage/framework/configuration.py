@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.plugin import Point
@@ -126,6 +127,9 @@ class ComponentConfiguration:
     """The scheduler name of the profile whose plugins it uses."""
 
 
+Component = TypeVar("Component", bound=ComponentConfiguration)
+
+
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """Everything that a configuration file says."""
@@ -143,3 +147,8 @@ class Configuration:
     delay_cache_until_active: bool = False
     components: Mapping[str, ComponentConfiguration] = field(default_factory=dict)
     """By kind: ExtenderConfiguration, WebhookConfiguration, KeeperConfiguration."""
+
+    def component(self, default: Component) -> Component:
+        """The settings that the configuration file has for a component, else the default ones."""
+        found = self.components.get(default.kind)
+        return found if isinstance(found, type(default)) else default

@@ -41,8 +41,6 @@ class ExtenderConfiguration(ComponentConfiguration):
 
 def extender_configuration(configuration: Configuration) -> ExtenderConfiguration:
     """The extender's settings of a configuration file, with its leader election resolved."""
-    found = configuration.components.get(EXTENDER_KIND)
-    extender = found if isinstance(found, ExtenderConfiguration) else ExtenderConfiguration()
-    if extender.leader_election is not None:
-        return extender
-    return replace(extender, leader_election=configuration.leader_election.on_lease_of("extender"))
+    extender = configuration.component(ExtenderConfiguration())
+    election = extender.leader_election or configuration.leader_election.on_lease_of("extender")
+    return replace(extender, leader_election=election)

@@ -80,8 +80,6 @@ class KeeperConfiguration(ComponentConfiguration):
 
 def keeper_configuration(configuration: Configuration) -> KeeperConfiguration:
     """The keeper's settings of a configuration file, with its leader election resolved."""
-    found = configuration.components.get(KEEPER_KIND)
-    keeper = found if isinstance(found, KeeperConfiguration) else KeeperConfiguration()
-    if keeper.leader_election is not None:
-        return keeper
-    return replace(keeper, leader_election=configuration.leader_election.on_lease_of("keeper"))
+    keeper = configuration.component(KeeperConfiguration())
+    election = keeper.leader_election or configuration.leader_election.on_lease_of("keeper")
+    return replace(keeper, leader_election=election)

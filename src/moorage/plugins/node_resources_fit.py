@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import pairwise
 from typing import Annotated, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -32,6 +31,7 @@ from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.remedies import Rejected, Remedy, lowering_cost
+from moorage.framework.shapes import HIGHEST, rising, score_table
 from moorage.framework.status import MAX_REASONS, Reason, Rejections
 
 _MAX_SCORE = 100
@@ -59,7 +59,7 @@ class ShapePoint(PluginArgs):
     """A point of the scoring function: at this utilization in percent, this score out of 10."""
 
     utilization: Annotated[int, Field(ge=0, le=100)]
-    score: Annotated[int, Field(ge=0, le=10)]
+    score: Annotated[int, Field(ge=0, le=HIGHEST)]
 
 
 class RequestedToCapacityRatio(PluginArgs):
@@ -67,15 +67,7 @@ class RequestedToCapacityRatio(PluginArgs):
 
     shape: Annotated[tuple[ShapePoint, ...], Field(strict=False, min_length=1)]
 
-    @field_validator("shape")
-    @classmethod
-    def _rising(cls, shape: tuple[ShapePoint, ...]) -> tuple[ShapePoint, ...]:
-        for before, after in pairwise(shape):
-            if before.utilization >= after.utilization:
-                raise ValueError(
-                    f"utilization {after.utilization} follows {before.utilization}; sort the points in increasing order"
-                )
-        return shape
+    _checked = field_validator("shape")(rising)
 
 
 _DEFAULT_RESOURCES = (ResourceWeight(name=CPU), ResourceWeight(name=MEMORY))
@@ -388,18 +380,4 @@ def _ratio_scores(strategy: ScoringStrategy) -> Ints | None:
     """The scoring function at every whole percent, int64[101] in 0..100; None for the other strategies."""
     if strategy.requested_to_capacity_ratio is None:
         return None
-    points = [(p.utilization, 10 * p.score) for p in strategy.requested_to_capacity_ratio.shape]
-    return np.array([_between(points, utilization) for utilization in range(101)], dtype=np.int64)
-
-
-def _between(points: list[tuple[int, int]], utilization: int) -> int:
-    """The value of the piecewise linear function; differences are truncated towards the point on the left."""
-    left_at, left = points[0]
-    if utilization <= left_at:
-        return left
-    for right_at, right in points[1:]:
-        if utilization <= right_at:
-            step = abs(right - left) * (utilization - left_at) // (right_at - left_at)
-            return left + step if right >= left else left - step
-        left_at, left = right_at, right
-    return left
+    return score_table(strategy.requested_to_capacity_ratio.shape)

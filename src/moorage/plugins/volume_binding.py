@@ -9,7 +9,6 @@ volumes that would be taken.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -28,10 +27,10 @@ from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.remedies import volume_remedies
+from moorage.framework.shapes import HIGHEST, rising, score_table
 from moorage.framework.status import SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
 
 _FULL = 100
-_CUSTOM_SCORES = 10
 _WAITS = "VolumeBinding/progress"
 _REASONS = (
     Reason("node(s) didn't match PersistentVolume's node affinity", resolvable=False),
@@ -46,10 +45,10 @@ class UtilizationShapePoint(PluginArgs):
     """A point of the scoring function: at this utilization in percent, this score out of 10."""
 
     utilization: Annotated[int, Field(ge=0, le=_FULL)] = 0
-    score: Annotated[int, Field(ge=0, le=_CUSTOM_SCORES)] = 0
+    score: Annotated[int, Field(ge=0, le=HIGHEST)] = 0
 
 
-_DEFAULT_SHAPE = (UtilizationShapePoint(score=_CUSTOM_SCORES), UtilizationShapePoint(utilization=_FULL))
+_DEFAULT_SHAPE = (UtilizationShapePoint(score=HIGHEST), UtilizationShapePoint(utilization=_FULL))
 
 
 class VolumeBindingArgs(PluginArgs):
@@ -60,13 +59,8 @@ class VolumeBindingArgs(PluginArgs):
 
     @field_validator("shape")
     @classmethod
-    def _rising(cls, shape: tuple[UtilizationShapePoint, ...]) -> tuple[UtilizationShapePoint, ...]:
-        for before, after in pairwise(shape):
-            if before.utilization >= after.utilization:
-                raise ValueError(
-                    f"utilization {after.utilization} follows {before.utilization}; sort the points in increasing order"
-                )
-        return shape or _DEFAULT_SHAPE
+    def _checked(cls, shape: tuple[UtilizationShapePoint, ...]) -> tuple[UtilizationShapePoint, ...]:
+        return rising(shape) or _DEFAULT_SHAPE
 
 
 class VolumeBinding(Plugin):
@@ -82,7 +76,7 @@ class VolumeBinding(Plugin):
 
     def __init__(self, args: VolumeBindingArgs | None = None) -> None:
         self.args: VolumeBindingArgs = args or VolumeBindingArgs()
-        self._scores = _score_table(self.args.shape)
+        self._scores = score_table(self.args.shape)
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """Pods with claims."""
@@ -184,10 +178,9 @@ class VolumeBinding(Plugin):
         reason = "binding volumes: context deadline exceeded"
         return Hold(progress.deadline_s, writes(cycle.state, progress), reason, awaited(cycle.state, reservation))
 
-    def post_bind(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
+    def post_bind(self, cycle: Cycle, row: int) -> None:
         """Drop the reservation: the objects themselves show it now."""
-        if cycle.template.volumes:
-            cycle.state.volumes.release(cycle.pod.uid)
+        self.unreserve(cycle, row)
 
     def _claims(self, cycle: Cycle) -> PodClaims:
         known: tuple[PodClaims, Match | None] | None = cycle.memo.get(self.name)
@@ -218,21 +211,3 @@ def _problem(pod: Pod, volume: PodVolume, claim: PersistentVolumeClaim | None) -
     if volume.ephemeral and (claim.owner is None or claim.owner.uid != pod.uid):
         return f"PVC {claim.key} was not created for pod {pod.key} (pod is not owner)"
     return None
-
-
-def _score_table(shape: tuple[UtilizationShapePoint, ...]) -> Ints:
-    """The score for each utilization from 0 to 100, int64[101]: linear between the points, constant outside."""
-    return np.array([_score_at(shape, percent) for percent in range(_FULL + 1)], dtype=np.int64)
-
-
-def _score_at(shape: tuple[UtilizationShapePoint, ...], percent: int) -> int:
-    scale = _FULL // _CUSTOM_SCORES
-    if percent <= shape[0].utilization:
-        return shape[0].score * scale
-    for left, right in pairwise(shape):
-        if percent <= right.utilization:
-            rise = (right.score - left.score) * scale * (percent - left.utilization)
-            run = right.utilization - left.utilization
-            # Truncated towards zero, also where the function decreases.
-            return left.score * scale + (rise // run if rise >= 0 else -(-rise // run))
-    return shape[-1].score * scale

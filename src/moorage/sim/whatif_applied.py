@@ -134,7 +134,7 @@ class _Work:
 
     def _scale_replica_sets(self, owner: KubeObject, replicas: int) -> str | None:
         """Give the newest ReplicaSet what the others leave of the number; its template hash, None without any."""
-        sets = [each for each in self._store.children(owner) if each["kind"] == "ReplicaSet"]
+        sets = self._store.children(owner, kind="ReplicaSet")
         if not sets:
             return None
         newest = max(sets, key=_revision)

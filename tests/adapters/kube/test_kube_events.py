@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from moorage.adapters.kube.events import EventRecorder, cut_note
+from moorage.adapters.kube.events import EventRecorder
 from moorage.core.commands import PodRef, RecordEvent
+from moorage.wire.events import cut_note
 
 if TYPE_CHECKING:
     from tests.adapters.kube.conftest import Clock, Handler, ScriptedServer, ServerFactory

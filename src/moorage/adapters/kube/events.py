@@ -28,12 +28,10 @@ from moorage.adapters.kube.errors import AlreadyExists, ApiError, KubeError, Not
 from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.resources import EVENTS
 from moorage.core.commands import PodRef, RecordEvent
+from moorage.wire.events import event_namespace, event_object
 
-NOTE_LIMIT_BYTES = 1024
-NOTE_CUT = b" ..."
-# The API server refuses longer ones.
-FIELD_LIMIT = 128
 NAME_LIMIT = 220
+"""The API server refuses longer ones."""
 SERIES_END_S = 360.0
 ATTEMPTS = 8
 FIRST_PAUSE_S = 0.5
@@ -247,7 +245,7 @@ class EventRecorder:
         return False
 
     async def _write(self, entry: _Entry) -> None:
-        namespace = entry.command.pod.namespace or "default"
+        namespace = event_namespace(entry.command)
         if entry.written_count:
             try:
                 await self._client.patch(
@@ -261,22 +259,8 @@ class EventRecorder:
         await self._client.create(EVENTS, self._body(entry), namespace)
 
     def _body(self, entry: _Entry) -> dict[str, Any]:
-        command = entry.command
-        body: dict[str, Any] = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": entry.name, "namespace": command.pod.namespace or "default"},
-            "eventTime": micro_time(entry.first_s),
-            "type": command.type,
-            "reason": command.reason[:FIELD_LIMIT],
-            "action": command.action[:FIELD_LIMIT],
-            "note": cut_note(command.note),
-            "regarding": _reference(command.pod, command.kind),
-            "reportingController": command.reporter,
-            "reportingInstance": f"{command.reporter}-{self._hostname}"[:FIELD_LIMIT],
-        }
-        if command.related is not None:
-            body["related"] = _reference(command.related)
+        instance = f"{entry.command.reporter}-{self._hostname}"
+        body = event_object(entry.command, entry.name, micro_time(entry.first_s), instance)
         if entry.count > 1:
             body["series"] = _series(entry)
         return body
@@ -293,18 +277,5 @@ def _urgency(entry: _Entry) -> int:
     return 0 if entry.command.reason == SCHEDULED else 1
 
 
-def cut_note(note: str) -> str:
-    """Cut a note to what the API server takes, 1024 bytes, as kube-scheduler does."""
-    encoded = note.encode()
-    if len(encoded) <= NOTE_LIMIT_BYTES:
-        return note
-    return (encoded[: NOTE_LIMIT_BYTES - len(NOTE_CUT)]).decode("utf-8", "ignore") + NOTE_CUT.decode()
-
-
 def _series(entry: _Entry) -> dict[str, Any]:
     return {"count": entry.count, "lastObservedTime": micro_time(entry.last_s)}
-
-
-def _reference(ref: PodRef, kind: str = "Pod") -> dict[str, str]:
-    namespace = {"namespace": ref.namespace} if ref.namespace else {}
-    return {"apiVersion": "v1", "kind": kind, **namespace, "name": ref.name, "uid": ref.uid}

@@ -1,4 +1,4 @@
-"""Where resources live in the API: group, version and plural name to path, and the ones that Moorage reads."""
+"""Where resources live in the API: group, version and plural name to path, and those that are named in code."""
 
 from __future__ import annotations
 
@@ -43,27 +43,11 @@ PODS = Resource("", "v1", "pods", kind="Pod")
 NODES = Resource("", "v1", "nodes", namespaced=False, kind="Node")
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False, kind="Namespace")
 SERVICES = Resource("", "v1", "services", kind="Service")
-REPLICATION_CONTROLLERS = Resource("", "v1", "replicationcontrollers", kind="ReplicationController")
-PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", namespaced=False, kind="PersistentVolume")
-PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", kind="PersistentVolumeClaim")
 CONFIG_MAPS = Resource("", "v1", "configmaps", kind="ConfigMap")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", kind="Deployment")
-REPLICA_SETS = Resource("apps", "v1", "replicasets", kind="ReplicaSet")
-STATEFUL_SETS = Resource("apps", "v1", "statefulsets", kind="StatefulSet")
-DAEMON_SETS = Resource("apps", "v1", "daemonsets", kind="DaemonSet")
 JOBS = Resource("batch", "v1", "jobs", kind="Job")
-CRON_JOBS = Resource("batch", "v1", "cronjobs", kind="CronJob")
-POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", kind="PodDisruptionBudget")
-PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False, kind="PriorityClass")
 POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", kind="PodGroup")
-RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", namespaced=False, kind="RuntimeClass")
-STORAGE_CLASSES = Resource("storage.k8s.io", "v1", "storageclasses", namespaced=False, kind="StorageClass")
-CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", namespaced=False, kind="CSINode")
 CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", namespaced=False, kind="CSIDriver")
-CSI_STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", kind="CSIStorageCapacity")
-VOLUME_ATTACHMENTS = Resource("storage.k8s.io", "v1", "volumeattachments", namespaced=False, kind="VolumeAttachment")
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims", kind="ResourceClaim")
-RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False, kind="ResourceSlice")
-DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False, kind="DeviceClass")
 LEASES = Resource(LEASE_GROUP, "v1", "leases", kind="Lease")
 EVENTS = Resource("events.k8s.io", "v1", "events", kind="Event")

@@ -175,7 +175,7 @@ class Expansion:
         return str(known) if known else template_hash(template_of(deployment))
 
     def _replica_sets(self, deployment: KubeObject) -> Iterator[KubeObject]:
-        return (c for c in self._store.children(deployment) if c["kind"] == "ReplicaSet")
+        return iter(self._store.children(deployment, kind="ReplicaSet"))
 
 
 def _revision(replica_set: KubeObject) -> int:

@@ -34,9 +34,8 @@ from moorage.core.events import (
     PatchDone,
     StatusDone,
 )
+from moorage.wire.events import event_namespace, event_object
 from moorage.wire.gangrecords import condition_of
-
-_NOTE_LIMIT = 1024
 
 
 class CommandRunner:
@@ -192,8 +191,8 @@ class CommandRunner:
             self._store.patch("Event", *known, {"series": series})
             return
         name = f"{command.pod.name}.{self._store.suffix(16)}"
-        self._store.create(_event_object(command, name, now))
-        self._series[series_key] = (_event_namespace(command), name)
+        self._store.create(event_object(command, name, now, command.reporter))
+        self._series[series_key] = (event_namespace(command), name)
         while len(self._series) > self._keep_events:
             oldest = self._series.pop(next(iter(self._series)))
             if self._store.find("Event", *oldest) is not None:
@@ -219,33 +218,3 @@ def _merged(present: Any, patch: Any) -> Any:
 
 def _identity(item: Mapping[str, Any]) -> Any:
     return item.get("uid") or item.get("type")
-
-
-def _event_object(command: RecordEvent, name: str, now: str) -> dict[str, Any]:
-    note = command.note if len(command.note) <= _NOTE_LIMIT else command.note[: _NOTE_LIMIT - 4] + " ..."
-    event: dict[str, Any] = {
-        "apiVersion": "events.k8s.io/v1",
-        "kind": "Event",
-        "metadata": {"name": name, "namespace": _event_namespace(command)},
-        "eventTime": now,
-        "type": command.type,
-        "reason": command.reason,
-        "action": command.action,
-        "note": note,
-        "reportingController": command.reporter,
-        "reportingInstance": command.reporter,
-        "regarding": _reference(command.pod, command.kind),
-    }
-    if command.related is not None:
-        event["related"] = _reference(command.related)
-    return event
-
-
-def _event_namespace(command: RecordEvent) -> str:
-    """Where the event is kept: of a node, which has no namespace, as the API server's clients do it."""
-    return command.pod.namespace or "default"
-
-
-def _reference(ref: PodRef, kind: str = "Pod") -> dict[str, str]:
-    namespace = {"namespace": ref.namespace} if ref.namespace else {}
-    return {"apiVersion": "v1", "kind": kind, **namespace, "name": ref.name, "uid": ref.uid}

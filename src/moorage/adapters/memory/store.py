@@ -112,11 +112,14 @@ class Store:
         found = self.find_uid(str(reference.get("uid")))
         return found if found is not None and _may_own(key_of(found).namespace, obj) else None
 
-    def children(self, owner: KubeObject, uid: str | None = None) -> tuple[KubeObject, ...]:
-        """The objects that have an owner reference to this one, oldest first; or to `uid`, in its namespace."""
+    def children(self, owner: KubeObject, uid: str | None = None, *, kind: str | None = None) -> tuple[KubeObject, ...]:
+        """The objects, or those of one kind, that have an owner reference to this one, oldest first; or to `uid`, in
+        its namespace.
+        """
         uids = self._children.get(uid or owner["metadata"]["uid"], ())
         found, namespace = map(self.find_uid, uids), key_of(owner).namespace
-        return tuple(obj for obj in found if obj is not None and _may_own(namespace, obj))
+        owned = tuple(obj for obj in found if obj is not None and _may_own(namespace, obj))
+        return owned if kind is None else tuple(obj for obj in owned if obj["kind"] == kind)
 
     def pods_on(self, node: str) -> tuple[KubeObject, ...]:
         """The pods bound to the node, in the order in which they were bound."""

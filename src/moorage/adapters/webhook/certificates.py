@@ -88,14 +88,7 @@ class Serving:
     def __init__(self, issued: Issued) -> None:
         self.context = server_context()
         self.issued = issued
-        self.used_count = 0
-        """How many certificates have been in use."""
         self.use(issued)
-
-    @property
-    def begins_s(self) -> float:
-        """Since when the certificate is valid."""
-        return certificates_in(self.issued.chain)[0].not_valid_before_utc.timestamp()
 
     @property
     def expires_s(self) -> float:
@@ -106,7 +99,6 @@ class Serving:
         """Serve this certificate; it must have been made by `issue` or `read_files`, which have tried it."""
         load_chain(self.context, issued.chain, issued.key)
         self.issued = issued
-        self.used_count += 1
 
 
 def certificates_in(pem: bytes) -> list[x509.Certificate]:

@@ -71,15 +71,20 @@ def _training_job() -> dict[str, Any]:
     return job
 
 
-_STRATEGY_PROFILE = """
+def _profile(plugin: str) -> str:
+    """A configuration whose profile has one plugin more than the default ones."""
+    return f"""
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles:
 - schedulerName: moorage
   plugins:
     multiPoint:
-      enabled: [{name: PlacementStrategy}]
+      enabled: [{{{plugin}}}]
 """
+
+
+_STRATEGY_PROFILE = _profile("name: PlacementStrategy")
 _HALF_ON_SPOT = f"base=1,weight=1,nodeSelector={CAPACITY}:on-demand;weight=2,nodeSelector={CAPACITY}:spot"
 _PRICES = PriceList(
     "demo",
@@ -238,15 +243,7 @@ def _busy() -> Scenario:
 _SPOT_APPS, _SPOT_REPLICAS = 20, 5
 _SPOT_NODES = tuple(f"spot-{number:02}" for number in range(1, 11))
 _STAYING = _SPOT_NODES[-2:]
-_SPOT_PROFILE = """
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-- schedulerName: moorage
-  plugins:
-    multiPoint:
-      enabled: [{name: SpotPlacement, weight: 5}]
-"""
+_SPOT_PROFILE = _profile("name: SpotPlacement, weight: 5")
 
 
 def _spot_node(name: str) -> dict[str, Any]:

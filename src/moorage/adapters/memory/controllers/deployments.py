@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.demand import replicas_wanted
+from moorage.adapters.memory.controllers.reconciler import Reconciler
 from moorage.adapters.memory.controllers.templates import TEMPLATE_HASH, template_hash, template_of
 from moorage.adapters.memory.objects import NOTHING, KubeObject, metadata_of, reference_to, spec_of, status_of
-from moorage.adapters.memory.store import Store
 
 REVISION = "deployment.kubernetes.io/revision"
 
 
-class Deployments:
+class Deployments(Reconciler):
     """The Deployment controller. A rollout moves on each time ReplicaSets report new counts."""
-
-    def __init__(self, store: Store, admission: StoreAdmission) -> None:
-        self._store = store
-        self._admission = admission
 
     def reconcile(self, owner: KubeObject) -> None:
         """Scale the ReplicaSets one step towards: the current template has all replicas, the others none."""
         digest = template_hash(template_of(owner))
-        sets = [child for child in self._store.children(owner) if child["kind"] == "ReplicaSet"]
+        sets = self._store.children(owner, kind="ReplicaSet")
         current = next((s for s in sets if (metadata_of(s).get("labels") or {}).get(TEMPLATE_HASH) == digest), None)
         others = [s for s in sets if s is not current]
         if current is None:
@@ -82,10 +77,10 @@ class Deployments:
             self._store.patch("ReplicaSet", metadata["namespace"], metadata["name"], {"spec": {"replicas": replicas}})
 
     def _has_pods(self, replica_set: KubeObject) -> bool:
-        return any(child["kind"] == "Pod" for child in self._store.children(replica_set))
+        return bool(self._store.children(replica_set, kind="Pod"))
 
     def _write_counts(self, owner: KubeObject, current: KubeObject) -> None:
-        sets = [child for child in self._store.children(owner) if child["kind"] == "ReplicaSet"]
+        sets = self._store.children(owner, kind="ReplicaSet")
         ready = sum(_ready(s) for s in sets)
         counts = {
             "replicas": sum(int(status_of(s).get("replicas") or 0) for s in sets),

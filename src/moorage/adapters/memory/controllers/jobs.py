@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.demand import (
     finished_count,
     free_indexes,
@@ -12,6 +12,7 @@ from moorage.adapters.memory.controllers.demand import (
     job_is_over,
     job_pods_wanted,
 )
+from moorage.adapters.memory.controllers.reconciler import Reconciler
 from moorage.adapters.memory.controllers.replicasets import deletion_order, random_name
 from moorage.adapters.memory.controllers.templates import index_marks, job_labels, pod_from, template_of
 from moorage.adapters.memory.objects import (
@@ -24,21 +25,16 @@ from moorage.adapters.memory.objects import (
     status_of,
     with_condition,
 )
-from moorage.adapters.memory.store import Store
 
 
-class Jobs:
+class Jobs(Reconciler):
     """The Job controller: keeps up to `parallelism` pods active until `completions` have succeeded."""
-
-    def __init__(self, store: Store, admission: StoreAdmission) -> None:
-        self._store = store
-        self._admission = admission
 
     def reconcile(self, job: KubeObject) -> None:
         """Make the missing pods, delete the surplus, write the counts and the end."""
         if job_is_over(job):
             return
-        pods = self._pods(job)
+        pods = self._store.children(job, kind="Pod")
         live = [pod for pod in pods if is_live(pod)]
         succeeded = finished_count(status_of(job), pods, phase="Succeeded")
         failed = finished_count(status_of(job), pods, phase="Failed")
@@ -50,10 +46,7 @@ class Jobs:
             self._store.delete("Pod", pod["metadata"]["namespace"], pod["metadata"]["name"])
         self._write_status(job, succeeded, failed)
 
-    def _pods(self, job: KubeObject) -> list[KubeObject]:
-        return [child for child in self._store.children(job) if child["kind"] == "Pod"]
-
-    def _make(self, job: KubeObject, pods: list[KubeObject], count: int) -> None:
+    def _make(self, job: KubeObject, pods: Sequence[KubeObject], count: int) -> None:
         indexes = free_indexes(pods, count) if is_indexed(spec_of(job)) else [None] * max(0, count)
         for index in indexes:
             marks = NOTHING if index is None else index_marks(index)
@@ -62,7 +55,7 @@ class Jobs:
             self._admission.create(pod_from(job, name, template_of(job), labels=labels, annotations=marks))
 
     def _write_status(self, job: KubeObject, succeeded: int, failed: int) -> None:
-        active = sum(1 for pod in self._pods(job) if is_live(pod))
+        active = sum(1 for pod in self._store.children(job, kind="Pod") if is_live(pod))
         now_s = self._store.clock.now_s
         status: dict[str, Any] = {**status_of(job), "active": active, "succeeded": succeeded, "failed": failed}
         completions, limit = spec_of(job).get("completions"), spec_of(job).get("backoffLimit")
@@ -75,12 +68,8 @@ class Jobs:
         self._store.put_status(job, status)
 
 
-class CronJobs:
+class CronJobs(Reconciler):
     """The CronJob controller, without a calendar: one Job, at once."""
-
-    def __init__(self, store: Store, admission: StoreAdmission) -> None:
-        self._store = store
-        self._admission = admission
 
     def reconcile(self, cron: KubeObject) -> None:
         """Make the Job unless there has been one or the CronJob is suspended."""

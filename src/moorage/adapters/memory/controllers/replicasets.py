@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.demand import replicas_wanted
+from moorage.adapters.memory.controllers.reconciler import Reconciler
 from moorage.adapters.memory.controllers.templates import pod_from, template_of
 from moorage.adapters.memory.objects import KubeObject, is_live, is_ready, metadata_of, node_of, status_of
 from moorage.adapters.memory.store import Store
@@ -18,12 +18,8 @@ _LONGEST_STEM = 58
 """Room for the suffix in a name of at most 63 characters, as for the API server's generateName."""
 
 
-class ReplicaSets:
+class ReplicaSets(Reconciler):
     """The controller of both kinds."""
-
-    def __init__(self, store: Store, admission: StoreAdmission) -> None:
-        self._store = store
-        self._admission = admission
 
     def reconcile(self, owner: KubeObject) -> None:
         """Make the missing pods, or delete the surplus."""
@@ -37,8 +33,7 @@ class ReplicaSets:
         write_counts(self._store, owner, self._live(owner))
 
     def _live(self, owner: KubeObject) -> list[KubeObject]:
-        children = self._store.children(owner)
-        return [child for child in children if child["kind"] == "Pod" and is_live(child)]
+        return [pod for pod in self._store.children(owner, kind="Pod") if is_live(pod)]
 
 
 def random_name(store: Store, owner: KubeObject) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from moorage.adapters.memory.admission import StoreAdmission
 from moorage.adapters.memory.controllers.demand import replicas_wanted
+from moorage.adapters.memory.controllers.reconciler import Reconciler
 from moorage.adapters.memory.controllers.replicasets import write_counts
 from moorage.adapters.memory.controllers.templates import pod_from, stateful_labels, stateful_spec, template_of
 from moorage.adapters.memory.objects import (
@@ -37,18 +38,14 @@ def make_claims(owner: KubeObject, pod_name: str, store: Store, admission: Store
         )
 
 
-class StatefulSets:
+class StatefulSets(Reconciler):
     """The StatefulSet controller."""
-
-    def __init__(self, store: Store, admission: StoreAdmission) -> None:
-        self._store = store
-        self._admission = admission
 
     def reconcile(self, owner: KubeObject) -> None:
         """Make the missing ordinals, replace finished pods, remove those beyond the last ordinal."""
         namespace, first = owner["metadata"]["namespace"], first_ordinal(owner)
         wanted = {f"{owner['metadata']['name']}-{n}": n for n in range(first, first + replicas_wanted(owner))}
-        for pod in reversed(self._pods(owner)):
+        for pod in reversed(self._store.children(owner, kind="Pod")):
             name = pod["metadata"]["name"]
             if not is_terminating(pod) and (name not in wanted or status_of(pod).get("phase") in FINISHED):
                 self._store.delete("Pod", namespace, name)
@@ -57,7 +54,4 @@ class StatefulSets:
                 make_claims(owner, name, self._store, self._admission)
                 labels, spec = stateful_labels(name, ordinal), stateful_spec(owner, name)
                 self._admission.create(pod_from(owner, name, template_of(owner), labels=labels, spec=spec))
-        write_counts(self._store, owner, self._pods(owner))
-
-    def _pods(self, owner: KubeObject) -> list[KubeObject]:
-        return [child for child in self._store.children(owner) if child["kind"] == "Pod"]
+        write_counts(self._store, owner, self._store.children(owner, kind="Pod"))
