@@ -195,6 +195,11 @@ class Pod:
         return self.phase in FINISHED
 
 
+def named_claims(template: PodTemplate) -> list[str]:
+    """The claims that such a pod names, in its order; claims of ephemeral volumes are made for it and do not count."""
+    return [volume.claim for volume in template.volumes if volume.claim is not None and not volume.ephemeral]
+
+
 def on_node(pod: Pod, node: str) -> Pod:
     """The pod as it is known once it has been bound."""
     return replace(pod, node=node, nominated_node=None, gates=(), scheduled_condition=None, scheduled_s=None)

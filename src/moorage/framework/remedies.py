@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from moorage.core.edits import AddClaim, DropVolume, Edits
-from moorage.core.pods import Pod, PodTemplate
+from moorage.core.pods import Pod, PodTemplate, named_claims
 from moorage.core.state import ClusterState
 
 
@@ -59,13 +59,8 @@ def least(low: int, high: int, enough: Callable[[int], bool]) -> int:
 def volume_remedies(plugin: object, rejected: Rejected) -> Iterator[Remedy]:  # noqa: ARG001 - a method of plugins
     """The `remedies` of every plugin that reads volumes: create the missing claims, or give up a volume."""
     template, state = rejected.pod.template, rejected.state
-    missing = [
-        volume.claim
-        for volume in template.volumes
-        if volume.claim is not None
-        and not volume.ephemeral
-        and state.volumes.raw_claim(f"{template.namespace}/{volume.claim}") is None
-    ]
+    known = state.volumes.raw_claim
+    missing = [name for name in named_claims(template) if known(f"{template.namespace}/{name}") is None]
     classes = sorted(each.name for each in state.objects.get("StorageClass", {}).values() if each.wait_for_consumer)
     if missing and classes:
         yield Remedy(tuple(AddClaim(template.namespace, name, classes[0]) for name in missing), 2.0 * len(missing))

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
-from moorage.core.pods import PodTemplate
+from moorage.core.pods import PodTemplate, named_claims
 from moorage.core.state import ClusterState
 from moorage.core.volumeindex import CLAIM
 from moorage.core.volumes import READ_WRITE_ONCE_POD
@@ -45,26 +45,24 @@ class VolumeRestrictions(Plugin):
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """Pods that name claims or disks."""
-        return bool(template.volumes) and bool(_claim_names(template) or _disks(template))
+        return bool(template.volumes) and bool(named_claims(template) or _disks(template))
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
         """A claim that the pod names, or a pod that leaves with a claim or disk that this one wants."""
         if change.what is What.OBJECT:
-            return any(f"{template.namespace}/{name}" == change.key for name in _claim_names(template))
+            return any(f"{template.namespace}/{name}" == change.key for name in named_claims(template))
         if change.what is not What.POD_REMOVED or change.pod is None:
             return True
         gone = change.pod.template
-        shared = gone.namespace == template.namespace and not _claim_names(template).isdisjoint(_claim_names(gone))
+        shared = gone.namespace == template.namespace and not {*named_claims(template)}.isdisjoint(named_claims(gone))
         return shared or _collide(_disks(template), _disks(gone))
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
         """Refuse pods whose claims do not exist; skip those that no other pod can conflict with."""
         template = cycle.template
-        for volume in template.volumes:
-            if volume.claim is None or volume.ephemeral:
-                continue
-            if cycle.state.volumes.raw_claim(f"{template.namespace}/{volume.claim}") is None:
-                return unresolvable(f'persistentvolumeclaim "{volume.claim}" not found')
+        for name in named_claims(template):
+            if cycle.state.volumes.raw_claim(f"{template.namespace}/{name}") is None:
+                return unresolvable(f'persistentvolumeclaim "{name}" not found')
         return None if _disks(template) or _claim_taken(cycle) else SKIP
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
@@ -77,10 +75,6 @@ class VolumeRestrictions(Plugin):
         return Rejections(bits, _REASONS) if bits.any() else None
 
 
-def _claim_names(template: PodTemplate) -> set[str]:
-    return {volume.claim for volume in template.volumes if volume.claim is not None and not volume.ephemeral}
-
-
 def _disks(template: PodTemplate) -> list[Disk]:
     return [volume.disk for volume in template.volumes if volume.disk is not None and volume.disk[0] in _DISK_KINDS]
 
@@ -88,7 +82,7 @@ def _disks(template: PodTemplate) -> list[Disk]:
 def _claim_taken(cycle: Cycle) -> bool:
     """Whether a claim of the pod is ReadWriteOncePod and used by a pod on a node."""
     state = cycle.state
-    for name in _claim_names(cycle.template):
+    for name in named_claims(cycle.template):
         key = f"{cycle.template.namespace}/{name}"
         claim = state.volumes.raw_claim(key)
         if claim is not None and READ_WRITE_ONCE_POD in claim.access_modes and state.volume_use.in_use(key):

@@ -13,7 +13,7 @@ import numpy as np
 from moorage.core.arrays import Mask, Rows
 from moorage.core.csimigration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
 from moorage.core.nodelabels import LabelColumns
-from moorage.core.pods import PodTemplate
+from moorage.core.pods import PodTemplate, named_claims
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import ClusterState
 from moorage.core.volumeindex import CLAIM, CLASS, VOLUME, VolumeIndex
@@ -47,18 +47,18 @@ class VolumeZone(Plugin):
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
         """Pods that name claims."""
-        return bool(template.volumes) and any(_claim_names(template))
+        return bool(template.volumes) and any(named_claims(template))
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
         """Of claims only the pod's own matter."""
         if change.kind != CLAIM:
             return True
-        return any(f"{template.namespace}/{name}" == change.key for name in _claim_names(template))
+        return any(f"{template.namespace}/{name}" == change.key for name in named_claims(template))
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
         """Refuse pods whose volumes cannot be found; skip those whose volumes have no zone or region."""
         places: list[_Place] = []
-        for name in _claim_names(cycle.template):
+        for name in named_claims(cycle.template):
             claim = cycle.state.volumes.raw_claim(f"{cycle.template.namespace}/{name}")
             if claim is None:
                 return unresolvable(f'persistentvolumeclaim "{name}" not found')
@@ -88,10 +88,6 @@ class VolumeZone(Plugin):
         for key in _LABELS:
             placed |= labels.matching(Requirement(key, Operator.EXISTS), rows)
         return Rejections((conflict & placed).astype(np.int64), _CONFLICT)
-
-
-def _claim_names(template: PodTemplate) -> Iterable[str]:
-    return (volume.claim for volume in template.volumes if volume.claim is not None and not volume.ephemeral)
 
 
 def _unbound_problem(volumes: VolumeIndex, claim: PersistentVolumeClaim) -> str | None:

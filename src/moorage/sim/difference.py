@@ -14,7 +14,7 @@ from enum import StrEnum
 from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.expansion import EXPANDABLE
 from moorage.adapters.memory.objects import KubeObject, controller_of
-from moorage.core.objects import DAEMON_SET, STATEFUL_SET
+from moorage.core.objects import DAEMON_SET, STATEFUL_SET, object_key
 from moorage.core.pods import Pod
 from moorage.sim.outcome import FinalCluster, SimulationOutcome
 from moorage.sim.utilisation import Usage
@@ -50,7 +50,7 @@ class FinalPod:
     @property
     def key(self) -> str:
         """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
+        return object_key(self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
+from moorage.core.objects import object_key
 from moorage.core.prices import PriceList
 from moorage.core.state import ClusterState
 from moorage.sim.costs import Cost
@@ -30,7 +31,7 @@ class PodStory:
     @property
     def key(self) -> str:
         """`namespace/name`."""
-        return f"{self.namespace}/{self.name}"
+        return object_key(self.namespace, self.name)
 
 
 @dataclass(frozen=True, slots=True)

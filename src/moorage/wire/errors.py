@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
+from moorage.core.objects import object_key
+
 _AT = re.compile(r" - at `(?:key in )?\$?(?P<path>[^`]*)`\Z")
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[([0-9]+|\.\.\.)\]")
 _LONGEST_VALUE = 80
@@ -154,7 +156,7 @@ def _object_key(data: bytes) -> str:
         namespace = msgspec.json.decode(metadata.get("namespace", _NULL), type=str)
     except REFUSALS:
         namespace = ""
-    return f"{namespace}/{name}" if namespace else name
+    return object_key(namespace, name)
 
 
 def _show(value: object) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from moorage.adapters.kube.errors import ServerError, StatusView, error_from_status
 from moorage.core.limits import JSON_DEPTH
+from moorage.core.objects import object_key
 from moorage.wire.errors import REFUSALS
 from moorage.wire.nesting import flattened
 
@@ -43,7 +44,7 @@ class ObjectMeta(msgspec.Struct, gc=False):
     @property
     def key(self) -> str:
         """`namespace/name`, or the name where there is no namespace."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return object_key(self.namespace or "", self.name)
 
 
 class _ObjectView(msgspec.Struct, gc=False):
