@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moorage.framework.admitting import WebhookConfiguration
-from moorage.wire.configuration.extending import split_address
+from moorage.wire.configuration.extending import address
 from moorage.wire.configuration.findings import Findings
 from moorage.wire.configuration.schema import ComponentShape, Seconds
 
@@ -38,7 +38,7 @@ class WebhookShape(ComponentShape):
 def read_webhook(shape: WebhookShape, profile: str, findings: Findings) -> WebhookConfiguration:
     """The configuration with its defaults; what makes no sense is reported."""
     given: dict[str, Any] = {
-        "listen": _address(shape.listen, findings),
+        "listen": address(shape.listen, WebhookConfiguration().listen, findings),
         "webhook_name": _name(shape.webhook_name, "webhookName", findings),
         "service_name": _name(shape.service_name, "serviceName", findings),
         "service_namespace": _name(shape.service_namespace, "serviceNamespace", findings),
@@ -66,12 +66,6 @@ def read_webhook(shape: WebhookShape, profile: str, findings: Findings) -> Webho
         message = f"must be shorter than a third of certificateLifetime, which is {found.certificate_lifetime_s:g}s"
         findings.problem("certificateSpread", f"{found.certificate_spread_s:g}s", message)
     return found
-
-
-def _address(text: str | None, findings: Findings) -> str | None:
-    if text is not None and split_address(text) is None:
-        findings.problem("listen", text, "write HOST:PORT, such as 0.0.0.0:9443")
-    return text
 
 
 def _name(text: str | None, path: str, findings: Findings) -> str | None:

@@ -14,7 +14,7 @@ from moorage.framework.configuration import (
     LeaderElection,
     ManagedResource,
 )
-from moorage.wire.configuration.findings import Findings
+from moorage.wire.configuration.findings import Findings, positive
 from moorage.wire.configuration.schema import (
     ClientConnectionShape,
     ExtenderShape,
@@ -67,8 +67,7 @@ def _check_durations(election: LeaderElection, findings: Findings) -> None:
     lease_s, renew_s, retry_s = election.lease_duration_s, election.renew_deadline_s, election.retry_period_s
     durations = {"leaseDuration": lease_s, "renewDeadline": renew_s, "retryPeriod": retry_s}
     for name, seconds in durations.items():
-        if seconds <= 0:
-            findings.problem(f"leaderElection.{name}", f"{seconds:g}s", "must be longer than 0s")
+        positive(seconds, f"leaderElection.{name}", findings)
     path = "leaderElection.leaseDuration"
     if lease_s <= renew_s and not (findings.touches(path) or findings.touches("leaderElection.renewDeadline")):
         findings.problem(path, f"{lease_s:g}s", f"must be longer than renewDeadline, which is {renew_s:g}s")

@@ -6,7 +6,7 @@ from typing import Any
 
 from moorage.framework.extending import ExtenderConfiguration
 from moorage.wire.configuration.connections import read_own_election
-from moorage.wire.configuration.findings import Findings
+from moorage.wire.configuration.findings import Findings, at_least, positive
 from moorage.wire.configuration.schema import ComponentShape, Int64, LeaderElectionShape, Seconds
 
 _HIGHEST_PORT = 65535
@@ -25,24 +25,23 @@ class ExtenderDocumentShape(ComponentShape):
 
 def read_extender(shape: ExtenderDocumentShape, profile: str, findings: Findings) -> ExtenderConfiguration:
     """The configuration with its defaults; what makes no sense is reported."""
-    durations = {"callerTimeout": shape.caller_timeout, "requestTimeout": shape.request_timeout}
-    for path, seconds in durations.items():
-        if seconds is not None and seconds <= 0:
-            findings.problem(path, f"{seconds:g}s", "must be longer than 0s")
-    if shape.max_body_bytes is not None and shape.max_body_bytes <= 0:
-        findings.problem("maxBodyBytes", shape.max_body_bytes, "must be 1 or more")
-    if shape.listen is not None and split_address(shape.listen) is None:
-        findings.problem("listen", shape.listen, "write HOST:PORT, such as 0.0.0.0:8888")
     given: dict[str, Any] = {
-        "listen": shape.listen,
-        "caller_timeout_s": shape.caller_timeout,
-        "request_timeout_s": shape.request_timeout,
-        "max_body_bytes": shape.max_body_bytes,
+        "caller_timeout_s": positive(shape.caller_timeout, "callerTimeout", findings),
+        "request_timeout_s": positive(shape.request_timeout, "requestTimeout", findings),
+        "max_body_bytes": at_least(shape.max_body_bytes, 1, "maxBodyBytes", findings),
+        "listen": address(shape.listen, ExtenderConfiguration().listen, findings),
         "binds": shape.binds,
         "leader_election": read_own_election(shape.leader_election, "extender", findings),
     }
     settings = {name: value for name, value in given.items() if value is not None}
     return ExtenderConfiguration(profile=profile, **settings)
+
+
+def address(text: str | None, example: str, findings: Findings) -> str | None:
+    """Where to listen, which must be an address if it is given."""
+    if text is not None and split_address(text) is None:
+        findings.problem("listen", text, f"write HOST:PORT, such as {example}")
+    return text
 
 
 def split_address(text: str) -> tuple[str, int] | None:

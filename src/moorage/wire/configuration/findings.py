@@ -44,3 +44,17 @@ def field_path(parts: Sequence[str | int], start: str = "") -> str:
 
 def _within(inner: str, outer: str) -> bool:
     return inner == outer or inner.startswith((f"{outer}.", f"{outer}["))
+
+
+def positive(seconds: float | None, path: str, findings: Findings) -> float | None:
+    """A duration, which must be longer than nothing if it is given."""
+    if seconds is not None and seconds <= 0:
+        findings.problem(path, f"{seconds:g}s", "must be longer than 0s")
+    return seconds
+
+
+def at_least(number: int | None, least: int, path: str, findings: Findings) -> int | None:
+    """A number, which must not be smaller if it is given."""
+    if number is not None and number < least:
+        findings.problem(path, number, f"must be {least} or more")
+    return number

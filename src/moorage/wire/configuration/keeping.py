@@ -8,7 +8,7 @@ from pydantic import Field
 
 from moorage.framework.keeping import AtDeadline, KeeperConfiguration, NodeSignal, SignalKind
 from moorage.wire.configuration.connections import read_own_election
-from moorage.wire.configuration.findings import Findings
+from moorage.wire.configuration.findings import Findings, at_least, positive
 from moorage.wire.configuration.schema import ComponentShape, Int32, LeaderElectionShape, Seconds, Shape
 
 _POLICIES = tuple(policy.value for policy in AtDeadline)
@@ -45,13 +45,13 @@ class KeeperShape(ComponentShape):
 def read_keeper(shape: KeeperShape, profile: str, findings: Findings) -> KeeperConfiguration:
     """The configuration with its defaults; what makes no sense is reported."""
     given: dict[str, Any] = {
-        "notice_s": _positive(shape.notice_time, "noticeTime", findings),
+        "notice_s": positive(shape.notice_time, "noticeTime", findings),
         "margin_s": _not_negative(shape.deadline_margin, "deadlineMargin", findings),
         "at_deadline": _policy(shape.at_deadline, findings),
-        "moves_at_once": _at_least(shape.moves_at_once, 1, "movesAtOnce", findings),
+        "moves_at_once": at_least(shape.moves_at_once, 1, "movesAtOnce", findings),
         "return_after_s": _not_negative(shape.return_after, "returnAfter", findings),
-        "returns_at_once": _at_least(shape.returns_at_once, 0, "returnsAtOnce", findings),
-        "repairs_at_once": _at_least(shape.repairs_at_once, 0, "repairsAtOnce", findings),
+        "returns_at_once": at_least(shape.returns_at_once, 0, "returnsAtOnce", findings),
+        "repairs_at_once": at_least(shape.repairs_at_once, 0, "repairsAtOnce", findings),
         "move_again_after_s": _not_negative(shape.move_again_after, "moveAgainAfter", findings),
         "leader_election": read_own_election(shape.leader_election, "keeper", findings),
     }
@@ -64,22 +64,10 @@ def read_keeper(shape: KeeperShape, profile: str, findings: Findings) -> KeeperC
     return found
 
 
-def _positive(seconds: float | None, path: str, findings: Findings) -> float | None:
-    if seconds is not None and seconds <= 0:
-        findings.problem(path, f"{seconds:g}s", "must be longer than 0s")
-    return seconds
-
-
 def _not_negative(seconds: float | None, path: str, findings: Findings) -> float | None:
     if seconds is not None and seconds < 0:
         findings.problem(path, f"{seconds:g}s", "must not be negative")
     return seconds
-
-
-def _at_least(number: int | None, least: int, path: str, findings: Findings) -> int | None:
-    if number is not None and number < least:
-        findings.problem(path, number, f"must be {least} or more")
-    return number
 
 
 def _policy(text: str | None, findings: Findings) -> AtDeadline | None:
@@ -98,6 +86,6 @@ def _signal(shape: SignalShape, path: str, findings: Findings) -> NodeSignal | N
         if not findings.touches(path):
             findings.problem(path, sorted(named), f"must name exactly one of {', '.join(_KINDS)}")
         return None
-    _positive(shape.notice_time, f"{path}.noticeTime", findings)
+    positive(shape.notice_time, f"{path}.noticeTime", findings)
     ((kind, key),) = named.items()
     return NodeSignal(SignalKind(kind), key, shape.text, shape.notice_time, shape.ignore, shape.soft)

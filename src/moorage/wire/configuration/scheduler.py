@@ -9,7 +9,7 @@ from typing import Any
 from moorage.framework.configuration import Configuration, Extender, ProfileConfiguration
 from moorage.framework.registry import Registry
 from moorage.wire.configuration.connections import read_client_connection, read_extenders, read_leader_election
-from moorage.wire.configuration.findings import Findings
+from moorage.wire.configuration.findings import Findings, at_least
 from moorage.wire.configuration.profiles import percentage, read_profiles
 from moorage.wire.configuration.schema import SchedulerShape
 from moorage.wire.configuration.shapes import read_shape
@@ -22,8 +22,7 @@ def read_scheduler(document: dict[str, Any], registry: Registry, findings: Findi
     shape = read_shape(SchedulerShape, document, findings)
     initial_s, maximum_s = _read_backoff(shape, findings)
     parallelism = 16 if shape.parallelism is None else shape.parallelism
-    if parallelism <= 0:
-        findings.problem("parallelism", parallelism, "must be 1 or more")
+    at_least(parallelism, 1, "parallelism", findings)
     percentage("percentageOfNodesToScore", shape.percentage_of_nodes_to_score, findings)
     profiling = shape.enable_profiling is not False
     extenders = read_extenders(shape.extenders, findings)
