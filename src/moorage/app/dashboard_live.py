@@ -22,6 +22,7 @@ from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES, Resource
 from moorage.adapters.kube.watchstream import ObjectMeta, decode_page
 from moorage.app.sources import watched_kinds
+from moorage.core.gangs import COSCHEDULING_KIND
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
@@ -31,7 +32,7 @@ from moorage.views.words import POD, Happening, HappeningKind
 from moorage.wire.kinds import BY_ID, Kind
 from moorage.wire.nesting import decode_whole
 
-_READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", "PodGroup.scheduling.x-k8s.io")
+_READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", COSCHEDULING_KIND)
 """What the pages read in addition to the profiles."""
 _CORE_EVENTS = Resource("", "v1", "events", kind="Event")
 _REASONS = {

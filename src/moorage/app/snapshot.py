@@ -22,6 +22,7 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.pricing import CapacityType
 from moorage.framework.profiles import Profile
 from moorage.wire.kinds import KINDS
+from moorage.wire.metadata import LAST_APPLIED
 from moorage.wire.nesting import decode_whole
 from moorage.wire.prices import PRICES_API
 
@@ -30,7 +31,6 @@ LEFT_OUT = (
     "of env, command, args, lifecycle and probes"
 )
 """What a snapshot does not hold, for people."""
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 _UNREAD = ("command", "args", "lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _CAPACITIES = {Capacity.SPOT: CapacityType.SPOT, Capacity.ON_DEMAND: CapacityType.ON_DEMAND}
@@ -118,7 +118,7 @@ def slimmed(body: dict[str, Any]) -> dict[str, Any]:
         metadata.pop("managedFields", None)
         annotations = metadata.get("annotations")
         if isinstance(annotations, dict):
-            annotations.pop(_LAST_APPLIED, None)
+            annotations.pop(LAST_APPLIED, None)
             if not annotations:
                 del metadata["annotations"]
     return body

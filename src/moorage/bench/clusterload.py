@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from moorage.bench.virtualnodes import VirtualNode, node_object
+from moorage.core.labelnames import HOSTNAME, ZONE
 
 Manifest = dict[str, Any]
 
@@ -26,8 +27,6 @@ FILLER_CPU_MILLI = 8_000
 PREEMPTOR_CPU_MILLI = 4_000
 _ZONES = 3
 _CAPACITY = {"cpu": "32", "memory": "128Gi", "pods": "110", "ephemeral-storage": "500Gi"}
-_HOSTNAME = "kubernetes.io/hostname"
-_ZONE = "topology.kubernetes.io/zone"
 _HIGH, _LOW = "bench-high", "bench-low"
 
 
@@ -66,7 +65,7 @@ def _term(app: str, topology_key: str) -> Manifest:
 
 def _spread(app: str, when: str) -> list[Manifest]:
     selector = {"matchLabels": {"app": app}}
-    return [{"maxSkew": 5, "topologyKey": _ZONE, "whenUnsatisfiable": when, "labelSelector": selector}]
+    return [{"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": when, "labelSelector": selector}]
 
 
 def _required(kind: str, app: str, topology_key: str) -> Manifest:
@@ -99,17 +98,17 @@ def soft_spread_pods(app: str, count: int) -> Iterator[Manifest]:
 
 def anti_affinity_pods(app: str, count: int) -> Iterator[Manifest]:
     """Pods of which no two may share a host."""
-    return _equal(app, count, affinity=_required("podAntiAffinity", app, _HOSTNAME))
+    return _equal(app, count, affinity=_required("podAntiAffinity", app, HOSTNAME))
 
 
 def affinity_pods(app: str, count: int) -> Iterator[Manifest]:
     """Pods that must share a zone."""
-    return _equal(app, count, affinity=_required("podAffinity", app, _ZONE))
+    return _equal(app, count, affinity=_required("podAffinity", app, ZONE))
 
 
 def preferred_affinity_pods(app: str, count: int) -> Iterator[Manifest]:
     """Pods that like to share a zone."""
-    return _equal(app, count, affinity=_preferred("podAffinity", app, _ZONE))
+    return _equal(app, count, affinity=_preferred("podAffinity", app, ZONE))
 
 
 def mixed_pods(app: str, count: int) -> Iterator[Manifest]:
@@ -120,8 +119,8 @@ def mixed_pods(app: str, count: int) -> Iterator[Manifest]:
         kinds: list[Manifest] = [
             {},
             {"topologySpreadConstraints": _spread(team, "DoNotSchedule")},
-            {"affinity": _preferred("podAffinity", team, _ZONE)},
-            {"affinity": _preferred("podAntiAffinity", team, _HOSTNAME)},
+            {"affinity": _preferred("podAffinity", team, ZONE)},
+            {"affinity": _preferred("podAntiAffinity", team, HOSTNAME)},
         ]
         yield pod(f"{app}-{number}", labels={"app": team}, cpu=f"{50 + 5 * template}m", **kinds[template % 4])
 

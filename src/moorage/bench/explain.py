@@ -15,6 +15,7 @@ from typing import Any
 
 from moorage.adapters.process import tune_process
 from moorage.core.events import Event, NodeSeen, PodSeen
+from moorage.core.labelnames import HOSTNAME, ZONE
 from moorage.engine.counterfactual import suggest
 from moorage.engine.engine import Engine
 from moorage.engine.explain import explain
@@ -28,7 +29,6 @@ from moorage.wire.templates import TemplateTable
 
 NODES, PODS = 5000, 50_000
 _NOW_S = 1e9
-_HOST, _ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _APPS = 100
 _SIZES = (700, 750, 800, 780)
@@ -41,7 +41,7 @@ def node(number: int) -> Plain:
     spec: Plain = {"unschedulable": True} if number % 50 == 1 else {}
     if number % 10 == 0:
         spec = {"taints": [{"key": "team", "value": f"t{number % 7}", "effect": "NoSchedule"}]}
-    labels = {_HOST: name, _ZONE: f"zone-{number % 3}", "disk": "ssd" if number % 2 else "hdd"}
+    labels = {HOSTNAME: name, ZONE: f"zone-{number % 3}", "disk": "ssd" if number % 2 else "hdd"}
     status = {"allocatable": {"cpu": "8", "memory": "32Gi", "pods": "110"}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec,
             "status": status}  # fmt: skip
@@ -58,9 +58,9 @@ def pod(name: str, app: str, cpu_milli: int, **spec: Any) -> Plain:
 def stuck_pods() -> Iterator[Plain]:
     """Pods that fit nowhere, each for another reason."""
     selector = {"matchLabels": {"app": "app-1"}}
-    spread = {"maxSkew": 1, "topologyKey": _ZONE, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 4}
-    apart = [{"topologyKey": _ZONE, "labelSelector": selector}]
-    near = [{"topologyKey": _HOST, "labelSelector": {"matchLabels": {"app": "nobody"}}}]
+    spread = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 4}
+    apart = [{"topologyKey": ZONE, "labelSelector": selector}]
+    near = [{"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "nobody"}}}]
     yield pod("too large", "new", 1500)
     yield pod("larger than any node", "new", 64_000)
     yield pod("selector", "new", 100, nodeSelector={"disk": "nvme"})

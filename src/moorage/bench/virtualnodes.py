@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from moorage.core.labelnames import HOSTNAME, ZONE
+
 LEASE_NAMESPACE = "kube-node-lease"
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 HEALTHY = {"MemoryPressure": "KubeletHasSufficientMemory", "DiskPressure": "KubeletHasNoDiskPressure"}
 HEALTHY["PIDPressure"] = "KubeletHasSufficientPID"
 FINAL_PHASES = frozenset({"Succeeded", "Failed"})

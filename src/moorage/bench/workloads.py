@@ -10,6 +10,7 @@ from itertools import chain, islice
 
 from moorage.core.affinity import PodAffinity, PodTerm, PreferredPodTerm, SpreadConstraint
 from moorage.core.frozen import FrozenDict
+from moorage.core.labelnames import HOSTNAME, ZONE
 from moorage.core.membership import GROUP_ANNOTATIONS, MIN_AVAILABLE
 from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.resources import Requests
@@ -19,8 +20,6 @@ SCHEDULER = "moorage"
 GANG = 3
 """Members of a gang."""
 _TEMPLATES = 20
-_HOSTNAME = "kubernetes.io/hostname"
-_ZONE = "topology.kubernetes.io/zone"
 _REQUESTS = Requests((("cpu", 100), ("memory", 500 << 20)), 100, 500 << 20)
 
 
@@ -38,28 +37,28 @@ def _pods(name: str, count: int, labels: dict[str, str], **rules: object) -> Ite
 def spread_pods(count: int) -> Iterator[Pod]:
     """Pods that must be spread over the zones."""
     labels = {"app": "spread"}
-    rule = SpreadConstraint(5, _ZONE, hard=True, selector=selector_from_labels(labels))
+    rule = SpreadConstraint(5, ZONE, hard=True, selector=selector_from_labels(labels))
     return _pods("spread", count, labels, spread=(rule,))
 
 
 def affinity_pods(count: int) -> Iterator[Pod]:
     """Pods that must share a zone."""
     labels = {"app": "affinity"}
-    term = PodTerm(selector_from_labels(labels), _ZONE)
+    term = PodTerm(selector_from_labels(labels), ZONE)
     return _pods("affinity", count, labels, pod_affinity=PodAffinity((term,)))
 
 
 def anti_affinity_pods(count: int) -> Iterator[Pod]:
     """Pods of which no two may share a host."""
     labels = {"app": "anti-affinity"}
-    term = PodTerm(selector_from_labels(labels), _HOSTNAME)
+    term = PodTerm(selector_from_labels(labels), HOSTNAME)
     return _pods("anti-affinity", count, labels, pod_anti_affinity=PodAffinity((term,)))
 
 
 def preferred_affinity_pods(count: int) -> Iterator[Pod]:
     """Pods that like to share a zone."""
     labels = {"app": "preferred"}
-    term = PreferredPodTerm(10, PodTerm(selector_from_labels(labels), _ZONE))
+    term = PreferredPodTerm(10, PodTerm(selector_from_labels(labels), ZONE))
     return _pods("preferred", count, labels, pod_affinity=PodAffinity((), (term,)))
 
 
@@ -68,7 +67,7 @@ def selector_pods(count: int) -> Iterator[Pod]:
     for number in range(count):
         labels = {"app": f"app-{number}"}
         selector = selector_from_labels(labels)
-        rules = (SpreadConstraint(5, _ZONE, True, selector), SpreadConstraint(1, _HOSTNAME, True, selector))
+        rules = (SpreadConstraint(5, ZONE, True, selector), SpreadConstraint(1, HOSTNAME, True, selector))
         yield from _pods(f"selector-{number}", 1, labels, spread=rules)
 
 
@@ -79,10 +78,10 @@ def mixed_pods(count: int) -> Iterator[Pod]:
     for number in range(_TEMPLATES // 4):
         labels = {"app": f"mixed-{number}"}
         selector = selector_from_labels(labels)
-        zone, host = PodTerm(selector, _ZONE), PodTerm(selector, _HOSTNAME)
+        zone, host = PodTerm(selector, ZONE), PodTerm(selector, HOSTNAME)
         streams += [
             _pods(f"plain-{number}", each, {"app": f"plain-{number}"}),
-            _pods(f"spread-{number}", each, labels, spread=(SpreadConstraint(5, _ZONE, True, selector),)),
+            _pods(f"spread-{number}", each, labels, spread=(SpreadConstraint(5, ZONE, True, selector),)),
             _pods(f"near-{number}", each, labels, pod_affinity=PodAffinity((), (PreferredPodTerm(10, zone),))),
             _pods(f"apart-{number}", each, labels, pod_anti_affinity=PodAffinity((), (PreferredPodTerm(10, host),))),
         ]

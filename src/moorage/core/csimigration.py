@@ -10,11 +10,10 @@ import re
 from dataclasses import dataclass, replace
 
 from moorage.core.affinity import NodeTerm
+from moorage.core.labelnames import BETA_REGION, BETA_ZONE, REGION, ZONE
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.volumes import PersistentVolume
 
-ZONE, BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
-REGION, BETA_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
 ZONE_SEPARATOR = "__"
 _AWS_URL = re.compile(r"aws://[^/]*/+(vol-[^/]*)/*\Z")
 

@@ -1,9 +1,13 @@
-"""The grammar of label keys, label values and the other qualified names of Kubernetes."""
+"""The grammar of label keys, label values and the other qualified names of Kubernetes; those that nodes have."""
 
 from __future__ import annotations
 
 import re
 
+HOSTNAME = "kubernetes.io/hostname"
+ZONE, BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+REGION, BETA_REGION = "topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"
+"""Labels of nodes that mean something to Kubernetes, and what they were called before."""
 _PREFIX_LENGTH = 253
 _NAME_LENGTH = 63
 _NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)

@@ -32,7 +32,7 @@ from moorage.core.state import ClusterState
 from moorage.engine.breakers import Breaker, Breakers
 from moorage.engine.evictor import ref_of
 from moorage.engine.failures import EXTENDER, Failure
-from moorage.engine.faults import describe
+from moorage.engine.faults import failed
 from moorage.engine.lifecycle import TRYING, UNSCHEDULABLE
 from moorage.engine.queue import QueuedPod, SchedulingQueue
 from moorage.engine.turn import Turn
@@ -238,7 +238,7 @@ class Asking:
         try:
             go_on = step()
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-            failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
+            failure = Failure(failed(error), frozenset(), Code.ERROR)
             self._endings.conclude(entry, runner, failure, None, turn)
             return
         go_on()

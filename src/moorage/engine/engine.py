@@ -41,7 +41,7 @@ from moorage.engine.changes import MOVES, helps, node_change, wakers_of
 from moorage.engine.context import EngineContext, Observer, Stop
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
-from moorage.engine.faults import describe
+from moorage.engine.faults import failed
 from moorage.engine.gangs import Gangs, one_of_each, size_of
 from moorage.engine.gate import refused
 from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, WAITING
@@ -584,7 +584,7 @@ class Engine:
             if row == NOWHERE:
                 judgement = runner.judge(cycle, self.state.rows())
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-            message = f"running plugins failed: {describe(error)}"
+            message = failed(error)
             self._failing.fail(entry, runner, Failure(message, frozenset(), Code.ERROR), turn)
             return 1
         # 3. None: report why, run PostFilter, and wait for a change that helps.

@@ -23,7 +23,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.objects import object_key
 from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.state import NOWHERE, ClusterState
-from moorage.engine.faults import describe
+from moorage.engine.faults import failed
 from moorage.engine.underway import AnsweredPod, Underway
 from moorage.engine.waiting import Wait
 from moorage.engine.warnings import Warnings
@@ -165,7 +165,7 @@ class Extending:
             cycle = Cycle(pod, self.state, now)
             filtered = self._judged(cycle, nodes)
         except Exception as error:  # noqa: BLE001 - the caller decides what a plugin's fault means
-            return Filtered(error=f"running plugins failed: {describe(error)}")
+            return Filtered(error=failed(error))
         if filtered.kept and groups:
             self._leave(pod.uid, now)
         if cycle.warnings:
@@ -269,7 +269,7 @@ class Extending:
             for scores in self._runner.score_table(cycle, known).values():
                 totals[known] += scores
         except Exception as error:
-            raise PluginFault(f"running plugins failed: {describe(error)}") from error
+            raise PluginFault(failed(error)) from error
         found: list[int] = (totals[rows] // self._top_total).clip(0, TOP_SCORE).tolist()
         return found
 
@@ -282,7 +282,7 @@ class Extending:
         try:
             return [node for node, uids in victims.items() if self._passes_without(pod, node, uids, now)]
         except Exception as error:
-            raise PluginFault(f"running plugins failed: {describe(error)}") from error
+            raise PluginFault(failed(error)) from error
 
     def _passes_without(self, pod: Pod, node: str, uids: Collection[str], now: float) -> bool:
         row = self.state.row_of(node)

@@ -20,6 +20,11 @@ def describe(error: Exception) -> str:
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
+def failed(error: Exception) -> str:
+    """What people are told of an attempt that a plugin ended by raising."""
+    return f"running plugins failed: {describe(error)}"
+
+
 class Faults:
     """Calls plugins and keeps the latest exceptions; the process that runs the engine logs what `take` returns."""
 

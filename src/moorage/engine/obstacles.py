@@ -7,7 +7,7 @@ import numpy as np
 from moorage.core.commands import Bind
 from moorage.core.state import ClusterState
 from moorage.engine.bindingcycles import BindingCycles
-from moorage.engine.faults import describe
+from moorage.engine.faults import failed
 
 
 def obstacle(state: ClusterState, bindings: BindingCycles, bind: Bind) -> str:
@@ -29,7 +29,7 @@ def obstacle(state: ClusterState, bindings: BindingCycles, bind: Bind) -> str:
         try:
             fits = bool(binding.runner.node_mask(binding.cycle, np.array([row], dtype=np.intp))[0])
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-            return f"running plugins failed: {describe(error)}"
+            return failed(error)
         if not fits:
             return f"node {bind.node} has changed since the decision, and does not take the pod any more"
     binding.nodes_at = log.position

@@ -23,7 +23,7 @@ from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext, Observer
 from moorage.engine.failing import make_room
 from moorage.engine.failures import Failure, failure_of, failure_of_judgement
-from moorage.engine.faults import describe
+from moorage.engine.faults import failed
 from moorage.engine.placing import assume, choose, reserve, unreserve
 from moorage.engine.queue import QueuedPod
 from moorage.framework.cycle import Cycle
@@ -219,7 +219,7 @@ class Trial:
                     self._context.stopped()
                     in_vain = in_vain or not needs.enough(len(placement.bindings) + len(ready) - number - 1)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-                placement.failure = Failure(f"running plugins failed: {describe(error)}", frozenset(), Code.ERROR)
+                placement.failure = Failure(failed(error), frozenset(), Code.ERROR)
                 return placement
             placement.enough = needs.admits(self._state, len(placement.bindings))
             if placement.enough:

@@ -14,7 +14,7 @@ HIGHEST = 10
 """Points have scores up to this one; tables go up to 100."""
 
 
-class Point(Protocol):
+class ScoringPoint(Protocol):
     """At this utilization in percent, this score."""
 
     @property
@@ -26,7 +26,7 @@ class Point(Protocol):
         """0 to `HIGHEST`."""
 
 
-Points = TypeVar("Points", bound=Sequence[Point])
+Points = TypeVar("Points", bound=Sequence[ScoringPoint])
 
 
 def rising(shape: Points) -> Points:
@@ -39,7 +39,7 @@ def rising(shape: Points) -> Points:
     return shape
 
 
-def score_table(shape: Sequence[Point]) -> Ints:
+def score_table(shape: Sequence[ScoringPoint]) -> Ints:
     """The score at every whole percent, int64[101] in 0..100."""
     points = [(point.utilization, 100 // HIGHEST * point.score) for point in shape]
     return np.array([_between(points, percent) for percent in range(101)], dtype=np.int64)

@@ -185,7 +185,7 @@ class NodeAffinity(Plugin):
         terms = _required(template)
         relaxed: list[Edit] = [DropSelector(key) for key in keys]
         labels: dict[str, str | None] = {key: template.node_selector[key] for key in keys}
-        if terms is None or any(term.matches(node.name, node.labels) for term in terms):
+        if terms is None or _matches(terms, node):
             yield from _both(node, relaxed, labels)
             return
         yield Remedy((*relaxed, DropNodeRules()), _RELAX * len(relaxed) + _DROP_ALL)

@@ -24,7 +24,7 @@ from moorage.core.defaultselector import SOURCE_KINDS, SelectorSources, default_
 from moorage.core.domains import EVERYWHERE, DomainColumn, Scope
 from moorage.core.edits import RelaxSpread, SetNodeLabel
 from moorage.core.frozen import EMPTY
-from moorage.core.labelnames import is_qualified_name
+from moorage.core.labelnames import HOSTNAME, ZONE, is_qualified_name
 from moorage.core.podcounts import CountQuery, PodCounter, PodCounts
 from moorage.core.pods import PodTemplate
 from moorage.core.selectors import NOTHING, Selector
@@ -39,8 +39,6 @@ from moorage.framework.remedies import Rejected, Remedy, least
 from moorage.framework.status import SKIP, Reason, Rejections, Status
 
 _MAX_SCORE = 100
-_HOSTNAME = "kubernetes.io/hostname"
-_ZONE = "topology.kubernetes.io/zone"
 _UNEVEN = "node(s) didn't match pod topology spread constraints"
 _REASONS = (Reason(_UNEVEN), Reason(f"{_UNEVEN} (missing required label)", resolvable=False))
 _UNEVEN_BIT, _UNLABELLED_BIT = 1, 2
@@ -113,8 +111,8 @@ class DefaultConstraint(PluginArgs):
 
 
 _SYSTEM_DEFAULTS = (
-    DefaultConstraint(max_skew=3, topology_key=_HOSTNAME, when_unsatisfiable=Action.SCHEDULE_ANYWAY),
-    DefaultConstraint(max_skew=5, topology_key=_ZONE, when_unsatisfiable=Action.SCHEDULE_ANYWAY),
+    DefaultConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=Action.SCHEDULE_ANYWAY),
+    DefaultConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=Action.SCHEDULE_ANYWAY),
 )
 
 
@@ -378,7 +376,7 @@ def _make_rule(
     return _Rule(
         constraint.max_skew,
         constraint.min_domains,
-        constraint.topology_key == _HOSTNAME,
+        constraint.topology_key == HOSTNAME,
         int(constraint.selector.matches(template.labels)),
         state.pod_counts.counter(CountQuery(frozenset({template.namespace}), selector, live_only=True)),
         labels,

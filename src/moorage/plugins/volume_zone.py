@@ -11,7 +11,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from moorage.core.arrays import Mask, Rows
-from moorage.core.csimigration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
+from moorage.core.csimigration import ZONE_SEPARATOR
+from moorage.core.labelnames import BETA_REGION, BETA_ZONE, REGION, ZONE
 from moorage.core.nodelabels import LabelColumns
 from moorage.core.pods import PodTemplate, named_claims
 from moorage.core.selectors import Operator, Requirement

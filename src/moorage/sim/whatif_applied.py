@@ -7,11 +7,12 @@ the simulation plays. What a drain leaves alone is what `kubectl drain --ignore-
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
+from moorage.adapters.memory.controllers.deployments import revision_of
 from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.controllers.templates import TEMPLATE_HASH
 from moorage.adapters.memory.expansion import EXPANDABLE
@@ -27,16 +28,14 @@ from moorage.adapters.memory.objects import (
     status_of,
 )
 from moorage.adapters.memory.store import Store
+from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY
+from moorage.engine.keeping.marks import MIRROR
 from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale
 from moorage.sim.whatif_removal import by_falling_ordinal, newest_sign_s, removal_order
+from moorage.wire.newnodes import node_like
 
-MIRROR = "kubernetes.io/config.mirror"
-UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-HOSTNAME = "kubernetes.io/hostname"
-_REVISION = "deployment.kubernetes.io/revision"
-_OF_MOMENTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Prefixes of taints that say how a node is doing just now."""
-_OURS = "moorage.dev/"
+UNSCHEDULABLE_TAINT = {"key": UNSCHEDULABLE_TAINT_KEY, "effect": "NoSchedule"}
+_NODE_STATUS = ("capacity", "allocatable", "nodeInfo", "features", "declaredFeatures", "runtimeHandlers")
 _OF_KIND = {AddNodes: 0, Scale: 1, Drain: 2, Afresh: 3}
 
 
@@ -137,7 +136,7 @@ class _Work:
         sets = self._store.children(owner, kind="ReplicaSet")
         if not sets:
             return None
-        newest = max(sets, key=_revision)
+        newest = max(sets, key=revision_of)
         others = sum(int(spec_of(each).get("replicas") or 0) for each in sets if each is not newest)
         metadata = newest["metadata"]
         patch = {"spec": {"replicas": max(0, replicas - others)}}
@@ -216,38 +215,13 @@ def _name(pod: KubeObject) -> str:
 
 def _new_node(model: KubeObject, name: str) -> dict[str, Any]:
     """A node of the same make that has just come up: schedulable, ready, and without a past."""
-    labels = {**(metadata_of(model).get("labels") or NOTHING)}
-    if HOSTNAME in labels:
-        labels[HOSTNAME] = name
-    annotations = {
-        key: value
-        for key, value in (metadata_of(model).get("annotations") or NOTHING).items()
-        if not key.startswith(_OURS)
-    }
-    taints = [taint for taint in spec_of(model).get("taints") or () if not _is_of_a_moment(taint)]
-    kept = ("capacity", "allocatable", "nodeInfo", "features", "declaredFeatures", "runtimeHandlers")
-    status = {part: value for part, value in status_of(model).items() if part in kept}
+    node = node_like(model, name, _NODE_STATUS)
     if status_of(model).get("conditions"):
-        status["conditions"] = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": annotations},
-        "spec": {"taints": taints} if taints else {},
-        "status": status,
-    }
-
-
-def _is_of_a_moment(taint: Mapping[str, Any]) -> bool:
-    return str(taint.get("key")).startswith(_OF_MOMENTS)
+        node["status"]["conditions"] = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+    return node
 
 
 def _is_former(pod: KubeObject, newest: str | None) -> bool:
     """Whether the pod is of another template than the newest ReplicaSet's."""
     mine = (metadata_of(pod).get("labels") or NOTHING).get(TEMPLATE_HASH)
     return newest is not None and mine is not None and mine != newest
-
-
-def _revision(replica_set: KubeObject) -> int:
-    text = str((metadata_of(replica_set).get("annotations") or NOTHING).get(_REVISION, "0"))
-    return int(text) if text.isascii() and text.isdigit() else 0

@@ -14,6 +14,8 @@ from typing import Any
 from moorage.core.affinity import NodeAffinity, NodeTerm, PreferredNodeTerm
 from moorage.core.frozen import FrozenDict
 from moorage.core.images import normalized_image
+from moorage.core.labelnames import HOSTNAME as HOSTNAME_LABEL
+from moorage.core.labelnames import ZONE as ZONE_LABEL
 from moorage.core.nodes import Node, NodeImage
 from moorage.core.pods import PENDING, RUNNING, HostPort, Owner, Pod, PodTemplate
 from moorage.core.quantity import amount, whole
@@ -23,8 +25,6 @@ from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import ClusterState
 from moorage.core.taints import NO_SCHEDULE, Taint, Toleration
 
-HOSTNAME_LABEL = "kubernetes.io/hostname"
-ZONE_LABEL = "topology.kubernetes.io/zone"
 _NAME_FIELD = "metadata.name"
 
 Quantities = Mapping[str, str | int]

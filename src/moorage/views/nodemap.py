@@ -13,10 +13,11 @@ from typing import Any
 
 from moorage.core.capacity import CapacityTypes
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN
+from moorage.core.labelnames import BETA_ZONE, ZONE
 from moorage.core.nodes import Node
 from moorage.core.state import ClusterState
 
-ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+ZONES = (ZONE, BETA_ZONE)
 MIB = 1 << 20
 
 

@@ -33,16 +33,12 @@ from moorage.core.pods import Pod
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY, Taint
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import NODE, POD, find_kind, readable_versions
+from moorage.wire.newnodes import node_like
 from moorage.wire.podrewriting import Plain, RequestPlan, RewriteError, request_plan, rewrite_pod
 
 Lookup: TypeAlias = Callable[[str, str, str], Mapping[str, Any] | None]
 """Kind, namespace (empty where there is none) and name -> the object whole, None if it is not known."""
 
-HOSTNAME = "kubernetes.io/hostname"
-_TROUBLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""How the keys of taints begin that say how a node is at present, not what kind of node it is."""
-_OF_ONE = frozenset({"uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences", "selfLink",
-                     "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "finalizers"})  # fmt: skip
 _NODE_STATUS = ("capacity", "allocatable", "images", "declaredFeatures", "features", "runtimeHandlers")
 _WHERE_IT_RAN = ("hostIP", "hostIPs", "podIP", "podIPs", "nominatedNodeName")
 
@@ -94,8 +90,8 @@ class Rewriter:
 
     def _add_node(self, edit: AddNode, changed: Changed) -> None:
         given, stored = self._both("Node", "", edit.like)
-        changed.documents.append(_another_node(given, edit))
-        changed.nodes.append(NODE.from_builtin(_another_node(stored, edit)))
+        changed.documents.append(node_like(given, edit.name, _NODE_STATUS))
+        changed.nodes.append(NODE.from_builtin(node_like(stored, edit.name, _NODE_STATUS)))
         drivers = self._raw("CSINode", "", edit.like)
         if drivers is not None:
             document = _plain("CSINode", drivers)
@@ -224,25 +220,6 @@ def _drop_taints(spec: Plain, key: str, exactly: Taint | None) -> None:
 
 def _taint(body: Mapping[str, Any]) -> Taint:
     return Taint(str(body.get("key")), body.get("value") or "", str(body.get("effect")))
-
-
-def _another_node(body: Plain, edit: AddNode) -> Plain:
-    """A node of the same kind that has just come: without pods, troubles and an identity of its own."""
-    metadata = {key: value for key, value in body["metadata"].items() if key not in _OF_ONE}
-    labels = {key: edit.name if text == edit.like else text for key, text in (metadata.get("labels") or {}).items()}
-    if HOSTNAME in labels:
-        labels[HOSTNAME] = edit.name
-    annotations = metadata.pop("annotations", None) or {}
-    kept = {key: text for key, text in annotations.items() if not key.startswith("csi.volume.kubernetes.io/")}
-    metadata |= {"name": edit.name, **({"labels": labels} if labels else {}), **({"annotations": kept} if kept else {})}
-    spec: Plain = {}
-    taints = [
-        each for each in (body.get("spec") or {}).get("taints") or () if not _taint(each).key.startswith(_TROUBLE)
-    ]
-    if taints:
-        spec["taints"] = deepcopy(taints)
-    status = {key: deepcopy(value) for key, value in (body.get("status") or {}).items() if key in _NODE_STATUS}
-    return {"apiVersion": body["apiVersion"], "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
 
 
 def _moved(body: Plain, node: str) -> Plain:

@@ -10,6 +10,7 @@ import msgspec
 from moorage.core.affinity import NodeTerm
 from moorage.core.limits import NODE_TERMS, OBJECT_TERM_PARTS
 from moorage.core.selectors import Operator, Requirement
+from moorage.core.volumebinding import SELECTED_NODE
 from moorage.core.volumes import (
     FILESYSTEM,
     ClaimRef,
@@ -27,7 +28,6 @@ from moorage.wire.whole import Whole
 
 DEFAULT_NAMESPACE = "default"
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 IMMEDIATE, WAIT_FOR_CONSUMER = "Immediate", "WaitForFirstConsumer"

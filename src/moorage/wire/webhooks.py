@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+from moorage.core.objects import NAMESPACE_NAME_LABEL
+
 PATH = "/mutate"
 HTTPS_PORT = 443
 RULES: tuple[dict[str, Any], ...] = (
@@ -122,11 +123,11 @@ def _exclude(entry: dict[str, Any], excluded: Iterable[str]) -> None:
     expressions = list(selector.get("matchExpressions") or ())
     named: set[str] = set()
     for expression in expressions:
-        if expression.get("key") == NAMESPACE_LABEL and expression.get("operator") == "NotIn":
+        if expression.get("key") == NAMESPACE_NAME_LABEL and expression.get("operator") == "NotIn":
             named.update(expression.get("values") or ())
     missing = [name for name in excluded if name not in named]
     if missing:
-        expressions.append({"key": NAMESPACE_LABEL, "operator": "NotIn", "values": missing})
+        expressions.append({"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": missing})
         entry["namespaceSelector"] = {**selector, "matchExpressions": expressions}
 
 

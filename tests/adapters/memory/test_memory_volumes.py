@@ -9,7 +9,8 @@ import pytest
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.adapters.memory.manifests import manifest, node_manifest, pod_manifest
 from moorage.adapters.memory.objects import KubeObject
-from moorage.adapters.memory.volumes import DEFAULT_CLASS, SELECTED_NODE
+from moorage.adapters.memory.volumes import DEFAULT_CLASS
+from moorage.core.volumebinding import SELECTED_NODE
 
 FAST = manifest("StorageClass", "fast", provisioner="disk.example", volumeBindingMode="Immediate")
 WAIT = manifest("StorageClass", "wait", provisioner="disk.example", volumeBindingMode="WaitForFirstConsumer")

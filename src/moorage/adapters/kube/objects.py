@@ -14,10 +14,11 @@ from moorage.adapters.kube.errors import BadRequest, Conflict, Forbidden, Invali
 from moorage.adapters.kube.intake import resource_of
 from moorage.core.commands import PatchObject
 from moorage.core.events import PatchDone
+from moorage.core.gangs import COSCHEDULING_KIND
 from moorage.wire.kinds import BY_ID
 
 ATTEMPTS = 4
-_CUSTOM = frozenset({"PlacementPolicy", "PodGroup.scheduling.x-k8s.io"})
+_CUSTOM = frozenset({"PlacementPolicy", COSCHEDULING_KIND})
 """Kinds of custom resources, for which the API server knows no strategic merge patch."""
 
 

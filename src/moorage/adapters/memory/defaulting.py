@@ -12,6 +12,7 @@ from typing import Any
 
 from moorage.adapters.memory.labelkeys import merge_label_keys
 from moorage.adapters.memory.objects import CLUSTER_SCOPED, NOTHING, KubeObject, metadata_of, spec_of, status_of
+from moorage.core.objects import NAMESPACE_NAME_LABEL
 
 SYSTEM_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 POD_LEVEL_RESOURCES = ("cpu", "memory")
@@ -62,7 +63,7 @@ def default_object(obj: KubeObject, classes: Classes) -> Admitted:
             return Admitted(_default_allocatable(obj))
         case "Namespace":
             name = metadata_of(obj).get("name")
-            return Admitted(_with_metadata(_default_phase(obj), labels={"kubernetes.io/metadata.name": name}))
+            return Admitted(_with_metadata(_default_phase(obj), labels={NAMESPACE_NAME_LABEL: name}))
         case "ReplicationController":
             return Admitted(_default_selector(obj))
     return Admitted(_default_phase(obj))

@@ -24,6 +24,7 @@ from moorage.adapters.memory.controllers.demand import (
     job_pods_wanted,
     replicas_wanted,
 )
+from moorage.adapters.memory.controllers.deployments import revision_of
 from moorage.adapters.memory.controllers.eligibility import eligible_nodes
 from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.controllers.loop import ControllerLoop
@@ -170,14 +171,9 @@ class Expansion:
 
     def _template_hash(self, deployment: KubeObject) -> str:
         """The hash that the Deployment's newest ReplicaSet carries, else that of the template."""
-        newest = max(self._replica_sets(deployment), key=_revision, default=None)
+        newest = max(self._replica_sets(deployment), key=revision_of, default=None)
         known = (metadata_of(newest or NOTHING).get("labels") or NOTHING).get(TEMPLATE_HASH)
         return str(known) if known else template_hash(template_of(deployment))
 
     def _replica_sets(self, deployment: KubeObject) -> Iterator[KubeObject]:
         return iter(self._store.children(deployment, kind="ReplicaSet"))
-
-
-def _revision(replica_set: KubeObject) -> int:
-    text = str((metadata_of(replica_set).get("annotations") or NOTHING).get("deployment.kubernetes.io/revision", "0"))
-    return int(text) if text.isascii() and text.isdigit() else 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moorage.core.labelnames import HOSTNAME, ZONE
+
 API_VERSIONS = {
     "CronJob": "batch/v1",
     "DaemonSet": "apps/v1",
@@ -42,9 +44,9 @@ def node_manifest(
     taints: list[Mapping[str, str]] | None = None,
 ) -> dict[str, Any]:
     """A node with a hostname label and, if given, a zone."""
-    all_labels = {"kubernetes.io/hostname": name, **(labels or {})}
+    all_labels = {HOSTNAME: name, **(labels or {})}
     if zone is not None:
-        all_labels["topology.kubernetes.io/zone"] = zone
+        all_labels[ZONE] = zone
     spec: dict[str, Any] = {"taints": taints} if taints else {}
     status = {"capacity": {"cpu": cpu, "memory": memory, "pods": pods}}
     return manifest("Node", name, labels=all_labels, spec=spec, status=status)

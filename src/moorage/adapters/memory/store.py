@@ -31,11 +31,12 @@ from moorage.adapters.memory.objects import (
     timestamp,
     with_condition,
 )
+from moorage.core.labelnames import REGION, ZONE
 
 DEFAULT_GRACE_S = 30
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The letters of generated names: no vowels, so no words."""
-TOPOLOGY_LABELS = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+TOPOLOGY_LABELS = (ZONE, REGION)
 """Node labels that the API server copies to a pod when it is bound."""
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 

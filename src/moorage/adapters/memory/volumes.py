@@ -17,12 +17,12 @@ import msgspec
 from moorage.adapters.memory.objects import NOTHING, KubeObject, key_of, metadata_of, reference_to, spec_of, status_of
 from moorage.adapters.memory.store import Store
 from moorage.core.quantity import QuantityError, quantity_text, whole
+from moorage.core.volumebinding import SELECTED_NODE
+from moorage.core.volumes import NO_PROVISIONER
 from moorage.wire.errors import FieldError
 from moorage.wire.selectors import LabelSelectorWire, NodeSelectorWire, label_selector, node_terms
+from moorage.wire.storage import BIND_COMPLETED
 
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "Pod")
 

@@ -7,8 +7,10 @@ from typing import TypeVar
 
 from moorage.core.capacity import CAPACITY_LABELS
 from moorage.core.edits import AddNode, Edits
+from moorage.core.labelnames import HOSTNAME, REGION, ZONE
 from moorage.core.nodes import Node
 from moorage.core.pods import PodTemplate
+from moorage.core.prices import INSTANCE_TYPE
 from moorage.core.state import ClusterState
 
 _MOST_KINDS = 24
@@ -17,14 +19,13 @@ _FEW_NODES = 200
 MOST_NODES = 64
 _BASE_COST = 5.0
 _USUAL = (
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-    "node.kubernetes.io/instance-type",
+    ZONE,
+    REGION,
+    INSTANCE_TYPE,
     "kubernetes.io/arch",
     "kubernetes.io/os",
     "kubernetes.io/role",
 )
-_HOSTNAME = "kubernetes.io/hostname"
 Found = TypeVar("Found")
 
 
@@ -32,7 +33,7 @@ def kinds_of_nodes(state: ClusterState, template: PodTemplate) -> list[Node]:
     """One node of each kind, the smallest first; nodes differ in kind where a rule could see it."""
     keys = _label_keys(template)
     if state.node_count <= _FEW_NODES:
-        keys = sorted({key for row in state.rows() for key in state.node(int(row)).labels} - {_HOSTNAME})
+        keys = sorted({key for row in state.rows() for key in state.node(int(row)).labels} - {HOSTNAME})
     kinds: dict[tuple[object, ...], tuple[int, Node]] = {}
     for row in map(int, state.rows()):
         node = state.node(row)
@@ -56,7 +57,7 @@ def _label_keys(template: PodTemplate) -> list[str]:
     keys |= {constraint.topology_key for constraint in template.spread}
     for pods in (template.pod_affinity, template.pod_anti_affinity):
         keys |= {term.topology_key for term in (() if pods is None else pods.required)}
-    return sorted(keys - {_HOSTNAME})
+    return sorted(keys - {HOSTNAME})
 
 
 def more_nodes(state: ClusterState, like: str, count: int) -> Edits:

@@ -13,11 +13,11 @@ from typing import Any, TypeAlias
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.adapters.memory.objects import FINISHED, owner_references, status_of
 from moorage.core.prices import PriceList
+from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY
 from moorage.framework.keeping import KeeperConfiguration
 
 NAMESPACE = "default"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
-_UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 _DAEMON = "DaemonSet"
 SPOT_NOTICE = "aws-node-termination-handler/spot-itn"
 """Taint of a node whose spot machine is about to be taken back."""
@@ -145,7 +145,7 @@ def recover(node: str) -> Deed:
 
 def cordon(node: str) -> Deed:
     """What `kubectl cordon` does, and the taint that the node controller adds."""
-    spec = {"unschedulable": True, "taints": [{"key": _UNSCHEDULABLE, "effect": "NoSchedule"}]}
+    spec = {"unschedulable": True, "taints": [{"key": UNSCHEDULABLE_TAINT_KEY, "effect": "NoSchedule"}]}
     return lambda cluster, _: _discard(cluster.patch("Node", "", node, {"spec": spec}))
 
 

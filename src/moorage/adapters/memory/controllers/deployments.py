@@ -113,3 +113,9 @@ def _share(value: int | str, whole: int, *, round_up: bool) -> int:
         percent = int(value[:-1]) * whole
         return -(-percent // 100) if round_up else percent // 100
     return int(value)
+
+
+def revision_of(replica_set: KubeObject) -> int:
+    """The number of the rollout that a ReplicaSet was made for; the newest has the highest."""
+    text = str((metadata_of(replica_set).get("annotations") or NOTHING).get(REVISION, "0"))
+    return int(text) if text.isascii() and text.isdigit() else 0
