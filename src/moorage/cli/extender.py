@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import click
 
-from moorage.cli.options import client_certificate_options, common_options, config_option, kubeconfig_option, session_of
+from moorage.cli.options import (
+    client_certificate_options,
+    common_options,
+    config_option,
+    endpoint_options,
+    kubeconfig_option,
+    session_of,
+)
 
 
 @click.command()
 @config_option
 @kubeconfig_option
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    default=None,
-    help="Address to listen on; otherwise listen of the ExtenderConfiguration, else 0.0.0.0:8888.",
-)
-@click.option(
-    "--tls-cert",
-    metavar="FILE",
-    default=None,
-    help="TLS certificate; plain HTTP without it.",
-)
-@click.option("--tls-key", metavar="FILE", default=None, help="The certificate's private key.")
+@endpoint_options("ExtenderConfiguration", "0.0.0.0:8888", "plain HTTP without it.")
 @client_certificate_options
 @common_options
 @click.pass_context

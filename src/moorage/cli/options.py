@@ -152,6 +152,18 @@ def kubeconfig_option(command: Function) -> Function:
     )(command)
 
 
+def endpoint_options(document: str, address: str, certificate: str) -> Callable[[Function], Function]:
+    """`--listen`, `--tls-cert` and `--tls-key`; `certificate` says what is special about the certificate."""
+
+    def add(command: Function) -> Function:
+        key = click.option("--tls-key", metavar="FILE", default=None, help="The certificate's private key.")
+        cert = click.option("--tls-cert", metavar="FILE", default=None, help=f"TLS certificate; {certificate}")
+        text = f"Address to listen on; otherwise listen of the {document}, else {address}."
+        return click.option("--listen", metavar="HOST:PORT", default=None, help=text)(cert(key(command)))
+
+    return add
+
+
 def client_certificate_options(command: Function) -> Function:
     """`--client-ca-file FILE` and `--client-name NAME`: the clients whose requests a server answers."""
     command = click.option(

@@ -9,6 +9,7 @@ from moorage.cli.options import (
     client_certificate_options,
     common_options,
     config_option,
+    endpoint_options,
     kubeconfig_option,
     probe_options,
     session_of,
@@ -18,14 +19,7 @@ from moorage.cli.options import (
 @click.command()
 @config_option
 @kubeconfig_option
-@click.option(
-    "--listen",
-    metavar="HOST:PORT",
-    default=None,
-    help="Address to listen on; otherwise listen of the WebhookConfiguration, else 0.0.0.0:9443.",
-)
-@click.option("--tls-cert", metavar="FILE", default=None, help="TLS certificate; read again when it changes.")
-@click.option("--tls-key", metavar="FILE", default=None, help="The certificate's private key.")
+@endpoint_options("WebhookConfiguration", "0.0.0.0:9443", "read again when it changes.")
 @click.option(
     "--self-signed",
     is_flag=True,

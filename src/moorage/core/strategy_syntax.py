@@ -15,7 +15,7 @@ read at all, and reading ends after a number of mistakes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from math import gcd
@@ -38,6 +38,8 @@ _RULE_REMEDY = f"write rules such as {_EXAMPLE}, with ; between them"
 _LABEL_REMEDY = "write key:value, such as node-type:spot"
 KEY_REMEDY = "write a name of letters, digits, - _ . (63 at most), maybe behind a DNS prefix and /"
 VALUE_REMEDY = "write letters, digits, - _ . (63 at most), beginning and ending with a letter or digit"
+WEIGHTLESS = ("all weights are 0", "give at least one rule a weight of 1 or more")
+TWIN_REMEDY = "make one rule of them, with the sum of bases and weights"
 
 
 class Rule(NamedTuple):
@@ -162,6 +164,14 @@ def refuse_length(where: str, length: int) -> None:
         raise StrategyError([Mistake(where, f"the strategy has {length} characters", remedy, 1)], too_large=True)
 
 
+def twins(selectors: Iterable[Iterable[tuple[str, str]]]) -> Iterator[tuple[int, int]]:
+    """Indices of rules that have the labels of an earlier one, and its index; rules without labels are passed over."""
+    first: dict[frozenset[tuple[str, str]], int] = {}
+    for index, labels in enumerate(map(frozenset, selectors)):
+        if labels and first.setdefault(labels, index) != index:
+            yield index, first[labels]
+
+
 def excess_of(rules: Sequence[tuple[int, int]]) -> tuple[int, str, str] | None:
     """The first thing that makes a strategy too large, given weight and number of labels of each rule: rule, what it
     is and what to do; None if it is not.
@@ -232,13 +242,10 @@ class _Reader:
             rule, what, remedy = excess
             self.complain(drafts[rule].column, what, remedy, too_large=True)
         if all(draft.weight == 0 for draft in drafts):
-            self.complain(drafts[0].column, "all weights are 0", "give at least one rule a weight of 1 or more")
-        first: dict[frozenset[tuple[str, str]], int] = {}
-        for draft in (draft for draft in drafts if draft.labels):
-            twin = first.setdefault(frozenset(draft.labels.items()), draft.number)
-            if twin != draft.number:
-                what = f"rule {draft.number} has the nodeSelector of rule {twin}"
-                self.complain(draft.column, what, "make one rule of them, with the sum of bases and weights")
+            self.complain(drafts[0].column, *WEIGHTLESS)
+        for rule, twin in twins(draft.labels.items() for draft in drafts):
+            what = f"rule {drafts[rule].number} has the nodeSelector of rule {drafts[twin].number}"
+            self.complain(drafts[rule].column, what, TWIN_REMEDY)
 
     def _field(self, draft: _Draft, name: _Piece, value: _Piece) -> bool:
         """Read `name=value`; True if labels may follow."""

@@ -22,8 +22,10 @@ from moorage.core.strategy_syntax import (
     MAX_BASE,
     MAX_WEIGHT,
     NODE_SELECTOR,
+    TWIN_REMEDY,
     VALUE_REMEDY,
     WEIGHT,
+    WEIGHTLESS,
     Mistake,
     Mistakes,
     Rule,
@@ -36,6 +38,7 @@ from moorage.core.strategy_syntax import (
     number_remedy,
     refuse_length,
     shown,
+    twins,
 )
 
 _RULE_REMEDY = "write a mapping such as {weight: 1, nodeSelector: {node-type: spot}}"
@@ -94,17 +97,13 @@ class _Reader:
         if not rules:
             self.complain(_PATH, "there is no rule", _RULE_REMEDY)
         elif all(rule.weight == 0 for rule in rules):
-            self.complain(_PATH, "all weights are 0", "give at least one rule a weight of 1 or more")
+            self.complain(_PATH, *WEIGHTLESS)
         excess = excess_of([(rule.weight, len(rule.selector)) for rule in rules])
         if excess is not None:
             self.complain(_PATH, *excess[1:], too_large=True)
-        first: dict[frozenset[tuple[str, str]], int] = {}
-        for index, rule in enumerate(rules):
-            twin = first.setdefault(frozenset(rule.selector), index)
-            if twin != index and rule.selector:
-                what = f"is the nodeSelector of rule {twin + 1} too"
-                remedy = "make one rule of them, with the sum of bases and weights"
-                self.complain(f"{_PATH}[{index}].{NODE_SELECTOR}", what, remedy)
+        for index, twin in twins(rule.selector for rule in rules):
+            what = f"is the nodeSelector of rule {twin + 1} too"
+            self.complain(f"{_PATH}[{index}].{NODE_SELECTOR}", what, TWIN_REMEDY)
 
     def _number(self, where: str, value: Any, largest: int) -> int | None:
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
