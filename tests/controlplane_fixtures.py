@@ -3,6 +3,8 @@
 `control_plane` is shared by all tests of one pytest process, `empty_control_plane` is the same one without nodes and
 pods, and `fresh_control_plane` starts planes of a test's own. Tests that ask for one get the marker `controlplane`.
 
+Tests that need what only newer releases serve say so: `@pytest.mark.since(1, 30, "admission policies")`.
+
 Programs that have not been built are a failure. They are a reason to skip only where somebody said so with
 MOORAGE_SKIP_CONTROLPLANE=1, and never in CI.
 """
@@ -15,7 +17,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from moorage.bench.assets import AssetsError, find_assets
+from moorage.bench.assets import AssetsError, find_assets, kubernetes_version
 from moorage.bench.controlplane import ControlPlane, Options
 
 PlaneFactory = Callable[..., ControlPlane]
@@ -50,6 +52,19 @@ def control_plane_assets() -> None:
         if os.environ.get("MOORAGE_SKIP_CONTROLPLANE") == "1" and not os.environ.get("CI"):
             pytest.skip(str(error))
         pytest.fail(str(error), pytrace=False)
+
+
+def serves(major: int, minor: int) -> bool:
+    """Whether the control plane is of this release of Kubernetes or a newer one."""
+    return kubernetes_version(find_assets()) >= (major, minor)
+
+
+@pytest.fixture(autouse=True)
+def _new_enough(request: pytest.FixtureRequest) -> None:
+    for mark in request.node.iter_markers("since"):
+        major, minor, what = mark.args
+        if not serves(major, minor):
+            pytest.skip(f"{what}: from Kubernetes {major}.{minor} on")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from moorage.bench.assets import AssetsError, find_assets, kubernetes_version
 from moorage.bench.controlplane import ControlPlane, ControlPlaneError, Options
 from moorage.bench.processes import free_ports
 
@@ -23,6 +24,8 @@ CASES = HERE.parents[2] / "shared" / "conformance"
 TIERS = ("core", "gang", "scoring", "extended", "contract", "fault", "serving")
 """Those whose features Moorage has: no extender of its own."""
 PLANE = Options(feature_gates={"GenericWorkload": True}, runtime_config={"scheduling.k8s.io/v1beta1": True})
+GANGS = (1, 37)
+"""The first release that has the native PodGroups of `PLANE`; API servers refuse gates that they do not know."""
 
 
 def arguments(plane: ControlPlane, port: int) -> list[str]:
@@ -61,6 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("prefixes", nargs="*", metavar="CASE-PREFIX", help="only cases whose id starts so")
     parser.add_argument("--tier", nargs="+", default=TIERS, help=f"only these tiers; otherwise {', '.join(TIERS)}")
+    parser.add_argument("--junit", type=Path, default=None, help="where results go, as JUnit XML")
     parser.add_argument("--log", type=Path, default=None, help="where the scheduler's output goes")
     options = parser.parse_args()
     if not (CASES / "run.py").is_file():
@@ -68,11 +72,14 @@ def main() -> int:
         return 1
     chosen = ["--tier", *options.tier]
     chosen += ["--only", *options.prefixes] if options.prefixes else []
-    chosen += ["--log", str(options.log)] if options.log else []
+    for name in ("log", "junit"):
+        path = getattr(options, name)
+        chosen += [f"--{name}", str(path.absolute())] if path else []
     try:
-        with ControlPlane.start(PLANE) as plane:
+        native = kubernetes_version(find_assets()) >= GANGS
+        with ControlPlane.start(PLANE if native else Options()) as plane:
             return run_cases(plane, chosen)
-    except ControlPlaneError as error:
+    except (AssetsError, ControlPlaneError) as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
 

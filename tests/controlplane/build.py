@@ -1,6 +1,8 @@
 """Build the test control plane once: etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl, helm.
 
 Run it with any Python 3.11+. Progress goes to stderr; the last line of stdout is the folder that holds the programs.
+`--kubernetes 1.28.15` builds kube-apiserver, kube-controller-manager and kube-scheduler of another release, which has a
+folder with a go.mod beside this file; the other three programs are links to those of the current one.
 
 Invariants:
 - A folder is either complete or absent. Programs are linked into a hidden sibling folder that is renamed when all six
@@ -26,6 +28,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -40,6 +43,8 @@ PACKAGES: Mapping[str, str] = {
     "kubectl": "k8s.io/kubernetes/cmd/kubectl",
     "helm": "helm.sh/helm/v3/cmd/helm",
 }
+KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kube-scheduler")
+"""What is built of other releases."""
 OLDEST_GO = (1, 26)
 HEARTBEAT_S = 20.0
 POLL_S = 0.1
@@ -48,6 +53,32 @@ UNFINISHED = ".building-"
 
 class BuildError(Exception):
     """The programs cannot be built; the message is one line that says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release of Kubernetes: the folder of its go.mod, and which of the programs are built from it."""
+
+    source: Path = HERE
+    programs: tuple[str, ...] = tuple(PACKAGES)
+
+
+CURRENT = Release()
+
+
+def releases() -> dict[str, Release]:
+    """Every release that can be built, the current one last."""
+    found = sorted(HERE.glob("[0-9]*/go.mod"), key=lambda path: [int(part) for part in path.parent.name.split(".")])
+    others = {path.parent.name: Release(path.parent, KUBERNETES) for path in found}
+    return {**others, module_version("k8s.io/kubernetes").removeprefix("v"): CURRENT}
+
+
+def release_named(name: str) -> Release:
+    """The release of this name, such as 1.28.15."""
+    known = releases()
+    if name not in known:
+        raise BuildError(f"no Kubernetes {name}; there are {', '.join(known)}")
+    return known[name]
 
 
 def say(text: str) -> None:
@@ -75,17 +106,18 @@ def cache_folder(environ: Mapping[str, str]) -> Path:
     return Path.home() / ".cache" / "moorage"
 
 
-def module_version(module: str) -> str:
+def module_version(module: str, release: Release = CURRENT) -> str:
     """Return the version of a required module in go.mod, such as v1.37.1."""
-    found = re.search(rf"^\s*{re.escape(module)} (v\S+)", (HERE / "go.mod").read_text(), re.MULTILINE)
+    path = release.source / "go.mod"
+    found = re.search(rf"^\s*(?:require )?{re.escape(module)} (v\S+)", path.read_text(), re.MULTILINE)
     if found is None:
-        raise BuildError(f"{HERE / 'go.mod'}: no version of {module}; add it to the require block")
+        raise BuildError(f"{path}: no version of {module}; add it to the require block")
     return found[1]
 
 
-def linker_flags() -> list[str]:
+def linker_flags(release: Release = CURRENT) -> list[str]:
     """Return the flags that strip the programs and stamp their versions; without them they would print v0.0.0."""
-    kubernetes, helm = module_version("k8s.io/kubernetes"), module_version("helm.sh/helm/v3")
+    kubernetes = module_version("k8s.io/kubernetes", release)
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
     # A module from the proxy carries no commit; "archive" is Kubernetes' word for sources without a repository.
     stamps = {"gitVersion": kubernetes, "gitMajor": major, "gitMinor": minor, "gitTreeState": "archive"}
@@ -93,22 +125,27 @@ def linker_flags() -> list[str]:
     flags = ["-s", "-w"]
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
         flags += [f"-X={package}.{name}={value}" for name, value in stamps.items()]
-    flags.append(f"-X=helm.sh/helm/v3/internal/version.version={helm}")
+    if "helm" not in release.programs:
+        return flags
+    flags.append(f"-X=helm.sh/helm/v3/internal/version.version={module_version('helm.sh/helm/v3', release)}")
     # helm's idea of the cluster it renders for when it is not asking one.
     for package in ("helm.sh/helm/v3/pkg/lint/rules", "helm.sh/helm/v3/pkg/chartutil"):
         flags += [f"-X={package}.k8sVersionMajor={major}", f"-X={package}.k8sVersionMinor={minor}"]
     return flags
 
 
-def build_key() -> str:
+def build_key(release: Release = CURRENT) -> str:
     """Return the name of the folder: all that decides its content, but not the time, goes into it."""
     digest = hashlib.sha256()
     for name in ("go.mod", "go.sum"):
-        digest.update((HERE / name).read_bytes())
-    digest.update(json.dumps([dict(PACKAGES), linker_flags()]).encode())
+        digest.update((release.source / name).read_bytes())
+    packages = {name: PACKAGES[name] for name in release.programs}
+    digest.update(json.dumps([packages, linker_flags(release)]).encode())
+    if release != CURRENT:
+        digest.update(build_key().encode())
     system, machine = platform.system().lower(), platform.machine().lower()
     digest.update(f"{system}/{machine}".encode())
-    return f"{module_version('k8s.io/kubernetes')}-{system}-{machine}-{digest.hexdigest()[:16]}"
+    return f"{module_version('k8s.io/kubernetes', release)}-{system}-{machine}-{digest.hexdigest()[:16]}"
 
 
 @contextlib.contextmanager
@@ -149,12 +186,12 @@ def remove_leftovers(root: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def run(arguments: list[str], *, what: str, env: Mapping[str, str], log: Path) -> None:
+def run(arguments: list[str], *, what: str, env: Mapping[str, str], log: Path, cwd: Path = HERE) -> None:
     """Run a child with a line every 20 s; its output goes to the log. Its whole group ends when we are interrupted."""
     started = time.monotonic()
     with log.open("ab") as output:
         child = subprocess.Popen(
-            arguments, cwd=HERE, env=dict(env), stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0
+            arguments, cwd=cwd, env=dict(env), stdin=subprocess.DEVNULL, stdout=output, stderr=output, process_group=0
         )
         try:
             while True:
@@ -232,19 +269,20 @@ def pip_command(root: Path) -> list[str]:
     return [str(private / "bin" / "python"), "-m", "pip"]
 
 
-def compile_all(folder: Path, go: str, env: Mapping[str, str], log: Path) -> None:
-    """Build the six programs into the folder, one after the other."""
+def compile_all(release: Release, folder: Path, go: str, env: Mapping[str, str], log: Path) -> None:
+    """Build the programs of a release into the folder, one after the other."""
     started = time.monotonic()
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     dates = [f"-X=k8s.io/{part}.buildDate={now}" for part in ("component-base/version", "client-go/pkg/version")]
-    flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", f"-ldflags={' '.join([*linker_flags(), *dates])}"]
-    for number, (name, package) in enumerate(PACKAGES.items(), start=1):
-        what = f"{name} ({number}/{len(PACKAGES)})"
+    flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", f"-ldflags={' '.join([*linker_flags(release), *dates])}"]
+    for number, name in enumerate(release.programs, start=1):
+        what = f"{name} ({number}/{len(release.programs)})"
         say(f"{what}: building, {time.monotonic() - started:.0f} s since the start")
-        run([go, "build", *flags, "-o", str(folder / name), package], what=what, env=env, log=log)
-    if missing := missing_from(folder):
+        command = [go, "build", *flags, "-o", str(folder / name), PACKAGES[name]]
+        run(command, what=what, env=env, log=log, cwd=release.source)
+    if missing := [name for name in release.programs if name in missing_from(folder)]:
         raise BuildError(f"go built no {', '.join(missing)} (all output: {log})")
-    say(f"all {len(PACKAGES)} programs built in {time.monotonic() - started:.0f} s")
+    say(f"all {len(release.programs)} programs built in {time.monotonic() - started:.0f} s")
 
 
 def given_folder(environ: Mapping[str, str]) -> Path | None:
@@ -258,22 +296,25 @@ def given_folder(environ: Mapping[str, str]) -> Path | None:
     return None
 
 
-def build(root: Path) -> Path:
+def build(root: Path, release: Release = CURRENT) -> Path:
     """Return the folder of finished programs below the root, built first if need be."""
-    folder = root / build_key()
+    folder = root / build_key(release)
     if not missing_from(folder):
         return folder
+    current = folder if release == CURRENT else build(root)
     root.mkdir(parents=True, exist_ok=True)
     with locked(root):
         if not missing_from(folder):
             return folder
         remove_leftovers(root)
         go, env = find_go(root)
-        say(f"building {len(PACKAGES)} programs with {go} into {folder} (once; some 10 minutes on 2 cores)")
+        say(f"building {len(release.programs)} programs with {go} into {folder} (once; some 10 minutes on 2 cores)")
         log = root / f"{folder.name}.log"
         log.unlink(missing_ok=True)
         with becoming(folder) as unfinished:
-            compile_all(unfinished, go, env, log)
+            compile_all(release, unfinished, go, env, log)
+            for name in PACKAGES.keys() - set(release.programs):
+                (unfinished / name).symlink_to(current / name)
         log.unlink(missing_ok=True)
     return folder
 
@@ -282,16 +323,18 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the folder on stdout, or one line that says why there is none."""
     parser = argparse.ArgumentParser(description="Build the test control plane once and print its folder.")
     parser.add_argument("--check", action="store_true", help="do not build: exit 1 if it has not been built yet")
+    parser.add_argument("--kubernetes", metavar="VERSION", help="another release than the current one")
     options = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _end)
     try:
         root = cache_folder(os.environ) / "controlplane"
-        folder = given_folder(os.environ)
+        folder = given_folder(os.environ) if options.kubernetes is None else None
+        release = release_named(options.kubernetes) if options.kubernetes else CURRENT
         if folder is None and options.check:
-            folder = root / build_key()
+            folder = root / build_key(release)
             if missing_from(folder):
                 raise BuildError(f"not built yet; run: python {Path(__file__)}")
-        folder = folder or build(root)
+        folder = folder or build(root, release)
     except KeyboardInterrupt:
         say("interrupted")
         return 130

@@ -299,3 +299,30 @@ def test_a_go_that_is_too_old_is_not_used(bench: Bench, version: str) -> None:
     assert "error: installing Go failed" in err.splitlines()[-1]
     assert bench.built == []
     assert bench.unfinished() == []
+
+
+def test_another_release_is_built_beside_the_current_one(bench: Bench) -> None:
+    """Its own three programs are built from its go.mod; etcd, kubectl and helm are those of the current one."""
+    seen = bench.folder / "seen"
+    bench.install_go(before=f'echo "$PWD $*" >> {seen}')
+    code, out, err = bench.run("--kubernetes", "1.28.15")
+    assert code == 0, err
+    folder, current = Path(out.strip()), Path(bench.run("--check")[1].strip())
+    assert folder.name.startswith("v1.28.15-")
+    assert {path.name for path in folder.iterdir()} == PROGRAMS
+    assert {path.name: path.resolve().parent for path in folder.iterdir() if path.is_symlink()} == dict.fromkeys(
+        ("etcd", "kubectl", "helm"), current
+    )
+    own = [line for line in seen.read_text().splitlines() if line.startswith(f"{SCRIPT.parent / '1.28.15'} ")]
+    assert len(own) == 3
+    assert all("version.gitVersion=v1.28.15" in line and "gitMinor=28" in line for line in own)
+    assert bench.run("--check", "--kubernetes", "1.28.15")[:2] == (0, out)
+    assert len(bench.built) == 9
+
+
+def test_a_release_that_nobody_described_is_refused(bench: Bench) -> None:
+    """In one line that names those that there are."""
+    code, out, err = bench.run("--kubernetes", "1.2.3")
+    assert (code, out) == (1, "")
+    assert "no Kubernetes 1.2.3; there are 1.28.15, " in err
+    assert err.count("\n") == 1

@@ -6,7 +6,9 @@ checkout has built. Nothing is built here.
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +35,17 @@ def find_assets() -> Path:
         lacking = ", ".join(_missing_from(Path(given).expanduser()))
         raise AssetsError(f"KUBEBUILDER_ASSETS={given} lacks {lacking}; name a folder that holds {', '.join(PROGRAMS)}")
     raise AssetsError(f"no test control plane; set KUBEBUILDER_ASSETS to a folder that holds {', '.join(PROGRAMS)}")
+
+
+@functools.cache
+def kubernetes_version(folder: Path) -> tuple[int, int]:
+    """Return the release of the folder's API server, such as (1, 37)."""
+    command = [folder / "kube-apiserver", "--version"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = re.search(r"\bv(\d+)\.(\d+)\.", answer.stdout)
+    if found is None:
+        raise AssetsError(f"{command[0]} does not tell its version; name another folder in KUBEBUILDER_ASSETS")
+    return int(found[1]), int(found[2])
 
 
 def _missing_from(folder: Path) -> list[str]:

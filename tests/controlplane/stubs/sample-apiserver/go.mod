@@ -1,0 +1,4 @@
+// Empty: no program of a control plane imports this module, and not every release of it can be downloaded.
+module k8s.io/sample-apiserver
+
+go 1.20
