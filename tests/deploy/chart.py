@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from moorage.bench.assets import find_assets
+from moorage.bench.assets import find_assets, kubernetes_version
 from moorage.bench.controlplane import ControlPlane
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +65,9 @@ def settings(values: Sequence[str]) -> list[str]:
 @functools.cache
 def rendered(*values: str, more: tuple[str, ...] = (), name: str = RELEASE) -> list[Document]:
     """The objects that the chart makes of these values; `more` are other arguments of helm template."""
-    text = helm("template", name, CHART, "--namespace", NAMESPACE, *settings(values), *more)
+    version = ".".join(map(str, kubernetes_version(find_assets())))
+    where = ("--namespace", NAMESPACE, "--kube-version", version)
+    text = helm("template", name, CHART, *where, *settings(values), *more)
     return [document for document in yaml.safe_load_all(text) if document]
 
 
