@@ -11,7 +11,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser properties suggestions parity drill takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser promtool versions container properties suggestions parity drill takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -32,11 +32,21 @@ demo: $(READY) ## Run an embedded cluster of virtual nodes and watch pods being 
 controlplane: $(READY) ## Build the test control plane once (etcd, Kubernetes, helm), cached
 	@$(BIN)/python tests/controlplane/build.py
 
-test: $(READY) lint controlplane browser ## Check style and run every test on the real control plane
+test: $(READY) lint controlplane browser promtool ## Check style and run every test on the real control plane
 	@$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup
 
 browser: $(READY) ## Install Chromium for the browser tests where there is none and root may
 	@$(BIN)/python -m tests.dashboard.browsers
+
+promtool: $(READY) ## Fetch promtool for the tests of the alerts where there is none and Debian's packages are
+	@$(BIN)/python -m tests.deploy.promtool
+
+versions: $(READY) ## Run what meets an API server on Kubernetes 1.28, 1.30, 1.33, 1.35 and 1.37, hours the first time (ARGS="--kubernetes 1.28.15 --suite chart")
+	@$(BIN)/python -m tests.versions.run $(ARGS)
+
+container: $(READY) controlplane ## Build the image with podman, run it as the chart does, and place pods; root, installs podman
+	@$(BIN)/python -m tests.deploy.container
+	@$(BIN)/python -m pytest -m long tests/deploy/test_container.py
 
 long: $(READY) controlplane ## Run the drills that make test leaves out
 	@$(BIN)/python -m pytest -m long

@@ -20,17 +20,31 @@ import pytest
 from tests.deploy.chart import ROOT
 
 BASE = "localhost/moorage-test-base:bookworm"
+PROGRAMS = ("podman", "runc", "debootstrap")
+"""Each is the name of its package, too."""
 IMAGE = "localhost/moorage-test:latest"
 _PACKAGES = "python3,python3-venv,python-is-python3,ca-certificates"
 _AUTHORITIES = "/etc/ssl/certs"
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
+def install_podman() -> None:
+    """Install the distribution's packages where they are missing and we may."""
+    if not _lacking() or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for arguments in (("update",), ("install", "--yes", "--no-install-recommends", *PROGRAMS)):
+        subprocess.run(("apt-get", "-qq", *arguments), check=False, env=environment)
+
+
+def _lacking() -> list[str]:
+    return [name for name in PROGRAMS if shutil.which(name) is None]
+
+
 def require_podman() -> None:
     """Skip the test where there is no podman with runc, or where it may not be used."""
-    lacking = [name for name in ("podman", "runc", "debootstrap") if shutil.which(name) is None]
-    if lacking or os.geteuid() != 0:
-        pytest.skip(f"needs root and the packages {', '.join(lacking) or 'podman, runc, debootstrap'}")
+    if _lacking() or os.geteuid() != 0:
+        pytest.skip(f"needs root and the packages {', '.join(PROGRAMS)}; try make container")
 
 
 def podman(*arguments: str | Path, given: int | None = None) -> str:
@@ -109,3 +123,7 @@ def image_facts(fields: Sequence[str]) -> dict[str, Any]:
     """These fields of the image's configuration."""
     (found,) = json.loads(podman("image", "inspect", IMAGE))
     return {name: found["Config"].get(name) for name in fields}
+
+
+if __name__ == "__main__":
+    install_podman()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -44,6 +44,13 @@ CERTIFICATES = f"/apis/cert-manager.io/v1/namespaces/{NAMESPACE}/certificates"
 REGISTRATION = f"{REGISTRATIONS}/{RELEASE}-webhook"
 PODS = "/api/v1/namespaces/default/pods?dryRun=All"
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey
+
+
+KEYS: Mapping[str, Callable[[], Key]] = {
+    "RSA": lambda: rsa.generate_private_key(65537, 2048),
+    "ECDSA": lambda: ec.generate_private_key(ec.SECP384R1()),
+    "Ed25519": ed25519.Ed25519PrivateKey.generate,
+}
 
 
 def key_pem(key: Key, encoding: str = "PKCS1") -> bytes:
@@ -258,14 +265,10 @@ def test_the_api_server_trusts_the_webhook_across_renewals(site: Site) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["PKCS1", "PKCS8"])
-@pytest.mark.parametrize("algorithm", ["RSA", "ECDSA", "Ed25519"])
+@pytest.mark.parametrize("algorithm", KEYS)
 def test_every_key_that_cert_manager_makes_is_read(tmp_path: Path, algorithm: str, encoding: str) -> None:
     """In each of its encodings, with the certificates of intermediate authorities behind that of the webhook."""
-    key: Key = {
-        "RSA": lambda: rsa.generate_private_key(65537, 2048),
-        "ECDSA": lambda: ec.generate_private_key(ec.SECP384R1()),
-        "Ed25519": ed25519.Ed25519PrivateKey.generate,
-    }[algorithm]()
+    key = KEYS[algorithm]()
     signer = ec.generate_private_key(ec.SECP256R1())
     root = Authority(signed({"commonName": "root", "isCA": True, "duration": "10h"}, signer, None), signer)
     between_key = ec.generate_private_key(ec.SECP256R1())

@@ -123,13 +123,18 @@ class Watches:
         self, followed: Iterable[tuple[Kind, Reflector[object]]], served: ServedResources | None = None
     ) -> None:
         withheld: list[tuple[str, ReflectorState]] = []
+        absent: list[str] = []
         for kind, reflector in followed:
             state = await reflector.settled()
             if state.phase is not Phase.SYNCED and kind.name in _ESSENTIAL:
                 raise StartError(f"{self._client.server}: cannot list {kind.plural}: {state.error or state.phase}")
-            # The reflectors have logged what the server does not have.
-            if state.phase is Phase.FORBIDDEN and (served is None or served.serves(reflector.resource)):
+            # Permissions are checked first: what the server does not have may be forbidden too.
+            if state.phase is Phase.NOT_SERVED or (served is not None and served.lacks(reflector.resource)):
+                absent.append(str(reflector.resource))
+            elif state.phase is Phase.FORBIDDEN:
                 withheld.append((kind.id, state))
+        if absent:
+            log.info("kinds are not served, looking again later", kinds=absent)
         if withheld:
             names = [name for name, _ in withheld]
             log.warning("kinds are left out until we may list and watch them", kinds=names, why=withheld[0][1].error)

@@ -40,7 +40,7 @@ def find_assets() -> Path:
 @functools.cache
 def kubernetes_version(folder: Path) -> tuple[int, int]:
     """Return the release of the folder's API server, such as (1, 37)."""
-    command = [folder / "kube-apiserver", "--version"]
+    command = [str(folder / "kube-apiserver"), "--version"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     found = re.search(r"\bv(\d+)\.(\d+)\.", answer.stdout)
     if found is None:

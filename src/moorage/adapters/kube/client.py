@@ -78,6 +78,7 @@ class KubeClient:
         self._writing = 0
         """Writes that were sent and are not answered yet."""
         self._finishing = False
+        self._told: set[str] = set()
         self._access: Access | None = None
         self._headers: dict[tuple[str, str], Mapping[str, str]] = {}
         """By what is accepted and what is sent; for this access."""
@@ -86,6 +87,12 @@ class KubeClient:
     def server(self) -> str:
         """Address of the API server, for messages."""
         return self.credentials.server
+
+    def tell_once(self, what: str) -> bool:
+        """Whether this is to be told of the server: the first time only, however many find out at the same time."""
+        news = what not in self._told
+        self._told.add(what)
+        return news
 
     async def finish(self, timeout_s: float) -> None:
         """Let no more writes out, and wait for the answers to those that are, for `timeout_s` at most.

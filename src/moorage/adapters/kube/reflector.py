@@ -118,7 +118,7 @@ class Reflector(Generic[T]):
     `parse` runs as objects arrive, so that a large list is never held as raw JSON. An object for which it raises,
     whatever that is, is left out; the sink gets what `remains` makes of it instead, if that is anything. `jitter` gives
     numbers between 0 and 1. With `tells_refusal` off, the code that waits for `settled` has to log that the kind may
-    not be read from the start.
+    not be read, or is not served, from the start.
     """
 
     def __init__(
@@ -266,14 +266,14 @@ class Reflector(Generic[T]):
         """Treat the kind as an empty one, say so once, and wait before looking again."""
         self._forget_version()
         if self.state.phase is not Phase.NOT_SERVED:
-            log.info("kind is not served, looking again later", resource=str(self.resource), error=error.message)
+            if not self._told_by_others(Phase.NOT_SERVED):
+                log.info("kind is not served, looking again later", resource=str(self.resource), error=error.message)
             self._sink.replaced([])
         self._enter(Phase.NOT_SERVED, error.message)
         await asyncio.sleep(self._pace.look_again_s)
 
     async def _pause(self, phase: Phase, error: str) -> None:
-        told_by_others = not self._tells_refusal and (phase, self.state.phase) == (Phase.FORBIDDEN, Phase.STARTING)
-        if (phase is not self.state.phase or self._failures == 0) and not told_by_others:
+        if (phase is not self.state.phase or self._failures == 0) and not self._told_by_others(phase):
             log.warning("watch interrupted", resource=str(self.resource), state=phase.value, error=error)
         longest_s = self._pace.look_again_s if phase is Phase.FORBIDDEN else self._pace.longest_pause_s
         ceiling_s = min(longest_s, self._pace.first_pause_s * 2.0 ** min(self._failures, 20))
@@ -281,6 +281,10 @@ class Reflector(Generic[T]):
         self.paused_count += 1
         self._enter(phase, error)
         await asyncio.sleep(ceiling_s * (0.5 + self._jitter() / 2))
+
+    def _told_by_others(self, phase: Phase) -> bool:
+        at_start = self.state.phase is Phase.STARTING and phase in {Phase.FORBIDDEN, Phase.NOT_SERVED}
+        return at_start and not self._tells_refusal
 
     def _enter(self, phase: Phase, error: str = "") -> None:
         self.state = ReflectorState(phase, error)
@@ -297,7 +301,8 @@ class Reflector(Generic[T]):
         try:
             await self._watch(query)
         except (Invalid, BadRequest) as error:
-            log.info("streaming lists are not served, using pages", resource=str(self.resource), error=error.message)
+            if self._client.tell_once("streaming lists"):
+                log.info("streaming lists are not served, using pages", error=error.message)
             self._stream_from_s = self._monotonic_s() + self._pace.stream_again_s
         except Timeout:
             if not self._resume_version():
