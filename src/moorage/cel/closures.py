@@ -1,0 +1,305 @@
+"""Closures for logic, calls, lists, maps and folds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from moorage.cel.frames import Frame, Run
+from moorage.cel.functions import Cost
+from moorage.cel.values import (
+    MISSING,
+    NO_OVERLOAD,
+    NUMBERS,
+    CelError,
+    Foreign,
+    Map,
+    MutableList,
+    MutableMap,
+    Optional,
+    Value,
+    go_name,
+    map_key,
+    shown,
+)
+from moorage.cel.work import CostExceededError, spend
+
+_LIST_COST, MAP_COST = 10, 30
+
+
+# --- logic ---
+
+
+def all_of(terms: tuple[Run, ...]) -> Run:
+    """`&&`: false if any term is; otherwise the first error; otherwise true."""
+
+    def conjunction(frame: Frame) -> Value:
+        error = None
+        for term in terms:
+            value = term(frame)
+            if value is False:
+                return False
+            if value is not True and error is None:
+                error = value if value.__class__ is CelError else NO_OVERLOAD
+        return True if error is None else error
+
+    return conjunction
+
+
+def any_of(terms: tuple[Run, ...]) -> Run:
+    """`||`: true if any term is; otherwise the first error; otherwise false."""
+
+    def disjunction(frame: Frame) -> Value:
+        error = None
+        for term in terms:
+            value = term(frame)
+            if value is True:
+                return True
+            if value is not False and error is None:
+                error = value if value.__class__ is CelError else NO_OVERLOAD
+        return False if error is None else error
+
+    return disjunction
+
+
+def alternative(first: Run, second: Run, unwrap: bool) -> Run:
+    """`or` and `orValue`: the second is evaluated only if the first is absent."""
+
+    def choose(frame: Frame) -> Value:
+        value = first(frame)
+        if value.__class__ is not Optional:
+            return value if value.__class__ is CelError else NO_OVERLOAD
+        if value.present:
+            return value.value if unwrap else value
+        return second(frame)
+
+    return choose
+
+
+def membership(element: Run, values: list[Value]) -> Run | None:
+    """Whether an element is in a constant list of scalars; cel-go looks it up and counts nothing."""
+    if any(each.__class__ not in NUMBERS and each.__class__ not in (str, bool) for each in values):
+        return None
+    known = frozenset((each.__class__ is bool, each) for each in values)
+
+    def member(frame: Frame) -> Value:
+        value = element(frame)
+        kind = value.__class__
+        if kind is CelError:
+            return value
+        if kind is bytes or (isinstance(value, Foreign) and not value.hashable):
+            return CelError(f"internal error: runtime error: hash of unhashable type {go_name(value)}")
+        return (kind in NUMBERS or kind is str or kind is bool) and (kind is bool, value) in known
+
+    return member
+
+
+# --- calls ---
+
+
+def strict_call(call: Callable[..., Value], args: tuple[Run, ...], cost: Cost | None, eager: bool) -> Run:
+    """A call whose arguments must not be errors; the first error is its result.
+
+    Two arguments are both evaluated if the call is `eager`; of others those behind an error are not, and then the call
+    costs nothing.
+    """
+    if len(args) == 1:
+        return _unary(call, args[0], cost)
+    if len(args) == 2 and eager:
+        return _binary(call, args[0], args[1], cost)
+    return _variadic(call, args, cost)
+
+
+def _unary(call: Callable[..., Value], arg: Run, cost: Cost | None) -> Run:
+    def unary(frame: Frame) -> Value:
+        value = arg(frame)
+        result = value if value.__class__ is CelError else call(value)
+        frame.cost += 1 if cost is None else cost((value,), result)
+        if frame.cost > frame.limit:
+            raise CostExceededError
+        return result
+
+    return unary if call is not not_strictly_false else _lenient(arg)
+
+
+def _lenient(arg: Run) -> Run:
+    def lenient(frame: Frame) -> Value:
+        value = arg(frame)
+        frame.charge(1)
+        return value is not False
+
+    return lenient
+
+
+def not_strictly_false(value: Value) -> Value:
+    """What conditions of folds ask: errors do not end them."""
+    return value is not False
+
+
+def _binary(call: Callable[..., Value], left: Run, right: Run, cost: Cost | None) -> Run:
+    def binary(frame: Frame) -> Value:
+        a = left(frame)
+        b = right(frame)
+        if a.__class__ is CelError:
+            result = a
+        elif b.__class__ is CelError:
+            result = b
+        else:
+            result = call(a, b)
+        frame.cost += 1 if cost is None else cost((a, b), result)
+        if frame.cost > frame.limit:
+            raise CostExceededError
+        return result
+
+    return binary
+
+
+def _variadic(call: Callable[..., Value], args: tuple[Run, ...], cost: Cost | None) -> Run:
+    def variadic(frame: Frame) -> Value:
+        values: list[Value] = []
+        for arg in args:
+            value = arg(frame)
+            values.append(value)
+            if value.__class__ is CelError:
+                break
+        failed = bool(values) and values[-1].__class__ is CelError
+        result = values[-1] if failed else call(*values)
+        if len(values) == len(args):
+            frame.charge(1 if cost is None else cost(tuple(values), result))
+        return result
+
+    return variadic
+
+
+# --- lists, maps and folds ---
+
+
+def list_maker(elements: tuple[Run, ...], optional: frozenset[int]) -> Run:
+    """A list of elements, of which some may be absent."""
+
+    def make(frame: Frame) -> Value:
+        made: list[Value] = []
+        for index, element in enumerate(elements):
+            value = element(frame)
+            if index in optional:
+                value = _unwrapped(value, "list element")
+                if value is MISSING:
+                    continue
+            if value.__class__ is CelError:
+                frame.charge(_LIST_COST)
+                return value
+            made.append(value)
+        frame.charge(_LIST_COST)
+        return made
+
+    return make
+
+
+def _unwrapped(value: Value, what: str) -> Value:
+    if value.__class__ is CelError:
+        return value
+    if value.__class__ is not Optional:
+        return CelError(f"cannot initialize optional {what} from non-optional value {shown(value)}")
+    return value.value if value.present else MISSING
+
+
+def map_maker(entries: tuple[tuple[Run, Run, bool], ...]) -> Run:
+    """A map of keys and values, of which some may be absent."""
+
+    def make(frame: Frame) -> Value:
+        made: dict[Value, Value] = {}
+        for key_of, value_of, optional in entries:
+            key = map_key_or_error(key_of(frame))
+            value = key if key.__class__ is CelError else value_of(frame)
+            if optional and key.__class__ is not CelError:
+                value = _unwrapped(value, f"entry '{shown(key)}'")
+            if value is MISSING:
+                made.pop(key, None)
+            elif value.__class__ is CelError:
+                frame.charge(MAP_COST)
+                return value
+            else:
+                made[key] = value
+        frame.charge(MAP_COST)
+        return Map(made)
+
+    return make
+
+
+def map_key_or_error(key: Value) -> Value:
+    """A key as maps hold it, or the error that it is."""
+    return key if key.__class__ is CelError else map_key(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """The parts of a fold, and the slots of its variables."""
+
+    over: Run
+    condition: Run
+    step: Run
+    result: Run
+    accumulator: int
+    first: int
+    second: int
+    two: bool
+
+
+def slot(number: int) -> Run:
+    """A variable of a fold."""
+    return lambda frame: frame.slots[number]
+
+
+def accumulated(number: int, init: Run) -> Run:
+    """The accumulator; it begins with what `init` gives when it is first asked for."""
+
+    def value_of(frame: Frame) -> Value:
+        value = frame.slots[number]
+        if value is MISSING:
+            value = init(frame)
+            if value.__class__ is list and not value:
+                value = MutableList()
+            elif isinstance(value, Map) and not value:
+                value = MutableMap({})
+            frame.slots[number] = value
+        return value
+
+    return value_of
+
+
+def folded(loop: Loop) -> Run:
+    """Goes through the range until the condition is false."""
+    over, condition, step, finish = loop.over, loop.condition, loop.step, loop.result
+    accumulator, first, second = loop.accumulator, loop.first, loop.second
+
+    def fold(frame: Frame) -> Value:
+        elements = over(frame)
+        if elements.__class__ is CelError:
+            return elements
+        if not isinstance(elements, list | Map):
+            return _not_iterable(elements, loop.two)
+        slots = frame.slots
+        slots[accumulator] = MISSING
+        pairs = loop.two and (elements.items() if isinstance(elements, Map) else enumerate(elements))
+        for element in pairs or elements:
+            if pairs:
+                slots[first], slots[second] = element
+            else:
+                slots[first] = element
+            if condition(frame) is False:
+                break
+            slots[accumulator] = step(frame)
+        value = finish(frame)
+        slots[accumulator] = MISSING
+        if value.__class__ is MutableList:
+            spend(len(value))
+            return list(value)
+        return Map(value.entries) if value.__class__ is MutableMap else value
+
+    return fold
+
+
+def _not_iterable(value: Value, two: bool) -> CelError:
+    if two:
+        return CelError(f"unsupported comprehension range type: {go_name(value)}")
+    return CelError(f"got '{go_name(value)}', expected iterable type")

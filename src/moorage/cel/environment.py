@@ -1,0 +1,88 @@
+"""What expressions may use, and compiling them with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from moorage.cel import lists, optionals, regexes, sets, standard, strings
+from moorage.cel import types as ty
+from moorage.cel.checking import Checker
+from moorage.cel.errors import ExpressionError, Problems
+from moorage.cel.frames import Frame
+from moorage.cel.functions import Library, merged
+from moorage.cel.macros import EXTENSION_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, Macros
+from moorage.cel.parsing import parse
+from moorage.cel.planning import PlanError, Program, compiled
+from moorage.cel.types import Type
+from moorage.cel.validating import validate
+from moorage.cel.values import CelError, TypeValue, Value
+from moorage.cel.work import CostExceededError, open_account
+
+MOST_COST = 1_000_000
+COST_EXCEEDED = "operation cancelled: actual cost limit exceeded"
+EXTENSIONS = (strings.LIBRARY, lists.LIBRARY, sets.LIBRARY, optionals.LIBRARY, regexes.LIBRARY)
+_MACROS = Macros(STANDARD_MACROS | TWO_VARIABLE_MACROS | EXTENSION_MACROS)
+_TYPES = {
+    each.name: each
+    for each in (ty.BOOL, ty.BYTES, ty.DOUBLE, ty.DURATION, ty.INT, ty.NULL, ty.STRING, ty.TIMESTAMP, ty.TYPE, ty.UINT)
+} | {"list": ty.list_of(ty.DYN), "map": ty.map_of(ty.DYN, ty.DYN), ty.OPTIONAL: ty.optional_of(ty.DYN)}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What came of an evaluation: a value, which may be a `CelError`, and what it cost."""
+
+    value: Value
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression."""
+
+    type: Type
+    _program: Program
+
+    def evaluate(self, variables: Mapping[str, Value], limit: int = MOST_COST) -> Evaluation:
+        """Its value with these variables."""
+        open_account()
+        frame = Frame(variables, self._program.slots, limit)
+        try:
+            return Evaluation(self._program.run(frame), frame.cost)
+        except CostExceededError:
+            return Evaluation(CelError(COST_EXCEEDED), frame.cost)
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Variables, types with fields, and libraries beside the standard one."""
+
+    variables: Mapping[str, Type]
+    fields: Mapping[str, Mapping[str, Type]] = field(default_factory=dict)
+    libraries: tuple[Library, ...] = ()
+
+    def __post_init__(self) -> None:
+        libraries = (standard.LIBRARY, *EXTENSIONS, *self.libraries)
+        types = _TYPES | {each.name: each for library in libraries for each in library.types}
+        self.__dict__["_functions"] = merged(libraries)
+        self.__dict__["_names"] = {name: ty.type_of(each) for name, each in types.items()} | dict(self.variables)
+        self.__dict__["_constants"] = {name: TypeValue(name) for name in types}
+
+    def compile(self, text: str) -> Expression:
+        """Compile an expression; raises ExpressionError."""
+        problems = Problems(text)
+        tree = parse(text, problems, _MACROS)
+        if problems.count:
+            raise ExpressionError(f"compilation failed: {problems}")
+        checker = Checker(self.__dict__["_functions"], self.__dict__["_names"], self.fields, problems)
+        found = checker.check(tree)
+        if not problems.count:
+            validate(tree, problems, checker.final)
+        if problems.count:
+            raise ExpressionError(f"compilation failed: {problems}")
+        try:
+            program = compiled(tree, self.__dict__["_functions"], self.__dict__["_constants"])
+        except PlanError as error:
+            raise ExpressionError(f"program instantiation failed: {error}") from None
+        return Expression(found, program)

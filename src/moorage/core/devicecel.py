@@ -1,0 +1,190 @@
+"""Selectors of devices: CEL expressions as DeviceClasses and requests of claims have them.
+
+`compile_selector` gives a `DeviceSelector` once per expression; its `matches` is asked about a `SelectableDevice`, made
+once per device. Names, messages and costs are those of k8s.io/dynamic-resource-allocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol, runtime_checkable
+
+from moorage.cel import types as ty
+from moorage.cel.environment import MOST_COST, Environment, Expression
+from moorage.cel.errors import ExpressionError
+from moorage.cel.values import CelError, DefaultMap, Foreign, Map, Optional, Value, type_name
+from moorage.core import celquantity, celsemver
+from moorage.core.celquantity import read_quantity
+from moorage.core.celsemver import SemverError, parse_semver
+
+_DEVICE = ty.struct("kubernetes.DRADevice")
+_ENVIRONMENT = Environment(
+    variables={"device": _DEVICE},
+    fields={
+        _DEVICE.name: {
+            "driver": ty.STRING,
+            "allowMultipleAllocations": ty.BOOL,
+            "attributes": ty.map_of(ty.STRING, ty.map_of(ty.STRING, ty.DYN)),
+            "capacity": ty.map_of(ty.STRING, ty.map_of(ty.STRING, celquantity.CelQuantity.type)),
+        }
+    },
+    libraries=(celquantity.LIBRARY, celsemver.LIBRARY),
+)
+_NO_DOMAIN = Map({})
+_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional"
+    " fields"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompileError:
+    """An expression that is no selector; the message has every mistake with its place."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationError:
+    """A selector cannot say whether a device matches; the message is cel-go's."""
+
+    message: str
+    cost: int = 0
+
+
+@runtime_checkable
+class Versioned(Protocol):
+    """The value of an attribute that is a semantic version."""
+
+    @property
+    def text(self) -> str:
+        """How it is written."""
+
+
+class SelectableDevice:
+    """A device as selectors see it: made once, asked about often.
+
+    Attributes are texts, ints, bools, versions, or lists of one of them; capacities are the texts of quantities. A name
+    without a domain belongs to the driver. What cannot be read makes every selector fail, as in Kubernetes.
+    """
+
+    __slots__ = ("error", "variables")
+
+    def __init__(
+        self,
+        driver: str,
+        attributes: Mapping[str, object],
+        capacity: Mapping[str, str],
+        allow_multiple_allocations: bool = False,
+    ) -> None:
+        self.error = ""
+        device = {
+            "driver": driver,
+            "allowMultipleAllocations": allow_multiple_allocations,
+            "attributes": self._by_domain(driver, attributes, capacities=False),
+            "capacity": self._by_domain(driver, capacity, capacities=True),
+        }
+        self.variables: dict[str, Value] = {"device": Map(device)}
+
+    def _by_domain(self, driver: str, named: Mapping[str, object], capacities: bool) -> DefaultMap:
+        found: dict[str, Map] = {}
+        for name, given in named.items():
+            domain, slash, bare = name.partition("/")
+            if not slash:
+                domain, bare = driver, name
+            value = _quantity(given) if capacities else _attribute(given)
+            if isinstance(value, CelError):
+                self.error = self.error or f"attribute {name}: {value.message}"
+            found.setdefault(domain, Map({})).entries[bare] = value
+        return DefaultMap(found, _NO_DOMAIN)
+
+
+def _quantity(given: object) -> Value:
+    found = read_quantity(str(given))
+    return CelError(found) if isinstance(found, str) else found
+
+
+def _attribute(given: object) -> Value:
+    if isinstance(given, list | tuple):
+        return [_attribute(each) for each in given]
+    if isinstance(given, Versioned):
+        try:
+            return parse_semver(given.text)
+        except SemverError as error:
+            return CelError(f"parse semantic version: {error}")
+    return given if isinstance(given, str | int) else CelError("unsupported attribute value")
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorAnswer:
+    """Whether a device matches, and what it cost to find out."""
+
+    matches: bool
+    cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSelector:
+    """A compiled selector."""
+
+    text: str
+    _expression: Expression
+
+    def matches(self, device: SelectableDevice) -> bool | EvaluationError:
+        """Whether it selects the device."""
+        answer = self.answer(device)
+        return answer.matches if isinstance(answer, SelectorAnswer) else answer
+
+    def answer(self, device: SelectableDevice, limit: int = MOST_COST) -> SelectorAnswer | EvaluationError:
+        """The same with what it cost."""
+        if device.error:
+            return EvaluationError(device.error)
+        outcome = self._expression.evaluate(device.variables, limit)
+        value = outcome.value
+        if isinstance(value, CelError):
+            return EvaluationError(value.message, outcome.cost)
+        while isinstance(value, Optional) and value.present:
+            value = value.value
+        if not isinstance(value, bool):
+            name = type_name(value)
+            text = f"CEL result of type {name} could not be converted to bool: {_no_bool(value, name)}"
+            return EvaluationError(text, outcome.cost)
+        return SelectorAnswer(value, outcome.cost)
+
+
+_NO_BOOL = {
+    "string": "unsupported native conversion from string to 'bool'",
+    "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "type": "type conversion not supported for 'type'",
+}
+
+
+def _no_bool(value: Value, name: str) -> str:
+    """Why a value is no bool, in the words of its type."""
+    if isinstance(value, Foreign):
+        name = value.type.name.rpartition(".")[2]
+    return _NO_BOOL.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
+
+
+@lru_cache(maxsize=2048)
+def compile_selector(expression: str) -> DeviceSelector | CompileError:
+    """The selector that an expression is; kept, so that it is compiled once."""
+    try:
+        compiled = _ENVIRONMENT.compile(expression)
+    except ExpressionError as error:
+        return CompileError(str(error))
+    if compiled.type not in (ty.BOOL, ty.DYN):
+        return CompileError(f"must evaluate to bool or the unknown type, not {compiled.type}")
+    return DeviceSelector(expression, compiled)
+
+
+def hinted(message: str) -> str:
+    """The message of an evaluation as kube-scheduler prints it: with a hint where a key is missing."""
+    return message + _HINT if "no such key:" in message else message

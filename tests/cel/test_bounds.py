@@ -1,0 +1,87 @@
+"""No expression takes more than its budget, however it is nested or written."""
+
+from __future__ import annotations
+
+import pytest
+
+from moorage.cel.environment import COST_EXCEEDED, MOST_COST
+from moorage.core.devicecel import CompileError, EvaluationError, SelectableDevice, compile_selector
+
+DEVICE = SelectableDevice("d.example.com", {"s": "a" * 64}, {"m": "1Gi"})
+_ATTRIBUTE = 'device.attributes["d.example.com"].s'
+
+
+def _folds(number: int, body: str) -> str:
+    return "".join(f"[1,2,3,4,5,6,7,8,9,10].all(x{each}, " for each in range(number)) + body + ")" * number
+
+
+def _bound(number: int, first: str, next_one: str, body: str) -> str:
+    """Variables that are each made of the one before."""
+    begin = f"cel.bind(x0, {first}, "
+    rest = "".join(f"cel.bind(x{each}, {next_one.format(f'x{each - 1}')}, " for each in range(1, number))
+    return begin + rest + body.format(f"x{number - 1}") + ")" * number
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("(" * 249 + "true" + ")" * 249, id="brackets"),
+        pytest.param("[" * 249 + "]" * 249 + " != []", id="lists"),
+        pytest.param("+".join(["1"] * 250) + " == 250", id="sums"),
+        pytest.param("!" * 5000 + "true", id="negations"),
+        pytest.param("true ? true : " * 249 + "true", id="conditionals"),
+        pytest.param(" && ".join(["true"] * 2000), id="conjunctions"),
+        pytest.param("dyn(" * 249 + "true" + ")" * 249, id="calls"),
+        pytest.param("[1].all(x, " * 125 + "true" + ")" * 125, id="folds"),
+    ],
+)
+def test_what_cel_go_accepts_is_evaluated_however_deep_it_is(expression: str) -> None:
+    selector = compile_selector(expression)
+    assert not isinstance(selector, CompileError), selector
+    assert selector.matches(DEVICE) is True
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("(" * 5000 + "true" + ")" * 5000, id="brackets"),
+        pytest.param("(" * 9000, id="open brackets"),
+        pytest.param("+".join(["1"] * 4000) + " == 1", id="sums"),
+        pytest.param("{'a': dyn(1)}" + ".a" * 4000 + " == 1", id="selections"),
+        pytest.param("true ? true : " * 600 + "true", id="conditionals"),
+        pytest.param("f(" * 4000 + ")" * 4000, id="calls"),
+        pytest.param("[1].all(x, [1].exists(y, !" * 120 + "true" + "))" * 120, id="folds"),
+    ],
+)
+def test_what_is_nested_too_deep_is_refused(expression: str) -> None:
+    selector = compile_selector(expression)
+    assert isinstance(selector, CompileError)
+    assert selector.message.startswith(("compilation failed: ERROR", "program instantiation failed: "))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param(_folds(7, "int('1'.find('[0-9]*')) < 100"), id="nested folds"),
+        pytest.param("lists.range(1000000000).size() == 1", id="a long range"),
+        pytest.param(_bound(60, "[1]", "{0} + {0}", "{0}.size() == 1"), id="lists that double"),
+        pytest.param(_bound(60, "[1]", "[{0}, {0}]", "{0} == {0}"), id="lists of lists that double"),
+        pytest.param(_bound(8, _ATTRIBUTE, "{0}.replace('a', {0})", "{0} == ''"), id="texts that are squared"),
+        pytest.param(
+            f"cel.bind(t, {_ATTRIBUTE}.replace('a', {_ATTRIBUTE}.replace('a', {_ATTRIBUTE})), "
+            'lists.range(200).all(i, !t.matches("(a{1,500}){1,2}b")))',
+            id="patterns with many states",
+        ),
+        pytest.param(
+            "[1]" + ".map(x, x)" * 2 + ".first()" + ".optMap(y, y)" * 60 + ".hasValue()", id="optMap in a chain"
+        ),
+    ],
+)
+def test_what_would_take_too_long_ends_with_the_error_of_the_cost_limit(expression: str) -> None:
+    assert len(expression) <= 10 * 1024
+    selector = compile_selector(expression)
+    assert not isinstance(selector, CompileError), selector
+    answer = selector.matches(DEVICE)
+    assert isinstance(answer, EvaluationError)
+    assert answer.message == COST_EXCEEDED
+    assert answer.cost <= MOST_COST * 2
