@@ -69,13 +69,10 @@ def _node(engine: Engine, name: str) -> dict[str, Any]:
     row = state.row_of(name)
     if row is None:
         return {}
-    resources = state.resources
     requested, allocatable = {}, {}
-    for column, resource in enumerate(resources.names):
-        asked, offered = int(resources.requested[column, row]), int(resources.allocatable[column, row])
-        if asked or offered:
-            requested[resource] = format_amount(resource, asked)
-            allocatable[resource] = format_amount(resource, offered)
+    for resource, asked, offered in state.resources.listed(row):
+        requested[resource] = format_amount(resource, asked)
+        allocatable[resource] = format_amount(resource, offered)
     return {
         "node": name,
         "requested": requested,

@@ -6,7 +6,7 @@ keeps those that a pod requests, so that they count as soon as a node offers the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -91,6 +91,13 @@ class ResourceColumns:
     def known(self, name: str) -> int | None:
         """The number of a resource's column, if a node offers it."""
         return self._index.get(name)
+
+    def listed(self, row: int) -> Iterator[tuple[str, int, int]]:
+        """Resources that a row offers or that its pods request: name, requested and allocatable amount."""
+        for column, name in enumerate(self.names):
+            asked, offered = int(self.requested[column, row]), int(self.allocatable[column, row])
+            if asked or offered:
+                yield name, asked, offered
 
     def vector(self, requests: Requests) -> Vector:
         """The requests by column; kept for requests that come again. Good for as long as `layout` stays."""

@@ -200,6 +200,11 @@ def named_claims(template: PodTemplate) -> list[str]:
     return [volume.claim for volume in template.volumes if volume.claim is not None and not volume.ephemeral]
 
 
+def names_claim(template: PodTemplate, key: str) -> bool:
+    """Whether such a pod names the claim with this key."""
+    return any(f"{template.namespace}/{name}" == key for name in named_claims(template))
+
+
 def on_node(pod: Pod, node: str) -> Pod:
     """The pod as it is known once it has been bound."""
     return replace(pod, node=node, nominated_node=None, gates=(), scheduled_condition=None, scheduled_s=None)

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
-from moorage.core.pods import PodTemplate, named_claims
+from moorage.core.pods import PodTemplate, named_claims, names_claim
 from moorage.core.state import ClusterState
 from moorage.core.volumeindex import CLAIM
 from moorage.core.volumes import READ_WRITE_ONCE_POD
@@ -50,7 +50,7 @@ class VolumeRestrictions(Plugin):
     def helps(self, template: PodTemplate, change: Change) -> bool:
         """A claim that the pod names, or a pod that leaves with a claim or disk that this one wants."""
         if change.what is What.OBJECT:
-            return any(f"{template.namespace}/{name}" == change.key for name in named_claims(template))
+            return names_claim(template, change.key)
         if change.what is not What.POD_REMOVED or change.pod is None:
             return True
         gone = change.pod.template

@@ -14,7 +14,7 @@ from moorage.core.arrays import Mask, Rows
 from moorage.core.csimigration import ZONE_SEPARATOR
 from moorage.core.labelnames import BETA_REGION, BETA_ZONE, REGION, ZONE
 from moorage.core.nodelabels import LabelColumns
-from moorage.core.pods import PodTemplate, named_claims
+from moorage.core.pods import PodTemplate, named_claims, names_claim
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import ClusterState
 from moorage.core.volumeindex import CLAIM, CLASS, VOLUME, VolumeIndex
@@ -54,7 +54,7 @@ class VolumeZone(Plugin):
         """Of claims only the pod's own matter."""
         if change.kind != CLAIM:
             return True
-        return any(f"{template.namespace}/{name}" == change.key for name in named_claims(template))
+        return names_claim(template, change.key)
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
         """Refuse pods whose volumes cannot be found; skip those whose volumes have no zone or region."""

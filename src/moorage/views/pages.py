@@ -47,12 +47,10 @@ def node_page(world: World, node: Node) -> dict[str, Any]:
     """One node with its pods."""
     state = world.state
     row = state.row_of(node.name)
-    resources = state.resources
-    amounts = []
-    for column, name in enumerate(resources.names) if row is not None else ():
-        asked, offered = int(resources.requested[column, row]), int(resources.allocatable[column, row])
-        if asked or offered:
-            amounts.append([name, *_texts(name, asked, offered), round(asked / offered, 4) if offered else None])
+    amounts = [
+        [name, *_texts(name, asked, offered), round(asked / offered, 4) if offered else None]
+        for name, asked, offered in (() if row is None else state.resources.listed(row))
+    ]
     records = [] if row is None else state.records_on(row)
     return {
         "name": node.name,
