@@ -23,11 +23,13 @@ import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import structlog
 from aiohttp import web
+
+from moorage.core.values import dataclass
 
 _EXHAUSTED_PAUSE_S = 0.5
 """Where the machine has no more files or memory for a connection."""

@@ -15,7 +15,7 @@ import contextlib
 import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import structlog
@@ -23,6 +23,7 @@ from aiohttp import web
 
 from moorage.adapters import clock
 from moorage.adapters.listening import BodyError, read_body
+from moorage.core.values import dataclass
 from moorage.engine.waiting import Wait
 from moorage.wire.errors import QuestionError
 

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from moorage.app.look import Look, LookError
 from moorage.app.process import run, until_stopped
 from moorage.app.snapshot import list_objects
 from moorage.app.sources import Following
+from moorage.core.values import dataclass
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile

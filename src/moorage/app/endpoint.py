@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from moorage.adapters.certificates import Callers
 from moorage.app.lifetime import StartError
+from moorage.core.values import dataclass
 from moorage.wire.configuration.extending import split_address
 
 CERTIFICATE_FLAGS = ("--tls-cert", "--tls-key")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,6 +16,7 @@ from moorage.app.sources import watched_kinds
 from moorage.app.waiting import EventView, list_events
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod
+from moorage.core.values import dataclass
 from moorage.engine.engine import EngineSettings
 from moorage.engine.opinion import Opinion, form_opinion
 from moorage.framework.configuration import Configuration

@@ -7,7 +7,6 @@ import random
 import ssl
 import time
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -30,6 +29,7 @@ from moorage.app.process import Process, run, tuned, until_stopped
 from moorage.app.sources import Following, watched_kinds
 from moorage.core.commands import Bind
 from moorage.core.events import BindDone, BindOutcome
+from moorage.core.values import dataclass
 from moorage.engine.extending import Extending
 from moorage.framework.configuration import Configuration
 from moorage.framework.extending import ExtenderConfiguration, extender_configuration

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.adapters.journal.writer import Journal
 from moorage.adapters.serving.configz import effective_document
+from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile

@@ -7,7 +7,6 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -28,6 +27,7 @@ from moorage.app.sources import Following, watched_kinds
 from moorage.core.commands import ClearNode, EvictPod, KeeperCommand, PatchNode, RecordEvent
 from moorage.core.events import EvictDone, EvictOutcome, KeeperEvent, NodePatched, PatchDone
 from moorage.core.strategies import STRATEGY_KINDS
+from moorage.core.values import dataclass
 from moorage.engine.keeping.keeper import Keeper
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration

@@ -7,9 +7,9 @@ that cannot be loaded is reported in one line and does not affect the others.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 
+from moorage.core.values import dataclass
 from moorage.framework.plugin import Plugin
 from moorage.framework.registry import Registry, RegistryError
 from moorage.plugins.builtin import BUILTIN

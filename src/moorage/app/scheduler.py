@@ -8,7 +8,7 @@ import functools
 import math
 import random
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import structlog
@@ -45,6 +45,7 @@ from moorage.app.sources import Following, watched_kinds
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, RecordEvent
 from moorage.core.echo import answer_to
 from moorage.core.events import ConfigurationChanged, TermBegan
+from moorage.core.values import dataclass
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.obstacles import obstacle
 from moorage.engine.queue import Backoff

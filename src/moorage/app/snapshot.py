@@ -9,7 +9,7 @@ PriceList among the objects, so that a simulation needs nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from moorage.adapters.kube.client import KubeClient
@@ -18,6 +18,7 @@ from moorage.app.prices import price_sources, read_prices
 from moorage.core.capacity import Capacity
 from moorage.core.events import Event, ObjectSeen
 from moorage.core.prices import PRICE_LIST, PriceList, format_price
+from moorage.core.values import dataclass
 from moorage.framework.configuration import Configuration
 from moorage.framework.pricing import CapacityType
 from moorage.framework.profiles import Profile

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from moorage.core.membership import GangKey
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.engine.queue import Place
 from moorage.framework.configuration import Configuration
 from moorage.views.waiting import Tried, guess

@@ -9,7 +9,6 @@ import secrets
 import signal
 import socket
 from collections.abc import Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,7 @@ from moorage.app.identity import own_namespace
 from moorage.app.process import FLUSH_S, STOPPING, Process, run, tuned, until_stopped
 from moorage.app.sources import Following
 from moorage.core.strategies import STRATEGY_KINDS
+from moorage.core.values import dataclass
 from moorage.engine.admission import Admission
 from moorage.framework.admitting import WebhookConfiguration, webhook_configuration
 from moorage.framework.configuration import Configuration

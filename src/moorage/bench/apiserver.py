@@ -16,13 +16,14 @@ import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self
 
 import yaml
 
 from moorage.bench.certificates import Authority, token_key
+from moorage.core.values import dataclass
 
 ISSUER = "https://kubernetes.default.svc"
 ASK_TIMEOUT_S = 10.0

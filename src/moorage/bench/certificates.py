@@ -6,7 +6,6 @@ Everything is EC P-256: making an RSA key would cost more than all the rest of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Self
 
@@ -24,6 +23,7 @@ from moorage.adapters.certificates import (
     pem_of,
     private_pem,
 )
+from moorage.core.values import dataclass
 
 VALID = timedelta(days=7)
 

@@ -7,12 +7,12 @@ scheduler starts, and the pods that arrive at a steady rate afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from moorage.bench.virtualnodes import VirtualNode, node_object
 from moorage.core.labelnames import HOSTNAME, ZONE
+from moorage.core.values import dataclass
 
 Manifest = dict[str, Any]
 

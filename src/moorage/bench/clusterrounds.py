@@ -10,12 +10,13 @@ import os
 import platform
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 from moorage.bench.clusterload import LOADS
 from moorage.bench.clusterrun import Measurement, Progress, Sizes, measure, units_of
 from moorage.bench.contenders import Contender
+from moorage.core.values import dataclass
 
 Measure = Callable[..., Measurement]
 _FIGURES = (

@@ -11,7 +11,7 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
@@ -23,6 +23,7 @@ from moorage.bench.contenders import Contender, plane_options, start
 from moorage.bench.controlplane import ControlPlane, ControlPlaneError
 from moorage.bench.processcost import cpu_s, peak_memory_bytes
 from moorage.bench.processes import Child
+from moorage.core.values import dataclass
 
 BURST, STEADY = "burst", "steady"
 _PATIENCE_S = 60.0

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from moorage.adapters.process import tune_process
 from moorage.bench import workloads
@@ -20,6 +19,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.resources import Requests
+from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import build_profiles

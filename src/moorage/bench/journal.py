@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from moorage.adapters.journal.writer import Journal
@@ -19,6 +18,7 @@ from moorage.bench.core import WORKLOADS, make_engine
 from moorage.core.commands import Bind
 from moorage.core.echo import Echo
 from moorage.core.events import Event, PodSeen
+from moorage.core.values import dataclass
 
 _BATCH = 64
 _NODES = 5000

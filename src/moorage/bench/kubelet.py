@@ -22,7 +22,6 @@ import random
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -46,6 +45,7 @@ from moorage.bench.virtualnodes import (
     read_pod,
     running_status,
 )
+from moorage.core.values import dataclass
 
 T = TypeVar("T")
 

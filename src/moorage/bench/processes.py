@@ -14,13 +14,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from moorage.bench import supervisor
 from moorage.bench.processcost import only_child
+from moorage.core.values import dataclass
 
 # Below the range from which the kernel picks ports of outgoing connections, so that none of them comes in between.
 FIRST_PORT, LAST_PORT = 20_000, 32_000

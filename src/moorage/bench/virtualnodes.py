@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from moorage.core.labelnames import HOSTNAME, ZONE
+from moorage.core.values import dataclass
 
 LEASE_NAMESPACE = "kube-node-lease"
 HEALTHY = {"MemoryPressure": "KubeletHasSufficientMemory", "DiskPressure": "KubeletHasNoDiskPressure"}

@@ -5,14 +5,13 @@ kubectl runs an executable `kubectl-moorage` that it finds on the PATH, with eve
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 import click
 
-from moorage.cli.main import Commands, run_group
+from moorage.cli.main import Commands, run_group, run_process
 from moorage.cli.options import common_options
 from moorage.cli.simulate import SimulateOptions, answer, change_options
 
@@ -62,4 +61,4 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """The console script."""
-    sys.exit(run())
+    run_process(run)

@@ -6,11 +6,13 @@ module in this folder whose `command` is a click command and add a row to `COMMA
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -32,6 +34,11 @@ COMMANDS: Mapping[str, str] = {
     "validate": "Check configuration files and manifests.",
 }
 """Name of the command, and of its module in this folder -> the line that `moorage --help` prints."""
+
+_ALLOCATIONS_BETWEEN_COLLECTIONS = 50_000
+
+# numpy's OpenBLAS starts a thread per core when it is loaded; decisions are integer arithmetic and never use them.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 class Commands(click.Group):
@@ -145,6 +152,14 @@ def _internal_error(error: Exception, session: Session) -> int:
     return INTERNAL_ERROR
 
 
+def run_process(run: Callable[[], int]) -> NoReturn:
+    """Run a console script, with little garbage collection: a start makes many values and hardly any garbage."""
+    gc.set_threshold(_ALLOCATIONS_BETWEEN_COLLECTIONS)
+    code = run()
+    gc.freeze()  # at its end the interpreter would search everything for garbage twice, and free it all the same
+    sys.exit(code)
+
+
 def main() -> None:
     """The console script."""
-    sys.exit(run())
+    run_process(run)

@@ -7,10 +7,11 @@ not pass them on. Nothing here imports more than click: `moorage --help` must st
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
+
+from moorage.core.values import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from moorage.cli.options import WholeNumber, common_options, config_option, kubeconfig_option, output_option
 from moorage.cli.output import GOOD, NO, InputError, say
+from moorage.core.values import dataclass
 from moorage.sim.whatif_changes import MOST_NODES, AddNodes, Afresh, Change, ChangeError, Drain, parse_scale
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
@@ -170,15 +170,23 @@ def _base_reading(asked: SimulateOptions, changes: Sequence[Change]) -> Reading 
 
 def _cluster(asked: SimulateOptions, reading: Reading) -> tuple[ClusterInput, str]:
     """The initial objects, and the namespace of objects that name none."""
-    from moorage.app.look import LookError  # noqa: PLC0415
+    from moorage.sim.inputs import read_cluster  # noqa: PLC0415
+    from moorage.wire.manifests import load_manifests  # noqa: PLC0415
+
+    if not asked.live:
+        return read_cluster(load_manifests(asked.files)), asked.namespace or _DEFAULT_NAMESPACE
+    return _live_cluster(asked, reading)
+
+
+def _live_cluster(asked: SimulateOptions, reading: Reading) -> tuple[ClusterInput, str]:
+    """The objects of the API server with those of the files on top, and the namespace of the kubeconfig."""
+    from moorage.app.look import LookError  # noqa: PLC0415 - the client of the API server, which files do not need
     from moorage.app.snapshot import take_snapshot  # noqa: PLC0415
     from moorage.cli.logs import answering_logs  # noqa: PLC0415
     from moorage.sim.inputs import read_cluster  # noqa: PLC0415
     from moorage.sim.whatif import on_top, readable  # noqa: PLC0415
     from moorage.wire.manifests import load_manifests, manifests_of  # noqa: PLC0415
 
-    if not asked.live:
-        return read_cluster(load_manifests(asked.files)), asked.namespace or _DEFAULT_NAMESPACE
     try:
         with answering_logs():
             snapshot = take_snapshot(asked.kubeconfig, reading.configuration, reading.profiles)

@@ -10,7 +10,6 @@ nodes without such a label count as.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.core.nodecolumn import NodeColumn
+from moorage.core.values import dataclass
 
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState

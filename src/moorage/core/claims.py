@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from moorage.core.affinity import NodeTerm
 from moorage.core.devices import DeviceId
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import ClusterWide, Namespaced
 from moorage.core.pods import Owner
 from moorage.core.taints import Toleration
+from moorage.core.values import dataclass
 
 IMPLICIT_EXTENDED_RESOURCE = "deviceclass.resource.kubernetes.io/"
 """A pod may ask for the devices of any class by this prefix and the name of the class."""

@@ -5,12 +5,13 @@ Commands of which a second one may be on its way before the first is answered ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangrecords import GangRecord
 from moorage.core.pods import Condition
+from moorage.core.values import dataclass
 
 
 class PodRef(NamedTuple):

@@ -7,11 +7,12 @@ volume's node affinity is looked for under the driver's own label.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from moorage.core.affinity import NodeTerm
 from moorage.core.labelnames import BETA_REGION, BETA_ZONE, REGION, ZONE
 from moorage.core.selectors import Operator, Requirement
+from moorage.core.values import dataclass
 from moorage.core.volumes import PersistentVolume
 
 ZONE_SEPARATOR = "__"

@@ -7,13 +7,13 @@ written back as they were, and equal texts are parsed once.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from moorage.core.affinity import NodeTerm
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import ClusterWide
 from moorage.core.taints import Taint
+from moorage.core.values import dataclass
 
 
 class PoolId(NamedTuple):

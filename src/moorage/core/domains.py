@@ -8,7 +8,6 @@ sums over domains (`tally`) are updated and not recomputed.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -21,6 +20,7 @@ from moorage.core.nodes import Node
 from moorage.core.nodeterms import any_term
 from moorage.core.selectors import selector_from_labels
 from moorage.core.taints import Toleration, is_barred
+from moorage.core.values import dataclass
 
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState

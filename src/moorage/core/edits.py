@@ -7,12 +7,13 @@ pod in question name no object; all others do. Positions are those of the lists 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from moorage.core.nodes import Node
 from moorage.core.pods import HostPort, Pod, PodVolume
 from moorage.core.taints import Taint
+from moorage.core.values import dataclass
 
 # --- the pod in question ---
 

@@ -8,13 +8,14 @@ answers, or the sender waits for the answer before it sends the command again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
 from moorage.core.commands import PatchObject, Victims
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
+from moorage.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.limits import Excess
 from moorage.core.pods import Condition
 from moorage.core.taints import Taint
+from moorage.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ What volumes and devices need is in `volumes` and `claims`. Every value has the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from moorage.core.frozen import EMPTY, FrozenDict
@@ -13,6 +13,7 @@ from moorage.core.pods import Owner
 from moorage.core.selectors import NOTHING, Selector
 from moorage.core.strategy_syntax import Strategy, SyntaxRefusal
 from moorage.core.taints import Toleration
+from moorage.core.values import dataclass
 
 NAMESPACE = "Namespace"
 SERVICE = "Service"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from operator import attrgetter
 
 from moorage.core.affinity import NodeAffinity, PodAffinity, SpreadConstraint
@@ -12,6 +12,7 @@ from moorage.core.limits import Excess
 from moorage.core.membership import GangKey, gang_key, gang_size
 from moorage.core.resources import NO_REQUESTS, Requests
 from moorage.core.taints import Toleration
+from moorage.core.values import dataclass
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -22,6 +21,7 @@ from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.nodecolumn import NodeColumn
 from moorage.core.objects import ClusterWide
 from moorage.core.resources import CPU, MEMORY, Requests
+from moorage.core.values import dataclass
 
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState

@@ -13,7 +13,7 @@ the latter gets a default in the score's variant.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.quantity import INT64_MAX
@@ -25,6 +25,7 @@ from moorage.core.resources import (
     Requests,
     make_requests,
 )
+from moorage.core.values import dataclass
 
 Amounts = Mapping[str, int]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moorage.core.limits import AMOUNT
+from moorage.core.values import dataclass
 
 CPU = "cpu"
 MEMORY = "memory"

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+
+from moorage.core.values import dataclass
 
 _INTEGER = re.compile(r"[+-]?[0-9]+\Z", re.ASCII)
 _INT64_MAX = 2**63 - 1

@@ -6,13 +6,14 @@ see that and complete the binding.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from moorage.core.commands import PatchObject, PodRef
 from moorage.core.frozen import FrozenDict
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.core.volumeindex import CLAIM, VOLUME, Reservation
 from moorage.core.volumematching import reaches, refers_to
 from moorage.core.volumes import PersistentVolume, PersistentVolumeClaim

@@ -7,9 +7,10 @@ as they will be once the reservations are written; what the API server said last
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from moorage.core.values import dataclass
 from moorage.core.volumes import (
     ClaimRef,
     CSIDriver,

@@ -10,7 +10,7 @@ Everything is computed for all given rows at once; arrays are aligned with `rows
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from moorage.core.csimigration import BY_KIND, migrated_terms
 from moorage.core.nodelabels import LabelColumns
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.core.volumes import NO_PROVISIONER, PersistentVolume, PersistentVolumeClaim, StorageClass
 
 NODE_CONFLICT, BIND_CONFLICT, NO_SPACE, NO_VOLUME = 1, 2, 4, 8

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from moorage.core.affinity import NodeTerm
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import ClusterWide, Namespaced
 from moorage.core.pods import Owner
 from moorage.core.selectors import Selector
+from moorage.core.values import dataclass
 
 READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 FILESYSTEM = "Filesystem"

@@ -14,7 +14,6 @@ So each replica has at most one unseen pod of a group: a decision then misses at
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import partial
 
@@ -29,6 +28,7 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.strategies import Holding, is_awaited, strategy_of
 from moorage.core.strategy import RULE_STAMP, Stamp, Strategy, next_rule, rules_of_crowd, stamp, stamp_of, stamped_rule
+from moorage.core.values import dataclass
 from moorage.engine.roster import PLACED_BY, Group, Roster, group_of
 from moorage.engine.waiting import Wait
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -29,6 +29,7 @@ from moorage.core.events import ExtendersAnswered, PreemptionAnswered
 from moorage.core.pods import PodTemplate
 from moorage.core.resources import Requests
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.engine.breakers import Breaker, Breakers
 from moorage.engine.evictor import ref_of
 from moorage.engine.failures import EXTENDER, Failure

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from moorage.core.commands import Command, PodRef
 from moorage.core.membership import GangKey
+from moorage.core.values import dataclass
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.faults import describe
 from moorage.engine.interests import Interests

@@ -7,7 +7,9 @@ next request is let through, and its result closes the circuit or opens it for t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from moorage.core.values import dataclass
 
 FAILURES = 3
 """In a row, until a circuit opens."""

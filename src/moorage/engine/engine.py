@@ -7,7 +7,7 @@ and decides on as many pods as the budget allows. No clock, no I/O, no threads: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from moorage.core import limits
@@ -35,6 +35,7 @@ from moorage.core.gangs import GANG_KINDS
 from moorage.core.membership import GangKey
 from moorage.core.pods import FINISHED, Pod, PodTemplate, on_node
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
+from moorage.core.values import dataclass
 from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
 from moorage.engine.changes import MOVES, helps, node_change, wakers_of

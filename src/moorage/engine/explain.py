@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.engine.diagnosis import rejections_by_row
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner

@@ -10,7 +10,7 @@ that the watch shows as pending (see `underway`).
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.objects import object_key
 from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.state import NOWHERE, ClusterState
+from moorage.core.values import dataclass
 from moorage.engine.faults import failed
 from moorage.engine.underway import AnsweredPod, Underway
 from moorage.engine.waiting import Wait

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from moorage.core.values import dataclass
 from moorage.engine.diagnosis import rejecting_plugins, unschedulable_message
 from moorage.framework.runner import Judgement
 from moorage.framework.status import Code, Status

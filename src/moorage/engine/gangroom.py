@@ -7,11 +7,12 @@ replaced soon.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.membership import GangKey
+from moorage.core.values import dataclass
 from moorage.engine.context import EngineContext
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of

@@ -8,12 +8,13 @@ Nothing of it reaches a cluster.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from moorage.core.commands import DeletePod, PatchPodStatus
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod, as_pending
+from moorage.core.values import dataclass
 from moorage.engine.counterfactual.search import suggest, waiting_ahead
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.explain import NodeExplanation, explain

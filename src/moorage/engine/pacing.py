@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
+
+from moorage.core.values import dataclass
 
 PATIENCE = 4.0
 """For how many times the duration of a slow decision its namespace gives way, so that others get most of the time."""

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, cast
 
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
+from moorage.core.values import dataclass
 from moorage.engine.lifecycle import (
     ACTIVE,
     BACK,

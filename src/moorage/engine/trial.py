@@ -14,11 +14,12 @@ that another could have used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moorage.core.gangneeds import Domain, GangNeeds, lacks
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, PodRecord
+from moorage.core.values import dataclass
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext, Observer
 from moorage.engine.failing import make_room

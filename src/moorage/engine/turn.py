@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moorage.core.commands import Command
+from moorage.core.values import dataclass
 
 
 @dataclass(slots=True, eq=False)

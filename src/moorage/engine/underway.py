@@ -14,9 +14,10 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moorage.core.pods import Pod
+from moorage.core.values import dataclass
 
 _DOUBT_S = 2.0
 """PodScheduled=False that is seen this soon after an answer may be about the attempt before: schedulers write it in the

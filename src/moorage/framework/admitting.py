@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from moorage.core.values import dataclass
 from moorage.framework.configuration import ComponentConfiguration, Configuration
 
 WEBHOOK_KIND = "WebhookConfiguration"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 from weakref import ref
 
@@ -16,6 +15,7 @@ from moorage.core.arrays import Ints, Rows
 from moorage.core.limits import KEPT_TEMPLATE_BYTES
 from moorage.core.pods import PodTemplate
 from moorage.core.templatecache import TemplateCache
+from moorage.core.values import dataclass
 from moorage.framework.contract import (
     FilterPlugin,
     Normalize,

@@ -8,9 +8,10 @@ leader election.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TypeVar
 
+from moorage.core.values import dataclass
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.plugin import Point
 

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from moorage.core.values import dataclass
 from moorage.framework.configuration import ComponentConfiguration, Configuration, LeaderElection
 
 EXTENDER_KIND = "ExtenderConfiguration"

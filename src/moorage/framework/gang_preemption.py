@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from math import inf
 
@@ -24,6 +24,7 @@ from moorage.core.arrays import Ints
 from moorage.core.gangneeds import GangNeeds, lacks
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.state import NOWHERE, PodRecord
+from moorage.core.values import dataclass
 from moorage.core.victims import VictimTable, breaking
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable, kind_of

@@ -6,9 +6,10 @@ never violated.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 
+from moorage.core.values import dataclass
 from moorage.framework.configuration import ComponentConfiguration, Configuration, LeaderElection
 
 KEEPER_KIND = "KeeperConfiguration"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
@@ -28,6 +28,7 @@ from moorage.core.arrays import Hashes, Ints, Mask, Rows
 from moorage.core.commands import PodRef, Victims
 from moorage.core.hashing import pod_hash, tie_hashes
 from moorage.core.state import ClusterState, PodRecord
+from moorage.core.values import dataclass
 from moorage.core.victims import RankOf, VictimTable, breaking, importance
 from moorage.framework.cycle import Cycle
 from moorage.framework.reasons import available, node_reasons

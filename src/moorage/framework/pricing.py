@@ -5,7 +5,6 @@ Both the arguments of CostAware and PriceList documents hold `PriceArgs`, so a p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
@@ -15,6 +14,7 @@ from moorage.core.capacity import Capacity
 from moorage.core.frozen import FrozenDict
 from moorage.core.labelnames import is_label_value, is_qualified_name
 from moorage.core.prices import INSTANCE_TYPE, PriceRule, read_price, repeated
+from moorage.core.values import dataclass
 from moorage.framework.arguments import PluginArgs
 
 LONGEST_S = 10 * 366 * 86_400

@@ -19,11 +19,12 @@ Unlike in kube-scheduler, a plugin may have no extension point at all; it is ena
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from moorage.core.frozen import FrozenDict
+from moorage.core.values import dataclass
 from moorage.framework.configuration import ALL, Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.defaults import DEFAULT_PLUGINS
 from moorage.framework.plugin import Plugin, Point

@@ -13,11 +13,11 @@ annotation or a toleration, 3 for a node's label, 4 for giving up a rule of the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from moorage.core.edits import AddClaim, DropVolume, Edits
 from moorage.core.pods import Pod, PodTemplate, named_claims
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

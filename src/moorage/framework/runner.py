@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.hashing import pod_hash
 from moorage.core.state import NOWHERE, ClusterState
+from moorage.core.values import dataclass
 from moorage.core.victims import RankOf
 from moorage.framework.classes import (
     ClassTable,

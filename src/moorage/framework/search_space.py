@@ -6,12 +6,12 @@ Columns of the arrays are the nodes of the search, n of them; rows of the arrays
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from moorage.core.arrays import Floats, Ints, Mask, Rows
+from moorage.core.values import dataclass
 from moorage.core.victims import Slots
 
 LIFT = 1 << 31

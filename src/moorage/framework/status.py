@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
 from moorage.core.arrays import Ints, Mask
 from moorage.core.commands import Command, Victims
+from moorage.core.values import dataclass
 
 
 class Code(StrEnum):

@@ -10,13 +10,13 @@ Invariant: after `refresh`, a view equals one built anew; `tests/framework/test_
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.framework.contract import FilterPlugin, Normalize, PreScore, RowFilter, RowScore, ScorePlugin
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads

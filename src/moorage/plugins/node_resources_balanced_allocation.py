@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -26,6 +25,7 @@ from moorage.core.pods import PodTemplate
 from moorage.core.resourcenames import is_scalar_resource
 from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY, Requests
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle

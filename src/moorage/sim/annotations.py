@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from moorage.adapters.memory.kubelet import RUN_SECONDS, parse_seconds
@@ -17,6 +16,7 @@ from moorage.core.membership import GROUP_ANNOTATIONS, GROUP_LABEL, MIN_AVAILABL
 from moorage.core.objects import CRON_JOB
 from moorage.core.pods import DEFAULT_SCHEDULER
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_stamp
+from moorage.core.values import dataclass
 from moorage.sim.inputs import NODE, POD, TEMPLATE_PATHS
 from moorage.sim.specs import inside
 from moorage.sim.spelling import meant_key

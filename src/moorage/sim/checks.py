@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from moorage.core.values import dataclass
 from moorage.framework.registry import Registry
 from moorage.sim.annotations import annotation_problems
 from moorage.sim.inputs import ObjectCheck

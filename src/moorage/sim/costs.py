@@ -10,13 +10,14 @@ source that is a file is read. ConfigMaps and URLs are not: a simulation needs n
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from moorage.core.events import Event, ObjectSeen, PodSeen
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod
 from moorage.core.prices import PRICE_LIST, PriceList, PriceTable
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.framework.pricing import PriceSource, SourceKind
 from moorage.framework.profiles import Profile
 from moorage.plugins.cost_aware import CostAware, price_readers

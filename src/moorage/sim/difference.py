@@ -8,7 +8,7 @@ looked at in their end state, so whatever happens in both of them is no differen
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 
 from moorage.adapters.memory.controllers.lineage import Lineage
@@ -16,6 +16,7 @@ from moorage.adapters.memory.expansion import EXPANDABLE
 from moorage.adapters.memory.objects import KubeObject, controller_of
 from moorage.core.objects import DAEMON_SET, STATEFUL_SET, object_key
 from moorage.core.pods import Pod
+from moorage.core.values import dataclass
 from moorage.sim.outcome import FinalCluster, SimulationOutcome
 from moorage.sim.utilisation import Usage
 from moorage.sim.whatif_applied import Applied

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from moorage.core.objects import CRON_JOB, STATEFUL_SET
 from moorage.core.prices import PRICE_LIST
+from moorage.core.values import dataclass
 from moorage.sim.specs import inside, node_problems, pod_problems, sequence
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID, Kind, pod_kind

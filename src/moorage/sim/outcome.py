@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.core.objects import object_key
 from moorage.core.prices import PriceList
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.sim.costs import Cost
 from moorage.sim.explanations import Explanations
 

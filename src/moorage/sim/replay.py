@@ -12,7 +12,7 @@ what volume controllers did for recorded binds. HTTP extenders are not asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from moorage.adapters.journal.reader import JournalReader
@@ -24,6 +24,7 @@ from moorage.core.echo import Echo
 from moorage.core.events import BindDone, BindOutcome, ConfigurationChanged, Event, PodGone, PodSeen, TermBegan
 from moorage.core.follow import OBJECTS_SEEN
 from moorage.core.pods import Pod, as_pending
+from moorage.core.values import dataclass
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration

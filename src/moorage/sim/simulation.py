@@ -8,7 +8,7 @@ hour at most. Same input and seed: same plan, whatever the order of the nodes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
 from moorage.adapters.memory.clock import START_S
@@ -21,6 +21,7 @@ from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.resources import CPU, MEMORY, PODS
+from moorage.core.values import dataclass
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.opinion import waiting_message
 from moorage.framework.profiles import Profile

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
@@ -17,6 +17,7 @@ from moorage.adapters.memory.objects import controller_of
 from moorage.core.edits import Changed, DropLabel, PodEdit
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod
+from moorage.core.values import dataclass
 from moorage.engine.counterfactual import Suggestion, suggest
 from moorage.engine.engine import Engine
 from moorage.sim.inputs import TEMPLATE_PATHS, ClusterInput

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 
 from moorage.core.capacity import Capacity, CapacityTypes
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
 from moorage.core.prices import PriceList, PriceTable
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 
 ALL = "all"
 NAMES = {Capacity.SPOT: "spot", Capacity.ON_DEMAND: "on-demand", Capacity.UNKNOWN: "unknown"}

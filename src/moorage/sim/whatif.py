@@ -8,13 +8,14 @@ cluster, changes and rules give the same difference.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from moorage.adapters.memory.disruption import BUDGET, DisruptionController
 from moorage.adapters.memory.objects import key_of, status_of
 from moorage.core.budgets import Budgets
 from moorage.core.objects import PodDisruptionBudget
+from moorage.core.values import dataclass
 from moorage.sim.costs import nodes_in_use_now
 from moorage.sim.difference import (
     BudgetNote,

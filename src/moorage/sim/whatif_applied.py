@@ -8,7 +8,7 @@ the simulation plays. What a drain leaves alone is what `kubectl drain --ignore-
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
@@ -29,6 +29,7 @@ from moorage.adapters.memory.objects import (
 )
 from moorage.adapters.memory.store import Store
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY
+from moorage.core.values import dataclass
 from moorage.engine.keeping.marks import MIRROR
 from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale
 from moorage.sim.whatif_removal import by_falling_ordinal, newest_sign_s, removal_order

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TypeAlias
 
 from moorage.core.phrases import counted
+from moorage.core.values import dataclass
 
 MOST_REPLICAS = 1_000_000
 MOST_NODES = 100_000

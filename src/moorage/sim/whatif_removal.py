@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cmp_to_key
 from typing import Any
@@ -28,6 +27,7 @@ from moorage.adapters.memory.objects import (
     status_of,
     uid_of,
 )
+from moorage.core.values import dataclass
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 _INT32 = 2**31

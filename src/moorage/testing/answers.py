@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from moorage.core.arrays import Ints, Rows
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.framework.cycle import Cycle
 from moorage.framework.status import MAX_REASONS, Code, OnlyNodes, Rejections, Status
 

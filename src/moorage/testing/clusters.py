@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from moorage.core.affinity import NodeAffinity
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.testing.builders import make_node, make_node_affinity, make_pod, make_state
 
 GPU = "example.com/gpu"

@@ -19,7 +19,7 @@ It must reject the nodes that PreFilter excludes, with any reason, and is not as
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from moorage.core.edits import Edit
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.contract import SuggestsRemedies
 from moorage.framework.cycle import Cycle

@@ -7,11 +7,12 @@ templates over the facts of a happening, or functions of them if a part may be m
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
 from moorage.core.phrases import counted
+from moorage.core.values import dataclass
 from moorage.engine.lifecycle import State
 
 POD, NODE = "Pod", "Node"

@@ -7,7 +7,6 @@ belongs to one thread. `now` is an argument; nothing reads a clock.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from moorage.core.capacity import CapacityTypes
@@ -17,6 +16,7 @@ from moorage.core.membership import GangKey
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.strategies import STRATEGY_KINDS
+from moorage.core.values import dataclass
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.members import Members

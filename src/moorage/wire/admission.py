@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import PodTemplate
+from moorage.core.values import dataclass
 from moorage.wire.errors import REFUSALS, QuestionError, decode_part
 from moorage.wire.metadata import OwnerWire, controller_of, frozen_annotations, frozen_map
 

@@ -8,13 +8,14 @@ kube-scheduler's own copies lack `kind` and `apiVersion`, those of pods managedF
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from moorage.core.commands import PodRef
 from moorage.core.limits import EXTENDER_TEXT_CHARS
+from moorage.core.values import dataclass
 from moorage.wire.errors import REFUSALS
 
 _INT64 = 1 << 63

@@ -8,13 +8,13 @@ passes over the bytes, not a tree of objects.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import msgspec
 
 from moorage.core.commands import PodRef
 from moorage.core.pods import Pod
+from moorage.core.values import dataclass
 from moorage.wire.errors import REFUSALS, QuestionError, WireError
 from moorage.wire.extender import MetaVictims
 from moorage.wire.pod import decode_pod

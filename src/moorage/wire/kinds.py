@@ -7,7 +7,7 @@ raises `WireError`, whose text is one line with kind, name, field, value and rem
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar, get_type_hints
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.prices import PriceList
+from moorage.core.values import dataclass
 from moorage.wire import claims, csi, devices, groups, policies, prices, storage, workloads
 from moorage.wire.errors import REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.node import decode_node, node_from_builtin

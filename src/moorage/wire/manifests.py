@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from moorage.core.values import dataclass
 from moorage.wire.documents import read_documents
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import Kind, find_kind, readable_versions

@@ -6,7 +6,7 @@ Nothing here is fast, and nothing needs to be: `templates.py` remembers the resu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,6 +15,7 @@ from moorage.core.images import normalized_image
 from moorage.core.limits import HOST_PORTS, NODE_SELECTOR, POD_LABELS, RESOURCE_CLAIMS, Cutter
 from moorage.core.pods import DEFAULT_SCHEDULER, UNRESOLVED_CLAIM, HostPort, PodTemplate, PodVolume
 from moorage.core.requests import Amounts, ContainerResources, PodResources, effective_limits, effective_requests
+from moorage.core.values import dataclass
 from moorage.wire.amounts import parse_amounts
 from moorage.wire.errors import FieldError, decode_part
 from moorage.wire.metadata import OwnerWire, controller_of, frozen_annotations, frozen_map

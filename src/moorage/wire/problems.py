@@ -6,9 +6,10 @@ Readers of manifests and of configuration collect these instead of stopping at t
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal
+
+from moorage.core.values import dataclass
 
 _SHOWN_CHARACTERS = 120
 

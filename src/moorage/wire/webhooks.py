@@ -9,11 +9,12 @@ import base64
 import binascii
 from collections.abc import Callable, Iterable
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
 from moorage.core.objects import NAMESPACE_NAME_LABEL
+from moorage.core.values import dataclass
 
 PATH = "/mutate"
 HTTPS_PORT = 443

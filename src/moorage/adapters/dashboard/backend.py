@@ -11,12 +11,13 @@ import contextlib
 import gzip
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import msgspec
 
 from moorage.adapters.dashboard.hub import Hub
+from moorage.core.values import dataclass
 from moorage.views.pages import node_page, search, summary
 from moorage.views.placements import StrategyLocation, strategies_page, takes_strategy
 from moorage.views.podpage import pod_page

@@ -14,11 +14,12 @@ from __future__ import annotations
 import hmac
 import ipaddress
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
+
+from moorage.core.values import dataclass
 
 TOKEN_HEADER = "X-Moorage-Token"  # noqa: S105 - the name of a header
 CONTENT_SECURITY_POLICY = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from aiohttp import web
@@ -20,6 +20,7 @@ from moorage.adapters.extender.metrics import ExtenderMetrics
 from moorage.adapters.listening import Bounds
 from moorage.adapters.probing import Render, health_routes, page
 from moorage.adapters.questions import Endpoint
+from moorage.core.values import dataclass
 from moorage.engine.extending import PluginFault
 
 _STOP_S = 3.0

@@ -9,7 +9,6 @@ compared with those bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -32,6 +31,7 @@ from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, Object
 from moorage.core.gangrecords import GangRecord
 from moorage.core.pods import Condition, Pod, PodTemplate
 from moorage.core.resources import Requests
+from moorage.core.values import dataclass
 from moorage.wire.kinds import BY_ID
 
 START, SHARED, FACTS, IMAGE, EVENTS, TURN, END = range(1, 8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 
 from moorage.adapters.journal import image
@@ -26,6 +26,7 @@ from moorage.adapters.journal.records import (
 from moorage.adapters.journal.values import Unreadable
 from moorage.core.commands import Bind, Command, DeletePod
 from moorage.core.events import ConfigurationChanged, Event, PodSeen
+from moorage.core.values import dataclass
 from moorage.engine.context import Stop
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.lifecycle import Step

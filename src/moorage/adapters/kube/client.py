@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Self
 from urllib.parse import urlencode
 
@@ -24,6 +23,7 @@ from moorage.adapters.kube.errors import ApiError, error_from_answer
 from moorage.adapters.kube.limiter import RateLimiter
 from moorage.adapters.kube.resources import LEASE_GROUP, Resource
 from moorage.adapters.kube.transport import READS, Request, Response, Transport
+from moorage.core.values import dataclass
 
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"

@@ -13,7 +13,6 @@ import ipaddress
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from ssl import SSLContext
 from typing import Any
@@ -33,6 +32,7 @@ from moorage.adapters.kube.kubeconfig import (
     server_of,
 )
 from moorage.adapters.kube.tls import TlsMaterial, make_context
+from moorage.core.values import dataclass
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 LOOK_S = 1.0

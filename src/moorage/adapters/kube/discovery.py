@@ -7,13 +7,14 @@ A group whose aggregated server is down is left out, not fatal: it is looked for
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import msgspec
 
 from moorage.adapters.kube.client import JSON, KubeClient
 from moorage.adapters.kube.errors import ApiError, ServerError, decode_answer
 from moorage.adapters.kube.resources import Resource
+from moorage.core.values import dataclass
 
 _AGGREGATED = ",".join(
     [

@@ -17,7 +17,6 @@ import itertools
 import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -28,6 +27,7 @@ from moorage.adapters.kube.errors import AlreadyExists, ApiError, KubeError, Not
 from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.resources import EVENTS
 from moorage.core.commands import PodRef, RecordEvent
+from moorage.core.values import dataclass
 from moorage.wire.events import event_namespace, event_object
 
 NAME_LIMIT = 220

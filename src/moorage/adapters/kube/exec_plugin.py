@@ -12,7 +12,6 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -20,6 +19,7 @@ import structlog
 
 from moorage.adapters.kube.errors import CredentialsError
 from moorage.adapters.kube.kubeconfig import KubeconfigEntry
+from moorage.core.values import dataclass
 
 API_GROUP = "client.authentication.k8s.io"
 VERSIONS = (f"{API_GROUP}/v1", f"{API_GROUP}/v1beta1")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -27,6 +27,7 @@ from moorage.adapters.kube.objecttexts import NodeTexts, PodTexts
 from moorage.adapters.kube.transport import AiohttpTransport, Transport
 from moorage.core.commands import AskExtenders, AskPreemption, Bind, PodRef, Victims
 from moorage.core.events import ExtendersAnswered, PreemptionAnswered
+from moorage.core.values import dataclass
 from moorage.framework.configuration import Extender
 from moorage.wire.extender import (
     MetaVictims,

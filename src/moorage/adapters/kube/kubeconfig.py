@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,6 +17,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from moorage.adapters.kube.errors import CredentialsError
+from moorage.core.values import dataclass
 
 SECRETS = frozenset({"token", "password", "client-key-data"})
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -7,13 +7,14 @@ Lease survive a renewal.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import msgspec
 
 from moorage.adapters.kube.errors import ServerError
 from moorage.adapters.kube.resources import LEASES
+from moorage.core.values import dataclass
 from moorage.wire.errors import REFUSALS
 
 TERM_ANNOTATION = "moorage.dev/term"

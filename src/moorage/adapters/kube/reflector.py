@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -52,6 +51,7 @@ from moorage.adapters.kube.watchstream import (
     initial_events_end,
     metadata_of,
 )
+from moorage.core.values import dataclass
 
 T = TypeVar("T")
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from urllib.parse import quote
+
+from moorage.core.values import dataclass
 
 LEASE_GROUP = "coordination.k8s.io"
 

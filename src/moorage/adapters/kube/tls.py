@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from dataclasses import dataclass
 
 from moorage.adapters.certificates import as_file
 from moorage.adapters.kube.errors import CredentialsError
+from moorage.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import contextlib
 import os
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import aiohttp
@@ -20,6 +19,7 @@ from aiohttp.abc import AbstractStreamWriter
 from yarl import URL
 
 from moorage.adapters.kube.errors import ApiError, Timeout, Unreachable, Untrusted
+from moorage.core.values import dataclass
 
 CONNECT_TIMEOUT_S = 10.0
 # Shorter than the API server's own idle limit, so that a pooled connection is rarely found closed by the other side.

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from moorage.core.values import dataclass
 
 START_S = 1_767_225_600.0
 """2026-01-01T00:00:00Z, where virtual time starts unless told otherwise."""

@@ -7,7 +7,7 @@ do; `advance` moves the clock from timer to timer, with a step after each. Same 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from moorage.adapters.memory.admission import StoreAdmission
@@ -23,6 +23,7 @@ from moorage.adapters.memory.objects import KubeObject, controller_of, is_termin
 from moorage.adapters.memory.snapshot import prepare
 from moorage.adapters.memory.store import Store
 from moorage.adapters.memory.volumes import VolumeControllers
+from moorage.core.values import dataclass
 
 _MOST_ROUNDS = 1000
 

@@ -7,12 +7,13 @@ twice is the same as doing it once (objects printed by kubectl have been through
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from moorage.adapters.memory.labelkeys import merge_label_keys
 from moorage.adapters.memory.objects import CLUSTER_SCOPED, NOTHING, KubeObject, metadata_of, spec_of, status_of
 from moorage.core.objects import NAMESPACE_NAME_LABEL
+from moorage.core.values import dataclass
 
 SYSTEM_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 POD_LEVEL_RESOURCES = ("cpu", "memory")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 
@@ -28,6 +27,7 @@ from moorage.adapters.memory.objects import (
     with_conditions,
 )
 from moorage.adapters.memory.store import Store
+from moorage.core.values import dataclass
 
 RUN_SECONDS = "moorage.dev/run-seconds"
 """Annotation of a pod: it succeeds after running for so long."""

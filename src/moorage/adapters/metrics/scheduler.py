@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from time import perf_counter
 
 from prometheus_client.core import CounterMetricFamily
@@ -23,6 +22,7 @@ from moorage.adapters.metrics.sizes import size_families
 from moorage.adapters.metrics.tally import Tallies, exponential_bounds
 from moorage.core.commands import Bind, Command, DeletePod, RecordEvent
 from moorage.core.events import BindDone, Event
+from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.queue import Place, QueuedPod
 from moorage.engine.recovery import RELEASED

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily
 
 from moorage.core.events import DecisionSlow
+from moorage.core.values import dataclass
 
 SLOW_S = 0.1
 """From so much time for one pod on, a plugin is slow."""

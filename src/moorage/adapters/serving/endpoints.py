@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -13,6 +13,7 @@ from moorage.adapters.probing import Render, page
 from moorage.adapters.serving.access import Gate
 from moorage.adapters.serving.health import Check, Health, ping
 from moorage.adapters.serving.zpages import Component, flagz, statusz
+from moorage.core.values import dataclass
 
 _STATUSZ_PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
 

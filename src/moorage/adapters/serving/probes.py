@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 
 from aiohttp import web
 
 from moorage.adapters.listening import Bounds, listening
 from moorage.adapters.probing import Render, health_routes, page
+from moorage.core.values import dataclass
 
 _BOUNDS = Bounds(connections=64, per_address=32)
 

@@ -11,7 +11,6 @@ import ipaddress
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import structlog
 
@@ -20,6 +19,7 @@ from moorage.adapters.listening import Bounds, ListenError, listening
 from moorage.adapters.serving.access import ALWAYS_ALLOWED, Gate
 from moorage.adapters.serving.certificate import Freshness, file_context, keep_fresh, self_signed_context
 from moorage.adapters.serving.endpoints import EndpointSources, application
+from moorage.core.values import dataclass
 
 DEFAULT_PORT = 10259
 ALL_ADDRESSES = "0.0.0.0"  # noqa: S104 - probes come from the kubelet, and kube-scheduler listens there too

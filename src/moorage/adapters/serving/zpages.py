@@ -10,7 +10,7 @@ import json
 import platform
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import yaml
@@ -18,6 +18,7 @@ from aiohttp import web
 
 from moorage.adapters import clock
 from moorage.adapters.serving.access import failure
+from moorage.core.values import dataclass
 
 _GROUP, _VERSION = "config.k8s.io", "v1beta1"
 _JSON, _YAML, _TEXT = "application/json", "application/yaml", "text/plain"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from moorage.adapters.certificates import (
     private_pem,
     server_context,
 )
+from moorage.core.values import dataclass
 
 BUNDLE_LIMIT = 50
 """Replicas that come and go leave authorities behind until these expire; more than so many are not kept."""

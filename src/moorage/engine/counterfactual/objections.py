@@ -6,7 +6,7 @@ node that one plugin alone rejects needs one change, a node that two reject need
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.pods import Pod
 from moorage.core.resources import PODS
+from moorage.core.values import dataclass
 from moorage.engine.counterfactual.scene import Scene
 from moorage.framework.classes import pre_filter
 from moorage.framework.contract import ComparesRows, FilterPlugin

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from moorage.core.phrases import counted
+from moorage.core.values import dataclass
 from moorage.engine.explain import NodeExplanation
 
 if TYPE_CHECKING:

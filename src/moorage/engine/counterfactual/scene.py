@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -23,6 +23,7 @@ from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.selectors import Operator, Requirement
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
+from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
 from moorage.engine.queue import QueuedPod

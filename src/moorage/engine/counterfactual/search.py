@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -35,6 +34,7 @@ from moorage.core.edits import (
 )
 from moorage.core.pods import Pod
 from moorage.core.taints import barring
+from moorage.core.values import dataclass
 from moorage.engine.counterfactual.gangs import gang_candidates
 from moorage.engine.counterfactual.growth import fewest, growth_cost, kinds_of_nodes, more_nodes
 from moorage.engine.counterfactual.moves import moves

@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from moorage.core.arrays import Mask
 from moorage.core.commands import PatchNode
 from moorage.core.nodes import Node
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.signals import NodeNotice, Signals
 

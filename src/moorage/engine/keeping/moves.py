@@ -10,12 +10,12 @@ every answer belongs to the latest order; a successor belongs to one move; a mov
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import RUNNING, Pod
 from moorage.core.shares import Shares
+from moorage.core.values import dataclass
 
 PATIENCE_S = 120.0
 

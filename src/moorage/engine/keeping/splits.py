@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from moorage.core.controllers import controller_of
 from moorage.core.objects import PLACEMENT_POLICY
@@ -17,6 +16,7 @@ from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.strategies import pods_wanted, policy_of, strategy_of
 from moorage.core.strategy import Strategy, rule_of, stamp_of, stamped_rule, targets
+from moorage.core.values import dataclass
 from moorage.engine.keeping.removal import Sequences, keep_order
 
 

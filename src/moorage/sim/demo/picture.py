@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from moorage.adapters.memory.objects import (
     FINISHED,
@@ -16,6 +15,7 @@ from moorage.adapters.memory.objects import (
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
+from moorage.core.values import dataclass
 from moorage.sim.demo.stage import DemoStage
 from moorage.views.nodemap import NodeState, zone_of
 from moorage.views.words import Happening, HappeningKind, main_reason

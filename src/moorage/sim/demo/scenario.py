@@ -7,13 +7,13 @@ cluster as it found it, apart from what the scheduler decided; acts therefore ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.adapters.memory.objects import FINISHED, owner_references, status_of
 from moorage.core.prices import PriceList
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY
+from moorage.core.values import dataclass
 from moorage.framework.keeping import KeeperConfiguration
 
 NAMESPACE = "default"

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from moorage.adapters.memory.cluster import LIFELIKE, EmbeddedCluster
 from moorage.adapters.memory.runner import CommandRunner
 from moorage.core.commands import Bind, Command
 from moorage.core.events import BindDone, Event, KeeperEvent
+from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.explain import explain
 from moorage.engine.keeping.keeper import Keeper

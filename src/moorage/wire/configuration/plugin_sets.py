@@ -7,8 +7,9 @@ a node it must not get, and only a notice at Score, where it merely changes the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from moorage.core.values import dataclass
 from moorage.framework.configuration import ALL, EnabledPlugin, PluginSet
 from moorage.framework.defaults import KUBE_SCHEDULER_PLUGINS, KUBE_SCHEDULER_POINTS, REMOVED_PLUGINS
 from moorage.framework.plugin import Point

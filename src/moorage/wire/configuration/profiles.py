@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from moorage.core.values import dataclass
 from moorage.framework.configuration import PluginSet, ProfileConfiguration
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Resolution, resolve, shortcomings
