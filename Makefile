@@ -6,7 +6,10 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What `make demo` needs, and what everything else needs.
+RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
+CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Moorage needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
 JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
@@ -18,15 +21,18 @@ help: ## List the targets
 
 setup: $(READY) ## Create .venv with the locked dependencies
 
-$(READY): requirements/dev.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Moorage needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
-	@echo "setting up $(VENV) (locked dependencies, once)"
-	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+$(READY): requirements/dev.txt requirements/install.py pyproject.toml
+	@$(CHECK_PYTHON)
+	@if test -e $@; then rm -rf $(VENV); fi
+	@$(PYTHON) requirements/install.py $(VENV) requirements/dev.txt
+	@touch $(RUNTIME) $@
+
+$(RUNTIME): requirements/runtime.txt requirements/install.txt requirements/install.py pyproject.toml
+	@$(CHECK_PYTHON)
+	@$(PYTHON) requirements/install.py $(VENV) requirements/runtime.txt requirements/install.txt
 	@touch $@
 
-demo: $(READY) ## Run an embedded cluster of virtual nodes and watch pods being placed
+demo: $(RUNTIME) ## Run an embedded cluster of virtual nodes and watch pods being placed
 	@$(BIN)/moorage demo $(ARGS)
 
 controlplane: $(READY) ## Build the test control plane once (etcd, Kubernetes, helm), cached
@@ -113,9 +119,12 @@ screenshots: $(READY) ## Take the pictures of docs/screenshots with Chromium
 docs: $(READY) ## Run every example in README and docs
 	@$(BIN)/python -m pytest tests/docs
 
+COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
+
 lock: ## Renew requirements/*.txt from pyproject.toml
-	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml -o requirements/runtime.txt
-	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	@$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
+	@$(COMPILE) pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	@$(COMPILE) --group install -c requirements/dev.txt -o requirements/install.txt
 
 build: $(READY) ## Build the wheel into dist/
 	@$(BIN)/python -m build --no-isolation --wheel --outdir dist .
