@@ -91,7 +91,7 @@ def test_a_slow_registry_is_named_while_it_is_waited_for(environment: tuple[Path
     """The line stands there before there is an answer; and what is missing in the end is one line with the remedy."""
     answers = threading.Event()
     with registry(answers) as index:
-        command = [sys.executable, "-u", INSTALL, environment[0], wanting(tmp_path)]
+        command: list[str | Path] = [sys.executable, "-u", INSTALL, environment[0], wanting(tmp_path)]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=settings(index)
         ) as child:
@@ -114,7 +114,7 @@ def test_without_a_network_the_reason_and_the_remedy_are_one_line(
     """What pip tries again is told meanwhile."""
     with registry(threading.Event()) as index:
         pass  # nobody listens there any more
-    command = [sys.executable, INSTALL, environment[0], wanting(tmp_path)]
+    command: list[str | Path] = [sys.executable, INSTALL, environment[0], wanting(tmp_path)]
     with_one_retry = {**settings(index), "PIP_RETRIES": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=with_one_retry)
     assert done.returncode == 1
