@@ -53,6 +53,7 @@ class _Seconds(click.ParamType[float]):
     default=SCENARIO_NAMES[0],
     show_default=True,
     metavar="NAME",
+    shell_complete=lambda _, __, begun: [name for name in SCENARIO_NAMES if name.startswith(begun)],
     help=f"What happens: {', '.join(SCENARIO_NAMES)}.",
 )
 @config_option

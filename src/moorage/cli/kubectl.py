@@ -5,6 +5,7 @@ kubectl runs an executable `kubectl-moorage` that it finds on the PATH, with eve
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -21,6 +22,8 @@ PLUGIN_COMMANDS: Mapping[str, str] = {
     "what-if": "Show the effect of a drain, a scaling, more nodes or another configuration.",
 }
 """Name of the command -> the line that `kubectl moorage --help` prints."""
+_NAMES_ONLY, _FILES = ":4", ":0"
+"""What kubectl does beside showing the candidates: nothing, or completing names of files."""
 
 
 class _PluginCommands(Commands):
@@ -62,3 +65,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     """The console script."""
     run_process(run)
+
+
+def complete() -> None:
+    """The console script that kubectl asks for what may come next: the words so far in, a candidate per line out."""
+    from click.shell_completion import ShellComplete  # noqa: PLC0415 - only here
+
+    *words, last = sys.argv[1:] or [""]
+    found = ShellComplete(plugin, {}, "kubectl moorage", "").get_completions(words, last)
+    names = [item for item in found if item.type == "plain"]
+    for item in names:
+        click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    click.echo(_NAMES_ONLY if names or not found else _FILES)

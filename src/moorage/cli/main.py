@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 import click
 
-from moorage.cli.options import TRACEBACK_VERBOSITY, Session
+from moorage.cli.options import TRACEBACK_VERBOSITY, Session, completing
 from moorage.cli.output import INTERNAL_ERROR, INTERRUPTED, READER_GONE, drop_output, flush, say_problems
 
 COMMANDS: Mapping[str, str] = {
@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "replay": "Repeat the decisions in a journal.",
     "bench": "Measure decisions per second, alone and against kube-scheduler.",
     "validate": "Check configuration files and manifests.",
+    "completion": "Print the script that completes commands in bash, zsh or fish.",
 }
 """Name of the command, and of its module in this folder -> the line that `moorage --help` prints."""
 
@@ -57,7 +58,7 @@ class Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command of a name; called by click."""
-        return self.load(cmd_name) if cmd_name in self.listed else None
+        return completing(self.load(cmd_name)) if cmd_name in self.listed else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The part of the help that lists them; called by click."""

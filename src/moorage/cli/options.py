@@ -7,11 +7,14 @@ not pass them on. Nothing here imports more than click: `moorage --help` must st
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from moorage.core.values import dataclass
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -19,6 +22,8 @@ MOST_VERBOSE = 10
 TRACEBACK_VERBOSITY = 5
 """From here on an internal error shows its traceback."""
 LOG_FORMATS = ("text", "json")
+_FILE_NAMES = {"FILE": "file", "DIR": "dir"}
+"""How a parameter is shown in the help -> what shells complete it to."""
 
 
 @dataclass(slots=True)
@@ -100,6 +105,29 @@ def common_options(command: Function) -> Function:
         callback=_keep_verbosity,
         help=f"How much is logged, 0 to {MOST_VERBOSE}; from {TRACEBACK_VERBOSITY} on, tracebacks too.",
     )(command)
+
+
+class _FileName(click.types.StringParamType):
+    """A text that shells complete to the name of a file or folder."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG002
+        """Leave it to the shell; called by click."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only for a shell that asks
+
+        return [CompletionItem(incomplete, type=self._kind)]
+
+
+def completing(command: click.Command) -> click.Command:
+    """The command, whose parameters that are shown as FILE or DIR complete to names of files and folders."""
+    for parameter in command.params:
+        if parameter.type is click.STRING and parameter.metavar in _FILE_NAMES:
+            parameter.type = _FileName(_FILE_NAMES[parameter.metavar])
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        completing(each)
+    return command
 
 
 class _Boolean(click.types.BoolParamType):

@@ -70,9 +70,9 @@ def read_configuration(data: bytes, file: str, registry: Registry) -> Reading:
 
 def read_configuration_documents(documents: Sequence[Document], file: str, registry: Registry) -> Reading:
     """Read documents that were taken from a file already."""
-    from moorage.wire.configuration.reader import Reader  # noqa: PLC0415 - fifty models, for those who have a file
+    from moorage.wire.configuration.reader import ConfigurationReader  # noqa: PLC0415 - fifty models, for those who have a file
 
-    reader = Reader(file, registry, several=len(documents) > 1)
+    reader = ConfigurationReader(file, registry, several=len(documents) > 1)
     for document in documents:
         reader.read(document)
     return reader.finish()

@@ -38,7 +38,7 @@ _SHAPES: Mapping[str, type[ComponentShape]] = {
 }
 
 
-class Reader:
+class ConfigurationReader:
     """Takes the documents of one file; each has its findings, as each has its place."""
 
     def __init__(self, file: str, registry: Registry, *, several: bool) -> None:
