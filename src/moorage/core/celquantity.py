@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import ClassVar
 
 from moorage.cel import costs
@@ -12,6 +11,7 @@ from moorage.cel.functions import Function, Library, method, overload
 from moorage.cel.types import Type
 from moorage.cel.values import CelError, Foreign, Value
 from moorage.core.quantity import INT64_MAX, NANO, QuantityError, parse_quantity
+from moorage.core.values import dataclass
 
 _WRITTEN = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?((?:[eEinumkKMGTP]*[-+]?[0-9]*)?)", re.ASCII)
 _EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import string
-from dataclasses import dataclass
 from functools import total_ordering
 from typing import ClassVar
 
@@ -12,6 +11,7 @@ from moorage.cel import types as ty
 from moorage.cel.functions import Function, Library, method, overload
 from moorage.cel.types import Type
 from moorage.cel.values import UINT_MAX, CelError, Foreign, Value
+from moorage.core.values import dataclass
 
 _DIGITS = frozenset(string.digits)
 _WORD = frozenset(string.ascii_letters + string.digits + "-")

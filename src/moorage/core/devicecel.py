@@ -7,7 +7,6 @@ once per device. Names, messages and costs are those of k8s.io/dynamic-resource-
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, runtime_checkable
 
@@ -18,6 +17,7 @@ from moorage.cel.values import CelError, DefaultMap, Foreign, Map, Optional, Val
 from moorage.core import celquantity, celsemver
 from moorage.core.celquantity import read_quantity
 from moorage.core.celsemver import SemverError, parse_semver
+from moorage.core.values import dataclass
 
 _DEVICE = ty.struct("kubernetes.DRADevice")
 _ENVIRONMENT = Environment(
