@@ -26,7 +26,7 @@ from moorage.cli.kubectl import PLUGIN_COMMANDS, run
 from moorage.cli.kubectl_queue import age_text, document, write_table
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Condition
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.testing import make_pod
 from tests.controlplane_fixtures import PlaneFactory
 from tests.docs.fences import ROOT

@@ -22,7 +22,8 @@ from moorage.core.events import (
 )
 from moorage.core.pods import Pod
 from moorage.engine.engine import EngineSettings
-from moorage.engine.queue import Backoff, Place
+from moorage.engine.queue import Backoff
+from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Code, Hold, Nomination, Status, unschedulable

@@ -22,7 +22,8 @@ from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.invariants import check_engine
-from moorage.engine.queue import Backoff, Place
+from moorage.engine.queue import Backoff
+from moorage.engine.units import Place
 from moorage.framework.plugin import Plugin
 from moorage.framework.profiles import Profile
 from moorage.plugins.default_binder import DefaultBinder

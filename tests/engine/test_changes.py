@@ -13,7 +13,7 @@ from moorage.core.pods import Condition, PodVolume
 from moorage.core.taints import Taint
 from moorage.core.volumes import StorageClass
 from moorage.engine.changes import node_change
-from moorage.engine.queue import QueuedPod
+from moorage.engine.units import Unit
 from moorage.framework.changes import Change, What
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.testing import make_node, make_pod
@@ -77,7 +77,7 @@ def test_pods_are_not_asked_about_objects_that_their_plugins_do_not_read() -> No
     play.see(make_node("n1"), *(make_pod(f"p{n}", volumes=(PodVolume(f"c{n}"),)) for n in range(3)))
     asked: list[Change] = []
 
-    def helps(_name: str, _entry: QueuedPod, change: Change) -> bool:
+    def helps(_name: str, _unit: Unit, change: Change) -> bool:
         asked.append(change)
         return False
 

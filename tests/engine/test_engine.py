@@ -11,7 +11,7 @@ import pytest
 from moorage.core.commands import Bind, PodRef, RecordEvent
 from moorage.core.events import BindOutcome, Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.pods import Condition, Pod
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.framework.changes import What
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Reason, Rejections

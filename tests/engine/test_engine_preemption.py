@@ -10,7 +10,7 @@ import pytest
 from moorage.core.commands import DeletePod, PatchPodStatus, PodRef, RecordEvent
 from moorage.core.events import DeleteDone, Event, PodGone, PodSeen
 from moorage.core.pods import Pod
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.framework.status import Hold
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.testing import make_node, make_pod

@@ -9,7 +9,7 @@ import pytest
 from moorage.core.commands import PatchPodStatus, PodRef, RecordEvent
 from moorage.core.events import BindOutcome, DeleteDone, PodGone, PodSeen
 from moorage.core.pods import PodVolume
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
 from moorage.framework.status import Code, Hold, Nomination, Status, unschedulable

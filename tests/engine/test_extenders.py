@@ -11,7 +11,8 @@ from moorage.core.events import BindOutcome, DeleteDone, ExtendersAnswered, PodG
 from moorage.core.pods import Pod
 from moorage.engine.breakers import PAUSE_S, SHOWN_S, Breaker, Switched
 from moorage.engine.engine import Engine, EngineSettings
-from moorage.engine.queue import Backoff, Place
+from moorage.engine.queue import Backoff
+from moorage.engine.units import Place
 from moorage.framework.configuration import Extender, ManagedResource
 from moorage.framework.plugin import Plugin
 from moorage.plugins.default_preemption import DefaultPreemption
@@ -125,7 +126,7 @@ def test_rejections_count_in_the_message(answer: dict[str, Any], want: str) -> N
     assert play.place("a") is Place.UNSCHEDULABLE
     entry = play.engine.queue.get("default/a")
     assert entry is not None
-    assert entry.rejected_by == {"Extender"}
+    assert entry.unit.rejected_by == {"Extender"}
     play.see(make_pod("other", cpu="1", node="n1"))
     assert [ask.pod.name for ask in play.of(AskExtenders)] == ["a"]
 

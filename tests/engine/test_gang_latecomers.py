@@ -11,7 +11,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.gangrecords import STARTED, GangRecord
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import Pod
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.testing.builders import make_node, make_pod

@@ -9,7 +9,7 @@ import pytest
 from moorage.core.events import Event, NodeSeen, ObjectSeen, PodGone, PodSeen
 from moorage.core.objects import PodGroup, Workload
 from moorage.core.pods import Owner, Pod
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.testing.builders import make_node, make_pod
 from tests.engine.play import Play

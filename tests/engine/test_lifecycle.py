@@ -7,11 +7,19 @@ import pytest
 from moorage.core.events import BindOutcome
 from moorage.core.invariants import InvariantError
 from moorage.engine.lifecycle import KEPT_STEPS, ON_ITS_WAY, STEPS, WAITING, State
-from moorage.engine.queue import Place, QueuedPod
+from moorage.engine.units import Place, QueuedPod, Unit, place_of
 from moorage.testing.builders import make_node, make_pod
 from tests.engine.play import Play
 
 LASTING = WAITING | ON_ITS_WAY | {State.TRYING}
+
+
+def queued(state: State = State.NEW) -> tuple[QueuedPod, Unit]:
+    """A pod in a state, and the unit in which it is queued by itself."""
+    pod = make_pod("a")
+    unit = Unit(pod.uid, pod, None, 0.0, 0.0, state=state)
+    entry = unit.members[pod.uid] = QueuedPod(pod, unit, 0.0, state)
+    return entry, unit
 
 
 def steps_of(entry: QueuedPod | None) -> list[tuple[float, State]]:
@@ -30,10 +38,11 @@ def test_every_state_has_a_row_and_can_be_reached() -> None:
 def test_a_step_that_is_not_in_the_table_raises(before: State) -> None:
     """At once, and it says whose step it was; the pod stays where it was."""
     for after in set(State) - STEPS[before] - {before}:
-        entry = QueuedPod(make_pod("a"), 0.0, 0.0, before)
-        with pytest.raises(InvariantError, match=f"default/a: {before} -> {after} is no step"):
-            entry.move(after, 1.0, "")
-        assert (entry.state, entry.story) == (before, [])
+        entry, unit = queued(before)
+        for mover in (entry, unit):
+            with pytest.raises(InvariantError, match=f"default/a: {before} -> {after} is no step"):
+                mover.move(after, 1.0, "")
+        assert (entry.state, unit.state, entry.story) == (before, before, [])
 
 
 @pytest.mark.parametrize("state", sorted(LASTING))
@@ -43,8 +52,8 @@ def test_a_pod_that_is_not_needed_any_more_can_go(state: State) -> None:
 
 
 def test_places_follow_from_states() -> None:
-    """Whoever is not waiting is in flight."""
-    places = {state: QueuedPod(make_pod("a"), 0.0, 0.0, state).place for state in State}
+    """What is not waiting is in flight."""
+    places = {state: place_of(state) for state in State}
     assert {state.value: places[state].value for state in WAITING} == {state.value: state.value for state in WAITING}
     assert all(place is Place.IN_FLIGHT for state, place in places.items() if state not in WAITING)
 
@@ -78,9 +87,9 @@ def test_the_life_of_a_pod() -> None:
 )
 def test_a_story_is_bounded(again: tuple[State, ...]) -> None:
     """However long a pod waits, only its latest steps are kept."""
-    entry = QueuedPod(make_pod("a"), 0.0, 0.0)
+    entry, unit = queued()
     for at_s in range(1, 101):
         for state in again:
-            entry.move(state, float(at_s), "")
+            (entry if state in ON_ITS_WAY else unit).move(state, float(at_s), "")
     assert KEPT_STEPS <= len(entry.story) <= KEPT_STEPS + len(again)
     assert steps_of(entry)[-len(again) :] == [(100.0, state) for state in again]

@@ -12,7 +12,7 @@ from moorage.core.events import BindDone, BindOutcome, NodeSeen, ObjectSeen, Pod
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.node_unschedulable import NodeUnschedulable

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from moorage.engine.invariants import check_queue
-from moorage.engine.queue import Backoff, Place, QueuedPod, SchedulingQueue
+from moorage.engine.queue import Backoff, SchedulingQueue
+from moorage.engine.units import Place, QueuedPod, Unit
 from moorage.framework.changes import Change, What
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.testing import make_node, make_pod
@@ -26,33 +27,33 @@ NODE_ADDED = Change(What.NODE_ADDED, node=make_node("new"))
 def make_queue(initial_s: float = 1.0, max_s: float = 10.0) -> SchedulingQueue:
     """Pods with gates are gated."""
 
-    def gate(entry: QueuedPod, _now: float) -> str | None:
-        return "Gate" if entry.pod.gates else None
+    def gate(unit: Unit, _now: float) -> str | None:
+        return "Gate" if unit.pod.gates else None
 
-    def helps(name: str, entry: QueuedPod, change: Change) -> bool:  # noqa: ARG001 - part of the interface
+    def helps(name: str, unit: Unit, change: Change) -> bool:  # noqa: ARG001 - part of the interface
         return name != DEAF
 
-    def key(entry: QueuedPod) -> tuple[int, float]:
-        return PrioritySort().queue_key(entry.pod, entry.since_s)
+    def key(unit: Unit) -> tuple[int, float]:
+        return PrioritySort().queue_key(unit.pod, unit.since_s)
 
     return SchedulingQueue(key, gate, helps, Backoff(initial_s, max_s))
 
 
 def fail(
-    queue: SchedulingQueue, entry: QueuedPod, now: float, by: Iterable[str] = (HELPS,), *, pending: bool = False
+    queue: SchedulingQueue, unit: Unit, now: float, by: Iterable[str] = (HELPS,), *, pending: bool = False
 ) -> None:
-    queue.requeue(entry, now, rejected_by=frozenset(by), error=False, pending=pending)
+    queue.requeue(unit, now, rejected_by=frozenset(by), error=False, pending=pending)
 
 
-def err(queue: SchedulingQueue, entry: QueuedPod, now: float) -> None:
-    queue.requeue(entry, now, rejected_by=frozenset(), error=True, pending=False)
+def err(queue: SchedulingQueue, unit: Unit, now: float) -> None:
+    queue.requeue(unit, now, rejected_by=frozenset(), error=True, pending=False)
 
 
-def popped(queue: SchedulingQueue, now: float) -> QueuedPod:
-    entry = queue.pop(now)
-    assert entry is not None
-    assert entry.place is Place.IN_FLIGHT
-    return entry
+def popped(queue: SchedulingQueue, now: float) -> Unit:
+    unit = queue.pop(now)
+    assert unit is not None
+    assert unit.place is Place.IN_FLIGHT
+    return unit
 
 
 def place(queue: SchedulingQueue) -> Place | None:
@@ -115,7 +116,7 @@ def test_each_misfit_lengthens_the_backoff() -> None:
 def test_errors_have_a_backoff_of_their_own() -> None:
     """Misfits do not count as errors, nor errors as misfits; a misfit ends a row of errors."""
     queue = make_queue()
-    entry = queue.upsert(make_pod("p"), 0.0)
+    entry = queue.upsert(make_pod("p"), 0.0).unit
     for want_s in [1.0, 2.0, 4.0]:
         now = entry.backoff_until_s
         err(queue, popped(queue, now), now)
@@ -265,7 +266,7 @@ def test_a_removed_pod_is_gone_from_everywhere(where: Place) -> None:
     assert queue.pop(1000.0) is None
     assert queue.quiet
     assert queue.next_wakeup() is None
-    fail(queue, entry, 1000.0)
+    fail(queue, entry.unit, 1000.0)
     assert len(queue) == 0, "an attempt that ends after the removal changes nothing"
     queue.upsert(make_pod("p"), 2000.0)
     assert drain(queue, 2000.0) == ["p"]
@@ -277,9 +278,9 @@ def put(queue: SchedulingQueue, where: Place) -> QueuedPod:
         return entry
     popped(queue, 0.0)
     if where is Place.BACKOFF:
-        err(queue, entry, 0.0)
+        err(queue, entry.unit, 0.0)
     elif where is Place.UNSCHEDULABLE:
-        fail(queue, entry, 0.0)
+        fail(queue, entry.unit, 0.0)
     return entry
 
 
@@ -287,12 +288,12 @@ def test_a_pod_that_keeps_failing_at_one_instant_has_to_wait() -> None:
     """Pods that wake each other up for nothing must not keep one call busy for ever."""
     queue = make_queue()
     queue.upsert(make_pod("p"), 0.0)
-    entry = queue.pop(5.0)
-    while entry is not None and entry.attempts < 100:
-        fail(queue, entry, 5.0)
+    unit = queue.pop(5.0)
+    while unit is not None and unit.misfits < 100:
+        fail(queue, unit, 5.0)
         queue.changed(NODE_ADDED, 5.0, PLUGINS)
-        entry = queue.pop(5.0)
-    assert entry is None
+        unit = queue.pop(5.0)
+    assert unit is None
     assert not queue.ready()
     assert queue.next_wakeup() == 15.0
     assert popped(queue, 15.0).pod.name == "p"
@@ -306,7 +307,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.queue = make_queue()
         self.now = 0.0
         self.known: set[str] = set()
-        self.flying: dict[str, QueuedPod] = {}
+        self.flying: dict[str, Unit] = {}
 
     @rule(number=st.integers(0, 7), priority=st.integers(0, 2), gated=st.booleans())
     def upsert(self, number: int, priority: int, gated: bool) -> None:
@@ -352,7 +353,7 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def every_pod_is_in_exactly_one_place(self) -> None:
         if hasattr(self, "queue"):
-            self.flying = {uid: e for uid, e in self.flying.items() if self.queue.get(uid) is e}
+            self.flying = {uid: e for uid, e in self.flying.items() if self.queue.find(uid) is e}
             check_queue(self.queue)
             assert {entry.pod.uid for entry in self.queue.entries()} == self.known
             flying = {e.pod.uid for e in self.queue.entries() if e.place is Place.IN_FLIGHT}

@@ -106,10 +106,12 @@ class GangOutcome:
     warnings: tuple[tuple[str, str], ...] = ()
 
 
-def runner_with(state: ClusterState, plugin: DefaultPreemption, *plugins: Plugin) -> Runner:
+def runner_with(
+    state: ClusterState, plugin: DefaultPreemption, *plugins: Plugin, rank_of: RankOf | None = None
+) -> Runner:
     """A runner of a small profile with this plugin and more filters."""
     filters = (TaintToleration(), NodePorts(), NodeResourcesFit(), *plugins)
-    return Runner(make_profile([PrioritySort(), *filters, plugin]), state)
+    return Runner(make_profile([PrioritySort(), *filters, plugin]), state, lambda: rank_of)
 
 
 def preempt_gang(scene: Scene, *plugins: Plugin, plugin: DefaultPreemption | None = None) -> GangOutcome:
@@ -126,8 +128,7 @@ def preempt_gang_on(
     rank_of: RankOf | None = None,
 ) -> GangOutcome:
     """Ask this plugin on this state."""
-    runner = runner_with(state, plugin, *plugins)
-    runner.rank_of = rank_of
+    runner = runner_with(state, plugin, *plugins, rank_of=rank_of)
     cycles = [Cycle(pod, state, now) for pod in scene.members]
     before = _picture(state)
     count = scene.needed or len(cycles)

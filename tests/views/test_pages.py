@@ -31,7 +31,7 @@ from moorage.core.prices import PRICE_LIST, PriceList, PriceRule
 from moorage.core.selectors import Selector
 from moorage.core.strategy import parse_strategy, restamped
 from moorage.engine.lifecycle import State
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.testing.builders import make_node, make_pod
 from moorage.views.nodemap import NodeState
 from moorage.views.pages import node_page, search, summary

@@ -7,7 +7,7 @@ from dataclasses import replace
 from moorage.core.commands import RecordEvent
 from moorage.core.echo import with_status
 from moorage.core.pods import Condition, Pod
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle
 from moorage.testing.builders import make_node, make_pod
 from moorage.views.waiting import Tried, guess

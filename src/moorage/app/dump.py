@@ -19,7 +19,7 @@ import structlog
 from moorage.adapters.metrics.sizes import queue_of
 from moorage.core.quantity import format_amount
 from moorage.engine.engine import Engine
-from moorage.engine.queue import QueuedPod
+from moorage.engine.units import QueuedPod
 from moorage.views.words import step_note
 
 _AT_ONCE = 50
@@ -83,23 +83,23 @@ def _node(engine: Engine, name: str) -> dict[str, Any]:
 
 
 def _queue(engine: Engine, entry: QueuedPod) -> str:
-    return queue_of(entry, None if entry.unit is None else engine.queue.gang(entry.unit))
+    return queue_of(entry.place, engine.queue.unit_of(entry))
 
 
 def _queued(engine: Engine, entry: QueuedPod) -> dict[str, Any]:
     """A pending pod; nothing if it has left the queue."""
-    if not engine.queue.holds(entry):
+    if engine.queue.get(entry.pod.uid) is not entry:
         return {}
-    gang = None if entry.unit is None else engine.queue.gang(entry.unit)
+    unit = engine.queue.unit_of(entry)
     line = {
         "pod": entry.pod.key,
         "queue": _queue(engine, entry),
         "attempts": entry.attempts,
-        "rejectedBy": sorted((gang or entry).rejected_by),
-        "message": entry.message or (gang.message if gang is not None else ""),
+        "rejectedBy": sorted(unit.rejected_by),
+        "message": unit.message,
     }
-    if entry.unit is not None:
-        line["gang"] = entry.unit.object_key
+    if unit.gang is not None:
+        line["gang"] = unit.gang.object_key
     if entry.pod.nominated_node:
         line["nominatedNode"] = entry.pod.nominated_node
     binding = engine.bindings.get(entry.pod.uid)

@@ -18,7 +18,7 @@ from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.framework.configuration import Configuration
 from moorage.views.waiting import Tried, guess
 from moorage.wire.errors import REFUSALS

@@ -35,8 +35,9 @@ from moorage.engine.evictor import ref_of
 from moorage.engine.failures import EXTENDER, Failure
 from moorage.engine.faults import failed
 from moorage.engine.lifecycle import TRYING, UNSCHEDULABLE
-from moorage.engine.queue import QueuedPod, SchedulingQueue
+from moorage.engine.queue import SchedulingQueue
 from moorage.engine.turn import Turn
+from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.changes import Change
 from moorage.framework.configuration import Extender
 from moorage.framework.cycle import Cycle
@@ -205,15 +206,15 @@ class Asking:
         ]
         return min(free, key=lambda places: self._waiting[places][0][:2], default=None)
 
-    def pop(self, now: float) -> QueuedPod | None:
-        """The next pod to try."""
+    def pop(self, now: float) -> Unit | None:
+        """The next unit to try."""
         while self._waiting and (places := self._turn()) is not None:
             heap = self._waiting[places]
             _, _, entry = heapq.heappop(heap)
             if not heap:
                 del self._waiting[places]
             if self._is_current(entry):
-                return entry
+                return entry.unit
         return self._queue.pop(now)
 
     def takes(self, entry: QueuedPod, runner: Runner, cycle: Cycle, turn: Turn) -> bool:
@@ -224,7 +225,8 @@ class Asking:
         breakers = self.breakers.all
         if any(place in self._busy and not breakers[place].is_open for place in asked.places):
             self._tickets += 1
-            heapq.heappush(self._waiting.setdefault(asked.places, []), (self._queue.key(entry), self._tickets, entry))
+            waiting = self._waiting.setdefault(asked.places, [])
+            heapq.heappush(waiting, (self._queue.key(entry.unit), self._tickets, entry))
             return True
         self._meanwhile[entry.pod.uid] = []
         self._guarded(lambda: self._begin(entry, runner, cycle, turn), entry, runner, turn)
@@ -364,10 +366,11 @@ class Asking:
         if any(question.entry is entry for question in self._open.values()):
             return
         changes = self._meanwhile.pop(entry.pod.uid, [])
+        unit = entry.unit
         if entry.state is UNSCHEDULABLE and any(
-            self._queue.helps(name, entry, change) for change in changes for name in sorted(entry.rejected_by)
+            self._queue.helps(name, unit, change) for change in changes for name in sorted(unit.rejected_by)
         ):
-            self._queue.wake(entry, now)
+            self._queue.wake(unit, now)
 
     # --- evictions ---
 

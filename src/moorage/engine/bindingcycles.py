@@ -14,7 +14,7 @@ from moorage.engine.deadlines import Deadlines
 from moorage.engine.faults import describe
 from moorage.engine.interests import Interests
 from moorage.engine.lifecycle import BINDING, PERMIT, PRE_BIND, READY, State
-from moorage.engine.queue import QueuedPod
+from moorage.engine.units import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.framework.classes import LatePoints
 from moorage.framework.contract import PermitPlugin, PreBindPlugin
@@ -254,7 +254,7 @@ class BindingCycles:
         if state is BINDING:
             namespace = binding.entry.pod.template.namespace
             self._posted[namespace] = self._posted.get(namespace, 0) + 1
-            if self.room(namespace) < -1:
+            if len(self._cycles) > PLACES // 2 and self.room(namespace) < -1:  # with fewer there is room
                 self._beyond[namespace] = self._beyond.get(namespace, 0) + 1
 
     def _pass_on_place(self, namespace: str) -> None:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 from moorage.core.commands import Command
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
+from moorage.core.victims import RankOf
 from moorage.engine.bindingcycles import BindingCycles
 from moorage.engine.evictor import Evictor
 from moorage.engine.faults import Faults
 from moorage.engine.priorities import Priorities
-from moorage.engine.queue import QueuedPod, SchedulingQueue
+from moorage.engine.queue import SchedulingQueue
+from moorage.engine.units import Unit
 from moorage.engine.warnings import Warnings
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
@@ -69,9 +71,16 @@ class EngineContext:
         self._tokens = 0
         self.stop: Stop | None = None
         """Only while the engine is being called."""
-        self._alarms: list[tuple[float, int, QueuedPod]] = []
+        self._alarms: list[tuple[float, int, Unit]] = []
         self._alarm_numbers = itertools.count()
-        self.equip({profile.scheduler_name: Runner(profile, state) for profile in profiles})
+        self.equip(self.runners_for(profiles))
+
+    def runners_for(self, profiles: Sequence[Profile]) -> dict[str, Runner]:
+        """Runners on the state, by scheduler name; their plugins ask the plan which pods may be evicted."""
+        return {profile.scheduler_name: Runner(profile, self.state, self._ranks) for profile in profiles}
+
+    def _ranks(self) -> RankOf | None:
+        return None if self.planning is None else self.planning.rank
 
     def equip(self, runners: Mapping[str, Runner]) -> None:
         """Use these runners from now on."""
@@ -111,24 +120,24 @@ class EngineContext:
 
     # --- alarms, for answers that change with time alone ---
 
-    def set_alarm(self, at_s: float, entry: QueuedPod) -> None:
-        """Wake an entry at this time, whatever it is waiting for."""
-        heapq.heappush(self._alarms, (at_s, next(self._alarm_numbers), entry))
+    def set_alarm(self, at_s: float, unit: Unit) -> None:
+        """Wake a unit at this time, whatever it is waiting for."""
+        heapq.heappush(self._alarms, (at_s, next(self._alarm_numbers), unit))
 
     def ring(self, now: float) -> None:
-        """Wake the entries whose alarm is due. Alarms that are set meanwhile ring at the next call."""
+        """Wake the units whose alarm is due. Alarms that are set meanwhile ring at the next call."""
         due = []
         while self._alarms and self._alarms[0][0] <= now:
             due.append(heapq.heappop(self._alarms)[2])
-        for entry in due:
-            if self.queue.holds(entry):
-                self.queue.wake(entry, now)
+        for unit in due:
+            if self.queue.holds(unit):
+                self.queue.wake(unit, now)
 
     def tidy(self) -> None:
-        """Drop alarms of entries that have left the queue, and renumber the others in the same order."""
-        held = sorted((at_s, number) for at_s, number, entry in self._alarms if self.queue.holds(entry))
-        entries = {number: entry for _, number, entry in self._alarms}
-        self._alarms = [(at_s, place, entries[number]) for place, (at_s, number) in enumerate(held)]
+        """Drop alarms of units that have left the queue, and renumber the others in the same order."""
+        held = sorted((at_s, number) for at_s, number, unit in self._alarms if self.queue.holds(unit))
+        units = {number: unit for _, number, unit in self._alarms}
+        self._alarms = [(at_s, place, units[number]) for place, (at_s, number) in enumerate(held)]
         self._alarm_numbers = itertools.count(len(held))
 
     def next_alarm(self) -> float | None:

@@ -50,10 +50,11 @@ from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.placing import Placing, choose
 from moorage.engine.planning import Planning
-from moorage.engine.queue import Backoff, QueuedGang, QueuedPod, SchedulingQueue
+from moorage.engine.queue import Backoff, SchedulingQueue
 from moorage.engine.races import tell_race
 from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
+from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.changes import Change, What
 from moorage.framework.configuration import Extender
 from moorage.framework.contract import PlansUnits
@@ -149,7 +150,6 @@ class Engine:
         context.planning = None
         if order is not None:
             context.planning = Planning(context, order, self.gangs.recovery.runs, self.gangs.concern)
-            context.planning.instruct(self.runners.values())
         endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
         extenders = settings.extenders
         context.asking = Asking(extenders, self.state, self.queue, endings, context.token) if extenders else None
@@ -181,22 +181,23 @@ class Engine:
         return turn.commands, now if not looks and self.gangs.busy else self._next_wakeup(now)
 
     def _decide(self, turn: Turn, budget: int) -> None:
-        now = turn.now
-        self.queue.admit(now, self.bindings.untouched if self._paced else _UNLIMITED)
+        now, context, queue = turn.now, self._context, self.queue
+        asking, planning, stop = context.asking, context.planning, context.stop
+        queue.admit(now, self.bindings.untouched if self._paced else _UNLIMITED)
         decided = 0
         while decided < budget:
-            entry = self.queue.pop(now) if self._context.asking is None else self._context.asking.pop(now)
-            if entry is None and not decided and not self.bindings.posted:
-                entry = self.queue.pop_slow(now)  # nothing that was decided or is being bound has to wait for it
-            if entry is None:
+            unit = queue.pop(now) if asking is None else asking.pop(now)
+            if unit is None and not decided and not self.bindings.posted:
+                unit = queue.pop_slow(now)  # nothing that was decided or is being bound has to wait for it
+            if unit is None:
                 return
-            decided += self._attempt(entry, turn)
-            if self._context.planning is not None:
-                self._context.planning.settle(turn)
-            if self._context.changes:
+            decided += self._attempt(unit, turn)
+            if planning is not None:
+                planning.settle(turn)
+            if context.changes:
                 self._tell_waiting(turn)
-            if self._context.stop is not None and self._context.stop():
-                self.stopped_after = entry.pod.template.namespace
+            if stop is not None and stop():
+                self.stopped_after = unit.pod.template.namespace
                 return
 
     def _room(self, namespace: str) -> int:
@@ -237,8 +238,8 @@ class Engine:
         if entry is None or self._context.planning is None:
             return ""
         self._context.planning.settle(Turn(now))
-        unit = self.queue.gang(entry.unit) if entry.unit is not None else None
-        return "" if self._context.planning.admits(unit or entry) else self._context.planning.refusal(unit or entry)
+        unit = self.queue.unit_of(entry)
+        return "" if self._context.planning.admits(unit) else self._context.planning.refusal(unit)
 
     # --- events in ---
 
@@ -390,8 +391,8 @@ class Engine:
         uid = event.uid
         entry = self.queue.remove(uid, turn.now)
         if entry is not None:
-            if entry.unit is not None:  # the gang that it was placed with, whatever its labels say now
-                self.gangs.concern(entry.unit)
+            if entry.unit.gang is not None:  # the gang that it was placed with, whatever its labels say now
+                self.gangs.concern(entry.unit.gang)
             self._concern(entry.pod)
         self._context.evictor.gone(uid, turn.now)
         self._context.end_nomination(uid)
@@ -462,13 +463,13 @@ class Engine:
         nothing of what was reserved for them. Every waiting pod is tried again as soon as its backoff allows.
         """
         self.document = event.document
-        runners = {profile.scheduler_name: Runner(profile, self.state) for profile in event.profiles}
+        runners = self._context.runners_for(event.profiles)
         for binding in self.bindings.unposted():
             if self.bindings.get(binding.entry.pod.uid) is binding:
                 self._placing.bring_back(binding, _RECONFIGURED, turn)
         for entry in [] if self._context.asking is None else self._context.asking.entries():
             cause = _RECONFIGURED.message
-            self.queue.requeue(entry, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
+            self.queue.requeue(entry.unit, turn.now, rejected_by=frozenset(), error=False, pending=True, cause=cause)
         self._context.equip(runners)
         self._instruct(event.settings)
         for entry in [each for each in self.queue.entries() if self.runner_of(each.pod) is None]:
@@ -482,13 +483,13 @@ class Engine:
 
     def _regroup(self, entry: QueuedPod, now: float) -> None:
         """Whether a profile places gangs together may have changed."""
-        unit = self.gangs.unit_of(entry.pod)
-        if entry.unit == unit:
+        gang = self.gangs.unit_of(entry.pod)
+        if entry.unit.gang == gang:
             return
         if entry.state in WAITING:
-            self.queue.upsert(entry.pod, now, unit)
-        elif unit is None:
-            entry.unit = None
+            self.queue.upsert(entry.pod, now, gang)
+        elif gang is None:
+            self.queue.separate(entry)
 
     # --- waking up ---
 
@@ -515,36 +516,38 @@ class Engine:
             found = self._woken_by[what, kind] = wakers_of(self.runners.values(), what, kind)
         return found
 
-    def _helps(self, name: str, entry: QueuedPod, change: Change) -> bool:
-        if isinstance(entry, QueuedGang):
-            own = change.pod is not None and change.pod.uid in entry.members
-            return not own and any(self._helps(name, member, change) for member in one_of_each(entry.members.values()))
-        return helps(name, entry.pod, change, self._context.runner_of(entry.pod), self.faults)
+    def _helps(self, name: str, unit: Unit, change: Change) -> bool:
+        runner_of, faults = self._context.runner_of, self.faults
+        if unit.gang is None:
+            return helps(name, unit.pod, change, runner_of(unit.pod), faults)
+        own = change.pod is not None and change.pod.uid in unit.members
+        pods = () if own else one_of_each(unit.members.values())
+        return any(helps(name, pod, change, runner_of(pod), faults) for pod in pods)
 
-    def _queue_key(self, entry: QueuedPod) -> tuple[Any, ...]:
+    def _queue_key(self, unit: Unit) -> tuple[Any, ...]:
         """QueueSort; a gang is sorted by its own priority and age."""
-        if not isinstance(entry, QueuedGang):
-            return self._sort.queue_key(entry.pod, entry.since_s)
-        return self.gangs.queue_key(entry, self._sort)
+        if unit.gang is None:
+            return self._sort.queue_key(unit.pod, unit.since_s)
+        return self.gangs.queue_key(unit, self._sort)
 
-    def _gate(self, entry: QueuedPod, now: float) -> str | None:
-        if isinstance(entry, QueuedGang):
-            return self.gangs.gate(entry, now) or self._plan_gate(entry, now)
-        pod = entry.pod
+    def _gate(self, unit: Unit, now: float) -> str | None:
+        if unit.gang is not None:
+            return self.gangs.gate(unit, now) or self._plan_gate(unit, now)
+        pod = unit.pod
         runner = self._context.runner_of(pod)
         if runner is None:
             return ""
         refusal = refused(runner, pod, self.faults)
         if refusal is not None:
             if refusal.plugin == limits.REASON:
-                self._notices.later(entry, refusal.message, now)
+                self._notices.later(unit, refusal.message, now)
             return refusal.plugin
-        return None if self._context.planning is None else self._plan_gate(entry, now)
+        return None if self._context.planning is None else self._plan_gate(unit, now)
 
-    def _plan_gate(self, entry: QueuedPod, now: float) -> str | None:
-        if self._context.planning is None or self._context.planning.admits(entry):
+    def _plan_gate(self, unit: Unit, now: float) -> str | None:
+        if self._context.planning is None or self._context.planning.admits(unit):
             return None
-        self._notices.later(entry, self._context.planning.refusal(entry), now)
+        self._notices.later(unit, self._context.planning.refusal(unit), now)
         return self._context.planning.name
 
     def _next_wakeup(self, now: float) -> float | None:
@@ -559,24 +562,25 @@ class Engine:
 
     # --- deciding ---
 
-    def _attempt(self, entry: QueuedPod, turn: Turn) -> int:
+    def _attempt(self, unit: Unit, turn: Turn) -> int:
         """One scheduling cycle, in numbered steps; returns how many pods were decided on."""
-        pod, context = entry.pod, self._context
+        pod, context = unit.pod, self._context
         # 1. The profile, and whether the plan admits the unit.
         runner = context.runner_of(pod)
         if runner is None:
             self.queue.remove(pod.uid, turn.now)
             return 1
-        if self._context.planning is not None and self._plan_gate(entry, turn.now) is not None:
-            self.queue.hold(entry, self._context.planning.name, turn.now)
+        if context.planning is not None and self._plan_gate(unit, turn.now) is not None:
+            self.queue.hold(unit, context.planning.name, turn.now)
             return 1
-        if isinstance(entry, QueuedGang):
-            return self.gangs.attempt(entry, turn)
+        if unit.gang is not None:
+            return self.gangs.attempt(unit, turn)
+        (entry,) = unit.members.values()
         cycle = Cycle(pod, self.state, turn.now)
         cycle.misfit_s = entry.misfit_s
         if context.observer is not None:
             context.observer(runner, cycle)
-        if self._context.asking is not None and self._context.asking.takes(entry, runner, cycle, turn):
+        if context.asking is not None and context.asking.takes(entry, runner, cycle, turn):
             return 1
         # 2. The node: that of the nomination if the pod fits there, else the best of all.
         judgement: Judgement | None = None

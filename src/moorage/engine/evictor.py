@@ -7,8 +7,9 @@ from moorage.core.events import DeleteDone
 from moorage.core.evictions import Released
 from moorage.core.pods import PREEMPTION, Pod
 from moorage.core.state import ClusterState
-from moorage.engine.queue import Place, SchedulingQueue
+from moorage.engine.queue import SchedulingQueue
 from moorage.engine.turn import Turn
+from moorage.engine.units import Place
 
 
 def ref_of(pod: Pod) -> PodRef:
@@ -61,13 +62,13 @@ class Evictor:
     def _release(self, released: list[Released], now: float) -> None:
         """Preemptors are held no longer; those that are not woken here wake when the watch shows the victims gone."""
         for uid, failed in released:
-            entry = self._queue.find(uid)
-            if entry is None:
+            unit = self._queue.find(uid)
+            if unit is None:
                 continue
             if failed:
-                self._queue.retry(entry, now)
-            elif entry.place is Place.GATED:
-                self._queue.wake(entry, now)
+                self._queue.retry(unit, now)
+            elif unit.place is Place.GATED:
+                self._queue.wake(unit, now)
 
 
 def preempted_event(victim: Pod, preemptor: Pod, node: str, *, deleted: bool = True) -> RecordEvent:

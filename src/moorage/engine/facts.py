@@ -2,7 +2,7 @@
 
 For every part of the engine its facts are listed with their types, by attribute. Other attributes follow from the
 configuration or from the facts, or are only counted for metrics; `REBUILT` names them, so that a test finds a new
-attribute that is in neither list. Entries of the queue and binding cycles are values with an identity: everything that
+attribute that is in neither list. Queued pods, units and binding cycles are values with an identity: everything that
 refers to one must refer to the same one again. All of their fields are facts, including new ones.
 
 A part that has a method `tidy` is tidied before it is written and after it was read.
@@ -38,13 +38,14 @@ from moorage.engine.gangturns import GangTurns
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.planning import Planning
-from moorage.engine.queue import QueuedGang, QueuedPod, SchedulingQueue
+from moorage.engine.queue import SchedulingQueue
 from moorage.engine.recovery import Recovery
+from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.warnings import Warnings
 from moorage.framework.changes import Change
 from moorage.framework.cycle import Cycle
 
-ENTITIES: tuple[type, ...] = (QueuedPod, QueuedGang, BindingCycle, GangBinding)
+ENTITIES: tuple[type, ...] = (QueuedPod, Unit, BindingCycle, GangBinding)
 """Values with an identity, by their number in images."""
 
 _Place = tuple[str, str]
@@ -61,28 +62,28 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "evictor": Evictor,
         "warnings": Warnings,
         "changes": list[Change],
-        "_alarms": list[tuple[float, int, QueuedPod]],
+        "_alarms": list[tuple[float, int, Unit]],
         "_tokens": int,
         "planning": Planning | None,
         "asking": Asking | None,
     },
     SchedulingQueue: {
         "_pods": dict[str, QueuedPod],
-        "_gangs": dict[str, QueuedGang],
-        "_by_unit": dict[GangKey, QueuedGang],
-        "_active": list[tuple[tuple[Any, ...], int, QueuedPod]],
-        "_backing_off": list[tuple[float, tuple[Any, ...], int, QueuedPod]],
-        "_after_error": list[tuple[float, tuple[Any, ...], int, QueuedPod]],
-        "_by_plugin": dict[str, dict[str, QueuedPod]],
-        "_unschedulable": dict[str, QueuedPod],
-        "_gated": dict[str, QueuedPod],
+        "_gangs": dict[str, Unit],
+        "_by_key": dict[GangKey, Unit],
+        "_active": list[tuple[tuple[Any, ...], int, Unit]],
+        "_backing_off": list[tuple[float, tuple[Any, ...], int, Unit]],
+        "_after_error": list[tuple[float, tuple[Any, ...], int, Unit]],
+        "_by_plugin": dict[str, dict[str, Unit]],
+        "_unschedulable": dict[str, Unit],
+        "_gated": dict[str, Unit],
         "_tickets": int,
         "_flush_s": float | None,
         "pacing": Pacing,
     },
     Pacing: {
         "_slow_until_s": dict[str, float],
-        "_aside": dict[str, list[tuple[tuple[Any, ...], int, QueuedPod]]],
+        "_aside": dict[str, list[tuple[tuple[Any, ...], int, Unit]]],
     },
     BindingCycles: {
         "_cycles": dict[str, BindingCycle],

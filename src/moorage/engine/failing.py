@@ -15,8 +15,8 @@ from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failures import Failure, failure_of_judgement
 from moorage.engine.faults import Faults
 from moorage.engine.lifecycle import BINDING
-from moorage.engine.queue import QueuedPod
 from moorage.engine.turn import Turn
+from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Nomination, Status
@@ -41,7 +41,7 @@ class Failing:
             if asking is not None:
                 asking.prepare(cycle)
             nomination, tail = make_room(self._context.faults, runner, cycle, judgement)
-        self.heed(cycle, entry, runner, turn)
+        self.heed(cycle, entry.unit, runner, turn)
         if nomination is not None or tail:
             if asking is not None and asking.consults(entry, runner, failure, nomination, turn):
                 return
@@ -49,12 +49,12 @@ class Failing:
                 failure = replace(failure, message=f"{failure.message} {tail}")
         self.conclude(entry, runner, failure, nomination, turn)
 
-    def heed(self, cycle: Cycle, entry: QueuedPod, runner: Runner, turn: Turn) -> None:
+    def heed(self, cycle: Cycle, unit: Unit, runner: Runner, turn: Turn) -> None:
         """Handle what plugins left in the cycle: warnings, and when their answers expire."""
         if cycle.warnings:
             self._context.warnings.tell(cycle, runner.profile.scheduler_name, turn.commands)
         if cycle.expires_s is not None and cycle.expires_s > turn.now:
-            self._context.set_alarm(cycle.expires_s, entry)
+            self._context.set_alarm(cycle.expires_s, unit)
 
     def conclude(
         self,
@@ -121,7 +121,7 @@ class Failing:
         turn.commands.append(PatchPodStatus(_ref(pod), nominated_node=""))
         entry = self._context.queue.get(pod.uid)
         if entry is not None:
-            self._context.queue.wake(entry, turn.now)
+            self._context.queue.wake(self._context.queue.unit_of(entry), turn.now)
 
     def fail(
         self,
@@ -139,9 +139,10 @@ class Failing:
         if nominate is None and named and self._context.state.row_of(named) is None:
             self._context.end_nomination(entry.pod.uid)
             nominate = ""
-        entry.message = failure.message
+        unit = self._context.queue.rejoin(entry, turn.now, failure.message)
+        unit.message = failure.message
         self._context.queue.requeue(
-            entry,
+            unit,
             turn.now,
             rejected_by=failure.rejected_by,
             error=failure.code is Code.ERROR,

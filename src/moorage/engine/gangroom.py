@@ -18,9 +18,9 @@ from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
 from moorage.engine.failing import Failing
 from moorage.engine.gangturns import GangTurns
-from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
+from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.contract import GangPostFilter
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -55,7 +55,7 @@ NOTHING_MADE = Made()
 class GangRoom:
     """Makes and reserves room; `priority` returns the priority of a gang."""
 
-    def __init__(self, context: EngineContext, failing: Failing, priority: Callable[[QueuedGang], int]) -> None:
+    def __init__(self, context: EngineContext, failing: Failing, priority: Callable[[Unit], int]) -> None:
         self._context = context
         self._state = context.state
         self._failing = failing
@@ -67,7 +67,7 @@ class GangRoom:
 
     def make(
         self,
-        gang: QueuedGang,
+        gang: Unit,
         ready: Sequence[QueuedPod],
         needs: GangNeeds,
         domains: Iterable[Domain | None],
@@ -140,7 +140,7 @@ class GangRoom:
 
     def _apply(
         self,
-        gang: QueuedGang,
+        gang: Unit,
         ready: Sequence[QueuedPod],
         nomination: GangNomination,
         turn: Turn,
@@ -166,7 +166,7 @@ class GangRoom:
         """Whether `review` has something to do, now or later."""
         return bool(self._idle) or self.turns.busy
 
-    def lies_idle(self, gang: QueuedGang, now: float) -> None:
+    def lies_idle(self, gang: Unit, now: float) -> None:
         """A gang lacks members, so it cannot use its nominations at present."""
         nominations = self._state.nominations
         if nominations.count and any(nominations.node_of(uid) is not None for uid in gang.members):

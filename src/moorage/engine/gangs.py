@@ -1,6 +1,6 @@
 """Gangs: all members that are needed get a node in one statement, or none does.
 
-The life of a gang: its members wait as one entry of the queue until there are enough of them (`gate`); an attempt
+The life of a gang: its members wait as one unit of the queue until there are enough of them (`gate`); an attempt
 places them together or not at all; each goes through Permit and PreBind and waits for the others (`ready`); the start
 is put on record; then all are bound. `engine.recovery` handles starts that were interrupted.
 
@@ -34,10 +34,10 @@ from moorage.engine.gate import may_enter
 from moorage.engine.lifecycle import READY
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing
-from moorage.engine.queue import QueuedGang, QueuedPod
 from moorage.engine.recovery import Recovery
 from moorage.engine.trial import GangPlacement, Trial
 from moorage.engine.turn import Turn
+from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import GangPatience, GangPostFilter
 from moorage.framework.cycle import Cycle
@@ -161,14 +161,14 @@ class Gangs:
         if self._room.busy:
             self._room.review(turn)
 
-    def priority(self, gang: QueuedGang) -> int:
+    def priority(self, gang: Unit) -> int:
         """The priority of the group, else the lowest of the waiting members."""
         own = own_priority(self._state, gang.key)
         if own is not None:
             return own
         return min([entry.pod.template.priority for entry in gang.members.values()])
 
-    def queue_key(self, gang: QueuedGang, sort: Any) -> tuple[Any, ...]:
+    def queue_key(self, gang: Unit, sort: Any) -> tuple[Any, ...]:
         """QueueSort of a gang, by its priority and age; the favoured one and one that lost members go first."""
         priority, pod = self.priority(gang), gang.pod
         if priority != pod.template.priority:
@@ -178,7 +178,7 @@ class Gangs:
         key: tuple[Any, ...] = sort.queue_key(pod, since_s)
         return key
 
-    def size(self, gang: QueuedGang) -> int:
+    def size(self, gang: Unit) -> int:
         """The number of members, waiting or not."""
         return len(gang.members) + len(lasting(self._state, gang.key))
 
@@ -188,12 +188,12 @@ class Gangs:
 
     # --- PreEnqueue ---
 
-    def gate(self, gang: QueuedGang, now: float) -> str | None:
+    def gate(self, gang: Unit, now: float) -> str | None:
         """The plugin that keeps the gang from being tried, None if it may be; `message` says what it waits for."""
         found = self._placeable(gang, now)
         return found if isinstance(found, str) else None
 
-    def _placeable(self, gang: QueuedGang, now: float) -> PlaceableGang | str:
+    def _placeable(self, gang: Unit, now: float) -> PlaceableGang | str:
         """What is to be placed; or the plugin that keeps the gang from being tried."""
         if self._state.evictions.holds(gang.uid):
             room = self._context.responsible(gang.pod).plugins.first(GangPostFilter)
@@ -220,29 +220,29 @@ class Gangs:
         missing = f"{needed - there} more of its {needs.terms.min_count or needed} members"
         return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
 
-    def _settled_s(self, gang: QueuedGang, terms: GangTerms) -> float:
+    def _settled_s(self, gang: Unit, terms: GangTerms) -> float:
         """When the number of members counts as known; a running gang waits only if the number is given nowhere."""
         known = not terms.estimated or (terms.min_count is not None and lasting(self._state, gang.key))
         return 0.0 if known else gang.arrived_s + self._patience(gang).settle_seconds
 
-    def _wait(self, gang: QueuedGang, message: str, now: float) -> str:
+    def _wait(self, gang: Unit, message: str, now: float) -> str:
         self._notices.later(gang, message, now)
         return GANG_SCHEDULING
 
-    def _patience(self, gang: QueuedGang) -> GangPatience:
+    def _patience(self, gang: Unit) -> GangPatience:
         gangs = self._context.responsible(gang.pod).gangs
         if gangs is None:
             raise LookupError(f"the profile of {gang.pod.template.scheduler_name} places no gangs")
         return gangs.gang_patience
 
-    def _ready(self, gang: QueuedGang) -> list[QueuedPod]:
+    def _ready(self, gang: Unit) -> list[QueuedPod]:
         """The waiting members that no PreEnqueue plugin refuses."""
         context, entries = self._context, gang.members.values()
         return [entry for entry in entries if may_enter(context.runner_of(entry.pod), entry.pod, context.faults)]
 
     # --- one attempt ---
 
-    def attempt(self, gang: QueuedGang, turn: Turn) -> int:
+    def attempt(self, gang: Unit, turn: Turn) -> int:
         """One scheduling cycle of a gang, in numbered steps; returns how many pods were decided on."""
         # 1. The members to place, and how many of them must find a node.
         found = self._placeable(gang, turn.now)
@@ -274,7 +274,7 @@ class Gangs:
 
     # --- binding ---
 
-    def _start(self, gang: QueuedGang, placement: GangPlacement, turn: Turn) -> None:
+    def _start(self, gang: Unit, placement: GangPlacement, turn: Turn) -> None:
         """Start the binding cycles; members without a node stay in the queue."""
         gang_binding = GangBinding(gang.key, placement.bindings)
         self.recovery.binding_began(gang_binding)
@@ -344,7 +344,7 @@ class Gangs:
         """Undo a start of which nothing was bound yet; the members wait again."""
         bindings, gang_binding.members = gang_binding.members, []
         back = [binding for binding in bindings if self._placing.undo(binding, turn.now)]
-        gang: QueuedGang | None = None
+        gang: Unit | None = None
         for binding in back:
             gang = self._queue.rejoin(binding.entry, turn.now, failure.message)
         if gang is not None:
@@ -356,7 +356,7 @@ class Gangs:
 
     def _make_room(
         self,
-        gang: QueuedGang,
+        gang: Unit,
         found: PlaceableGang,
         placement: GangPlacement,
         domains: Sequence[Domain | None],
@@ -366,7 +366,7 @@ class Gangs:
             return NOTHING_MADE
         return self._room.make(gang, found.ready, found.needs, domains, turn)
 
-    def _fail(self, gang: QueuedGang, found: PlaceableGang, placement: GangPlacement, made: Made, turn: Turn) -> None:
+    def _fail(self, gang: Unit, found: PlaceableGang, placement: GangPlacement, made: Made, turn: Turn) -> None:
         failure = placement.failure or Failure("no room", frozenset())
         others = self._others_wanted(placement, turn.now)
         rejected_by = {GANG_SCHEDULING, *failure.rejected_by, *placement.rejected_by, *made.rejected_by, *others}
@@ -398,7 +398,7 @@ class Gangs:
 
     def _give_back(
         self,
-        gang: QueuedGang,
+        gang: Unit,
         failure: Failure,
         turn: Turn,
         nominate: Mapping[str, str] | None = None,
@@ -414,7 +414,6 @@ class Gangs:
             cause=failure.message,
         )
         for entry in gang.members.values():
-            entry.message = failure.message
             runner = self._context.runner_of(entry.pod)
             node = (nominate or {}).get(entry.pod.uid)
             if runner is not None:
@@ -438,6 +437,6 @@ def _by_importance(entry: QueuedPod) -> tuple[int, float, str]:
     return -entry.pod.template.priority, entry.pod.created_s, entry.pod.name
 
 
-def one_of_each(entries: Iterable[QueuedPod]) -> Iterable[QueuedPod]:
-    """One entry of each template. Equal templates are usually one object; a second one costs only time."""
-    return {id(entry.pod.template): entry for entry in entries}.values()
+def one_of_each(entries: Iterable[QueuedPod]) -> Iterable[Pod]:
+    """One pod of each template. Equal templates are usually one object; a second one costs only time."""
+    return {id(entry.pod.template): entry.pod for entry in entries}.values()

@@ -15,7 +15,7 @@ from moorage.core.gangneeds import GangNeeds
 from moorage.core.membership import GangKey
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
-from moorage.engine.queue import Place, QueuedGang, QueuedPod
+from moorage.engine.units import Place, QueuedPod, Unit
 from moorage.framework.contract import GangPatience
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import holdable
@@ -31,7 +31,7 @@ _ABOUT_TO_BE_TRIED = (Place.ACTIVE, Place.BACKOFF)
 class GangTurns:
     """Which gang has room reserved; `priority` returns the priority of a gang."""
 
-    def __init__(self, context: EngineContext, priority: Callable[[QueuedGang], int]) -> None:
+    def __init__(self, context: EngineContext, priority: Callable[[Unit], int]) -> None:
         self._context = context
         self._priority = priority
         self.favoured: GangKey | None = None
@@ -53,7 +53,7 @@ class GangTurns:
 
     def keep(
         self,
-        gang: QueuedGang,
+        gang: Unit,
         ready: Sequence[QueuedPod],
         needs: GangNeeds,
         bindings: Iterable[BindingCycle],
@@ -93,11 +93,11 @@ class GangTurns:
         self.favoured, self._until_s = key, now + patience.reserve_for_seconds
         self._rests[key] = self._until_s + patience.reserve_for_seconds
 
-    def _is_taken(self, gang: QueuedGang) -> bool:
+    def _is_taken(self, gang: Unit) -> bool:
         other = None if self.favoured is None else self._context.queue.gang(self.favoured)
         return other is not None and self._priority(other) >= self._priority(gang)
 
-    def _is_behind(self, gang: QueuedGang) -> bool:
+    def _is_behind(self, gang: Unit) -> bool:
         """Whether a gang of at least the same priority, with an earlier last turn, is in line and about to be tried."""
         own, priority = self._last_turn(gang.key), self._priority(gang)
         earlier = (self._context.queue.gang(key) for key in self._in_line if self._last_turn(key) < own)

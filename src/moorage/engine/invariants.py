@@ -13,7 +13,8 @@ from moorage.core.pods import Pod
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.engine import Engine
 from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, PERMIT, PRE_BIND, READY, TRYING
-from moorage.engine.queue import Place, QueuedPod, SchedulingQueue
+from moorage.engine.queue import SchedulingQueue
+from moorage.engine.units import Place, QueuedPod
 
 
 def check_engine(engine: Engine, pods: Iterable[Pod] = ()) -> None:
@@ -109,31 +110,36 @@ def check_queue(queue: SchedulingQueue) -> None:
         check(bool(gang.members), f"{gang.uid} has no members")
         check(gang.pod.uid in gang.members, f"{gang.uid}: is represented by a pod that is no member")
         for member in gang.members.values():
-            check(queue.get(member.pod.uid) is member, f"{member.uid} is not in the queue, but in {gang.uid}")
-            check(member.place is gang.place, f"{member.uid} is {member.place}, {gang.uid} is {gang.place}")
-    members = {uid for gang in queue._gangs.values() for uid in gang.members}
-    units = [*(entry for entry in queue.entries() if entry.uid not in members), *queue._gangs.values()]
+            uid = member.pod.uid
+            check(queue.get(uid) is member, f"{uid} is not in the queue, but in {gang.uid}")
+            check(member.unit is gang, f"{uid} is in {gang.uid}, and has {member.unit.uid}")
+    for entry in queue.entries():
+        unit, uid = entry.unit, entry.pod.uid
+        waits = entry.place is not Place.IN_FLIGHT
+        check(uid in unit.members or (unit.gang is not None and not waits), f"{uid} waits in no unit")
+        check(not waits or entry.state is unit.state, f"{uid} is {entry.state}, {unit.uid} is {unit.state}")
+        check(waits or unit.gang is not None or unit.state is TRYING, f"{uid} is {entry.state}, its unit {unit.state}")
+    units = [*(entry.unit for entry in queue.entries() if entry.unit.gang is None), *queue._gangs.values()]
     listed = _listed(queue)
-    for entry in units:
-        on_its_way = entry.place is Place.IN_FLIGHT
-        check(entry.unit is None or entry.uid in queue._gangs or on_its_way, f"{entry.uid} is alone")
-        found = {place: listed[entry.uid, place] for place in Place if listed[entry.uid, place]}
-        check(found == ({} if on_its_way else {entry.place: 1}), f"{entry.uid} is {entry.place}, listed in {found}")
+    for unit in units:
+        found = {place: listed[unit.uid, place] for place in Place if listed[unit.uid, place]}
+        want = {} if unit.place is Place.IN_FLIGHT else {unit.place: 1}
+        check(found == want, f"{unit.uid} is {unit.place}, listed in {found}")
     filed = {(name, uid) for name, entries in queue._by_plugin.items() for uid in entries}
-    waiting = [entry for entry in units if entry.place in (Place.UNSCHEDULABLE, Place.GATED)]
-    want = {(name, entry.uid) for entry in waiting for name in entry.rejected_by}
-    check(filed == want, "entries are filed under other plugins than those that rejected them")
+    waiting = [unit for unit in units if unit.place in (Place.UNSCHEDULABLE, Place.GATED)]
+    rejected = {(name, unit.uid) for unit in waiting for name in unit.rejected_by}
+    check(filed == rejected, "units are filed under other plugins than those that rejected them")
 
 
 def _listed(queue: SchedulingQueue) -> Counter[tuple[str, Place]]:
-    """How often each entry is listed where, without stale ones."""
+    """How often each unit is listed where, without stale items."""
     listed: Counter[tuple[str, Place]] = Counter()
     for active in (queue._active, *queue.pacing._aside.values()):
-        for _, ticket, entry in active:
-            listed[entry.uid, Place.ACTIVE] += entry.ticket == ticket
+        for _, ticket, unit in active:
+            listed[unit.uid, Place.ACTIVE] += unit.ticket == ticket
     for heap in (queue._backing_off, queue._after_error):
-        for _, _, ticket, entry in heap:
-            listed[entry.uid, Place.BACKOFF] += entry.ticket == ticket
+        for _, _, ticket, unit in heap:
+            listed[unit.uid, Place.BACKOFF] += unit.ticket == ticket
     listed.update((uid, Place.UNSCHEDULABLE) for uid in queue._unschedulable)
     listed.update((uid, Place.GATED) for uid in queue._gated)
     return listed

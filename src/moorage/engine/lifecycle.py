@@ -4,7 +4,7 @@ A pod waits in the queue (active, backoff, unschedulable, gated), is tried, and 
 cycle; members of a gang are ready until all of them may be bound. It ends bound or gone, or comes back to the queue.
 Gangs have the same states: waiting members are where their gang is.
 
-Only `move` of an entry of the queue changes its state. A step that is not in the table is a bug of the engine and
+Only `move` of a unit or of its pods changes a state. A step that is not in the table is a bug of the engine and
 raises `InvariantError` at once. The latest steps are kept with their times and causes.
 """
 

@@ -10,8 +10,8 @@ import heapq
 from typing import TYPE_CHECKING
 
 from moorage.engine.failures import Failure
-from moorage.engine.queue import Place, QueuedGang, QueuedPod
 from moorage.engine.turn import Turn
+from moorage.engine.units import Place, QueuedPod, Unit
 
 if TYPE_CHECKING:
     from moorage.engine.context import EngineContext
@@ -21,24 +21,21 @@ _TELL_AFTER_S = 2.0
 
 
 class Notices:
-    """Gated entries that are to be reported."""
+    """Gated units that are to be reported."""
 
     def __init__(self, context: EngineContext, failing: Failing) -> None:
         self._context = context
         self._failing = failing
         self._due: list[tuple[float, str]] = []
-        """A heap of (when, which entry)."""
+        """A heap of (when, which unit)."""
         self._listed: set[str] = set()
 
-    def later(self, entry: QueuedPod, message: str, now: float) -> None:
-        """The entry waits for this; it is reported if that lasts."""
-        entry.message = message
-        members = members_of(entry)
-        for member in members:
-            member.message = message
-        if entry.uid not in self._listed and any(_says_otherwise(member, message) for member in members):
-            self._listed.add(entry.uid)
-            heapq.heappush(self._due, (now + _TELL_AFTER_S, entry.uid))
+    def later(self, unit: Unit, message: str, now: float) -> None:
+        """The unit waits for this; it is reported if that lasts."""
+        unit.message = message
+        if unit.uid not in self._listed and any(_says_otherwise(each, message) for each in unit.members.values()):
+            self._listed.add(unit.uid)
+            heapq.heappush(self._due, (now + _TELL_AFTER_S, unit.uid))
 
     def next_s(self) -> float | None:
         """When `tell` has something to do next."""
@@ -49,18 +46,13 @@ class Notices:
         while self._due and self._due[0][0] <= turn.now:
             _, uid = heapq.heappop(self._due)
             self._listed.discard(uid)
-            entry = self._context.queue.find(uid)
-            if entry is None or entry.place is not Place.GATED:
+            unit = self._context.queue.find(uid)
+            if unit is None or unit.uid != uid or unit.place is not Place.GATED:
                 continue
-            for member in members_of(entry):
-                runner = self._context.runner_of(member.pod)
-                if runner is not None and not member.pod.gates and _says_otherwise(member, entry.message):
-                    self._failing.tell(member.pod, runner, Failure(entry.message, frozenset()), turn.commands)
-
-
-def members_of(entry: QueuedPod) -> list[QueuedPod]:
-    """The pods of an entry."""
-    return list(entry.members.values()) if isinstance(entry, QueuedGang) else [entry]
+            for entry in unit.members.values():
+                runner = self._context.runner_of(entry.pod)
+                if runner is not None and not entry.pod.gates and _says_otherwise(entry, unit.message):
+                    self._failing.tell(entry.pod, runner, Failure(unit.message, frozenset()), turn.commands)
 
 
 def _says_otherwise(entry: QueuedPod, message: str) -> bool:

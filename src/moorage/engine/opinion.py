@@ -19,7 +19,7 @@ from moorage.engine.counterfactual.search import suggest, waiting_ahead
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.gate import refused
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
@@ -77,7 +77,7 @@ def form_opinion(
     engine.handle(world, now_s, budget=0)
     ahead = waiting_ahead(engine, pod)
     gang = pod.template.gang
-    unit = {pod.uid, *(each.pod.uid for each in engine.queue.entries() if gang is not None and each.unit == gang)}
+    unit = {pod.uid, *(each.pod.uid for each in engine.queue.entries() if gang is not None and each.unit.gang == gang)}
     if engine.planning is not None and engine.planning.plans(pod):
         commands, _ = engine.handle([PodSeen(pod)], now_s)
     else:

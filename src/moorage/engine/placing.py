@@ -14,8 +14,8 @@ from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import Faults
 from moorage.engine.lifecycle import BINDING, BOUND, GONE, READY
-from moorage.engine.queue import QueuedPod
 from moorage.engine.turn import Turn
+from moorage.engine.units import QueuedPod
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import Unreserve
 from moorage.framework.cycle import Cycle
@@ -152,7 +152,7 @@ class Placing:
     def _note(self, binding: BindingCycle) -> None:
         """Tell the plan that the unit runs from now on, or waits again."""
         if self._context.planning is not None:
-            self._context.planning.note(binding.entry.pod, binding.entry.unit)
+            self._context.planning.note(binding.entry.pod, binding.entry.unit.gang)
 
     def _forget(self, binding: BindingCycle) -> None:
         self._note(binding)

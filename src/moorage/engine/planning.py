@@ -25,11 +25,9 @@ from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.victims import own_rank
 from moorage.engine.context import Commands, EngineContext
 from moorage.engine.evictor import ref_of
-from moorage.engine.notices import members_of
-from moorage.engine.queue import Place, QueuedGang, QueuedPod, gang_uid
 from moorage.engine.turn import Turn
+from moorage.engine.units import QueuedPod, Unit, gang_uid
 from moorage.framework.contract import OwnsNodes, PlansUnits
-from moorage.framework.runner import Runner
 
 _BLOCKING = ("NoSchedule", "NoExecute")
 _NEVER = 1 << 40
@@ -63,11 +61,6 @@ class Planning:
         self._runs = runs
         self._concern = concern
 
-    def instruct(self, runners: Iterable[Runner]) -> None:
-        """Let the plugins that choose victims ask the plan."""
-        for runner in runners:
-            runner.rank_of = self.rank
-
     @property
     def unseen_rows(self) -> tuple[int, ...] | None:
         """Rows of nodes that have changed since the plan was last updated; None: all of them."""
@@ -92,18 +85,18 @@ class Planning:
         runner = self._context.runner_of(pod)
         return runner is not None and runner.plugins.first(OwnsNodes) is not None
 
-    def admits(self, entry: QueuedPod) -> bool:
+    def admits(self, unit: Unit) -> bool:
         """Whether a waiting unit may be tried."""
-        if not self.plans(entry.pod):
+        if not self.plans(unit.pod):
             return True
-        return self._has(entry.pod.template.scheduler_name, entry.uid)
+        return self._has(unit.pod.template.scheduler_name, unit.uid)
 
-    def refusal(self, entry: QueuedPod) -> str:
+    def refusal(self, unit: Unit) -> str:
         """Why a unit that the plan does not admit has to wait."""
-        plan = self._plans.get(entry.pod.template.scheduler_name)
-        needed, given = (0, 0) if plan is None else (plan.size(entry.uid), plan.capacity)
+        plan = self._plans.get(unit.pod.template.scheduler_name)
+        needed, given = (0, 0) if plan is None else (plan.size(unit.uid), plan.capacity)
         said = "units that come first in the plan leave it too few of them"
-        needs = self._needs(entry.uid, entry.key) if isinstance(entry, QueuedGang) else None
+        needs = None if unit.gang is None else self._needs(unit.uid, unit.gang)
         short = [] if needs is None else needs.beyond(self._state)
         if short:
             said = lacks(short)
@@ -179,17 +172,20 @@ class Planning:
 
     def _wake(self, units: Iterable[str], now: float) -> None:
         for uid in units:
-            entry = self._context.queue.find(uid)
-            if entry is not None and entry.place in (Place.GATED, Place.UNSCHEDULABLE):
-                self._context.queue.wake(entry, now)
+            unit = self._context.queue.find(uid)
+            if unit is not None:
+                self._context.queue.wake(unit, now)
 
     def _end_nominations(self, units: Iterable[str], commands: Commands) -> None:
         """End the nominations of units that are not in the plan, including those found after a restart."""
         for uid in units:
-            entry = self._context.queue.find(uid)
-            if isinstance(entry, QueuedGang):
-                self._concern(entry.key)
-            for pod in () if entry is None else (member.pod for member in members_of(entry)):
+            entry, unit = self._context.queue.get(uid), self._context.queue.find(uid)
+            if unit is None:
+                continue
+            if entry is None:
+                self._concern(unit.key)
+            pods = [each.pod for each in (unit.members.values() if entry is None else (entry,))]
+            for pod in pods:
                 if self._state.nominations.node_of(pod.uid) is not None:
                     self._context.end_nomination(pod.uid)
                     commands.append(PatchPodStatus(ref_of(pod), nominated_node=""))

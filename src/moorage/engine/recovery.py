@@ -27,8 +27,8 @@ from moorage.engine.context import Commands, EngineContext
 from moorage.engine.deadlines import Deadlines
 from moorage.engine.evictor import ref_of
 from moorage.engine.gangrecords import recorded_size, records_of
-from moorage.engine.queue import Place, QueuedGang
 from moorage.engine.turn import Turn
+from moorage.engine.units import Place, Unit
 from moorage.framework.contract import GangPatience
 
 RELEASED = "GangReleased"
@@ -172,7 +172,7 @@ class Recovery:
         if all(self._is_ours(record) for record in there):
             self._judge(key, gang, there, turn)
 
-    def _judge(self, key: GangKey, gang: QueuedGang | None, there: list[PodRecord], turn: Turn) -> None:
+    def _judge(self, key: GangKey, gang: Unit | None, there: list[PodRecord], turn: Turn) -> None:
         """Do what a gang with these members on nodes needs."""
         planning = self._context.planning
         waiting = [] if gang is None else [entry.pod for entry in gang.members.values()]
@@ -202,7 +202,7 @@ class Recovery:
         if not told:
             commands.append(PatchPodStatus(ref_of(there[0].pod), gang_record=STARTED))
 
-    def _forget(self, key: GangKey, gang: QueuedGang | None) -> None:
+    def _forget(self, key: GangKey, gang: Unit | None) -> None:
         """The gang has no members on nodes any more."""
         self._running.discard(key)
         self._starting.discard(key)
@@ -329,7 +329,7 @@ class Recovery:
 
     # --- reporting ---
 
-    def unschedulable(self, gang: QueuedGang, message: str, turn: Turn) -> None:
+    def unschedulable(self, gang: Unit, message: str, turn: Turn) -> None:
         """Write into the group's condition that there is no room, unless the gang has begun to start."""
         terms = terms_of(self._state, gang.key, (entry.pod for entry in gang.members.values()))
         if terms is None or terms.group is None or terms.group.scheduled or not gang.members:

@@ -26,7 +26,7 @@ from moorage.engine.failing import make_room
 from moorage.engine.failures import Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import failed
 from moorage.engine.placing import assume, choose, reserve, unreserve
-from moorage.engine.queue import QueuedPod
+from moorage.engine.units import QueuedPod, as_queued
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import kind_of
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -129,7 +129,7 @@ class Trial:
         row = NOWHERE if runner is None else choice(runner, cycle)
         if runner is None or row == NOWHERE:
             return None
-        binding = assume(self._state, QueuedPod(pod, self._now, self._now), runner, cycle, row)
+        binding = assume(self._state, as_queued(pod, self._now), runner, cycle, row)
         status = self._reserve(binding)
         self.refusal = status or self.refusal
         return self._state.record(pod.uid) if status is None else None

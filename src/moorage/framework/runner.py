@@ -7,7 +7,7 @@ in profile order; diagnosis, explain and preemption use them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 
 import numpy as np
@@ -82,7 +82,10 @@ class Judgement:
 class Runner:
     """One profile on one state."""
 
-    def __init__(self, profile: Profile, state: ClusterState) -> None:
+    def __init__(
+        self, profile: Profile, state: ClusterState, ranks: Callable[[], RankOf | None] = lambda: None
+    ) -> None:
+        """`ranks` returns what decides which pods may be evicted, if priorities alone do not."""
         self.profile = profile
         self.plugins = plugins = Instances(profile)
         self.priorities = plugins.first(ReadsPriority)
@@ -90,13 +93,17 @@ class Runner:
         self.gangs = plugins.first(PlacesGangs)
         """The plugin that has members of gangs placed together."""
         self.places_gangs = self.gangs is not None
-        self.rank_of: RankOf | None = None
-        """Which pods may preempt which, if priorities alone do not decide; set by the engine's plan."""
+        self._ranks = ranks
         self._state = state
         self._nominated = NominatedPods(state)
         self._scorers = make_scorers(plugins, profile.weights)
         self._classes = ClassTable(plugins, self._scorers)
         self._slack = {each.name: each for each in plugins.filter if isinstance(each, SlackFilter)}
+
+    @property
+    def rank_of(self) -> RankOf | None:
+        """What a preemptor's priority must exceed to evict a pod; None if that is the pod's own priority."""
+        return self._ranks()
 
     def late(self, cycle: Cycle) -> LatePoints:
         """The plugins that have something to do for the pod once its node is chosen."""

@@ -140,7 +140,7 @@ class DefaultPreemption(Plugin):
         return VictimSearch(cycle, runner, table, self.args.enough(len(rows)), rules).search(rows, skipped)
 
     def _fresh_table(self, state: ClusterState, rank_of: RankOf | None) -> VictimTable:
-        if self._table is None or self._table.state is not state or self._table.opinion is not rank_of:
+        if self._table is None or self._table.state is not state or self._table.opinion != rank_of:
             self._table = VictimTable(state, rank_of)
         self._table.refresh(state.objects.get(BUDGETS, {}))
         return self._table

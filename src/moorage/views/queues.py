@@ -9,7 +9,7 @@ from typing import Any
 from moorage.core.gangs import terms_of
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.views.waiting import guess
 from moorage.views.world import World
 

@@ -23,7 +23,7 @@ from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.signals import NodeNotice, Signals
 from moorage.engine.keeping.splits import Splits
 from moorage.engine.lifecycle import Step
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
 from moorage.views.nodemap import NodeMap

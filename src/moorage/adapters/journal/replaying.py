@@ -30,7 +30,8 @@ from moorage.core.values import dataclass
 from moorage.engine.context import Stop
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.lifecycle import Step
-from moorage.engine.queue import Backoff, QueuedPod
+from moorage.engine.queue import Backoff
+from moorage.engine.units import QueuedPod
 from moorage.framework.configuration import Configuration
 from moorage.framework.registry import Registry
 from moorage.wire.configuration import Reading, read_configuration

@@ -24,8 +24,8 @@ from moorage.core.commands import Bind, Command, DeletePod, RecordEvent
 from moorage.core.events import BindDone, Event
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
-from moorage.engine.queue import Place, QueuedPod
 from moorage.engine.recovery import RELEASED
+from moorage.engine.units import Place
 from moorage.framework.status import Code
 
 ATTEMPT_BOUNDS_S = exponential_bounds(0.001, 2, 15)
@@ -211,13 +211,8 @@ class SchedulerMetrics(Collector):
 
     def _failed(self, command: RecordEvent, took_s: float) -> None:
         entry = self._engine.queue.get(command.pod.uid)
-        error = entry is not None and self._whole(entry).failed_by_error
+        error = entry is not None and self._engine.queue.unit_of(entry).failed_by_error
         self._attempt_s.observe((ERROR if error else UNSCHEDULABLE, command.reporter), took_s)
-
-    def _whole(self, entry: QueuedPod) -> QueuedPod:
-        """The gang of a member that waits with it, which knows how the attempt ended."""
-        gang = None if entry.unit is None else self._engine.queue.gang(entry.unit)
-        return gang or entry
 
     # --- reading ---
 

@@ -12,8 +12,8 @@ from prometheus_client.metrics_core import Metric
 
 from moorage.adapters import clock
 from moorage.engine.engine import Engine
-from moorage.engine.queue import Place, QueuedGang, QueuedPod
 from moorage.engine.races import overcommitted_count
+from moorage.engine.units import Place, Unit
 from moorage.framework.contract import CountsEvictions
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Point
@@ -33,11 +33,11 @@ def size_families(engine: Engine) -> Iterable[Metric]:
     yield _circuits(engine)
 
 
-def queue_of(entry: QueuedPod, gang: QueuedGang | None) -> str:
+def queue_of(place: Place, unit: Unit) -> str:
     """The label `queue` of a waiting pod: members of a gang that waits for more of them are incomplete."""
-    if gang is not None and entry.place is Place.GATED and GANG_SCHEDULING in gang.rejected_by:
+    if unit.gang is not None and place is Place.GATED and GANG_SCHEDULING in unit.rejected_by:
         return _INCOMPLETE
-    return entry.place.value
+    return place.value
 
 
 def _waiting(engine: Engine) -> Iterable[Metric]:
@@ -50,11 +50,10 @@ def _waiting(engine: Engine) -> Iterable[Metric]:
     places: Counter[str] = Counter()
     rejections: Counter[tuple[str, str]] = Counter()
     for entry in engine.queue.entries():
-        gang = None if entry.unit is None else engine.queue.gang(entry.unit)
-        places[queue_of(entry, gang)] += 1
+        places[queue_of(entry.place, entry.unit)] += 1
         if entry.place is not Place.IN_FLIGHT:
             profile = entry.pod.template.scheduler_name
-            rejections.update((name, profile) for name in (gang or entry).rejected_by)
+            rejections.update((name, profile) for name in entry.unit.rejected_by)
     for queue in QUEUES:
         pending.add_metric((queue,), places[queue])
     for values, number in rejections.items():
@@ -142,7 +141,7 @@ def _plugins(engine: Engine) -> Iterable[Metric]:
 
 def _gangs(engine: Engine) -> Iterable[Metric]:
     waiting = GaugeMetricFamily("moorage_gangs_waiting", "Gangs with members that wait, by queue.", labels=("queue",))
-    places = Counter(queue_of(gang, gang) for gang in engine.queue.gangs())
+    places = Counter(queue_of(gang.place, gang) for gang in engine.queue.gangs())
     for queue in ("active", "backoff", "unschedulable", "gated", _INCOMPLETE):
         waiting.add_metric((queue,), places[queue])
     yield waiting

@@ -26,7 +26,7 @@ from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
-from moorage.engine.queue import QueuedPod
+from moorage.engine.units import as_queued
 from moorage.framework.classes import pre_filter
 from moorage.framework.cycle import Cycle
 from moorage.framework.instances import Instance
@@ -283,9 +283,9 @@ class Scene:
             return NOWHERE
         waited_s = self.now_s - PATIENCE_S
         ready = [pod for pod in members if self.may_enter(pod)]
-        entries = [QueuedPod(pod, waited_s, waited_s, misfit_s=waited_s) for pod in ready]
+        entries = [as_queued(pod, waited_s, misfit_s=waited_s) for pod in ready]
         outcome = self._trial.place_gang(entries, needs, needs.domains(self.state))
-        rows = (binding.row for binding in outcome.bindings if outcome.enough and binding.entry.uid == self.pod.uid)
+        rows = (binding.row for binding in outcome.bindings if outcome.enough and binding.entry.pod.uid == self.pod.uid)
         return next(rows, NOWHERE)
 
 

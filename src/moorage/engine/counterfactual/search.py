@@ -44,7 +44,7 @@ from moorage.engine.counterfactual.scene import Fit, Rewrites, Scene, lowered
 from moorage.engine.counterfactual.wording import sentence
 from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
-from moorage.engine.queue import Place
+from moorage.engine.units import Place
 from moorage.framework.remedies import Remedy
 from moorage.framework.runner import Runner
 
@@ -119,11 +119,11 @@ def waiting_ahead(engine: Engine, pod: Pod) -> list[Pod]:
     entries = list(engine.queue.entries())
     own = next((entry for entry in entries if entry.pod.uid == pod.uid), None)
     sort = next(iter(engine.runners.values())).plugins.queue_sort[0]
-    keyed = [((sort.queue_key(entry.pod, entry.since_s), number), entry) for number, entry in enumerate(entries)]
+    keyed = [((sort.queue_key(entry.pod, entry.unit.since_s), number), entry) for number, entry in enumerate(entries)]
     if own is not None:
         limit = next(key for key, entry in keyed if entry is own)
     else:
-        limit = (sort.queue_key(pod, max((entry.since_s for entry in entries), default=0.0)), len(entries))
+        limit = (sort.queue_key(pod, max((entry.unit.since_s for entry in entries), default=0.0)), len(entries))
     ahead = sorted((item for item in keyed if item[0] < limit), key=lambda item: item[0])
     return [entry.pod for _, entry in ahead if entry.place is not Place.IN_FLIGHT]
 
