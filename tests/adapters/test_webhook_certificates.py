@@ -22,7 +22,6 @@ from moorage.adapters.webhook.certificates import (
 from moorage.adapters.webhook.renewal import FileRenewal, SelfRenewal
 from moorage.wire.webhooks import Terms, WebhookService, host_names, new_configuration, trued_configuration
 
-NOW = datetime.now(UTC)
 HOUR_S = 3600.0
 
 
@@ -97,6 +96,7 @@ def test_no_handshake_fails_while_the_certificate_is_replaced() -> None:
                 for _ in range(3):
                     tasks.create_task(ask())
                 for _ in range(3):
+                    serials.add(await handshake(port, trusting(*announced)))
                     assert await renewal.renew()
             serials.add(await handshake(port, trusting(*announced)))
         assert len(serials) == len(announced) == 4
@@ -155,7 +155,7 @@ def test_a_new_name_is_a_reason_to_renew() -> None:
 def test_a_bundle_keeps_others_and_drops_what_has_expired() -> None:
     """Replicas share it; garbage and the expired go; what is right stays as it is, byte by byte."""
     ours, theirs, old = (issue(["localhost"], life).authority for life in (HOUR_S, HOUR_S, 60.0))
-    later = NOW + timedelta(minutes=10)
+    later = datetime.now(UTC) + timedelta(minutes=10)
     bundle = merged_bundle(b"garbage\n" + old + theirs, [ours], later)
     assert bundle == theirs + ours
     assert merged_bundle(bundle, [ours], later) == bundle
@@ -166,7 +166,7 @@ def test_a_bundle_does_not_grow_for_ever() -> None:
     """Of authorities that were left behind the newest stay, and ours always does."""
     left = [issue(["localhost"], HOUR_S).authority for _ in range(BUNDLE_LIMIT + 5)]
     ours = issue(["localhost"], HOUR_S).authority
-    bundle = merged_bundle(b"".join([ours, *left]), [ours], NOW)
+    bundle = merged_bundle(b"".join([ours, *left]), [ours], datetime.now(UTC))
     assert len(certificates_in(bundle)) == BUNDLE_LIMIT
     assert ours in bundle
 
