@@ -121,11 +121,12 @@ class Checker:
         if target.kind is TypeKind.MAP:
             return target.parameters[1]
         if target.kind is TypeKind.STRUCT:
-            found = self._fields.get(target.name, {}).get(field)
-            if found is None:
-                self._problems.add(at, f"undefined field '{field}'")
-                return ty.ERROR
-            return found
+            fields = self._fields.get(target.name)
+            if fields is not None and field in fields:
+                return fields[field]
+            missing = f"undefined field '{field}'"
+            self._problems.add(at, f"unexpected failed resolution of '{target.name}'" if fields is None else missing)
+            return ty.ERROR
         if target.kind is TypeKind.PARAMETER:
             self._known.assignable((ty.DYN,), (target,))
         elif not ty.is_dynamic(target):
@@ -214,13 +215,11 @@ class Checker:
 
     # --- lists, maps and folds ---
 
-    def _joined(self, at: int, before: Type | None, now: Type) -> Type:
+    def _joined(self, before: Type | None, now: Type) -> Type:
+        """The type of elements so far; of mixed ones it is dynamic, which is looked into later."""
         if before is None:
             return now
-        if self._known.assignable((before,), (now,)):
-            return ty.most_general(before, now)
-        self._mismatch(at, before, now)
-        return ty.ERROR
+        return ty.most_general(before, now) if self._known.assignable((before,), (now,)) else ty.DYN
 
     def _inside(self, at: int, what: Type, optional: bool) -> Type:
         """The type of an element; one that may be absent has to be optional."""
@@ -235,7 +234,7 @@ class Checker:
         element: Type | None = None
         for index, each in enumerate(node.elements):
             found: Type = yield self._check(each)
-            element = self._joined(each.at, element, self._inside(each.at, found, index in node.optional))
+            element = self._joined(element, self._inside(each.at, found, index in node.optional))
         return ty.list_of(element or self._variable())
 
     def _map(self, node: MapNode) -> Step[Type]:
@@ -243,9 +242,9 @@ class Checker:
         value: Type | None = None
         for entry in node.entries:
             found: Type = yield self._check(entry.key)
-            key = self._joined(entry.key.at, key, found)
+            key = self._joined(key, found)
             found = yield self._check(entry.value)
-            value = self._joined(entry.value.at, value, self._inside(entry.value.at, found, entry.optional))
+            value = self._joined(value, self._inside(entry.value.at, found, entry.optional))
         return ty.map_of(key or self._variable(), value or self._variable())
 
     def _fold(self, node: Fold) -> Step[Type]:

@@ -22,7 +22,7 @@ from moorage.cel.values import (
     map_key,
     shown,
 )
-from moorage.cel.work import CostExceededError, spend
+from moorage.cel.work import CostExceededError, InternalError, spend
 
 _LIST_COST, MAP_COST = 10, 30
 
@@ -88,7 +88,7 @@ def membership(element: Run, values: list[Value]) -> Run | None:
         if kind is CelError:
             return value
         if kind is bytes or (isinstance(value, Foreign) and not value.hashable):
-            return CelError(f"internal error: runtime error: hash of unhashable type {go_name(value)}")
+            raise InternalError(f"runtime error: hash of unhashable type {go_name(value)}")
         return (kind in NUMBERS or kind is str or kind is bool) and (kind is bool, value) in known
 
     return member

@@ -9,7 +9,8 @@ import math
 from collections.abc import Callable
 
 from moorage.cel.functions import Cost, Function
-from moorage.cel.values import CelError, Foreign, Map, Value, size
+from moorage.cel.values import Duration, Foreign, Map, Timestamp, Value, go_name, size
+from moorage.cel.work import InternalError
 
 TRAVERSAL = 0.1
 """Per character."""
@@ -96,14 +97,24 @@ def _new_list(_: tuple[Value, ...], result: Value) -> int:
 
 
 def _flattened(args: tuple[Value, ...], _: Value) -> int:
-    depth = args[1] if len(args) == 2 and isinstance(args[1], int) else 1
+    depth = args[1] if len(args) == 2 else 1
+    if depth.__class__ is not int:
+        raise InternalError(f"interface conversion: ref.Val is {go_name(depth)}, not types.Int")
     return _allocated(depth if depth >= 0 else 1, size(args[0]))
+
+
+_ADDERS = (int, float, str, bytes, Duration, Timestamp)
 
 
 def _compared_with_itself(index: int) -> Cost:
     def cost(args: tuple[Value, ...], _: Value) -> int:
         values = args[index]
-        if isinstance(values, CelError) or not values:
+        if not isinstance(values, list):
+            missing = "Contains" if isinstance(values, _ADDERS) and not isinstance(values, bool) else "Add"
+            raise InternalError(
+                f"interface conversion: {go_name(values)} is not traits.Lister: missing method {missing}"
+            )
+        if not values:
             return _allocated(2, 0)
         factor = 2 + TRAVERSAL if isinstance(values[0], str | bytes) else 2.0
         return _allocated(factor, size(values) ** 2)

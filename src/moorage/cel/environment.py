@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from moorage.cel import lists, optionals, regexes, sets, standard, strings
+from moorage.cel import addresses, lists, optionals, regexes, sets, standard, strings, urls
 from moorage.cel import types as ty
 from moorage.cel.checking import Checker
 from moorage.cel.errors import ExpressionError, Problems
@@ -17,11 +17,11 @@ from moorage.cel.planning import PlanError, Program, compiled
 from moorage.cel.types import Type
 from moorage.cel.validating import validate
 from moorage.cel.values import CelError, TypeValue, Value
-from moorage.cel.work import CostExceededError, open_account
+from moorage.cel.work import CostExceededError, InternalError, open_account
 
 MOST_COST = 1_000_000
 COST_EXCEEDED = "operation cancelled: actual cost limit exceeded"
-EXTENSIONS = (strings.LIBRARY, lists.LIBRARY, sets.LIBRARY, optionals.LIBRARY, regexes.LIBRARY)
+EXTENSIONS = tuple(each.LIBRARY for each in (strings, lists, sets, optionals, regexes, urls, addresses))
 _MACROS = Macros(STANDARD_MACROS | TWO_VARIABLE_MACROS | EXTENSION_MACROS)
 _TYPES = {
     each.name: each
@@ -52,6 +52,8 @@ class Expression:
             return Evaluation(self._program.run(frame), frame.cost)
         except CostExceededError:
             return Evaluation(CelError(COST_EXCEEDED), frame.cost)
+        except InternalError as error:
+            return Evaluation(CelError(f"internal error: {error}"), frame.cost)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable
 
 from moorage.cel.times import duration_text, timestamp_text
+from moorage.cel.types import Type
 from moorage.cel.values import CelError, Duration, Map, Timestamp, TypeValue, Uint, Value, shown_float, type_name
 from moorage.cel.work import spend
 
-MOST_PRECISION = 1000
 _DEFAULT_PRECISION = 6
 _MOST_NESTED = 100
 _CLAUSE = re.compile(r"%(?:\.([0-9]{1,9}))?(.?)", re.DOTALL | re.ASCII)
@@ -18,6 +18,40 @@ _CLAUSE = re.compile(r"%(?:\.([0-9]{1,9}))?(.?)", re.DOTALL | re.ASCII)
 
 class _FormatError(Exception):
     """What cannot be printed."""
+
+
+_ALLOWED = {
+    "s": frozenset(
+        {"bool", "bytes", "double", "duration", "int", "list", "map", "null", "string", "timestamp", "type", "uint"}
+    ),
+    "d": frozenset({"int", "uint"}),
+    "f": frozenset({"double", "string"}),
+    "e": frozenset({"double", "string"}),
+    "b": frozenset({"int", "uint", "bool"}),
+    "o": frozenset({"int", "uint"}),
+    "x": frozenset({"int", "uint", "string", "bytes"}),
+    "X": frozenset({"int", "uint", "string", "bytes"}),
+}
+
+
+def format_problem(text: str, types: list[Type]) -> tuple[int, str] | None:
+    """What is wrong with a format and the types of its arguments: which argument, or -1, and why."""
+    used = 0
+    for match in _CLAUSE.finditer(text):
+        if match[2] == "%" and match[1] is None:
+            continue
+        try:
+            _known_clause(match, len(types), used)
+        except _FormatError as error:
+            return -1, str(error)
+        given = types[used]
+        if given.kind.value not in (*_ALLOWED[match[2]], "dyn"):
+            word, allowed = _WORDS[match[2]]
+            return used, f"error during formatting: {word} clause can only be used on {allowed}, was given {given.name}"
+        used += 1
+    if used < len(types):
+        return -1, f"too many arguments supplied to string.format (expected {used}, got {len(types)})"
+    return None
 
 
 def formatted(text: str, args: list[Value]) -> Value:
@@ -39,24 +73,40 @@ def formatted(text: str, args: list[Value]) -> Value:
     return "".join([*pieces, text[at:]])
 
 
-def _clause(match: re.Match[str], args: list[Value], used: int) -> str:
-    precision = _DEFAULT_PRECISION if match[1] is None else int(match[1])
-    if precision > MOST_PRECISION:
-        raise _FormatError(f"precision {precision} exceeds maximum allowed ({MOST_PRECISION})")
+def _known_clause(match: re.Match[str], args: int, used: int) -> None:
     if not match[2]:
         raise _FormatError("unexpected end of string")
-    if used >= len(args):
+    if used >= args:
         raise _FormatError(f"index {used} out of range")
-    print_it = _CLAUSES.get(match[2])
-    if print_it is None:
+    if match[2] not in _WORDS:
         raise _FormatError(f'could not parse formatting clause: unrecognized formatting clause "{match[2]}"')
+
+
+def _clause(match: re.Match[str], args: list[Value], used: int) -> str:
+    _known_clause(match, len(args), used)
+    precision = _DEFAULT_PRECISION if match[1] is None else int(match[1])
+    spend(precision)
     try:
-        return print_it(args[used], precision)
+        return _CLAUSES[match[2]](args[used], precision)
     except _FormatError as error:
         raise _FormatError(f"error during formatting: {error}") from None
 
 
-def _refuse(word: str, allowed: str, value: Value) -> _FormatError:
+_HEX = ("hex", "integers, byte buffers, and strings")
+_WORDS = {
+    "s": ("string", "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"),
+    "d": ("decimal", "integers"),
+    "f": ("fixed-point", "doubles"),
+    "e": ("scientific", "doubles"),
+    "b": ("binary", "integers and bools"),
+    "o": ("octal", "integers"),
+    "x": _HEX,
+    "X": _HEX,
+}
+
+
+def _refuse(clause: str, value: Value) -> _FormatError:
+    word, allowed = _WORDS[clause]
     return _FormatError(f"{word} clause can only be used on {allowed}, was given {type_name(value)}")
 
 
@@ -68,8 +118,7 @@ def _string(value: Value, _: int = 0, depth: int = 0) -> str:
     kind = value.__class__
     printed = _STRINGS.get(kind)
     if printed is None:
-        allowed = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"
-        raise _refuse("string", allowed, value)
+        raise _refuse("s", value)
     return printed(value)
 
 
@@ -138,14 +187,14 @@ def _quoted(text: str) -> str:
 def _decimal(value: Value, _: int) -> str:
     if value.__class__ in (int, Uint):
         return str(int(value))
-    raise _refuse("decimal", "integers", value)
+    raise _refuse("d", value)
 
 
-def _real(word: str, code: str) -> Callable[[Value, int], str]:
+def _real(code: str) -> Callable[[Value, int], str]:
     def print_it(value: Value, precision: int) -> str:
         number = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}.get(value) if _text(value) else value
         if number.__class__ is not float:
-            raise _refuse(word, "doubles", value)
+            raise _refuse(code, value)
         if not math.isfinite(number):
             return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
         return f"{number:.{precision}{code}}"
@@ -157,7 +206,7 @@ def _text(value: Value) -> bool:
     return value.__class__ is str
 
 
-def _based(word: str, allowed: str, code: str) -> Callable[[Value, int], str]:
+def _based(code: str) -> Callable[[Value, int], str]:
     def print_it(value: Value, _: int) -> str:
         if value.__class__ in (int, Uint):
             return f"{int(value):{code}}"
@@ -166,7 +215,7 @@ def _based(word: str, allowed: str, code: str) -> Callable[[Value, int], str]:
         if code in "xX" and isinstance(value, str | bytes):
             data = value.encode() if isinstance(value, str) else value
             return data.hex() if code == "x" else data.hex().upper()
-        raise _refuse(word, allowed, value)
+        raise _refuse(code, value)
 
     return print_it
 
@@ -174,10 +223,10 @@ def _based(word: str, allowed: str, code: str) -> Callable[[Value, int], str]:
 _CLAUSES: dict[str, Callable[[Value, int], str]] = {
     "s": _string,
     "d": _decimal,
-    "f": _real("fixed-point", "f"),
-    "e": _real("scientific", "e"),
-    "b": _based("binary", "integers and bools", "b"),
-    "o": _based("octal", "integers", "o"),
-    "x": _based("hex", "integers, byte buffers, and strings", "x"),
-    "X": _based("hex", "integers, byte buffers, and strings", "X"),
+    "f": _real("f"),
+    "e": _real("e"),
+    "b": _based("b"),
+    "o": _based("o"),
+    "x": _based("x"),
+    "X": _based("X"),
 }

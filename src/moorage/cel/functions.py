@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from moorage.cel import types as ty
 from moorage.cel.types import Type, TypeKind
-from moorage.cel.values import CelError, Map, Value, type_name
+from moorage.cel.values import NO_OVERLOAD, CelError, Duration, Map, Timestamp, Value, type_name
 
 Implementation: TypeAlias = Callable[..., Value]
 Cost: TypeAlias = Callable[[tuple[Value, ...], Value], int]
@@ -50,7 +50,7 @@ class Function:
     costs: Mapping[str, Cost] = field(default_factory=dict)
     """What calls of some overloads cost."""
     eager: bool = True
-    """Whether the call costs something though an argument before its last is an error."""
+    """Whether both of two arguments are evaluated though the first is an error."""
 
     def callable(self, ids: tuple[str, ...]) -> Implementation:
         """What a call with these possible overloads does."""
@@ -70,7 +70,9 @@ class Function:
         missing = CelError(f"no such overload: {name}")
 
         def guarded(*args: Value) -> Value:
-            return call(*args) if operand(args[0]) else missing
+            if operand(args[0]):
+                return call(*args)
+            return NO_OVERLOAD if isinstance(args[0], str | Duration | Timestamp) else missing
 
         return guarded
 

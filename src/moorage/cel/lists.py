@@ -46,7 +46,7 @@ def _summed(zero: Value) -> Callable[[list[Value]], Value]:
         for each in values:
             found = add(found, each)
             if found.__class__ is CelError:
-                return NO_OVERLOAD
+                break
         return found
 
     return total
@@ -116,6 +116,16 @@ def _flattened(values: list[Value], depth: int = 1) -> Value:
     return found
 
 
+_PARAMETERS = {"list": "list(dyn)", "map": "map(dyn, dyn)", "optional_type": "optional_type(dyn)"}
+
+
+def _flatten(values: Value, *depth: Value) -> Value:
+    if isinstance(values, list) and all(each.__class__ is int for each in depth):
+        return _flattened(values, *depth)
+    shown_types = [_PARAMETERS.get(name, name) for name in map(type_name, (values, *depth))]
+    return CelError(f"no such overload: {shown_types[0]}.flatten({', '.join(shown_types[1:])})")
+
+
 def _distinct(values: list[Value]) -> list[Value]:
     found: list[Value] = []
     for each in values:
@@ -140,6 +150,10 @@ def _sorted_by(values: list[Value], keys: list[Value]) -> Value:
     before: Callable[[int, int], int] = lambda a, b: _order(keys[a], keys[b])  # noqa: E731
     order = sorted(range(len(values)), key=cmp_to_key(before))
     return [values[index] for index in order]
+
+
+def _is_list(value: Value) -> bool:
+    return isinstance(value, list)
 
 
 def _order(a: Value, b: Value) -> int:
@@ -189,19 +203,24 @@ LIBRARY = Library(
         Function(
             "flatten",
             (
-                method("list_flatten", "list(list(T)) -> list(T)", _flattened),
-                method("list_flatten_int", "list(dyn), int -> list(dyn)", _flattened),
+                method("list_flatten", "list(list(T)) -> list(T)"),
+                method("list_flatten_int", "list(dyn), int -> list(dyn)"),
             ),
+            _flatten,
         ),
         Function("reverse", (method("list_reverse", "list(T) -> list(T)", lambda values: values[::-1]),)),
         Function("distinct", (method("list_distinct", "list(T) -> list(T)", _distinct),)),
         Function(
             "sort",
-            _each("list_{0}_sort", "list({0}) -> list({0})", lambda values: _sorted_by(values, values), long=True),
+            _each("list_{0}_sort", "list({0}) -> list({0})", None, long=True),
+            lambda values: _sorted_by(values, values),
+            _is_list,
         ),
         Function(
             "@sortByAssociatedKeys",
-            _each("list_{0}_sortByAssociatedKeys", "list(T), list({0}) -> list(T)", _sorted_by, long=True),
+            _each("list_{0}_sortByAssociatedKeys", "list(T), list({0}) -> list(T)", None, long=True),
+            _sorted_by,
+            _is_list,
         ),
         Function(
             "cel.@mapInsert",

@@ -43,13 +43,6 @@ class ValuePath:
     known: Run | None = None
     """Evaluates a path with branches, once that has been made."""
 
-    def tests(self) -> bool:
-        """Whether its last step asks only whether something is there."""
-        path = self
-        while path.branches is not None:
-            path = path.branches[0]
-        return any(each.test for each in path.qualifiers[-1:])
-
     def then(self, qualifier: PathStep) -> Step[ValuePath]:
         """The path with one more step."""
         if self.branches is None:

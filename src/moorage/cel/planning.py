@@ -29,11 +29,12 @@ from moorage.cel.closures import (
 )
 from moorage.cel.costs import cost_of
 from moorage.cel.frames import Frame, Run
-from moorage.cel.functions import Function
+from moorage.cel.functions import Function, Implementation
 from moorage.cel.paths import PathStep, ValuePath, resolver
+from moorage.cel.patternsyntax import PatternError, PatternReader
 from moorage.cel.steps import Step, done, run
 from moorage.cel.syntax import Call, Fold, Ident, ListNode, Literal, MapNode, Node, Select
-from moorage.cel.values import CelError, Value
+from moorage.cel.values import NO_OVERLOAD, CelError, TypeValue, Value
 
 MOST_HIGH = 600
 """Trees that are higher are refused: every level is a frame of Python's stack."""
@@ -137,7 +138,7 @@ class _Planner:
         operand: _Plan = yield self.plan(node.operand)
         qualifier = PathStep(node.field, test=node.test)
         path: ValuePath = yield operand.as_path().then(qualifier)
-        return _path_plan(path, operand.high + 1)
+        return _path_plan(path, operand.high + 1, tested=node.test)
 
     def _index(self, node: Call, optional: bool) -> Step[_Plan]:
         operand: _Plan = yield self.plan(node.args[0])
@@ -187,8 +188,11 @@ class _Planner:
                 raise PlanError(value.message)
             return _constant(value)
         cost = cost_of(only, function)
-        eager = function.eager and not (function.name in _PREPARED and args[1].constant is not None)
-        return _Plan(strict_call(call, runs, cost, eager), high)
+        prepared = function.name in _PREPARED and _is_text(args[1].constant)
+        if prepared and node.function in _SEARCHES:
+            _check_pattern((args[1].constant or ("",))[0])
+        eager = function.eager and not prepared and (function.call is not None or bool(only))
+        return _Plan(strict_call(_of_text(call) if prepared else call, runs, cost, eager), high)
 
     # --- lists, maps and folds ---
 
@@ -233,15 +237,40 @@ class _Planner:
         return _Plan(folded(loop), high + 2)
 
 
-_PREPARED = frozenset({"matches", "find", "findAll"})
+_SEARCHES = frozenset({"find", "findAll"})
+_PREPARED = _SEARCHES | {"matches"}
+
+
+def _is_text(constant: tuple[Value] | None) -> bool:
+    return constant is not None and constant[0].__class__ is str
+
+
+def _of_text(call: Implementation) -> Implementation:
+    """A search whose pattern is constant does not name the types that do not fit; a type is a text to it."""
+
+    def search(*args: Value) -> Value:
+        text = args[0].name if isinstance(args[0], TypeValue) else args[0]
+        if text.__class__ is not str or any(each.__class__ is not int for each in args[2:]):
+            return NO_OVERLOAD
+        return call(text, *args[1:])
+
+    return search
+
+
+def _check_pattern(pattern: Value) -> None:
+    """Constant patterns are compiled with the expression."""
+    try:
+        PatternReader(pattern).read()
+    except PatternError as error:
+        raise PlanError(f"error parsing regexp: {error}") from None
 
 
 def _constant(value: Value) -> _Plan:
     return _Plan(lambda _: value, 1, (value,))
 
 
-def _path_plan(path: ValuePath, high: int) -> _Plan:
-    evaluate = run(resolver(path, (0 if path.branches else 1) - path.tests()))
-    if path.branches is not None and not path.tests():
+def _path_plan(path: ValuePath, high: int, tested: bool = False) -> _Plan:
+    evaluate = run(resolver(path, (0 if path.branches else 1) - tested))
+    if path.branches is not None and not tested:
         path = replace(path, known=evaluate)
     return _Plan(evaluate, high, None, path)

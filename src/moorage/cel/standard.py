@@ -121,7 +121,7 @@ def _subtract(a: Value, b: Value) -> Value:
 def _negate(value: Value) -> Value:
     if value.__class__ is float:
         return -value
-    return signed(-value) if value.__class__ is int else NO_OVERLOAD
+    return signed(-value) if value.__class__ is int else times.negated(value)
 
 
 def _not(value: Value) -> Value:
@@ -152,7 +152,7 @@ def _whole(value: Value) -> bool:
 
 
 def _negatable(value: Value) -> bool:
-    return value.__class__ in (bool, int, float)
+    return value.__class__ in (bool, int, float, Duration)
 
 
 _THREE = ("double", "int", "uint")
@@ -202,7 +202,7 @@ _ARITHMETIC = (
         _negate,
         _negatable,
     ),
-    Function("!_", (overload("logical_not", "bool -> bool"),), _not, _negatable),
+    Function("!_", (overload("logical_not", "bool -> bool"),), _not),
 )
 
 # --- comparison ---
@@ -327,6 +327,7 @@ _TEXTS = (
         "matches",
         (overload("matches", "string, string -> bool"), method("matches_string", "string, string -> bool")),
         _texts(_matches),
+        _of(str),
     ),
 )
 

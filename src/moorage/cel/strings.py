@@ -90,7 +90,7 @@ def _joined(texts: list[Value], separator: str = "") -> Value:
 LIBRARY = Library(
     (
         Function("charAt", (method("string_char_at_int", "string, int -> string", _char_at),)),
-        Function("format", (method("string_format", "string, list(dyn) -> string", formatted),)),
+        Function("format", (method("string_format", "string, list(dyn) -> string", formatted),), eager=False),
         Function(
             "indexOf",
             (

@@ -47,6 +47,11 @@ def subtracted(a: Value, b: Value) -> Value:
     return NO_OVERLOAD
 
 
+def negated(value: Value) -> Value:
+    """`-` of a duration."""
+    return _duration(-value.nanos) if isinstance(value, Duration) else NO_OVERLOAD
+
+
 def parse_duration(text: str) -> Duration | None:
     """A duration as Go writes it (`1h30m`); None if it is none."""
     sign = -1 if text.startswith("-") else 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from moorage.cel.errors import Problems
+from moorage.cel.formatting import format_problem
 from moorage.cel.parsing import children
 from moorage.cel.patternsyntax import PatternError, PatternReader
 from moorage.cel.syntax import Call, ListNode, Literal, MapNode, Node
@@ -22,7 +23,9 @@ def validate(tree: Node, problems: Problems, final: Callable[[Type | None], Type
         node, exempt = waiting.pop()
         if isinstance(node, Call):
             _check(node, problems)
-            exempt = exempt or node.function == "format"
+            if node.function == "format":
+                exempt = True
+                _check_format(node, problems, final)
         elif isinstance(node, ListNode) and not exempt:
             _same(((each, index in node.optional) for index, each in enumerate(node.elements)), problems, final)
         elif isinstance(node, MapNode) and not exempt:
@@ -67,6 +70,16 @@ def _check(node: Call, problems: Problems) -> None:
         return
     if wrong:
         problems.add(literal.at, f"invalid {node.function} argument")
+
+
+def _check_format(node: Call, problems: Problems, final: Callable[[Type | None], Type]) -> None:
+    """A literal format with a list of arguments, whose types are known."""
+    args = node.args[0] if node.args else None
+    if isinstance(node.target, Literal) and isinstance(node.target.value, str) and isinstance(args, ListNode):
+        found = format_problem(node.target.value, [final(each.type) for each in args.elements])
+        if found is not None:
+            index, message = found
+            problems.add(node.at if index < 0 else args.elements[index].at, message)
 
 
 def _is_pattern(text: str) -> bool:

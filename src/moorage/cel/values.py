@@ -90,6 +90,10 @@ class Foreign:
     hashable: ClassVar[bool] = True
     """Whether cel-go can look it up in a constant list."""
 
+    def comparable_to(self, other: Value) -> bool:
+        """Whether cel-go compares it with another value at all."""
+        return other.__class__ is self.__class__
+
 
 class _Missing:
     """Nothing is there."""
@@ -192,6 +196,12 @@ _GO_NAMES: dict[type, str] = {
     Timestamp: "types.Timestamp",
     TypeValue: "*types.Type",
     Optional: "*types.Optional",
+    CelError: "*types.Err",
+    list: "*types.baseList",
+    MutableList: "*types.baseList",
+    Map: "*types.baseMap",
+    DefaultMap: "*types.baseMap",
+    MutableMap: "*types.baseMap",
 }
 LISTS = (list, MutableList)
 NUMBERS = frozenset({int, Uint, float})
@@ -223,7 +233,7 @@ def equals(a: Value, b: Value) -> bool | CelError:
     """`==`; a value of a library is not even compared with anything else but null."""
     while a.__class__ is Optional and b.__class__ is Optional and a.present and b.present:
         a, b = a.value, b.value
-    if isinstance(a, Foreign) and b is not None and b.__class__ is not a.__class__:
+    if isinstance(a, Foreign) and b is not None and not a.comparable_to(b):
         return NO_OVERLOAD
     return equal(a, b)
 
@@ -235,7 +245,7 @@ def equal(a: Value, b: Value) -> bool:
     one that holds.
     """
     if isinstance(a, Foreign):
-        return a.__class__ is b.__class__ and bool(a == b)
+        return a.comparable_to(b) and bool(a == b)
     pairs = [(a, b)]
     while pairs:
         a, b = pairs.pop()
@@ -252,7 +262,7 @@ def equal(a: Value, b: Value) -> bool:
         elif isinstance(a, Map):
             same = isinstance(b, Map) and _paired(a, b, pairs)
         elif isinstance(a, Foreign):
-            same = b is not None and (left is not b.__class__ or a == b)
+            same = b is not None and (not a.comparable_to(b) or a == b)
         else:
             same = left is b.__class__ and (_same_option(a, b, pairs) if left is Optional else a == b)
         if not same:
@@ -314,7 +324,7 @@ def shown_float(number: float) -> str:
         return "-0" if math.copysign(1, number) < 0 else "0"
     digits, exponent = _digits(abs(number))
     sign = "-" if number < 0 else ""
-    if exponent < -4 or exponent >= 21:
+    if exponent < -4 or exponent >= 6:
         mantissa = digits[0] + ("." + digits[1:] if len(digits) > 1 else "")
         return f"{sign}{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
     if exponent < 0:

@@ -17,6 +17,10 @@ class CostExceededError(Exception):
     """The evaluation is over: its cost, or work that costs do not count, went beyond its limit."""
 
 
+class InternalError(Exception):
+    """The evaluation is over, because cel-go fails here in a way that nothing absorbs; the message is its own."""
+
+
 class WorkAccount:
     """What is left."""
 

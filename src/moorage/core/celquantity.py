@@ -28,6 +28,12 @@ class CelQuantity(Foreign):
     go_name: ClassVar[str] = "cel.Quantity"
     nanos: int
     digits: tuple[int, int] | None
+    computed: bool = False
+    """Whether it is the result of `add` or `sub`, with which cel-go compares no other quantity."""
+
+    def comparable_to(self, other: Value) -> bool:
+        """Only quantities that were read."""
+        return isinstance(other, CelQuantity) and not other.computed
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, CelQuantity) and self.nanos == other.nanos
@@ -44,7 +50,7 @@ class CelQuantity(Foreign):
 
     def plus(self, other: CelQuantity) -> CelQuantity:
         """The sum."""
-        return CelQuantity(self.nanos + other.nanos, _digits_of_sum(self.digits, other.digits))
+        return CelQuantity(self.nanos + other.nanos, _digits_of_sum(self.digits, other.digits), computed=True)
 
     def minus(self, other: CelQuantity) -> CelQuantity:
         """The difference."""

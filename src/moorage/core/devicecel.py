@@ -14,7 +14,7 @@ from moorage.cel import types as ty
 from moorage.cel.environment import MOST_COST, Environment, Expression
 from moorage.cel.errors import ExpressionError
 from moorage.cel.values import CelError, DefaultMap, Foreign, Map, Optional, Value, type_name
-from moorage.core import celquantity, celsemver
+from moorage.core import celformats, celquantity, celsemver
 from moorage.core.celquantity import read_quantity
 from moorage.core.celsemver import SemverError, parse_semver
 from moorage.core.values import dataclass
@@ -30,7 +30,7 @@ _ENVIRONMENT = Environment(
             "capacity": ty.map_of(ty.STRING, ty.map_of(ty.STRING, celquantity.CelQuantity.type)),
         }
     },
-    libraries=(celquantity.LIBRARY, celsemver.LIBRARY),
+    libraries=(celquantity.LIBRARY, celsemver.LIBRARY, celformats.LIBRARY),
 )
 _NO_DOMAIN = Map({})
 _HINT = (
@@ -145,11 +145,11 @@ class DeviceSelector:
         value = outcome.value
         if isinstance(value, CelError):
             return EvaluationError(value.message, outcome.cost)
+        name = type_name(value)
         while isinstance(value, Optional) and value.present:
             value = value.value
         if not isinstance(value, bool):
-            name = type_name(value)
-            text = f"CEL result of type {name} could not be converted to bool: {_no_bool(value, name)}"
+            text = f"CEL result of type {name} could not be converted to bool: {_no_bool(value)}"
             return EvaluationError(text, outcome.cost)
         return SelectorAnswer(value, outcome.cost)
 
@@ -166,10 +166,11 @@ _NO_BOOL = {
 }
 
 
-def _no_bool(value: Value, name: str) -> str:
+def _no_bool(value: Value) -> str:
     """Why a value is no bool, in the words of its type."""
-    if isinstance(value, Foreign):
-        name = value.type.name.rpartition(".")[2]
+    if isinstance(value, Optional):
+        return "optional.none() dereference"
+    name = value.go_name if isinstance(value, Foreign) else type_name(value)
     return _NO_BOOL.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
 
 
