@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
 
 from moorage.cel import types as ty
@@ -14,6 +13,7 @@ from moorage.cel.times import parse_timestamp
 from moorage.cel.types import Type
 from moorage.cel.urls import UrlError, parse_url
 from moorage.cel.values import NONE, Foreign, Optional, Value, size
+from moorage.core.values import dataclass
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", re.ASCII)
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?", re.ASCII)
