@@ -1,8 +1,9 @@
 """The content of the image, made without a container engine: `python deploy/image.py FOLDER`.
 
 The Dockerfile runs this and copies the folder; the tests run it too. Build tools and dependencies are those of
-requirements/, checked by their hashes. The folder holds an environment without pip, and `sbom.cdx.json`, a CycloneDX
-list of what is in it. Needs Python with pip, the registry that pip is set up for, and nothing else of this project.
+requirements/, checked by their hashes. The folder holds an environment without pip, the executable `kube-scheduler`
+beside `moorage` (no wheel has it: nobody should find it on the PATH by surprise), and `sbom.cdx.json`, a CycloneDX list
+of what is in it. Needs Python with pip, the registry that pip is set up for, and nothing else of this project.
 """
 
 from __future__ import annotations
@@ -71,6 +72,14 @@ def fill(folder: Path, wheel: Path, installer: Path) -> None:
     run(*pip, "--no-deps", "--no-index", wheel)
 
 
+def add_kube_scheduler(folder: Path) -> Path:
+    """The executable for manifests whose command is `kube-scheduler`: `moorage kube-scheduler` under that name."""
+    script = folder / "bin/kube-scheduler"
+    script.write_text(f"#!{folder}/bin/python\nfrom moorage.cli.kube_scheduler import main\n\nmain()\n")
+    script.chmod(0o755)
+    return script
+
+
 def bill_of_materials(packages: Iterable[Distribution]) -> Document:
     """What is installed, as CycloneDX says it; the same packages give the same document."""
     found = sorted(packages, key=lambda package: package.name.lower())
@@ -123,14 +132,16 @@ def main() -> None:
     """Make the folder."""
     if len(sys.argv) != 2:
         raise SystemExit("usage: python deploy/image.py FOLDER")
-    folder = Path(sys.argv[1])
+    folder = Path(sys.argv[1]).absolute()
     with tempfile.TemporaryDirectory() as work:
         wheel, installer = build_wheel(Path(work))
         fill(folder, wheel, installer)
+    script = add_kube_scheduler(folder)
     (site_packages,) = folder.glob("lib/python3*/site-packages")
     document = bill_of_materials(distributions(path=[str(site_packages)]))
     (folder / SBOM).write_text(json.dumps(document, indent=1) + "\n")
-    run(folder / "bin/moorage", "--version")
+    for executable in (folder / "bin/moorage", script):
+        run(executable, "--version")
 
 
 if __name__ == "__main__":

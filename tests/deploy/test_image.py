@@ -7,6 +7,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
 from types import ModuleType
@@ -44,20 +45,44 @@ def stages() -> list[list[str]]:
 
 
 def test_the_dockerfile_runs_nothing_in_the_stage_that_is_shipped() -> None:
-    """Two stages of one base; the second only copies, and its user is not root."""
+    """Two stages of one base; the second only copies, and its user is not root. It is what is built by default."""
     bases = [step.split()[1] for step in STEPS if step.startswith("FROM ")]
-    assert bases == ["${PYTHON}"] * 2
+    assert bases == ["${PYTHON}"] * 2 + ["moorage"] * 2
     assert "ARG PYTHON=python:3.12-slim" in STEPS
-    _, shipped = stages()
+    _, shipped, _, default = stages()
     assert not [step for step in shipped if step.startswith("RUN")]
     assert "USER 65532:65532" in shipped
     assert shipped[-1] == 'ENTRYPOINT ["moorage"]'
+    assert default == []
+
+
+def test_kube_scheduler_is_in_the_image_and_not_in_the_wheel(tmp_path: Path) -> None:
+    """Where kube-scheduler's own image has it, and on the PATH; it is `moorage kube-scheduler`."""
+    _, shipped, _, _ = stages()
+    assert "COPY --from=build /opt/moorage/bin/kube-scheduler /usr/local/bin/kube-scheduler" in shipped
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert sorted(tomllib.load(file)["project"]["scripts"]) == ["kubectl-moorage", "moorage"]
+    (tmp_path / "bin").mkdir()
+    script = image.add_kube_scheduler(tmp_path)
+    assert script.read_text().startswith(f"#!{tmp_path}/bin/python\n")
+    assert script.stat().st_mode & 0o777 == 0o755
+    done = subprocess.run([sys.executable, script, "--nonsense"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: No such option '--nonsense'; see kube-scheduler --help\n")
+
+
+def test_the_target_for_custom_scheduler_needs_no_arguments() -> None:
+    """Its Deployment names neither a command nor a file: the image has both, and the file is that of the example."""
+    _, _, target, _ = stages()
+    copied, started = target
+    assert copied == "COPY deploy/examples/custom-scheduler/config.yaml /etc/moorage/config.yaml"
+    arguments = json.loads(started.removeprefix("CMD "))
+    assert arguments == ["scheduler", "--config=/etc/moorage/config.yaml", "--leader-elect=false", "--v=2"]
 
 
 def test_what_is_copied_is_there_and_is_sent_to_the_builder() -> None:
     """Every source of a COPY exists and is let through by .dockerignore."""
-    build, _ = stages()
-    sources = [word for step in build if step.startswith("COPY ") for word in step.split()[1:-1]]
+    copies = [step for stage in stages() for step in stage if step.startswith("COPY ") and "--from=" not in step]
+    sources = [word for step in copies for word in step.split()[1:-1]]
     kept = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
     assert sources
     for source in sources:
@@ -120,8 +145,9 @@ def test_the_content_of_the_image_is_built_and_runs(tmp_path: Path) -> None:
     """Wheel, dependencies by their hashes, entry point; no pip in it, and exactly what the lock names."""
     folder = tmp_path / "opt"
     subprocess.run([sys.executable, ROOT / "deploy/image.py", folder], check=True)
-    done = subprocess.run([folder / "bin/moorage", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("moorage ")
+    for name in ("moorage", "kube-scheduler"):
+        done = subprocess.run([folder / "bin" / name, "--version"], capture_output=True, text=True, check=True)
+        assert done.stdout.startswith("moorage ")
     assert not list(folder.glob("bin/pip*"))
     document = json.loads((folder / "sbom.cdx.json").read_text())
     check_materials(document)

@@ -35,7 +35,7 @@ async def connected(
 ) -> AsyncIterator[tuple[KubeClient, KubeClient]]:
     """The client for everything, which with a leadership writes only while it lasts; and the client for events."""
     connection = configuration.client_connection
-    credentials = load_credentials(kubeconfig, connection.kubeconfig)
+    credentials = load_credentials(kubeconfig, connection.kubeconfig, server=connection.server)
     async with contextlib.aclosing(DirectTransport()) as shared:
         fenced = shared if leadership is None else FencedTransport(shared, leadership.leading)
         client = KubeClient(credentials, qps=connection.qps, burst=connection.burst, transport=fenced)
@@ -50,7 +50,8 @@ def leadership_of(
         return None
 
     def connect() -> KubeClient:
-        return KubeClient(load_credentials(kubeconfig, configuration.client_connection.kubeconfig))
+        connection = configuration.client_connection
+        return KubeClient(load_credentials(kubeconfig, connection.kubeconfig, server=connection.server))
 
     return Leadership(election, connect)
 

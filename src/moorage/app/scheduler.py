@@ -135,15 +135,14 @@ async def _served(scheduler: Scheduler, configuration: Configuration, options: S
 @contextlib.asynccontextmanager
 async def _reviews(configuration: Configuration, options: SchedulerOptions) -> AsyncIterator[AccessReviews]:
     """The client for authenticating and authorizing readers of metrics; rate limited, and not that of the binds."""
-    fallback = configuration.client_connection.kubeconfig
-    files = (options.authentication_kubeconfig, options.authorization_kubeconfig)
+    connection = configuration.client_connection
     async with contextlib.AsyncExitStack() as stack:
-        clients = [
-            KubeClient(load_credentials(file or options.kubeconfig, fallback), qps=_REVIEWS_QPS, burst=_REVIEWS_BURST)
-            for file in files
-        ]
-        for client in clients:
-            await stack.enter_async_context(client)
+        clients = []
+        for file in (options.authentication_kubeconfig, options.authorization_kubeconfig):
+            own = load_credentials(options.kubeconfig, connection.kubeconfig, server=connection.server)
+            credentials = load_credentials(file) if file else own
+            client = KubeClient(credentials, qps=_REVIEWS_QPS, burst=_REVIEWS_BURST)
+            clients.append(await stack.enter_async_context(client))
         yield AccessReviews(*clients)
 
 

@@ -10,6 +10,7 @@ from moorage.cli.output import InputError, say
 from moorage.framework.configuration import Configuration, LeaderElection
 from moorage.wire.configuration.connections import check_leader_election
 from moorage.wire.configuration.findings import Findings
+from moorage.wire.problems import Problem
 
 
 def with_flag(configuration: Configuration, leader_elect: bool | None, config_file: str | None) -> Configuration:
@@ -25,9 +26,14 @@ def elected(election: LeaderElection, leader_elect: bool, config_file: str | Non
     before.
     """
     if leader_elect and not election.leader_elect:
-        findings = Findings(config_file or "--leader-elect")
-        check_leader_election(election, findings)
-        say("note", findings.notices)
-        if findings.problems:
-            raise InputError(findings.problems)
+        say("note", check(election, config_file or "--leader-elect"))
     return replace(election, leader_elect=leader_elect)
+
+
+def check(election: LeaderElection, source: str) -> list[Problem]:
+    """What to say about an election; one that is not valid ends the command. `source` is where it comes from."""
+    findings = Findings(source)
+    check_leader_election(election, findings)
+    if findings.problems:
+        raise InputError(findings.problems)
+    return findings.notices

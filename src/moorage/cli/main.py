@@ -22,6 +22,7 @@ from moorage.cli.output import INTERNAL_ERROR, INTERRUPTED, READER_GONE, drop_ou
 COMMANDS: Mapping[str, str] = {
     "demo": "Watch pods being placed on virtual nodes; no cluster needed.",
     "scheduler": "Place the pods of a live cluster.",
+    "kube-scheduler": "The same with the flags of kube-scheduler, to take its place.",
     "extender": "Add plugins to a stock kube-scheduler over HTTP.",
     "webhook": "Assign new pods a rule of their placement strategy, under any scheduler.",
     "keeper": "Move pods off nodes that are about to be terminated, and back to spot capacity.",
@@ -34,7 +35,7 @@ COMMANDS: Mapping[str, str] = {
     "validate": "Check configuration files and manifests.",
     "completion": "Print the script that completes commands in bash, zsh or fish.",
 }
-"""Name of the command, and of its module in this folder -> the line that `moorage --help` prints."""
+"""Name of the command, and of its module in this folder (with underscores) -> the line that `moorage --help` prints."""
 
 _ALLOCATIONS_BETWEEN_COLLECTIONS = 50_000
 
@@ -49,7 +50,7 @@ class Commands(click.Group):
 
     def load(self, name: str) -> click.Command:
         """Import a command of the list."""
-        command: click.Command = import_module(f"moorage.cli.{name}").command
+        command: click.Command = import_module(f"moorage.cli.{name.replace('-', '_')}").command
         return command
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - part of click's interface
@@ -90,7 +91,8 @@ def _own_exit_codes() -> Iterator[None]:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+def print_version(context: click.Context, _: click.Parameter, asked: object) -> None:
+    """Print the version and end, if that is asked for."""
     if asked:
         from importlib.metadata import version  # noqa: PLC0415 - costs more than the rest of the start
 
@@ -100,7 +102,7 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=print_version, help="Print the version."
 )
 def moorage() -> None:
     """A Kubernetes scheduler that is programmed in Python."""
@@ -111,8 +113,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return run_group(moorage, "moorage", arguments)
 
 
-def run_group(group: click.Group, name: str, arguments: Sequence[str] | None) -> int:
-    """Run a command line of a group that is called by this name."""
+def run_group(group: click.Command, name: str, arguments: Sequence[str] | None) -> int:
+    """Run a command line of a group, or of a command, that is called by this name."""
     session = Session()
     try:
         return _guarded(lambda: group.main(arguments, name, standalone_mode=False, obj=session), session)

@@ -140,10 +140,12 @@ class _Boolean(click.types.BoolParamType):
             self.fail(f"{value!r} is not a boolean; write true or false", param, ctx)
 
 
-def boolean_option(name: str, *, default: bool | None = None, text: str = "") -> Callable[[Function], Function]:
+def boolean_option(
+    name: str, *, default: bool | None = None, text: str = "", hidden: bool = False
+) -> Callable[[Function], Function]:
     """A flag that also takes a value: `--flag`, `--flag false` and `--flag=false`; None if it was not given."""
     return click.option(
-        name, type=_Boolean(), is_flag=False, flag_value=True, default=default, metavar="BOOL", help=text
+        name, type=_Boolean(), is_flag=False, flag_value=True, default=default, metavar="BOOL", help=text, hidden=hidden
     )
 
 

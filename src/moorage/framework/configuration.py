@@ -77,6 +77,8 @@ class ClientConnection:
     content_type: str = "application/json"
     qps: float = 50.0
     burst: int = 100
+    server: str = ""
+    """The address of the API server, if it is not that of the kubeconfig; no field of the file, but a flag."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,17 +213,21 @@ def load_credentials(
     kubeconfig: str | None = None,
     configured: str | None = None,
     *,
+    server: str = "",
     environ: Mapping[str, str] | None = None,
     home: Path | None = None,
     service_account: Path = SERVICE_ACCOUNT,
     now_s: Callable[[], float] = clock.wall_s,
     monotonic_s: Callable[[], float] = time.monotonic,
 ) -> Credentials:
-    """Find the credentials: `--kubeconfig`, `clientConnection.kubeconfig`, $KUBECONFIG, in-cluster, ~/.kube/config."""
+    """Find the credentials: `--kubeconfig`, `clientConnection.kubeconfig`, $KUBECONFIG, in-cluster, ~/.kube/config.
+
+    `server` replaces the address that is found with them; where none are found, requests to it are anonymous.
+    """
     environ = os.environ if environ is None else environ
     explicit = kubeconfig or configured
     if explicit:
-        return from_kubeconfig([Path(explicit).expanduser()], now_s=now_s, monotonic_s=monotonic_s)
+        return from_kubeconfig([Path(explicit).expanduser()], server=server, now_s=now_s, monotonic_s=monotonic_s)
     listed = [Path(name) for name in environ.get("KUBECONFIG", "").split(os.pathsep) if name]
     if listed:
         present = [path for path in listed if path.exists()]
@@ -231,12 +235,14 @@ def load_credentials(
             raise CredentialsError(
                 f"$KUBECONFIG: {os.pathsep.join(map(str, listed))}: no such file; correct or unset it"
             )
-        return from_kubeconfig(present, now_s=now_s, monotonic_s=monotonic_s)
+        return from_kubeconfig(present, server=server, now_s=now_s, monotonic_s=monotonic_s)
     if environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists():
-        return in_cluster(environ, service_account, monotonic_s=monotonic_s)
+        return in_cluster(environ, service_account, server=server, monotonic_s=monotonic_s)
     fallback = (home or Path.home()) / ".kube" / "config"
     if fallback.exists():
-        return from_kubeconfig([fallback], now_s=now_s, monotonic_s=monotonic_s)
+        return from_kubeconfig([fallback], server=server, now_s=now_s, monotonic_s=monotonic_s)
+    if server:
+        return Credentials(server, Identity(), source="--master", monotonic_s=monotonic_s)
     raise CredentialsError(
         f"no cluster is configured: $KUBECONFIG is empty and {fallback} is missing; pass --kubeconfig"
     )
@@ -245,13 +251,14 @@ def load_credentials(
 def from_kubeconfig(
     files: list[Path],
     *,
+    server: str = "",
     now_s: Callable[[], float] = clock.wall_s,
     monotonic_s: Callable[[], float] = time.monotonic,
 ) -> Credentials:
-    """Load the current context of the merged files."""
+    """Load the current context of the merged files; `server` replaces the address there."""
     context = read_context(files)
     cluster, user = context.cluster, context.user
-    server = server_of(cluster)
+    server = server or server_of(cluster)
     identity = Identity(
         ca=_file_or_data(cluster, "certificate-authority"), insecure=cluster.flag("insecure-skip-tls-verify")
     )
@@ -283,7 +290,11 @@ def _is_loopback(server: str) -> bool:
 
 
 def in_cluster(
-    environ: Mapping[str, str], service_account: Path, *, monotonic_s: Callable[[], float] = time.monotonic
+    environ: Mapping[str, str],
+    service_account: Path,
+    *,
+    server: str = "",
+    monotonic_s: Callable[[], float] = time.monotonic,
 ) -> Credentials:
     """Use the service account that Kubernetes mounts into every pod."""
     host = environ["KUBERNETES_SERVICE_HOST"]
@@ -294,7 +305,7 @@ def in_cluster(
         ca=FileValue(service_account / "ca.crt", "service account CA"),
     )
     return Credentials(
-        f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
+        server or (f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"),
         identity,
         source=str(service_account),
         namespace=namespace_file.read_text().strip() if namespace_file.exists() else "default",

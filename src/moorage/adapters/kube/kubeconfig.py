@@ -137,17 +137,21 @@ def read_context(files: Sequence[Path]) -> Context:
 def server_of(cluster: KubeconfigEntry) -> str:
     """Check the address of the API server, and give it without the slash at the end."""
     server = cluster.text("server")
-    try:
-        parts = urlsplit(server)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
+    if not is_address(server):
         raise cluster.error("server", server, "must be an address such as https://10.0.0.1:6443")
     if cluster.text("proxy-url"):
         remedy = "connections through a proxy are not supported; remove it and reach the server directly"
         raise cluster.error("proxy-url", cluster.text("proxy-url"), remedy)
     return server.rstrip("/")
+
+
+def is_address(server: str) -> bool:
+    """Whether an API server can be reached there."""
+    try:
+        parts = urlsplit(server)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def exec_extension(cluster: KubeconfigEntry) -> object:

@@ -43,6 +43,9 @@ class ServingOptions:
     """Paths that need no authorization; a trailing star matches everything below."""
     reload_every_s: float = 5.0
     """How often files are looked at."""
+    looks_up_authority: bool = True
+    """Whether the API server is asked for the CAs of client certificates, where there is no `client_ca_file`."""
+    oldest_tls: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
 
 
 @asynccontextmanager
@@ -50,12 +53,14 @@ async def serving(options: ServingOptions, sources: EndpointSources, gate: Gate)
     """Serve until the end of the block, which gets the server's URL. `ListenError` when that cannot be done."""
     address = _address(options.bind_address)
     tls = _tls(options)
+    tls.minimum_version = options.oldest_tls
     try:
         freshness = Freshness(tls, options.cert_file, options.key_file, options.client_ca_file)
     except CertificateError as error:
         raise ListenError(str(error)) from None
     chores = [asyncio.create_task(keep_fresh(freshness, options.reload_every_s))]
-    if options.client_ca_file is None and sources.client_authority is not None:
+    looks_up = options.looks_up_authority and options.client_ca_file is None
+    if looks_up and sources.client_authority is not None:
         chores.append(asyncio.create_task(_follow_authority(freshness, sources, options.reload_every_s)))
     try:
         async with listening(

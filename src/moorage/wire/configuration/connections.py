@@ -80,12 +80,17 @@ def _check_durations(election: LeaderElection, findings: Findings) -> None:
 def _check_lease(election: LeaderElection, findings: Findings) -> None:
     if election.resource_lock != "leases":
         findings.problem("leaderElection.resourceLock", election.resource_lock, "must be leases")
-    if (election.resource_namespace, election.resource_name) == _STOCK_LEASE:
+    if is_stock_lease(election):
         message = (
             "in kube-system this is the lease that a stock kube-scheduler holds, and only one of both will work; "
             f"leave it out to use {LEASE_NAME}"
         )
         findings.notice("leaderElection.resourceName", election.resource_name, message)
+
+
+def is_stock_lease(election: LeaderElection) -> bool:
+    """Whether it is on the lease that a stock kube-scheduler holds."""
+    return (election.resource_namespace, election.resource_name) == _STOCK_LEASE
 
 
 def read_client_connection(shape: ClientConnectionShape, findings: Findings) -> ClientConnection:
