@@ -83,8 +83,12 @@ REMEDIES: tuple[type[contract.SuggestsRemedies], ...] = (
     VolumeBinding, VolumeRestrictions, VolumeZone, NodeVolumeLimits, DynamicResources, ControllerSpread, SpotPlacement,
     PlacementStrategy,
 )  # fmt: skip
+COUNTS: tuple[type[contract.TellsCounts], ...] = (
+    ControllerSpread, OnePodPerNode, PlacementStrategy, PriorityAnnotation, SpotPlacement,
+)  # fmt: skip
 HOOKS: dict[type, Iterable[type[object]]] = {
     contract.SuggestsRemedies: REMEDIES,
+    contract.TellsCounts: COUNTS,
     contract.ReadsPriority: (PriorityAnnotation,),
     contract.PlansUnits: (PlanSort,),
     contract.OwnsNodes: (OnePodPerNode,),

@@ -25,9 +25,14 @@ from moorage.core.events import BindDone, BindOutcome
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import Workload
 from moorage.core.pods import Condition
+from moorage.engine.engine import Engine
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.deletion_costs import COST
 from moorage.engine.lifecycle import State
+from moorage.framework.configuration import Configuration
+from moorage.framework.profiles import build_profiles
+from moorage.framework.registry import Registry
+from moorage.plugins.builtin import BUILTIN
 from moorage.testing.builders import make_pod
 from moorage.views.story import Sightings, bound, completion, decided, ending, ordered
 from moorage.views.words import LIFE, WORDS, HappeningKind, step_note
@@ -36,6 +41,7 @@ POD, OTHER = PodRef("ns", "a", "uid-a"), PodRef("ns", "b", "uid-b")
 BIND = Bind(POD, "n1", evaluated=5, feasible=3)
 LEAVING = marks.leaving("taint spot", 0.0, 120.0, cordon=True)
 UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable", "no room")
+PROFILES = build_profiles(Configuration(), Registry(BUILTIN))
 UNTIL = "1970-01-01T00:02:00Z"
 
 
@@ -146,7 +152,7 @@ def test_orders_of_the_keeper(command: KeeperCommand, order: str) -> None:
 )
 def test_the_log_has_the_lines_of_its_verbosity(verbosity: int, dry_run: bool, lines: list[str]) -> None:
     """In kube-scheduler's words; a dry run tells attempts at any verbosity, and binds nothing."""
-    log = DecisionLog.of(verbosity, dry_run=dry_run)
+    log = DecisionLog.of(verbosity, Engine(PROFILES), dry_run=dry_run)
     assert log is not None
     failed = RecordEvent(OTHER, "Warning", "FailedScheduling", "Scheduling", "0/5 nodes are available", "me")
     with capture_logs() as written:
@@ -173,7 +179,7 @@ def test_binds_that_fail_are_for_the_curious() -> None:
         assert [(line["event"], line["outcome"], line["err"]) for line in written] == [
             ("Pod was not bound", "failed", "timeout")
         ] * number
-    assert DecisionLog.of(1, dry_run=False) is None
+    assert DecisionLog.of(1, Engine(PROFILES)) is None
 
 
 def test_a_bind_is_told_with_what_is_known() -> None:

@@ -32,7 +32,7 @@ from moorage.adapters.serving.endpoints import EndpointSources
 from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
 from moorage.app.connection import connected, leadership_of, reached
-from moorage.app.decisions import DecisionLog
+from moorage.app.decisions import DecisionLog, accounts_at
 from moorage.app.dump import dump_on_signal
 from moorage.app.journal import JournalOptions, document_of, open_journal
 from moorage.app.leadership import Leadership
@@ -168,7 +168,9 @@ class Scheduler(Process):
         """The configuration in force, as a document."""
         self._configuration = configuration
         self._options = options
-        self.engine = Engine(self._acting(profiles), _settings(configuration, options))
+        accounts = accounts_at(options.verbosity)
+        observer = None if accounts is None else accounts.note
+        self.engine = Engine(self._acting(profiles), _settings(configuration, options), observer=observer)
         self._journal = open_journal(
             options.journal,
             self.engine,
@@ -184,7 +186,7 @@ class Scheduler(Process):
             self.engine,
             carry_out,
             metrics=self.metrics,
-            decision_log=DecisionLog.of(options.verbosity, dry_run=options.dry_run),
+            decision_log=DecisionLog.of(options.verbosity, self.engine, accounts, dry_run=options.dry_run),
             leading=self.leading,
             tick_s=math.inf if leadership is None else leadership.election.renew_deadline_s / 2,
             journal=self._journal,

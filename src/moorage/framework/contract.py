@@ -318,6 +318,17 @@ class ComparesRows(Named, Protocol):
 
 
 @runtime_checkable
+class TellsCounts(Named, Protocol):
+    """A rule that counts pods or nodes, and can say what it counted."""
+
+    def counted(self, cycle: Cycle, /) -> str:
+        """What it counted for the pod, in a line of bounded length; empty if the pod is no concern of it.
+
+        Asked before each attempt where the log is to tell (`-v 4`), never for a decision.
+        """
+
+
+@runtime_checkable
 class SuggestsRemedies(Named, Protocol):
     """A filter that knows what would make it accept a pod. Asked for explanations, never by a decision."""
 

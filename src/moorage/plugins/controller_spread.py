@@ -33,6 +33,7 @@ from moorage.framework.status import SKIP, Reason, Rejections, Status
 
 MALFORMED = "MalformedAnnotation"
 _KINDS = frozenset({REPLICA_SET, STATEFUL_SET, JOB, CRON_JOB, DEPLOYMENT})
+_SHOWN_HOSTS = 8
 _POD_CHANGES = What.POD_ADDED | What.POD_UPDATED | What.POD_REMOVED
 
 
@@ -106,6 +107,20 @@ class ControllerSpread(Plugin):
         taken = state.pick(counts.dense(state.capacity), rows) > 0
         reason = Reason(f"node(s) would leave controller {rule.controller.title} on too few hosts")
         return Rejections(taken.astype(np.int64), (reason,))
+
+    def counted(self, cycle: Cycle) -> str:
+        """How many hosts the controller needs, why, and which it has."""
+        state = cycle.state
+        rule = _rule_of(state, cycle.template)
+        if rule is None:
+            return ""
+        desired = "an unknown number of" if rule.controller.desired is None else rule.controller.desired
+        source = "the default" if rule.said is None else f"{rule.said.key}={rule.said.text}"
+        rows, numbers = state.owner_rows(cycle.template).above_zero()
+        hosts = {state.node(row).name: number for row, number in zip(rows.tolist(), numbers.tolist(), strict=True)}
+        some = ", ".join(f"{name} ({hosts[name]})" for name in sorted(hosts)[:_SHOWN_HOSTS])
+        wants = f"{rule.controller.title} wants {desired} pods on at least {rule.hosts} hosts ({source})"
+        return f"{wants} and has {sum(hosts.values())} on {len(hosts)}" + (f": {some}" if some else "")
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
         """Require only as many hosts as the controller's pods are on already."""

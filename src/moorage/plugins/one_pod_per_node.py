@@ -47,6 +47,12 @@ class OnePodPerNode(Plugin):
         """Reject rows that have a pod of this scheduler."""
         return Rejections(self._taken.among(cycle.state, cycle.template.scheduler_name, rows), _TAKEN)
 
+    def counted(self, cycle: Cycle) -> str:
+        """How many nodes have a pod of this scheduler."""
+        state, name = cycle.state, cycle.template.scheduler_name
+        taken = int(self._taken.among(state, name, state.rows()).sum())
+        return f"{taken} of {state.node_count} nodes have a pod of {name}"
+
     def filter_row(self, cycle: Cycle, row: int) -> bool:
         """Whether the row has no pod of this scheduler."""
         return not _holds(cycle.state, row, cycle.template.scheduler_name)

@@ -41,7 +41,7 @@ from moorage.core.strategies import (
     rules_at,
     strategy_of,
 )
-from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, ranking, stamp_of, stamped_rule
+from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, ranking, stamp_of, stamped_rule, targets
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
@@ -138,6 +138,17 @@ class PlacementStrategy(Plugin):
         bad = ids != chosen if chosen != NO_RULE else np.ones(len(rows), dtype=np.bool_)
         named = choice.rules if chosen == NO_RULE else (chosen,)
         return Rejections(bad.astype(np.int64), (_reason(choice.strategy, named),))
+
+    def counted(self, cycle: Cycle) -> str:
+        """How many pods each rule has, and how many it should have."""
+        holding = strategy_of(cycle.state, cycle.template)
+        if holding is None or holding.strategy is None:
+            return ""
+        counts = rule_counts(cycle.state, cycle.template, holding.strategy)
+        number = max(holding.desired or 0, sum(counts) + 1)
+        shares = zip(holding.strategy.rules, counts, targets(holding.strategy, number), strict=True)
+        told = ", ".join(f"{count} of {target} in {rule.labels}" for rule, count, target in shares)
+        return f"{holding.source}: {told}"
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
         """Remove the strategy from the pod or its controller, or the labels by which a policy selects the pod."""

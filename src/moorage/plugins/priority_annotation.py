@@ -18,6 +18,7 @@ from moorage.core.labelnames import is_qualified_name
 from moorage.core.pods import PodTemplate
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
+from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
 
 EVERYWHERE = "*"
@@ -98,6 +99,13 @@ class PriorityAnnotation(Plugin):
 
     def sign(self, template: PodTemplate) -> None:
         """Reads nothing for placing a pod."""
+
+    def counted(self, cycle: Cycle) -> str:
+        """The priority that the pod has by its annotation."""
+        key = next((key for key in self.args.keys if key in cycle.template.annotations), None)
+        if key is None or not self.args.enabled or self.args.bound(cycle.template.namespace) is None:
+            return ""
+        return f"priority {cycle.template.priority} by annotation {key}={_shown(cycle.template.annotations[key])}"
 
     def priority_of(self, template: PodTemplate) -> tuple[int, str | None]:
         """The effective priority, and a warning for the pod's owner if the annotation cannot be parsed."""

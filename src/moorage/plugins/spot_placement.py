@@ -217,6 +217,16 @@ class SpotPlacement(Plugin):
         if controller is not None:
             yield Remedy((Annotate(controller.kind, pod.namespace, controller.name, ON_DEMAND_BASE[0], "0"),), 3.0)
 
+    def counted(self, cycle: Cycle) -> str:
+        """Whether the pod can be lost, and where the pods of its controller are."""
+        if not _is_movable(cycle.template):
+            return ""
+        policy, standing = self._policy_in(cycle), self._standing(cycle.state, cycle.template)
+        sort = MULTIPLE if policy.several else SINGLE
+        owner = "no known controller" if policy.controller is None else policy.controller.title
+        kept = f", {policy.keep} of them to stay on on-demand nodes" if policy.keep else ""
+        return f"{owner}, {sort}: {standing.spot} on spot and {standing.on_demand} on on-demand nodes{kept}"
+
     # --- Score ---
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface

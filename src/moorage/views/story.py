@@ -61,6 +61,11 @@ def bound(bind: Bind, answer: BindDone, now_s: float = 0.0) -> Happening:
     return about_pod(now_s, HappeningKind.UNBOUND, bind.pod, facts)
 
 
+def confirmed(bind: Bind, now_s: float = 0.0) -> Happening:
+    """The API server has accepted a bind."""
+    return about_pod(now_s, HappeningKind.CONFIRMED, bind.pod, {"uid": bind.pod.uid})
+
+
 def _choice(bind: Bind) -> Facts:
     return {"node": bind.node, "feasible": bind.feasible, "nodes": bind.evaluated}
 

@@ -48,6 +48,26 @@ class HappeningKind(StrEnum):
     ANNOUNCED = "announced"
     """A Kubernetes event says that a pod was evicted."""
 
+    ADDED_WAITING = "added, waiting"
+    """The watch shows a pod that needs a node; the same of changes and deletions, and of pods with a node."""
+    UPDATED_WAITING = "updated, waiting"
+    DELETED_WAITING = "deleted, waiting"
+    """A pod that needed a node is gone or has one."""
+    ADDED_PLACED = "added, placed"
+    UPDATED_PLACED = "updated, placed"
+    DELETED_PLACED = "deleted, placed"
+    QUEUED = "queued"
+    """A pod was put into one of the queues."""
+    POPPED = "popped"
+    TRIED = "tried"
+    """An attempt begins."""
+    COUNTED = "counted"
+    """What a rule counted for a pod."""
+    REJECTED = "rejected"
+    """Nodes that a plugin rejected for a pod."""
+    CONFIRMED = "confirmed"
+    """The API server has accepted a bind."""
+
     JOINED = "joined"
     LEFT = "left"
     CORDONED = "cordoned"
@@ -218,6 +238,22 @@ WORDS: Mapping[HappeningKind, Words] = {
     HappeningKind.FINISHED: Words("on {node}", "finished", "finished"),
     HappeningKind.COMPLETE: Words(_completed, "story", "complete"),
     HappeningKind.ANNOUNCED: Words("{message}", "evicted"),
+    HappeningKind.ADDED_WAITING: Words(line=Line(3, "Add event for unscheduled pod", {})),
+    HappeningKind.UPDATED_WAITING: Words(line=Line(4, "Update event for unscheduled pod", {})),
+    HappeningKind.DELETED_WAITING: Words(line=Line(3, "Delete event for unscheduled pod", {})),
+    HappeningKind.ADDED_PLACED: Words(line=Line(3, "Add event for scheduled pod", {})),
+    HappeningKind.UPDATED_PLACED: Words(line=Line(4, "Update event for scheduled pod", {})),
+    HappeningKind.DELETED_PLACED: Words(line=Line(3, "Delete event for scheduled pod", {})),
+    HappeningKind.QUEUED: Words(
+        line=Line(5, "Pod moved to an internal scheduling queue", {"cause": "cause", "queue": "queue"})
+    ),
+    HappeningKind.POPPED: Words(line=Line(4, "About to try and schedule pod", {})),
+    HappeningKind.TRIED: Words(line=Line(3, "Attempting to schedule pod", {})),
+    HappeningKind.COUNTED: Words(line=Line(4, "Rule counted", {"plugin": "plugin", "counted": "counted"})),
+    HappeningKind.REJECTED: Words(
+        line=Line(4, "Nodes rejected", {"plugin": "plugin", "count": "count", "reason": "reason", "nodes": "nodes"})
+    ),
+    HappeningKind.CONFIRMED: Words(line=Line(5, "Finished binding for pod, can be expired", {"uid": "podKey"})),
     HappeningKind.JOINED: Words("joins the cluster", "node"),
     HappeningKind.LEFT: Words("leaves the cluster", "node"),
     HappeningKind.CORDONED: Words("is cordoned", "node"),

@@ -48,6 +48,7 @@ RELEASED_S = 1
 """Duration that a released lease carries, as client-go writes it."""
 
 log = structlog.get_logger()
+"""Names of leases are in the text: operators search for whole lines, as client-go writes them."""
 
 
 class LeaderElector:
@@ -114,12 +115,12 @@ class LeaderElector:
 
     async def acquire(self) -> Term:
         """Wait until we lead."""
-        log.info("attempting to acquire leader lease", lease=self.name, identity=self.identity)
+        log.info("attempting to acquire leader lease %s...", self.name, identity=self.identity)
         while not await self._acquired():
             retry_s = self._election.retry_period_s * (1 + JITTER_FACTOR * self._jitter())
             left_s = self._changed_s + self._record.duration_s - self._monotonic_s()
             await self._pause(min(retry_s, left_s) if left_s > 0 else retry_s)
-        log.info("successfully acquired lease", lease=self.name, term=str(self._record.term))
+        log.info("successfully acquired lease %s", self.name, term=str(self._record.term))
         return self._record.term
 
     async def hold(self) -> str:
@@ -134,7 +135,7 @@ class LeaderElector:
                 lost = self._taken()
             if lost:
                 self._leads = False
-                log.info("stopped leading", lease=self.name, reason=lost)
+                log.info("stopped leading, lease %s is lost", self.name, reason=lost)
                 return lost
 
     async def release(self) -> None:
@@ -170,14 +171,14 @@ class LeaderElector:
             async with asyncio.timeout(self._request_s()):
                 taken = await self._try()
         except Conflict as error:
-            log.debug("failed to acquire lease", lease=self.name, error=error.message)
+            log.debug("failed to acquire lease %s", self.name, error=error.message)
             return False
         except (KubeError, TimeoutError) as error:
             self._complain(_text(error))
             return False
         if not taken:
-            held = f"lock is held by {self._record.holder} and has not yet expired"  # what operators search for
-            log.debug(held, lease=self.name)
+            log.debug("lock is held by %s and has not yet expired", self._record.holder)
+            log.debug("failed to acquire lease %s", self.name)
         return taken
 
     async def _renewed(self, limit_s: float) -> tuple[str, float]:
@@ -187,7 +188,7 @@ class LeaderElector:
             async with asyncio.timeout(limit_s):
                 if await self._try():
                     self._said = ""
-                    log.debug("successfully renewed lease", lease=self.name)
+                    log.debug("successfully renewed lease %s", self.name)
         except Conflict as error:
             return _text(error), min(CONFLICT_PAUSE_S, retry_s)
         except (KubeError, TimeoutError) as error:
@@ -236,7 +237,7 @@ class LeaderElector:
             return
         moment = micro_time(self._now_s())
         await self._put(self._lease, LeaseRecord("", RELEASED_S, moment, moment, self._record.transitions))
-        log.info("released lease", lease=self.name)
+        log.info("released lease %s", self.name)
 
     async def _put(self, lease: Lease | None, record: LeaseRecord) -> None:
         if self._underway is not None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import field
 
+import structlog
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
@@ -16,6 +18,9 @@ from moorage.adapters.serving.zpages import Component, flagz, statusz
 from moorage.core.values import dataclass
 
 _STATUSZ_PATHS = ("/configz", "/flagz", "/healthz", "/livez", "/metrics", "/readyz")
+_SHOWN = 100
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ def application(sources: EndpointSources, gate: Gate) -> web.Application:
 def _guard(gate: Gate) -> Middleware:
     @web.middleware
     async def guarded(request: web.Request, handler: Handler) -> web.StreamResponse:
+        began_s = time.monotonic()
         response: web.StreamResponse | None = await gate.refusal(request)
         if response is None:
             try:
@@ -51,6 +57,15 @@ def _guard(gate: Gate) -> Middleware:
             except web.HTTPNotFound:
                 response = web.Response(status=404, text="404 page not found\n")
         response.headers["Cache-Control"] = "no-cache, private"
+        log.debug(
+            "HTTP",
+            verb=request.method,
+            URI=request.path,
+            latency=f"{(time.monotonic() - began_s) * 1000:.3f}ms",
+            userAgent=request.headers.get("User-Agent", "")[:_SHOWN],
+            srcIP=request.remote,
+            resp=response.status,
+        )
         return response
 
     return guarded
