@@ -33,12 +33,12 @@ def test_the_deployment_counts_and_the_replica_set_tells_how_many() -> None:
     assert controller_of(state, pod.template) == Controller(owner, DEPLOYMENT, "web", 1, 3, NOTES)
 
 
-def test_a_deployment_that_is_not_there_leaves_no_annotations() -> None:
-    """The copies on the ReplicaSet count for nothing, also then."""
+def test_a_deployment_that_is_not_there_has_left_copies_of_its_annotations() -> None:
+    """The copies on the ReplicaSet count, but only then: the scheduler may have no right to read Deployments."""
     owner = owner_of(REPLICA_SET, "web-5d8f")
     replica_set = make_workload(REPLICA_SET, "web-5d8f", 2, owner=owner_of(DEPLOYMENT, "web"), annotations={"old": "x"})
     found = controller_of(state_with([], [], [replica_set]), make_pod("a", owner=owner).template)
-    assert found == Controller(owner, DEPLOYMENT, "web", 2, 2)
+    assert found == Controller(owner, DEPLOYMENT, "web", 2, 2, FrozenDict({"old": "x"}))
 
 
 def test_a_pod_may_name_the_deployment_itself() -> None:

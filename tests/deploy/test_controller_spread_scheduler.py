@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -18,6 +19,7 @@ from moorage.app.sources import watched_kinds
 from moorage.bench.controlplane import ControlPlane
 from moorage.wire.configuration import read_configuration
 from tests.controlplane_fixtures import PlaneFactory
+from tests.deploy.kube_scheduler_script import kube_scheduler
 
 FOLDER = Path(__file__).parents[2] / "deploy/examples/controller-spread-scheduler"
 NAME = "controller-spread-scheduler"
@@ -36,9 +38,9 @@ def manifest(kind: str) -> dict[str, Any]:
     return found
 
 
-def kubectl(plane: ControlPlane, *arguments: str) -> str:
+def kubectl(plane: ControlPlane, *arguments: str, given: str | None = None) -> str:
     command = [str(plane.binary("kubectl")), "--kubeconfig", str(plane.admin_kubeconfig), *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, input=given)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -82,7 +84,7 @@ def test_everything_carries_the_label_and_is_in_kube_system() -> None:
 def test_the_scheduler_reads_what_is_mounted() -> None:
     """The file that the command names is the one that the ConfigMap puts there."""
     (container,) = manifest("Deployment")["spec"]["template"]["spec"]["containers"]
-    assert container["args"] == ["scheduler", f"--config=/etc/kubernetes/{NAME}.yaml"]
+    assert container["args"] == ["scheduler", f"--config=/etc/kubernetes/{NAME}.yaml", "--v=2"]
     assert [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "config"] == [
         "/etc/kubernetes"
     ]
@@ -98,6 +100,23 @@ def test_the_profile_has_the_rule_under_both_names(name: str) -> None:
     (profile,) = reading.profiles
     assert profile.scheduler_name == NAME
     assert "ControllerSpread" in [plugin.name for plugin in profile.plugins]
+
+
+def test_it_may_be_named_at_its_one_extension_point(tmp_path: Path) -> None:
+    """Pods spread in the same way, and what is wrong with an annotation is said as well."""
+    config, pods = tmp_path / "config.yaml", tmp_path / "pods.yaml"
+    (shop,) = (each for each in documents("sample-deployments.yaml") if each["metadata"]["name"] == "shop")
+    shop["metadata"]["annotations"] = {"controller-spread-scheduler/min-hosts": "three"}
+    pods.write_text(yaml.safe_dump(shop))
+    files = ("-f", FOLDER / "sample-nodes.yaml", "-f", pods)
+    answers = []
+    for point in ("multiPoint", "filter"):
+        config.write_text((FOLDER / "config.yaml").read_text().replace("multiPoint", point))
+        answers.append(moorage("simulate", *files, "--config", config, "-o", "json").stdout)
+    assert answers[0] == answers[1]
+    answer = json.loads(answers[0])
+    assert answer["summary"] == {"scheduled": 5, "pending": 0, "evicted": 0}
+    assert any('min-hosts is "three"; write a whole number' in warning for warning in answer["warnings"])
 
 
 @pytest.mark.parametrize("packed", [False, True], ids=["as it is", "packing"])
@@ -253,7 +272,7 @@ def test_the_samples_spread_on_a_cluster_with_the_rights_of_the_account(
     kubectl(plane, "apply", "-f", str(FOLDER / "manifests.yaml"))
     add_nodes(plane)
     log = tmp_path / "log"
-    arguments = ("--kubeconfig", account_kubeconfig(plane, tmp_path), "--config", packing(tmp_path))
+    arguments = ("--kubeconfig", account_kubeconfig(plane, tmp_path), "--config", packing(tmp_path), "--v=2")
     command = [sys.executable, "-m", "moorage", "scheduler", "--secure-port=0", *map(str, arguments)]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
@@ -265,3 +284,48 @@ def test_the_samples_spread_on_a_cluster_with_the_rights_of_the_account(
             process.wait(20)
     assert {name: len(set(nodes)) for name, nodes in hosts_of(plane).items()} == HOSTS
     assert "orbidden" not in log.read_text()
+    assert log.read_text().count("Successfully bound pod to node") == want, "at the verbosity that it is installed with"
+
+
+BEFORE = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+profiles:
+  - schedulerName: controller-spread-scheduler
+    plugins:
+      filter: {enabled: [{name: ControllerSpreadFilter}]}
+"""
+"""A configuration of the Go plugin, which is named at its one extension point."""
+
+
+def test_a_deployment_of_the_go_plugin_needs_nothing_but_another_image(
+    fresh_control_plane: PlaneFactory, tmp_path: Path
+) -> None:
+    """Its command, flags, file and plugin name work; --v=4 tells what was counted and rejected; annotations are heeded
+    and warned of.
+    """
+    plane = fresh_control_plane()
+    plane.start_controller_manager("--controllers=deployment-controller,replicaset-controller")
+    add_nodes(plane)
+    config, log = tmp_path / f"{NAME}.yaml", tmp_path / "log"
+    config.write_text(BEFORE)
+    (malformed,) = (each for each in documents("sample-deployments.yaml") if each["metadata"]["name"] == "pair")
+    malformed["metadata"]["annotations"] = {"controller-spread-scheduler/min-hosts": "two"}
+    (shop,) = (each for each in documents("sample-deployments.yaml") if each["metadata"]["name"] == "shop")
+    flags = (f"--config={config}", "--v=4", "--secure-port=0", f"--kubeconfig={plane.scheduler_kubeconfig}")
+    command = [*kube_scheduler(tmp_path), *flags]
+    with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
+        try:
+            for body in (malformed, shop):
+                kubectl(plane, "apply", "-f", "-", given=yaml.safe_dump(body))
+            eventually(lambda: sum(map(len, hosts_of(plane).values())) == 7, 90, lambda: log.read_text()[-2000:])
+            warned = "/api/v1/namespaces/default/events?fieldSelector=reason%3DMalformedAnnotation"
+            eventually(lambda: bool(plane.request("GET", warned).json()["items"]), 30, lambda: "an event")
+        finally:
+            process.terminate()
+            process.wait(20)
+    assert {name: len(set(nodes)) for name, nodes in hosts_of(plane).items()}["shop"] >= 3
+    text = log.read_text()
+    assert "wants 5 pods on at least 3 hosts" in text
+    assert re.search(r"Nodes rejected +count=\d+ .*plugin=ControllerSpread .*would leave controller Deployment/", text)

@@ -17,15 +17,30 @@ import yaml
 from moorage.app.plugins import find_plugins
 from moorage.app.sources import watched_kinds
 from moorage.bench.controlplane import ControlPlane
+from moorage.bench.processes import free_ports
 from moorage.wire.configuration import read_configuration
+from tests.app.serving import ask
 from tests.contract.manifests import a_node
 from tests.controlplane_fixtures import PlaneFactory
 from tests.deploy.chart import eventually, kubectl, make, of_kind
 from tests.deploy.custom_k8s_memory import FOLDER, LIMIT_MIB, NAME, account_kubeconfig, measure
+from tests.deploy.kube_scheduler_script import kube_scheduler
 
 Document = dict[str, Any]
 LABELS = {"tier": "control-plane", "component": "scheduler"}
 VOLUMES = {("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("storage.k8s.io", "storageclasses")}
+LIFE = (
+    "Add event for unscheduled pod",
+    "Pod moved to an internal scheduling queue",
+    "About to try and schedule pod",
+    "Attempting to schedule pod",
+    "Attempting to bind pod to node",
+    "Add event for scheduled pod",
+    "Delete event for unscheduled pod",
+    "Finished binding for pod, can be expired",
+    "Successfully bound pod to node",
+)
+"""What the log of the leader says about a pod at --v=5."""
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{NAME}"
 
 
@@ -145,10 +160,15 @@ def test_the_server_accepts_the_file(control_plane: ControlPlane, file: str) -> 
 
 
 @contextmanager
-def replica(plane: ControlPlane, folder: Path, name: str) -> Iterator[subprocess.Popen[bytes]]:
-    """One of the pods' processes, with the rights of their account; it writes `name`.log."""
-    command = [sys.executable, "-m", "moorage", "scheduler", "--secure-port=0", "--v=5"]
-    command += ["--kubeconfig", str(account_kubeconfig(plane, folder)), "--config", str(FOLDER / "config.yaml")]
+def replica(plane: ControlPlane, folder: Path, name: str, port: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+    """One of the pods' processes, with the rights of their account; it writes `name`.log.
+
+    It is started as the container that people know is: `kube-scheduler`, with its flags.
+    """
+    place = folder / name
+    place.mkdir()
+    command = [*kube_scheduler(place), "--bind-address=0.0.0.0", f"--secure-port={port}", "--v=5"]
+    command += [f"--kubeconfig={account_kubeconfig(plane, folder)}", f"--config={FOLDER / 'config.yaml'}"]
     log = folder / f"{name}.log"
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
@@ -178,15 +198,28 @@ def test_one_of_two_replicas_packs_and_the_other_takes_over(fresh_control_plane:
         log = tmp_path / f"{name}.log"
         eventually(lambda: words in log.read_text(), 60, lambda: f"{words}: {log.read_text()[-3000:]}")
 
-    with replica(plane, tmp_path, "first") as first:
-        said("first", "successfully renewed lease")
+    (port,) = free_ports(1)
+    with replica(plane, tmp_path, "first", port) as first:
+        for words in (
+            "attempting to acquire leader lease",
+            "successfully acquired lease",
+            "successfully renewed lease",
+        ):
+            said("first", f"{words} kube-system/{NAME}")
+        assert ask(port, "/healthz") == (200, "ok")
         with replica(plane, tmp_path, "second"):
             said("second", "lock is held by")
+            said("second", f"failed to acquire lease kube-system/{NAME}")
             kubectl(plane, "apply", "-f", FOLDER / "sample.yaml")
             eventually(lambda: node_of("sample"), 60, lambda: (tmp_path / "first.log").read_text()[-3000:])
             assert node_of("sample") == "in-use"
-            for words in ("Attempting to bind pod to node", "Successfully bound pod to node"):
+            for words in LIFE:
                 said("first", words)
+            lines = [line for line in (tmp_path / "first.log").read_text().splitlines() if "default/sample" in line]
+            assert [words for words in LIFE if not any(words in line for line in lines)] == []
+            probes = [line for line in (tmp_path / "first.log").read_text().splitlines() if "URI=/healthz" in line]
+            assert len(probes) == 1
+            assert all(part in probes[0] for part in ("HTTP", "verb=GET", "resp=200", "srcIP=127.0.0.1", "latency="))
             holder = plane.request("GET", LEASE).json()["spec"]["holderIdentity"]
             first.send_signal(signal.SIGTERM)
             eventually(

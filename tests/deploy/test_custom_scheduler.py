@@ -202,17 +202,24 @@ def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
 
 
 def test_it_schedules_with_the_rights_of_its_account(installed: ControlPlane, tmp_path: Path) -> None:
-    """Two pods share out two nodes; nothing that the scheduler wants to read or write is forbidden to it."""
+    """Two pods share out two nodes, and a more important one evicts one of them; nothing is forbidden to the scheduler.
+
+    The log tells of decisions and evictions at the verbosity that it is installed with.
+    """
     amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
     for name in ("n1", "n2"):
         node = {"metadata": {"name": name}, "status": {"capacity": amounts, "allocatable": amounts}}
         installed.request("POST", "/api/v1/nodes", node)
-    container = {"name": "app", "image": "registry.k8s.io/pause:3.10"}
-    for name, priority in (("first", "50"), ("second", "40"), ("third", "30")):
+
+    def create(name: str, priority: str) -> None:
         metadata = {"name": name, "annotations": {"priority": priority}}
-        pod = {"metadata": metadata, "spec": {"schedulerName": "custom-scheduler", "containers": [container]}}
+        app = {"name": "app", "image": "registry.k8s.io/pause:3.10"}
+        pod = {"metadata": metadata, "spec": {"schedulerName": "custom-scheduler", "containers": [app]}}
         answer = installed.request("POST", "/api/v1/namespaces/default/pods", pod)
         assert answer.status == 201, answer.content
+
+    for name, priority in (("first", "50"), ("second", "40"), ("third", "30")):
+        create(name, priority)
 
     def nodes() -> list[str | None]:
         pods = installed.request("GET", "/api/v1/namespaces/default/pods").json()["items"]
@@ -223,17 +230,26 @@ def test_it_schedules_with_the_rights_of_its_account(installed: ControlPlane, tm
         return sum(event["reason"] == "Scheduled" for event in events)
 
     log = tmp_path / "log"
-    arguments = ["--kubeconfig", account_kubeconfig(installed, tmp_path), "--config", FOLDER / "config.yaml"]
+    (container,) = manifest("Deployment")["spec"]["template"]["spec"]["containers"]
+    verbosity = container["args"][-1]
+    arguments = ["--kubeconfig", account_kubeconfig(installed, tmp_path), "--config", FOLDER / "config.yaml", verbosity]
     command = [sys.executable, "-m", "moorage", "scheduler", "--secure-port=0", *map(str, arguments)]
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output) as process:
         try:
             eventually(lambda: sum(node is not None for node in nodes()) == 2, 60, f"two pods are bound: {nodes()}")
             eventually(lambda: scheduled_events() == 2, 30, "two Scheduled events")
+            assert (set(nodes()[:2]), nodes()[2]) == ({"n1", "n2"}, None)
+            create("urgent", "100")
+            eventually(lambda: "Evicting pod" in log.read_text(), 30, "an eviction in the log")
         finally:
             process.terminate()
             process.wait(20)
-    assert (set(nodes()[:2]), nodes()[2]) == ({"n1", "n2"}, None)
-    assert "orbidden" not in log.read_text()
+    text = log.read_text()
+    assert "orbidden" not in text
+    assert text.count("Successfully bound pod to node") >= 2
+    (eviction,) = (line for line in text.splitlines() if "Evicting pod" in line)
+    assert "pod=default/second" in eviction
+    assert "preemptor=default/urgent" in eviction
 
 
 # --- setup.sh ---

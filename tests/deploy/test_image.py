@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import fnmatch
-import importlib.util
 import json
 import subprocess
 import sys
 import tomllib
 from importlib.metadata import distributions
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from tests.deploy.chart import ROOT
+from tests.deploy.kube_scheduler_script import image, kube_scheduler
 
 STEPS = [line for line in (ROOT / "Dockerfile").read_text().splitlines() if line and not line.startswith("#")]
-
-
-def script() -> ModuleType:
-    """deploy/image.py, which is no module of a package."""
-    spec = importlib.util.spec_from_file_location("image", ROOT / "deploy/image.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-image = script()
 
 
 def stages() -> list[list[str]]:
@@ -62,8 +48,7 @@ def test_kube_scheduler_is_in_the_image_and_not_in_the_wheel(tmp_path: Path) -> 
     assert "COPY --from=build /opt/moorage/bin/kube-scheduler /usr/local/bin/kube-scheduler" in shipped
     with (ROOT / "pyproject.toml").open("rb") as file:
         assert sorted(tomllib.load(file)["project"]["scripts"]) == ["kubectl-moorage", "moorage"]
-    (tmp_path / "bin").mkdir()
-    script = image.add_kube_scheduler(tmp_path)
+    script = Path(kube_scheduler(tmp_path)[1])
     assert script.read_text().startswith(f"#!{tmp_path}/bin/python\n")
     assert script.stat().st_mode & 0o777 == 0o755
     done = subprocess.run([sys.executable, script, "--nonsense"], capture_output=True, text=True, check=False)

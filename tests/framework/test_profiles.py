@@ -167,6 +167,40 @@ def test_disabling_at_one_point_leaves_the_others() -> None:
     assert "NodeAffinity" not in profile.weights
 
 
+PREPARED = make_plugin("MyCounts", Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE)
+
+
+@pytest.mark.parametrize(
+    ("changes", "want"),
+    [
+        pytest.param({Point.FILTER: enable("MyCounts")}, {Point.PRE_FILTER, Point.FILTER}, id="filter"),
+        pytest.param({Point.SCORE: enable("MyCounts")}, {Point.PRE_SCORE, Point.SCORE}, id="score"),
+        pytest.param({Point.PRE_FILTER: enable("MyCounts")}, {Point.PRE_FILTER}, id="preFilter, which needs no other"),
+        pytest.param(
+            {Point.FILTER: enable("MyCounts"), Point.PRE_FILTER: disable("MyCounts")},
+            {Point.PRE_FILTER, Point.FILTER},
+            id="filter, disabled at preFilter",
+        ),
+    ],
+)
+def test_what_prepares_a_point_comes_with_it(changes: dict[Point, PluginSet], want: set[Point]) -> None:
+    """A plugin that is named at one point only behaves there as at all of them; written out, it means the same."""
+    registry = Registry((*REGISTRY, PREPARED))
+    names = resolve(ProfileConfiguration("x", points=changes), registry).names
+    assert {point for point, plugins in names.items() if "MyCounts" in plugins} == want
+    spelled = {point: enable(*plugins) for point, plugins in names.items()}
+    again = ProfileConfiguration("x", multi_point=disable(ALL), points=spelled)
+    assert resolve(again, registry).names == names
+
+
+def test_plugins_of_kube_scheduler_run_where_they_are_named_as_there() -> None:
+    """Its own rule: what is named at filter runs at filter."""
+    only = ProfileConfiguration("x", disable("NodeAffinity"), {Point.FILTER: enable("NodeAffinity")})
+    names = resolve(only, REGISTRY).names
+    assert "NodeAffinity" in names[Point.FILTER]
+    assert not {point for point in (Point.PRE_FILTER, Point.PRE_SCORE, Point.SCORE) if "NodeAffinity" in names[point]}
+
+
 def test_one_plugin_is_one_object_in_a_runner_and_another_in_the_next() -> None:
     """What a plugin prepares at one point it finds at the next; runners of the same profile share nothing."""
     (profile,) = build_profiles(Configuration(), REGISTRY)

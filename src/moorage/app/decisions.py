@@ -96,8 +96,9 @@ class DecisionLog:
         """Where pods went after their attempts."""
         if self._accounts is not None:
             self._write(self._accounts.take_rest())
-        for uid in moved if self._lives is not None else ():
-            self._write(self._lives.steps(uid))
+        if self._lives is not None:
+            for uid in moved:
+                self._write(self._lives.steps(uid))
 
     def _write(self, happenings: Iterable[Happening]) -> None:
         for happening in happenings:

@@ -75,7 +75,9 @@ def controller_of(state: ClusterState, template: PodTemplate) -> Controller | No
         return Controller(owner, owner.kind, owner.name, direct.desired, _size(direct), direct.annotations)
     top = _find(state, template.namespace, above)
     size = _size(top if top is not None and top.kind == DEPLOYMENT else direct)
-    return Controller(owner, above.kind, above.name, direct.desired, size, EMPTY if top is None else top.annotations)
+    # A Deployment's annotations are copied to its ReplicaSets: they count where the Deployment itself cannot be read.
+    said = direct.annotations if top is None else top.annotations
+    return Controller(owner, above.kind, above.name, direct.desired, size, said)
 
 
 def named_after(template: PodTemplate) -> tuple[str, str] | None:

@@ -13,7 +13,9 @@ The rules are kube-scheduler's:
   then the point's other entries.
 - A weight at `score` wins over one in multiPoint; 0 stands for 1.
 
-Unlike in kube-scheduler, a plugin may have no extension point at all; it is enabled in multiPoint like any other.
+Unlike in kube-scheduler, a plugin may have no extension point at all; it is enabled in multiPoint like any other. And a
+plugin that kube-scheduler does not have always gets the point that prepares another one with that point: named at
+`filter` alone, it also has its PreFilter, where it warns of what it cannot read.
 """
 
 from __future__ import annotations
@@ -26,13 +28,14 @@ from typing import Any
 from moorage.core.frozen import FrozenDict
 from moorage.core.values import dataclass
 from moorage.framework.configuration import ALL, Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
-from moorage.framework.defaults import DEFAULT_PLUGINS
+from moorage.framework.defaults import DEFAULT_PLUGINS, KUBE_SCHEDULER_PLUGINS
 from moorage.framework.plugin import Plugin, Point
 from moorage.framework.registry import Registry
 
 MAX_NODE_SCORE = 100
 MAX_TOTAL_SCORE = 2**63 - 1
 _EMPTY = PluginSet()
+_PREPARES = {Point.PRE_FILTER: Point.FILTER, Point.PRE_SCORE: Point.SCORE}
 
 
 class ProfileError(ValueError):
@@ -106,6 +109,10 @@ def resolve(profile: ProfileConfiguration, registry: Registry) -> Resolution:
     everywhere = _merge(DEFAULT_PLUGINS, profile.multi_point)
     known = [entry for entry in everywhere if entry.name in registry]
     names = {point: _order(point, profile.points.get(point, _EMPTY), known, registry) for point in Point}
+    for preparing, prepared in _PREPARES.items():
+        own = (name for name in names[prepared] if name not in KUBE_SCHEDULER_PLUGINS)
+        missed = (name for name in own if name not in names[preparing] and _has(registry, name, preparing))
+        names[preparing] = (*names[preparing], *missed)
     score_entries = (*profile.points.get(Point.SCORE, _EMPTY).enabled, *known)
     missing = tuple(e.name for e in everywhere if e.name not in registry and e not in profile.multi_point.enabled)
     pointless = tuple(entry.name for entry in known if not _points(registry, entry.name))
