@@ -24,6 +24,7 @@ import numpy as np
 from pydantic import Field
 
 from moorage.core.arrays import Ids, Rows
+from moorage.core.capacity import CapacityTypes
 from moorage.core.controllers import controller_of
 from moorage.core.edits import Annotate, DropAnnotations, DropLabel
 from moorage.core.objects import PLACEMENT_POLICY
@@ -43,6 +44,7 @@ from moorage.core.strategies import (
 )
 from moorage.core.strategy import STRATEGY_ANNOTATIONS, Strategy, ranking, stamp_of, stamped_rule, targets
 from moorage.framework.arguments import PluginArgs
+from moorage.framework.capacity_arguments import CapacityLabelArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
@@ -55,9 +57,10 @@ _AWAIT_S = 2.0
 
 
 class PlacementStrategyArgs(PluginArgs):
-    """How long a pod waits for room in its rule before it may use others."""
+    """How long a pod waits for room in its rule before it may use others; labels that tell spot nodes from others."""
 
     fallback_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 60.0
+    capacity_labels: Annotated[tuple[CapacityLabelArgs, ...], Field(strict=False)] = ()
 
 
 class _Choice(NamedTuple):
@@ -80,9 +83,13 @@ class PlacementStrategy(Plugin):
     kinds: ClassVar[frozenset[str]] = STRATEGY_KINDS
     follows_strategies: ClassVar[bool] = True
     compares_rows: ClassVar[bool] = True
+    capacity_types: CapacityTypes
+    """How the labels of its rules tell spot nodes from others, for the keeper; only where the arguments say so."""
 
     def __init__(self, args: PlacementStrategyArgs | None = None) -> None:
         self.args: PlacementStrategyArgs = args or PlacementStrategyArgs()
+        if self.args.capacity_labels:
+            self.capacity_types = CapacityTypes(each.label() for each in self.args.capacity_labels)
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Whether the pod has a strategy, or may have one that has not been seen."""

@@ -25,15 +25,15 @@ from pydantic import Field, field_validator
 
 from moorage.core.annotations import ON_DEMAND_BASE, SPOT, Count, annotated_count
 from moorage.core.arrays import Ints, Rows
-from moorage.core.capacity import Capacity, CapacityLabel, CapacityTypes
+from moorage.core.capacity import Capacity, CapacityTypes
 from moorage.core.controllers import CONTROLLER_KINDS, Controller, controller_of
 from moorage.core.edits import Annotate
-from moorage.core.labelnames import is_qualified_name
 from moorage.core.objects import DAEMON_SET
 from moorage.core.ownercounts import may_count_together, owner_key
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
+from moorage.framework.capacity_arguments import CapacityLabelArgs, label_key
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
@@ -74,27 +74,6 @@ _CAPACITIES = {
 }
 
 
-def _label_key(key: str) -> str:
-    if not is_qualified_name(key):
-        raise ValueError(f"{key!r} is no label key; write one such as example.com/pool")
-    return key
-
-
-class CapacityLabelArgs(PluginArgs):
-    """A node label with the capacity type, and its values for spot and on-demand, case-insensitive."""
-
-    key: str
-    spot: Annotated[tuple[str, ...], Field(strict=False)] = ("spot",)
-    on_demand: Annotated[tuple[str, ...], Field(strict=False)] = ("on-demand",)
-
-    _checked = field_validator("key")(_label_key)
-
-    def label(self) -> CapacityLabel:
-        """What the state reads."""
-        words = (frozenset(map(str.lower, values)) for values in (self.spot, self.on_demand))
-        return CapacityLabel(self.key, *words)
-
-
 class SpotPlacementArgs(PluginArgs):
     """Which pods go where, and which labels count; `unlabelled` is for clouds that label spot nodes only."""
 
@@ -107,7 +86,7 @@ class SpotPlacementArgs(PluginArgs):
     @field_validator("replica_class_label")
     @classmethod
     def _is_label_key(cls, key: str | None) -> str | None:
-        return key if key is None else _label_key(key)
+        return key if key is None else label_key(key)
 
 
 class _Policy(NamedTuple):
