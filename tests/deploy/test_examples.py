@@ -22,13 +22,14 @@ PLACED = {
     ("custom-scheduler", "example-deployments.yaml"): 4,
     ("custom-scheduler", "example-deployments-split-gang.yaml"): 3,
     ("custom-k8s-scheduler", "sample.yaml"): 1,
-    ("custom-k8s-scheduler", "sample-deployment.yaml"): 11,
+    ("custom-k8s-scheduler", "sample-deployment.yaml"): 8,
     ("smart-scheduler", "sample-web-app.yaml"): 6,
     ("smart-scheduler", "sample-base-two.yaml"): 10,
     ("smart-scheduler", "sample-zones.yaml"): 7,
     ("smart-scheduler", "sample-gpu.yaml"): 4,
     ("spot-extender", "sample-single.yaml"): 1,
     ("spot-extender", "sample-several.yaml"): 7,
+    ("spot-extender", "sample-labels.yaml"): 3,
 }
 """How many pods of each sample find a node on the nodes of the example."""
 
@@ -50,7 +51,7 @@ def placed(answer: dict[str, object]) -> Counter[str]:
     return Counter(pod["node"].rpartition("-")[0] for pod in pods if pod["node"])
 
 
-@pytest.mark.parametrize(("name", "sample"), PLACED, ids="/".join)
+@pytest.mark.parametrize(("name", "sample"), PLACED, ids=str)
 def test_a_sample_can_be_simulated_as_it_stands(name: str, sample: str) -> None:
     """With the nodes and the configuration beside it; nothing is ignored, and there is nothing to warn of."""
     answer = simulate(name, sample)
@@ -72,6 +73,7 @@ def test_every_sample_is_simulated() -> None:
         pytest.param("smart-scheduler", "sample-base-two.yaml", {"ondemand": 4, "spot": 6}, id="4 and 6 of 10"),
         pytest.param("smart-scheduler", "sample-zones.yaml", {"ondemand": 5, "spot": 2}, id="5 and 2 of 7"),
         pytest.param("smart-scheduler", "sample-gpu.yaml", {"k80": 2, "v100": 2}, id="2 and 2 of 4"),
+        pytest.param("spot-extender", "sample-labels.yaml", {"on-demand": 2, "spot": 1}, id="by label"),
         pytest.param("spot-extender", "sample-single.yaml", {"on-demand": 1}, id="a single one on demand"),
         pytest.param(
             "spot-extender", "sample-several.yaml", {"spot": 6, "on-demand": 1}, id="several on spot, one kept"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from moorage.core.capacity import Capacity
 from moorage.core.events import NodeGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
@@ -29,6 +30,7 @@ from moorage.core.pods import Owner, Pod
 from moorage.core.selectors import EVERYTHING, Operator, Requirement, Selector
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_strategy, targets
 from moorage.framework.changes import Change, What
+from moorage.framework.contract import TellsCapacity
 from moorage.framework.cycle import Cycle
 from moorage.framework.status import SKIP, Code
 from moorage.plugins.placement_strategy import PlacementStrategy, PlacementStrategyArgs
@@ -547,3 +549,14 @@ class Everywhere(PlacementStrategy):
 def test_conformance_with_strategies() -> None:
     """Deterministic, without side effects and independent of the order of nodes when it does reject."""
     check_plugin(Everywhere)
+
+
+def test_labels_of_rules_tell_spot_nodes_where_the_arguments_say_so() -> None:
+    """The keeper then knows `node-type: spot` without SpotPlacement; without the argument the plugin says nothing."""
+    label = {"key": "node-type", "spot": ["spot"], "onDemand": ["ondemand"]}
+    args = PlacementStrategyArgs.model_validate({"capacityLabels": [label]})
+    telling = PlacementStrategy(args)
+    assert isinstance(telling, TellsCapacity)
+    found = [telling.capacity_types.of({"node-type": value}) for value in ("Spot", "ondemand", "gpu")]
+    assert found == [Capacity.SPOT, Capacity.ON_DEMAND, Capacity.UNKNOWN]
+    assert not isinstance(PlacementStrategy(), TellsCapacity)
