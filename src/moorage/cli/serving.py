@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from moorage.cli.options import Function
+from moorage.core.values import dataclass
 
 if TYPE_CHECKING:
     from moorage.adapters.serving.server import ServingOptions
