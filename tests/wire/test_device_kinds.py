@@ -72,6 +72,8 @@ DEVICE: dict[str, Any] = {
         "nvlink": {"bool": False},
         "driver": {"version": "1.2.3"},
         "list": {"strings": ["a"]},
+        "versions": {"versions": ["1.0.0"]},
+        "later": {"colour": "red"},
     },
     "capacity": {
         "memory": {"value": "80Gi"},
@@ -91,7 +93,17 @@ DEVICE: dict[str, Any] = {
 }
 WANT_DEVICE = Device(
     "gpu-0",
-    attributes=FrozenDict({"model": "a100", "d/index": 3, "nvlink": False, "driver": Version("1.2.3"), "list": None}),
+    attributes=FrozenDict(
+        {
+            "model": "a100",
+            "d/index": 3,
+            "nvlink": False,
+            "driver": Version("1.2.3"),
+            "list": ("a",),
+            "versions": (Version("1.0.0"),),
+            "later": None,
+        }
+    ),
     capacity=FrozenDict(
         {
             "memory": DeviceCapacity("80Gi"),

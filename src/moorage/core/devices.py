@@ -44,8 +44,8 @@ class Version:
     text: str
 
 
-Attribute: TypeAlias = str | int | bool | Version | None
-"""The value of an attribute; None for one of a type that is not known, which is equal to nothing."""
+Attribute: TypeAlias = str | int | bool | Version | tuple[str | int | bool | Version, ...] | None
+"""The value of an attribute; None for one of a type that is not known. Only single values can be equal."""
 Attributes: TypeAlias = FrozenDict[str, Attribute]
 NO_ATTRIBUTES: Attributes = FrozenDict()
 
@@ -147,6 +147,11 @@ class ResourceSlice(ClusterWide):
     def pool_id(self) -> PoolId:
         """Its pool."""
         return PoolId(self.driver, self.pool)
+
+    @property
+    def only_node(self) -> str:
+        """The one node that it concerns, by name; empty if it may concern others."""
+        return "" if self.reach is None else self.reach.node
 
     def reaches(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether it concerns the node with this name and these labels."""

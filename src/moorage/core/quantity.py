@@ -135,6 +135,17 @@ def format_amount(resource_name: str, amount: int) -> str:
     return _decimal(amount)
 
 
+def format_quantity(nanos: int, *, binary: bool = False) -> str:
+    """A quantity as apimachinery prints it: `1500m`, `2G`; with `binary`, whole numbers from 1024 on as `2Gi`."""
+    if binary and nanos % NANO == 0 and abs(nanos) >= 1024 * NANO:
+        mantissa, steps = _reduced(nanos // NANO, 1024)
+        return f"{mantissa}{_BINARY_SUFFIXES[steps]}"
+    if nanos == 0:
+        return "0"
+    mantissa, steps = _reduced(nanos, 1000, len(_DECIMAL_EXPONENTS))
+    return f"{mantissa}{tuple(_DECIMAL_EXPONENTS)[steps]}"
+
+
 def _decimal(value: int) -> str:
     mantissa, steps = _reduced(value, 1000)
     return f"{mantissa}{_DECIMAL_SUFFIXES[steps]}"
@@ -147,10 +158,10 @@ def _binary(value: int) -> str:
     return f"{mantissa}{_BINARY_SUFFIXES[steps]}"
 
 
-def _reduced(value: int, factor: int) -> tuple[int, int]:
+def _reduced(value: int, factor: int, suffixes: int = len(_DECIMAL_SUFFIXES)) -> tuple[int, int]:
     """The value divided by the factor as often as that is exact, and how often that was."""
     steps = 0
-    while value and value % factor == 0 and steps < len(_DECIMAL_SUFFIXES) - 1:
+    while value and value % factor == 0 and steps < suffixes - 1:
         value //= factor
         steps += 1
     return value, steps

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from moorage.core.arrays import Hashes, Ints, Mask, Rows
 from moorage.core.changelog import ChangeLog
 from moorage.core.columns import NOTHING, ResourceColumns
+from moorage.core.deviceindex import DEVICE_KINDS, DeviceIndex
 from moorage.core.domains import Domains
 from moorage.core.evictions import Evictions
 from moorage.core.gangs import POD_MAKERS, GangIndex
@@ -118,7 +119,7 @@ class ClusterState:
         """Rises with every change of any object."""
         self.object_versions: dict[str, int] = {}
         """kind -> a number that rises whenever an object of the kind comes, goes or changes; absent means 0."""
-        self.volumes = VolumeIndex(self.objects)
+        self.devices, self.volumes = DeviceIndex(self.objects), VolumeIndex(self.objects)
         self.volume_use = VolumeUse(self.volumes)
         self._nodes: list[Node | None] = [None] * self.capacity
         self._row_of: dict[str, int] = {}
@@ -257,6 +258,7 @@ class ClusterState:
             self._homeless.setdefault(name, {})[record.pod.uid] = record
         self._nodes[row] = None
         self.volume_use.node_left(row)
+        self.devices.forget_node(name)
         self.resources.set_allocatable(row, {})
         self.labels.set_row(row, {})
         self.images.set_row(row, ())
@@ -495,6 +497,8 @@ class ClusterState:
             self.policies.replace(before, after)
         if kind in POD_MAKERS:
             self.gangs.note_maker(before, after)
+        if kind in DEVICE_KINDS:
+            self.devices.note(kind, before, after)
         if kind in VOLUME_KINDS:
             self.volumes.note(kind, before, after)
             self.volume_use.note(kind, before, after)

@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from moorage.core.budget_debts import BudgetDebts, Debt
+from moorage.core.claims import Allocation
 from moorage.core.commands import RecordEvent
+from moorage.core.deviceindex import DeviceIndex
 from moorage.core.eviction_rate import EvictionRate
 from moorage.core.evictions import Evictions
 from moorage.core.membership import GangKey
@@ -156,6 +158,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "ordered": set[str],
     },
     Nominations: {"count": int, "_node_of": dict[str, str], "_pods_on": dict[str, dict[str, Pod]]},
+    DeviceIndex: {"reservations": dict[str, dict[str, Allocation]]},
     VolumeIndex: {
         "_reservations": dict[str, Reservation],
         "_claimed": dict[str, dict[str, ClaimRef]],
@@ -215,6 +218,28 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Cycle: frozenset(["pod", "template", "state", "now", "asked"]),
     Evictions: frozenset(),
     Nominations: frozenset(["position", "_log", "_undo"]),
+    DeviceIndex: frozenset(
+        [
+            "_objects",
+            "_by_pool",
+            "_by_node",
+            "_wide",
+            "_clock",
+            "_wide_version",
+            "_rules_version",
+            "_pool_versions",
+            "_node_versions",
+            "_candidates",
+            "_seen",
+            "_standing",
+            "_holders",
+            "_shares",
+            "_consumed",
+            "_use_versions",
+            "_reservations",
+            "_reserved",
+        ]
+    ),
     VolumeIndex: frozenset(["_objects", "_by_class", "_capacities", "_attachments"]),
     EvictionRate: frozenset(["_per_minute", "_per_owner"]),
     BudgetDebts: frozenset(),

@@ -5,7 +5,7 @@ One struct reads all served versions: `resource.k8s.io/v1beta1` has what describ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -47,6 +47,10 @@ class AttributeWire(msgspec.Struct, gc=False):
     number: Int64Wire | None = msgspec.field(default=None, name="int")
     truth: bool | None = msgspec.field(default=None, name="bool")
     version: str | None = None
+    strings: list[str] | None = None
+    numbers: list[Int64Wire] | None = msgspec.field(default=None, name="ints")
+    truths: list[bool] | None = msgspec.field(default=None, name="bools")
+    versions: list[str] | None = None
 
 
 class RangeWire(msgspec.Struct, gc=False):
@@ -213,14 +217,19 @@ def _attributes(wires: Mapping[str, AttributeWire] | None, path: str) -> Attribu
     if not wires:
         return NO_ATTRIBUTES
     whole(wires, DEVICE_PARTS, path)
-    return FrozenDict({name: _attribute(wire) for name, wire in wires.items()})
+    return FrozenDict({name: _attribute(wire, f"{path}.{name}") for name, wire in wires.items()})
 
 
-def _attribute(wire: AttributeWire) -> Attribute:
+def _attribute(wire: AttributeWire, path: str) -> Attribute:
     if wire.version is not None:
         return Version(wire.version)
-    values = (wire.string, wire.number, wire.truth)
-    return next((value for value in values if value is not None), None)
+    for value in (wire.string, wire.number, wire.truth):
+        if value is not None:
+            return value
+    if wire.versions is not None:
+        return tuple(map(Version, some(wire.versions, path)))
+    lists: tuple[Sequence[str | int | bool] | None, ...] = (wire.strings, wire.numbers, wire.truths)
+    return next((tuple(some(each, path)) for each in lists if each is not None), None)
 
 
 def _capacity(wires: Mapping[str, CapacityWire] | None, path: str) -> FrozenDict[str, DeviceCapacity]:

@@ -52,12 +52,17 @@ def _facts(engine: Engine, writer: FactWriter, scribe: Scribe) -> list[Any]:
         *_chunks(_OBJECTS, objects),
         *_chunks(_PODS, pods),
         *_chunks(_ORDER, _orders(state)),
-        [_RESERVATIONS, [writer.part(state.nominations), writer.part(state.evictions), writer.part(state.volumes)]],
+        [_RESERVATIONS, [writer.part(part) for part in _reserving(state)]],
         [_KINDS, writer.kinds],
         *_chunks(_ENTITIES, entities),
         *([_PARTS, [place, each]] for place, each in enumerate(parts)),
         *_chunks(_PLUGINS, plugins),
     ]
+
+
+def _reserving(state: ClusterState) -> tuple[Any, ...]:
+    """Parts of the state that hold what objects do not say."""
+    return state.nominations, state.evictions, state.volumes, state.devices
 
 
 def _chunks(section: int, values: Iterable[Any]) -> Iterator[list[Any]]:
@@ -161,10 +166,8 @@ class _Loader:
             self._state.reorder(self._reader.unpack(name, str), self._reader.unpack(uids, list[str]))
 
     def _reservations(self, told: Any) -> None:
-        nominations, evictions, volumes = told
-        self._reader.part(self._state.nominations, nominations)
-        self._reader.part(self._state.evictions, evictions)
-        self._reader.part(self._state.volumes, volumes)
+        for part, facts in zip(_reserving(self._state), told, strict=False):  # older images know of fewer
+            self._reader.part(part, facts)
 
     def _kinds(self, told: Any) -> None:
         self._reader = FactReader(self._engine, self._restorer, msgspec.convert(told, bytes))

@@ -1,0 +1,310 @@
+"""Looks for devices for claims on one node, in the order in which kube-scheduler looks, so that it finds the same.
+
+The search goes through claims, their requests, the alternatives of a request and devices, depth first, and takes the
+first solution. It is a machine without recursion: `Search.run` works for a while and can be called again, so that a
+long search need not hold anything up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Protocol, TypeAlias, cast
+
+from moorage.core.allocated import Chosen, allocation_of
+from moorage.core.claims import ALL, CLAIM_DEVICES, Allocation, DeviceChoice, DeviceClass, ResourceClaim
+from moorage.core.deviceconstraints import Constraint
+from moorage.core.devicefit import AllocationError, Fit, Wanted, place_of, reference
+from moorage.core.devicepools import Candidate, Counter, Pool
+from moorage.core.devices import DeviceId, PoolId
+from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.nodes import Node
+from moorage.core.quantity import parse_quantity
+from moorage.core.taints import is_barred
+
+
+class Usage(Protocol):
+    """What is in use already."""
+
+    def held(self, device: DeviceId, /) -> bool:
+        """Whether a claim holds the device for itself."""
+
+    def consumed(self, device: DeviceId, /) -> Mapping[str, int] | None:
+        """What shares of the device consume of its capacities, in nanos; None if there are none that consume."""
+
+    def available(self, pool: Pool, /) -> dict[Counter, int]:
+        """What is left of the counters of a pool, in nanos."""
+
+
+class Outcome(Enum):
+    """How a part of the search ended."""
+
+    FOUND = "found"
+    NONE = "none"
+    TOO_MANY = "too many"
+    """With what was chosen before, the claim would hold more devices than it can."""
+
+
+Part: TypeAlias = "Generator[Part | None, Outcome, Outcome]"
+"""A part of the search: gives parts to be done first, is told how they ended, and ends itself; None for a pause."""
+
+
+class Search:
+    """One search for the devices of some claims on one node."""
+
+    def __init__(
+        self,
+        node: Node,
+        pools: Sequence[Pool],
+        claims: Sequence[ResourceClaim],
+        classes: Mapping[str, DeviceClass],
+        usage: Usage,
+        share_id: Callable[[ResourceClaim, DeviceId, int], str],
+    ) -> None:
+        """`share_id` makes a name for the share that a claim gets of a device; the number tells several apart."""
+        self.steps = 0
+        """How many parts were begun."""
+        self._node, self._pools, self._claims = node, pools, claims
+        self._usage, self._share_id = usage, share_id
+        self._fit = Fit(node, classes)
+        self._pool_of = {pool.id: pool for pool in pools}
+        self._wanted: list[list[list[Wanted]]] = []
+        """Claim -> request -> its alternatives, or the one thing that it wants."""
+        self._constraints = [[Constraint(each) for each in claim.constraints] for claim in claims]
+        self._chosen: list[list[Chosen]] = [[] for _ in claims]
+        self._takers: dict[DeviceId, list[int]] = {}
+        """Devices that were chosen, shared ones excepted, and for which claims."""
+        self._shares: dict[DeviceId, list[Mapping[str, int]]] = {}
+        """What the shares that were chosen consume, in nanos."""
+        self._left: dict[PoolId, dict[Counter, int]] = {}
+        """What is left of the counters of pools, as far as they were needed."""
+        self._work = 0
+        self._stack: list[Part] = []
+        self._outcome: Outcome | None = None
+
+    @property
+    def met_invalid_pool(self) -> bool:
+        """Whether slices of a pool contradict each other."""
+        return any(pool.invalid for pool in self._pools)
+
+    def run(self, work: int) -> bool | None:
+        """Look for so long, about one for each device that is looked at; whether devices were found for all claims.
+
+        None: there is more to look at. Raises `AllocationError`.
+        """
+        self._work = work
+        if not self.steps:
+            self._prepare()
+        while self._stack:
+            try:
+                part = self._stack[-1].send(cast("Outcome", self._outcome))
+            except StopIteration as end:
+                self._stack.pop()
+                self._outcome = end.value
+                continue
+            self._outcome = None
+            if part is not None:
+                self._begin(part)
+            if self._work <= 0:
+                return None
+        return self._outcome is Outcome.FOUND
+
+    def allocations(self) -> tuple[Allocation, ...]:
+        """What each claim gets, once devices were found."""
+        return tuple(
+            allocation_of(claim, [_picked(each, chosen) for each in requests], chosen, self._node.name)
+            for claim, requests, chosen in zip(self._claims, self._wanted, self._chosen, strict=True)
+        )
+
+    def _begin(self, part: Part) -> None:
+        self.steps += 1
+        self._work -= 1
+        self._stack.append(part)
+
+    def _prepare(self) -> None:
+        for claim in self._claims:
+            total = 0
+            requests: list[list[Wanted]] = []
+            for request in claim.requests:
+                choices = request.alternatives or (request.exactly or DeviceChoice(),)
+                wanted = [self._fit.ready(claim, request.name, choice, self._pools) for choice in choices]
+                least = min(each.count for each in wanted)
+                if least > CLAIM_DEVICES - total:
+                    raise AllocationError(
+                        f"{place_of(claim, request.name)}: adding {least} devices exceeds the claim limit of "
+                        f"{CLAIM_DEVICES}, with {total} already accounted for"
+                    )
+                total += least
+                requests.append(wanted)
+            for number, constraint in enumerate(claim.constraints):
+                if not constraint.match and not constraint.distinct:
+                    raise AllocationError(
+                        f"claim {reference(claim)}, constraint #{number}: empty constraint (unsupported constraint "
+                        "type?)"
+                    )
+            self._wanted.append(requests)
+        self._begin(self._rest(0, 0))
+
+    # --- the parts ---
+
+    def _rest(self, claim: int, request: int) -> Part:
+        """This request of this claim, and all that comes after it."""
+        if claim == len(self._claims):
+            return Outcome.FOUND
+        if request == len(self._wanted[claim]):
+            outcome = yield self._rest(claim + 1, 0)
+            return Outcome.NONE if outcome is Outcome.TOO_MANY else outcome
+        alternatives = self._wanted[claim][request]
+        if not alternatives[0].choice.name:
+            return (yield from self._devices(claim, request, alternatives[0]))
+        too_many = True
+        for wanted in alternatives:
+            outcome = yield self._devices(claim, request, wanted)
+            if outcome is Outcome.FOUND:
+                return outcome
+            too_many = too_many and outcome is Outcome.TOO_MANY
+        return Outcome.TOO_MANY if too_many else Outcome.NONE
+
+    def _devices(
+        self, claim: int, request: int, wanted: Wanted, number: int = 0, pool: int = 0, place: int = 0
+    ) -> Part:
+        """The devices of a request from this number on, looked for from this place on, and all that comes after it."""
+        if wanted.choice.mode == ALL and not wanted.everything:
+            return Outcome.NONE
+        if number >= wanted.count:
+            return (yield self._rest(claim, request + 1))
+        if len(self._chosen[claim]) + wanted.count - number > CLAIM_DEVICES:
+            return Outcome.TOO_MANY
+        if wanted.choice.mode == ALL:
+            return (yield from self._that_one(claim, request, wanted, number))
+        for at, index, candidate in self._from(pool, place):
+            if self._work <= 0:
+                yield None
+            if not self._choose(claim, wanted, candidate):
+                continue
+            outcome = yield self._devices(claim, request, wanted, number + 1, at, index + 1)
+            if outcome is Outcome.FOUND:
+                return outcome
+            self._give_back(claim)
+            if outcome is Outcome.TOO_MANY:
+                return outcome
+        return Outcome.NONE
+
+    def _that_one(self, claim: int, request: int, wanted: Wanted, number: int) -> Part:
+        """Of all devices the next, without which there is no solution."""
+        if not self._choose(claim, wanted, wanted.everything[number]):
+            return Outcome.NONE
+        outcome = yield self._devices(claim, request, wanted, number + 1)
+        if outcome is not Outcome.FOUND:
+            self._give_back(claim)
+        return outcome
+
+    def _from(self, pool: int, place: int) -> Iterator[tuple[int, int, Candidate]]:
+        """The devices from a place of a pool on, with their places."""
+        for at in range(pool, len(self._pools)):
+            candidates = self._pools[at].candidates
+            for index in range(place if at == pool else 0, len(candidates)):
+                self._work -= 1
+                yield at, index, candidates[index]
+
+    # --- one device ---
+
+    def _choose(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
+        """Take the device for the claim, if nothing stands against it."""
+        everything = wanted.choice.mode == ALL
+        if not self._is_free(claim, wanted, candidate):
+            return False
+        if not everything and not (self._fit.is_selected(wanted, candidate) and self._has_capacity(wanted, candidate)):
+            return False
+        pays = bool(candidate.counters) and not (candidate.device.shared and self._is_consumed(candidate.id))
+        if pays and not self._can_pay(candidate):
+            return False
+        if is_barred(candidate.taints, wanted.choice.tolerations):
+            return False
+        if not self._constrain(claim, wanted, candidate):
+            if everything:
+                raise AllocationError(
+                    f"{wanted.place}: cannot add device {candidate.id} because a claim constraint would not be "
+                    "satisfied"
+                )
+            return False
+        if everything and not self._has_capacity(wanted, candidate):
+            self._unconstrain(claim, wanted)
+            return False
+        self._mark(claim, wanted, candidate, pays=pays)
+        return True
+
+    def _is_free(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
+        takers = self._takers.get(candidate.id, ())
+        if wanted.choice.admin_access:
+            return claim not in takers
+        return not takers and not self._usage.held(candidate.id)
+
+    def _is_consumed(self, device: DeviceId) -> bool:
+        return bool(self._shares.get(device)) or self._usage.consumed(device) is not None
+
+    def _has_capacity(self, wanted: Wanted, candidate: Candidate) -> bool:
+        before = self._usage.consumed(candidate.id)
+        used = [*self._shares.get(candidate.id, ()), *(() if before is None else (before,))]
+        return self._fit.has_capacity(wanted, candidate, used)
+
+    def _can_pay(self, candidate: Candidate) -> bool:
+        """Whether no counter of the pool is below zero once the device has taken what it needs."""
+        left, need = self._counters(candidate), dict(candidate.counters)
+        return all(amount >= need.get(counter, 0) for counter, amount in left.items())
+
+    def _counters(self, candidate: Candidate) -> dict[Counter, int]:
+        pool = self._pool_of[PoolId(candidate.id.driver, candidate.id.pool)]
+        left = self._left.get(pool.id)
+        if left is None:
+            left = self._left[pool.id] = self._usage.available(pool)
+        return left
+
+    def _constrain(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
+        added: list[Constraint] = []
+        for constraint in self._concerned(claim, wanted):
+            if not constraint.add(candidate):
+                for each in added:
+                    each.remove()
+                return False
+            added.append(constraint)
+        return True
+
+    def _unconstrain(self, claim: int, wanted: Wanted) -> None:
+        for constraint in self._concerned(claim, wanted):
+            constraint.remove()
+
+    def _concerned(self, claim: int, wanted: Wanted) -> list[Constraint]:
+        return [each for each in self._constraints[claim] if each.concerns(wanted.request, wanted.choice.name)]
+
+    def _mark(self, claim: int, wanted: Wanted, candidate: Candidate, *, pays: bool) -> None:
+        name, share_id, consumed = candidate.id, "", EMPTY
+        if candidate.device.shared:
+            share_id = self._share_id(self._claims[claim], name, len(self._chosen[claim]))
+            consumed = FrozenDict(self._fit.consumption(wanted, candidate) or {})
+            self._shares.setdefault(name, []).append({key: parse_quantity(text) for key, text in consumed.items()})
+        else:
+            self._takers.setdefault(name, []).append(claim)
+        if pays:
+            left = self._counters(candidate)
+            for counter, amount in candidate.counters:
+                left[counter] -= amount
+        self._chosen[claim].append(Chosen(wanted, candidate, share_id, consumed, pays))
+
+    def _give_back(self, claim: int) -> None:
+        """The device that was chosen last for the claim."""
+        wanted, candidate, _, _, paid = self._chosen[claim].pop()
+        if candidate.device.shared:
+            self._shares[candidate.id].pop()
+        else:
+            self._takers[candidate.id].pop()
+        if paid:
+            left = self._counters(candidate)
+            for counter, amount in candidate.counters:
+                left[counter] += amount
+        self._unconstrain(claim, wanted)
+
+
+def _picked(alternatives: Sequence[Wanted], chosen: Sequence[Chosen]) -> Wanted:
+    """The alternative of a request that was chosen."""
+    return next((each for each in alternatives if any(one.wanted is each for one in chosen)), alternatives[0])

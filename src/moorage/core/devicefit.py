@@ -1,0 +1,146 @@
+"""Whether a device suits a request, apart from whether it is free: selectors, the node, capacities.
+
+Errors here are errors of the claim, its class or its selectors: allocating it fails on every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from moorage.core.claims import ALL, EXACT_COUNT, DeviceChoice, DeviceClass, ResourceClaim
+from moorage.core.devicecapacity import CapacityError, consumption, is_enough
+from moorage.core.devicepools import Candidate, Candidates, Pool
+from moorage.core.devices import DeviceId
+from moorage.core.deviceselectors import SelectorError, holds
+from moorage.core.nodes import Node
+from moorage.core.values import dataclass
+
+
+class AllocationError(Exception):
+    """Allocating fails for good, not only on this node; the text says why."""
+
+
+@dataclass(slots=True, eq=False)
+class Wanted:
+    """A request of a claim, or one of its alternatives, made ready for a search."""
+
+    claim: ResourceClaim
+    request: str
+    choice: DeviceChoice
+    device_class: DeviceClass
+    everything: Candidates = ()
+    """For requests of all devices: these."""
+
+    @property
+    def count(self) -> int:
+        """How many devices it takes."""
+        return len(self.everything) if self.choice.mode == ALL else self.choice.count
+
+    @property
+    def name(self) -> str:
+        """As allocations name it."""
+        return f"{self.request}/{self.choice.name}" if self.choice.name else self.request
+
+    @property
+    def place(self) -> str:
+        """As errors name it."""
+        return place_of(self.claim, self.choice.name or self.request)
+
+
+def reference(claim: ResourceClaim) -> str:
+    """As errors name a claim."""
+    return f"{claim.namespace}/{claim.name}" if claim.namespace else claim.name
+
+
+def place_of(claim: ResourceClaim, request: str) -> str:
+    """As errors name a request."""
+    return f"claim {reference(claim)}, request {request}"
+
+
+class Fit:
+    """Judges devices for one node; remembers what selectors said."""
+
+    def __init__(self, node: Node, classes: Mapping[str, DeviceClass]) -> None:
+        self._node, self._classes = node, classes
+        self._selected: dict[tuple[int, DeviceId], bool] = {}
+
+    def ready(self, claim: ResourceClaim, request: str, choice: DeviceChoice, pools: Sequence[Pool]) -> Wanted:
+        """A request, or one of its alternatives, with its class and, if it wants all devices, those."""
+        place = place_of(claim, choice.name or request)
+        for number, expression in enumerate(choice.selectors):
+            if not expression:
+                raise AllocationError(f"{place}, selector #{number}: CEL expression empty (unsupported selector type?)")
+        if not choice.device_class:
+            raise AllocationError(f"{place}: missing device class name (unsupported request type?)")
+        device_class = self._classes.get(choice.device_class)
+        if device_class is None:
+            raise AllocationError(
+                f"{place}: could not retrieve device class {choice.device_class}: deviceclass.resource.k8s.io "
+                f'"{choice.device_class}" not found'
+            )
+        wanted = Wanted(claim, request, choice, device_class)
+        if choice.mode == ALL:
+            wanted.everything = self._all_devices(wanted, pools)
+        elif choice.mode != EXACT_COUNT:
+            raise AllocationError(f"{place}: unsupported count mode {choice.mode}")
+        return wanted
+
+    def _all_devices(self, wanted: Wanted, pools: Sequence[Pool]) -> Candidates:
+        found: list[Candidate] = []
+        for pool in pools:
+            if not pool.usable:
+                how = "being updated" if pool.incomplete else "invalid"
+                raise AllocationError(
+                    f"{wanted.place}: asks for all devices, but resource pool {pool.id} is currently {how}"
+                )
+            found += [
+                each
+                for each in pool.candidates
+                if self.is_selected(wanted, each) and self.has_capacity(wanted, each, (), each.id.device)
+            ]
+        return tuple(found)
+
+    def is_selected(self, wanted: Wanted, candidate: Candidate) -> bool:
+        """Whether the selectors of class and request hold, and the node can use it."""
+        key = (id(wanted), candidate.id)
+        found = self._selected.get(key)
+        if found is None:
+            found = self._selected[key] = (
+                self._match(f"class {wanted.device_class.name}", wanted.device_class.selectors, candidate)
+                and self._match(f"claim {reference(wanted.claim)}", wanted.choice.selectors, candidate)
+                and self._is_near(candidate)
+            )
+        return found
+
+    def _match(self, place: str, expressions: Sequence[str], candidate: Candidate) -> bool:
+        for number, expression in enumerate(expressions):
+            try:
+                if not holds(expression, candidate):
+                    return False
+            except SelectorError as error:
+                raise AllocationError(f"{place}: selector #{number}{error}") from None
+        return True
+
+    def _is_near(self, candidate: Candidate) -> bool:
+        if not candidate.slice.per_device:
+            return True
+        reach = candidate.device.reach
+        return reach is not None and reach.includes(self._node.name, self._node.labels)
+
+    def has_capacity(
+        self, wanted: Wanted, candidate: Candidate, used: Sequence[Mapping[str, int]], told: object = None
+    ) -> bool:
+        """Whether its capacities suffice beside what is used of them, in nanos; `told` is its name in errors."""
+        taken = self.consumption(wanted, candidate, told)
+        return taken is not None and is_enough(candidate.device, taken, *used)
+
+    def consumption(self, wanted: Wanted, candidate: Candidate, told: object = None) -> Mapping[str, str] | None:
+        """What the request takes of each capacity; None if the device cannot serve it at all."""
+        if not candidate.device.capacity and not wanted.choice.capacity:
+            return {}
+        try:
+            return consumption(candidate.device, wanted.choice.capacity)
+        except CapacityError as error:
+            raise AllocationError(
+                f"{wanted.place}: checking capacity for device {told or candidate.id}: {error}"
+            ) from None

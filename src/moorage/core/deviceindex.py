@@ -1,0 +1,281 @@
+"""Devices as an allocator looks them up: pools by node, what is in use, and what pods on their way have reserved.
+
+Kept up to date by every change of a slice, a taint rule or a claim: no decision looks at all slices of a cluster. What
+a claim holds is what the API server says, else what a pod on its way has reserved for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from moorage.core.claims import Allocation, ResourceClaim
+from moorage.core.devicepools import Candidates, Counter, Pool, gather, spread
+from moorage.core.devices import DeviceId, DeviceTaintRule, PoolId, ResourceSlice
+from moorage.core.nodes import Node
+from moorage.core.quantity import parse_quantity
+from moorage.core.taints import Taint
+
+RESOURCE_CLAIM, RESOURCE_SLICE, DEVICE_CLASS = "ResourceClaim", "ResourceSlice", "DeviceClass"
+TAINT_RULE = "DeviceTaintRule"
+DEVICE_KINDS = frozenset({RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE})
+
+_NO_SLICES: Mapping[str, ResourceSlice] = {}
+
+
+class _Seen(NamedTuple):
+    """The pools of a node, and what they were gathered from."""
+
+    labels: Mapping[str, str]
+    versions: tuple[int, int, int]
+    """Of taint rules, of slices for several nodes, and of slices for this one."""
+    pool_versions: tuple[tuple[PoolId, int], ...]
+    pools: tuple[Pool, ...]
+
+
+class DeviceIndex:
+    """Finds devices by the nodes that can use them, and knows which are free."""
+
+    def __init__(self, objects: Mapping[str, Mapping[str, Any]]) -> None:
+        """`objects` is the state's table of objects, kind -> key -> value."""
+        self._objects = objects
+        self._by_pool: dict[PoolId, dict[str, ResourceSlice]] = {}
+        self._by_node: dict[str, dict[str, ResourceSlice]] = {}
+        """Slices for one node, by its name."""
+        self._wide: dict[str, ResourceSlice] = {}
+        """Slices for several nodes."""
+        self._clock = self._wide_version = self._rules_version = 0
+        """Versions are times of the latest change, each of which has another one."""
+        self._pool_versions: dict[PoolId, int] = {}
+        self._node_versions: dict[str, int] = {}
+        self._candidates: dict[str, Candidates] = {}
+        """Devices of slices, by name, as far as they were needed since a rule changed."""
+        self._seen: dict[str, _Seen] = {}
+        """Pools of nodes, as far as they were needed."""
+        self._standing: dict[str, Allocation] = {}
+        """Key of a claim -> what it holds."""
+        self._holders: dict[DeviceId, int] = {}
+        """How many claims hold a device for themselves."""
+        self._shares: dict[DeviceId, int] = {}
+        """How many shares of a device are in use."""
+        self._consumed: dict[DeviceId, dict[str, int]] = {}
+        """What these shares consume, in nanos."""
+        self._use_versions: dict[PoolId, int] = {}
+        """Versions of what is in use of a pool."""
+        self._reservations: dict[str, dict[str, Allocation]] = {}
+        """Uid of a pod on its way -> key of a claim -> what it is going to hold."""
+        self._reserved: dict[str, dict[str, Allocation]] = {}
+        """The same by claim: key -> uid -> what it is going to hold."""
+
+    # --- objects ---
+
+    def note(self, kind: str, before: Any, after: Any) -> None:
+        """An object was added (`before` None), changed or removed (`after` None)."""
+        if kind == RESOURCE_SLICE:
+            self._note_slice(before, after)
+        elif kind == RESOURCE_CLAIM and (before or after) is not None:
+            self._restate((after or before).key)
+        elif kind == TAINT_RULE and before != after:
+            self._rules_version = self._tick()
+            self._candidates.clear()
+
+    def _note_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        if before is not None:
+            self._drop(before)
+        if after is not None:
+            self._by_pool.setdefault(after.pool_id, {})[after.name] = after
+            if after.only_node:
+                self._by_node.setdefault(after.only_node, {})[after.name] = after
+            else:
+                self._wide[after.name] = after
+            self._touch(after)
+
+    def _drop(self, part: ResourceSlice) -> None:
+        self._candidates.pop(part.name, None)
+        self._touch(part)
+        if _forget(self._by_pool, part.pool_id, part.name):
+            del self._pool_versions[part.pool_id]
+            self._use_versions.pop(part.pool_id, None)
+        if not part.only_node:
+            self._wide.pop(part.name, None)
+        elif _forget(self._by_node, part.only_node, part.name):
+            del self._node_versions[part.only_node]
+
+    def _touch(self, part: ResourceSlice) -> None:
+        now = self._pool_versions[part.pool_id] = self._tick()
+        if part.only_node:
+            self._node_versions[part.only_node] = now
+        else:
+            self._wide_version = now
+
+    def _tick(self) -> int:
+        self._clock += 1
+        return self._clock
+
+    @property
+    def empty(self) -> bool:
+        """Whether no driver has published anything."""
+        return not self._by_pool
+
+    def slices_of(self, pool: PoolId) -> Collection[ResourceSlice]:
+        """All slices of a pool, of whatever generation."""
+        return self._by_pool.get(pool, _NO_SLICES).values()
+
+    def pools(self, node: Node) -> tuple[Pool, ...]:
+        """The pools that have something for a node, in the order in which they are tried."""
+        seen = self._seen.get(node.name)
+        if seen is not None and self._is_current(seen, node):
+            return seen.pools
+        near = [*self._by_node.get(node.name, _NO_SLICES).values()]
+        near += [part for part in self._wide.values() if part.reaches(node.name, node.labels)]
+        pools = gather(near, self.slices_of, self._devices_of)
+        keys = {part.pool_id for part in near}
+        versions = tuple((key, self._pool_versions[key]) for key in keys)
+        self._seen[node.name] = _Seen(node.labels, self._versions(node.name), versions, pools)
+        return pools
+
+    def _is_current(self, seen: _Seen, node: Node) -> bool:
+        return (
+            seen.versions == self._versions(node.name)
+            and (seen.labels is node.labels or seen.labels == node.labels)
+            and all(self._pool_versions.get(key) == version for key, version in seen.pool_versions)
+        )
+
+    def _versions(self, node: str) -> tuple[int, int, int]:
+        return self._rules_version, self._wide_version, self._node_versions.get(node, 0)
+
+    def _devices_of(self, part: ResourceSlice) -> Candidates:
+        found = self._candidates.get(part.name)
+        if found is None:
+            found = self._candidates[part.name] = spread(part, self._rule_taints)
+        return found
+
+    def _rule_taints(self, device: DeviceId) -> tuple[Taint, ...]:
+        rules: Mapping[str, DeviceTaintRule] = self._objects.get(TAINT_RULE, {})
+        return tuple(
+            rule.taint for _, rule in sorted(rules.items()) if rule.taint is not None and rule.applies_to(device)
+        )
+
+    def forget_node(self, node: str) -> None:
+        """A node is gone: what was gathered for it is not needed any more."""
+        self._seen.pop(node, None)
+
+    # --- what is in use ---
+
+    def held(self, device: DeviceId) -> bool:
+        """Whether a claim holds the device for itself."""
+        return device in self._holders
+
+    def in_use(self, device: DeviceId) -> bool:
+        """Whether a claim holds the device, or a share of it."""
+        return device in self._holders or device in self._shares
+
+    def consumed(self, device: DeviceId) -> Mapping[str, int] | None:
+        """What shares of the device consume of its capacities, in nanos; None if there are none that consume."""
+        return self._consumed.get(device)
+
+    def available(self, pool: Pool) -> dict[Counter, int]:
+        """What is left of the counters of a pool, in nanos; may be negative."""
+        left = dict(pool.counters)
+        if left:
+            for candidate in (*pool.candidates, *pool.others):
+                if candidate.counters and self.in_use(candidate.id):
+                    for counter, taken in candidate.counters:
+                        left[counter] -= taken
+        return left
+
+    def use_version(self, pool: PoolId) -> int:
+        """Differs whenever something else of the pool is in use."""
+        return self._use_versions.get(pool, 0)
+
+    def allocation(self, key: str) -> Allocation | None:
+        """What a claim holds, or is going to hold."""
+        return self._standing.get(key)
+
+    def pending(self, key: str) -> Allocation | None:
+        """What a claim is going to hold, which the API server does not know yet."""
+        claim: ResourceClaim | None = self._objects.get(RESOURCE_CLAIM, {}).get(key)
+        return self._standing.get(key) if claim is None or claim.allocation is None else None
+
+    def _restate(self, key: str) -> None:
+        claim: ResourceClaim | None = self._objects.get(RESOURCE_CLAIM, {}).get(key)
+        told = None if claim is None else claim.allocation
+        after = told if told is not None else next(iter(self._reserved.get(key, {}).values()), None)
+        before = self._standing.pop(key, None)
+        if after is not None:
+            self._standing[key] = after
+        if before != after:
+            self._count(before, -1)
+            self._count(after, 1)
+
+    def _count(self, allocation: Allocation | None, by: int) -> None:
+        for each in allocation.devices if allocation is not None else ():
+            if each.admin_access:
+                continue
+            name = each.id
+            pool = PoolId(each.driver, each.pool)
+            if pool in self._by_pool:
+                self._use_versions[pool] = self._tick()
+            if not each.share_id:
+                _add(self._holders, name, by)
+                continue
+            _add(self._shares, name, by)
+            if each.consumed:
+                amounts = self._consumed.setdefault(name, {})
+                for capacity, text in each.consumed.items():
+                    _add(amounts, capacity, by * parse_quantity(text))
+            if name not in self._shares:
+                self._consumed.pop(name, None)
+
+    # --- reservations ---
+
+    def reserve(self, uid: str, allocations: Mapping[str, Allocation]) -> None:
+        """A pod on its way takes devices for its claims, which are named by key; in place of what it had."""
+        self.release(uid)
+        if allocations:
+            self._reservations[uid] = dict(allocations)
+            for key, allocation in allocations.items():
+                self._reserved.setdefault(key, {})[uid] = allocation
+                self._restate(key)
+
+    def release(self, uid: str) -> Mapping[str, Allocation]:
+        """A pod needs its reservation no more: its claims hold the devices, or it is not bound; returns what it had."""
+        reserved = self._reservations.pop(uid, {})
+        for key in reserved:
+            _forget(self._reserved, key, uid)
+            self._restate(key)
+        return reserved
+
+    @property
+    def reservations(self) -> dict[str, dict[str, Allocation]]:
+        """What all pods on their way have taken: uid -> key of a claim -> what it is going to hold."""
+        return self._reservations
+
+    @reservations.setter
+    def reservations(self, taken: Mapping[str, Mapping[str, Allocation]]) -> None:
+        for uid in [*self._reservations]:
+            self.release(uid)
+        for uid, allocations in taken.items():
+            self.reserve(uid, allocations)
+
+    def reservation(self, uid: str) -> Mapping[str, Allocation]:
+        """What a pod has taken."""
+        return self._reservations.get(uid, {})
+
+
+def _add(counts: dict[Any, int], key: Any, by: int) -> None:
+    """Add to a count; what is 0 is left out."""
+    total = counts.get(key, 0) + by
+    if total:
+        counts[key] = total
+    else:
+        counts.pop(key, None)
+
+
+def _forget(index: dict[Any, dict[str, Any]], group: Any, name: str) -> bool:
+    """Take a member out of its group; whether that was the last one."""
+    members = index[group]
+    members.pop(name, None)
+    if not members:
+        del index[group]
+    return not members

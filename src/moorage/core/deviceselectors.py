@@ -1,0 +1,39 @@
+"""Selectors on devices that might be allocated: each expression is evaluated once per device, as long as it stays."""
+
+from __future__ import annotations
+
+from moorage.core.devicepools import Candidate
+
+MOST_ANSWERS = 64
+"""How many expressions a device remembers; beyond that it starts over."""
+
+
+class SelectorError(Exception):
+    """A selector that cannot be compiled, or fails on a device; the text goes on after the number of the selector."""
+
+
+def holds(expression: str, candidate: Candidate) -> bool:
+    """Whether a CEL expression holds for a device."""
+    known = candidate.answers.get(expression)
+    if known is not None:
+        return known
+    from moorage.core.devicecel import (  # noqa: PLC0415 - loaded with the first expression only
+        CompileError,
+        EvaluationError,
+        SelectableDevice,
+        compile_selector,
+        hinted,
+    )
+
+    selector = compile_selector(expression)
+    if isinstance(selector, CompileError):
+        raise SelectorError(f": CEL compile error: {selector.message}")
+    device = candidate.device
+    capacity = {name: each.value for name, each in device.capacity.items()}
+    answer = selector.matches(SelectableDevice(candidate.id.driver, device.attributes, capacity, device.shared))
+    if isinstance(answer, EvaluationError):
+        raise SelectorError(f" on device {candidate.id}: CEL runtime error: {hinted(answer.message)}")
+    if len(candidate.answers) >= MOST_ANSWERS:
+        candidate.answers.clear()
+    candidate.answers[expression] = answer
+    return answer
