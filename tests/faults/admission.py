@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from functools import partial
 
@@ -20,6 +21,8 @@ OTHER = "weight=1,nodeSelector=node-type:ondemand"
 REGISTRATIONS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 VIEW = r"/(pods|replicasets|deployments)$"
 WRITE = "|".join(sorted(WRITES))
+CAUGHT_UP_S = 10.0
+"""A view that was frozen is up to date again after so long."""
 CRASHES = 3
 """The registration, the lease that counts replicas, and the first renewal of that."""
 
@@ -123,9 +126,14 @@ async def replaced(world: World) -> None:
     await world.until(lambda: len(world.bound()) == 3, 60, "the new ones are bound")
     world.claim(not _rules(world)["spot"], f"the strategy of the old Deployment was applied: {dict(_rules(world))}")
     webhook.proxy.thaw()
+    late_s = time.monotonic() + CAUGHT_UP_S
+    while not _rules(world)["ondemand"] and time.monotonic() < late_s:
+        gone = min(world.pods())
+        await world.cluster.delete(f"{world.pods_path}/{gone}")
+        await world.until(lambda: gone not in world.pods() and len(world.bound()) == 3, 60, "another one is bound")  # noqa: B023
     await world.patch(f"{_path(world)}/web", {"spec": {"replicas": 6}})
     await world.until(lambda: len(world.bound()) == 6, 60, "all are bound")
-    world.claim(_rules(world)["ondemand"] >= 3, f"the new strategy is not applied: {dict(_rules(world))}")
+    world.claim(_rules(world)["ondemand"] >= 3, f"the new strategy is not applied to all: {dict(_rules(world))}")
     world.allow(removed=frozenset(each.name for each in world.history().of("pods")))
     await _unregister(world)
 
