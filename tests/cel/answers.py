@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from moorage.core.devicecel import CompileError, EvaluationError, SelectableDevice, compile_selector
+from moorage.core.devices import Version
 
 RECORDED = Path(__file__).parents[3] / "shared" / "dra" / "cel.jsonl"
-
-
-@dataclass(frozen=True)
-class Version:
-    """An attribute that is a version."""
-
-    text: str
 
 
 def _attribute(given: dict[str, Any]) -> Any:

@@ -450,6 +450,25 @@ FILTER_ANSWER = {
 }
 PRIORITIES_ANSWER = [{"Host": "n1", "Score": 5}, {"Host": "n2", "Score": 10}]
 PREEMPTION_ANSWER = {"NodeNameToMetaVictims": {"n1": {"Pods": [{"UID": "u-1"}], "NumPDBViolations": 1}}}
+_GPU = 'device.attributes["gpu.example.com"]'
+SELECTORS = (
+    f'{_GPU}.model == "a100" && !({_GPU}.healthy) || {_GPU}.numa in [0, 1]',
+    f'has({_GPU}.fast) ? {_GPU}.fast : {_GPU}.?model.orValue("none").startsWith("a")',
+    'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0',
+    'quantity("10Gi").add(device.capacity["gpu.example.com"].memory).sub(5).asInteger() > 20000000000',
+    f'{_GPU}.driverVersion.isGreaterThan(semver("v1.9", true)) && {_GPU}.driverVersion.major() < 2',
+    f"cel.bind(x, {_GPU}, x.lanes.all(l, l > 0) && x.lanes.exists_one(l, l == 2) && x.model.size() == 4)",
+    '{"a": 1, "b": 2}.transformMap(k, v, v > 1, v * 2) == {"b": 4} && [3, 1, 2].sortBy(x, -x)[0] == 3',
+    "[[1], [2, 3]].flatten().map(x, x % 2 == 1, x * 10).sum() == 40 && lists.range(5).slice(1, 3) == [1, 2]",
+    f'{_GPU}.model.matches("^(a|h)[0-9]{{1,3}}$") && "abcabc".findAll("b|c+?") == ["b", "c", "b", "c"]',
+    f'"%s-%d %x".format([{_GPU}.model, 7, 255]).split("-", 2).join("+").upperAscii().replace("A", "b") != ""',
+    "optional.of([1, 2]).optMap(v, v[0] + 1).or(optional.none()).hasValue() && [?optional.none()] == []",
+    'timestamp("2020-01-01T00:00:00Z").getHours("+02:00") == 2 && duration("1h30m") > duration("5s")',
+    'url("https://a.example.com:80/p?x=1").getHost() != "" && cidr("10.0.0.0/8").containsIP("10.1.2.3")',
+    "sets.contains([1, 2u, 3.0], [2]) || type(dyn(1)) == int || b\"\\xff\".size() == 1 || '''a''' == r\"a\"",
+    "-(1 + 2 * 3 / 4 % 5) <= 9223372036854775807 ? 0x1F == 31 : 1e3 != 1u // why not",
+)
+"""Device selectors with as much of the language as there is."""
 STRATEGIES = (
     ANNOTATIONS["moorage.dev/placement-strategy"],
     "weight=1",

@@ -16,6 +16,8 @@ from moorage.adapters.kube.intake import KindIntake
 from moorage.adapters.kube.leaserecord import parse_lease
 from moorage.adapters.kube.watchstream import LineSplitter, decode_event, decode_page, initial_events_end, metadata_of
 from moorage.core.annotations import annotated_count
+from moorage.core.devicecel import CompileError, SelectableDevice, compile_selector
+from moorage.core.devices import Version
 from moorage.core.durations import parse_duration
 from moorage.core.events import NodeSeen, ObjectSeen, PodSeen
 from moorage.core.membership import gang_key, gang_size
@@ -160,6 +162,19 @@ def _quantity(text: str) -> None:
     parse_quantity(text)
 
 
+_SELECTABLE = SelectableDevice(
+    "gpu.example.com",
+    {"model": "a100", "numa": 1, "healthy": True, "driverVersion": Version("1.10.0"), "lanes": [1, 2]},
+    {"memory": "80Gi", "cores": "16"},
+)
+
+
+def _selector(text: str) -> None:
+    selector = compile_selector(text)
+    if not isinstance(selector, CompileError):
+        selector.matches(_SELECTABLE)
+
+
 # --- documents ---
 
 
@@ -301,6 +316,7 @@ TARGETS: tuple[Target, ...] = (
     Target("admission review", _json(samples.review(samples.POD)), read_review, (QuestionError,), 2.0),
     Target("annotations", _text((*samples.STRATEGIES, *samples.TEXTS)), _syntaxes, (), 4.0),
     Target("quantities", _text(samples.TEXTS), _quantity, (QuantityError,), 2.0),
+    Target("selectors", _text(samples.SELECTORS), _selector, (), 4.0, most_bytes=10_240),
     Target("durations", _text(samples.TEXTS), parse_duration, (ValueError,)),
     Target(
         "price list",

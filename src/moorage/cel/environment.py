@@ -73,6 +73,8 @@ class Environment:
 
     def compile(self, text: str) -> Expression:
         """Compile an expression; raises ExpressionError."""
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            raise ExpressionError("compilation failed: the text has halves of surrogate pairs; write whole characters")
         problems = Problems(text)
         tree = parse(text, problems, _MACROS)
         if problems.count:

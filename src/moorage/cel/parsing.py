@@ -97,9 +97,13 @@ class _Parser:
         self._wrong(f"mismatched input '{token.text}' expecting {_expecting(kinds)}")
         raise _GivenUpError
 
-    def _close(self, kind: str, *others: str) -> None:
+    def _close(self, kind: str) -> None:
         follow = (tk.END, ")", "]", "}", ",", ":", "?", ".", "[", "&&", "||", *_RELATIONS, *_SUMS, *_PRODUCTS)
-        self._expect((kind, *others), follow if not others else ())
+        self._expect((kind,), follow)
+        self._taken(kind)
+
+    def _close_after_elements(self, kind: str) -> None:
+        self._expect((kind,) if self._taken(",") else (kind, ","))
         self._taken(kind)
 
     def _enter(self, rule: str) -> None:
@@ -313,7 +317,7 @@ class _Parser:
                 if self._token.kind != "," or self._next_kind() in ("]", ","):
                     break
                 self._take()
-        self._close("]") if self._taken(",") else self._close("]", ",")
+        self._close_after_elements("]")
         return ListNode(at, tuple(elements), frozenset(optional))
 
     def _map(self) -> Step[Node]:
@@ -325,7 +329,7 @@ class _Parser:
                 if self._token.kind != "," or self._next_kind() in ("}", ","):
                     break
                 self._take()
-        self._close("}") if self._taken(",") else self._close("}", ",")
+        self._close_after_elements("}")
         return MapNode(at, tuple(entries))
 
     def _entry(self) -> Step[MapEntry]:

@@ -42,6 +42,23 @@ class _Assert:
 _Instruction: TypeAlias = _Char | _Split | _Assert
 
 
+def nullable(tree: Tree) -> bool:
+    """Whether nothing at all can match it; a repetition of it that may end does so before its last choices."""
+    waiting = [tree]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, syntax.One):
+            return False
+        if isinstance(each, syntax.Sequence):
+            waiting.extend(each.parts)
+        elif isinstance(each, syntax.Choice):
+            if not any(map(nullable, each.parts)):
+                return False
+        elif isinstance(each, syntax.Repeat) and each.least:
+            waiting.append(each.part)
+    return True
+
+
 class _Compiler:
     """A tree to a program, from its end to its beginning: every part is given what comes after it."""
 
@@ -80,17 +97,19 @@ class _Compiler:
         return _Split(inside, after) if greedy else _Split(after, inside)
 
     def _repeat(self, tree: syntax.Repeat, after: int) -> Step[int]:
-        place = after
+        place, copies = after, tree.least
         if tree.most < 0:
             loop = self._emit(_Split(after, after))
             inside: int = yield self.compile(tree.part, loop)
             self.program[loop] = self._split(inside, after, tree.greedy)
-            place = loop
+            place, copies = (inside, copies - 1) if copies else (loop, 0)
+            if not tree.least and nullable(tree.part):
+                place = self._emit(self._split(inside, after, tree.greedy))
         else:
             for _ in range(tree.most - tree.least):
                 inside = yield self.compile(tree.part, place)
                 place = self._emit(self._split(inside, after, tree.greedy))
-        for _ in range(tree.least):
+        for _ in range(copies):
             place = yield self.compile(tree.part, place)
         return place
 

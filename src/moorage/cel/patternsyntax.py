@@ -157,20 +157,19 @@ class PatternReader:
         self._flags: frozenset[str] = frozenset()
         self._groups = [_Group(0, self._flags, [], [])]
         self._counts: dict[int, int] = {}
-        self._names: set[str] = set()
         self._kept: list[Tree] = []
 
     def read(self) -> Tree:
         """The tree of the pattern."""
-        repeated = False
+        repeated = -1
         while self._at < len(self._text):
             char = self._text[self._at]
             start = self._at
             if char in "*+?" or (char == "{" and _COUNT.match(self._text, self._at)):
                 self._repeat(repeated)
-                repeated = True
+                repeated = start
                 continue
-            repeated = False
+            repeated = -1
             self._piece(char)
             if self._at == start:
                 raise PatternError(f"unexpected character: `{char}`")
@@ -224,11 +223,7 @@ class PatternReader:
             if match is None or (match.re is _FLAGS and not any(match.groups()[:2]) and match[3] == ")"):
                 raise self._bad_group(start)
             self._at = match.end()
-            if match.re is _NAME:
-                if match[1] in self._names:
-                    raise PatternError(f"duplicate capture group name: `{match[1]}`")
-                self._names.add(match[1])
-            else:
+            if match.re is _FLAGS:
                 before = self._flags
                 self._flags = (before | frozenset(match[1])) - frozenset(match[2] or "")
                 if match[3] == ")":
@@ -244,13 +239,11 @@ class PatternReader:
 
     def _bad_group(self, start: int) -> PatternError:
         rest = self._text[start:]
-        if rest.startswith(("(?P<", "(?<")) and not rest.startswith(("(?<=", "(?<!")):
+        if rest.startswith(("(?P<", "(?<")):
             end = rest.find(">")
             return PatternError(f"invalid named capture: `{rest[: end + 1] if end >= 0 else rest}`")
         match = re.match(r"\(\?[imsU-]*", rest)
         known = match.end() if match else 2
-        if known >= len(rest):
-            return PatternError(f"missing closing ): `{self._text}`")
         return PatternError(f"invalid or unsupported Perl syntax: `{rest[: known + 1]}`")
 
     def _close(self) -> None:
@@ -263,7 +256,8 @@ class PatternReader:
 
     # --- repetition ---
 
-    def _repeat(self, repeated: bool) -> None:
+    def _repeat(self, repeated: int) -> None:
+        """An operator; `repeated` is where the one right before it begins, or -1."""
         start = self._at
         match = _COUNT.match(self._text, start)
         if match is None:
@@ -280,9 +274,8 @@ class PatternReader:
             raise PatternError(f"invalid repeat count: `{match.group()}`")
         if not self._groups[-1].parts:
             raise PatternError(f"missing argument to repetition operator: `{operator}`")
-        if repeated:
-            before = max(self._text.rfind(each, 0, start) for each in "*+?}{")
-            raise PatternError(f"invalid nested repetition operator: `{self._text[min(before, start - 1) : self._at]}`")
+        if repeated >= 0:
+            raise PatternError(f"invalid nested repetition operator: `{self._text[repeated : self._at]}`")
         self._add(self._repeated(least, most, lazy, match))
 
     def _repeated(self, least: int, most: int, lazy: bool, match: re.Match[str] | None) -> Repeat:
@@ -388,7 +381,8 @@ class PatternReader:
         match = re.compile(r"([0-9a-fA-F]{2})|\{([0-9a-fA-F]{1,8})\}").match(self._text, self._at)
         code = int(match[1] or match[2], 16) if match else _MOST_RUNE + 1
         if match is None or code > _MOST_RUNE:
-            raise PatternError(f"invalid escape sequence: `{self._text[start : self._at + 1]}`")
+            digits = re.compile(r"\{?[0-9a-fA-F]*").match(self._text, self._at)
+            raise PatternError(f"invalid escape sequence: `{self._text[start : digits.end() if digits else self._at]}`")
         self._at = match.end()
         return chr(code)
 
@@ -404,18 +398,12 @@ class PatternReader:
         while first or not self._text.startswith("]", self._at):
             if self._at >= len(self._text):
                 raise PatternError(f"missing closing ]: `{self._text[start:]}`")
-            if not first and self._text.startswith("-", self._at) and self._text[self._at + 1 : self._at + 2] != "]":
-                self._lone_dash()
             tests.append(self._element(start))
             first = False
         self._at += 1
         test = _any_of(tests)
         test = _folding(test) if "i" in self._flags else test
         return _not(test) if negative else test
-
-    def _lone_dash(self) -> None:
-        """A dash is first, last or between two characters."""
-        raise PatternError(f"invalid character class range: `{self._text[self._at : self._at + 2]}`")
 
     def _element(self, start: int) -> Test:
         if self._text.startswith("[:", self._at):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
 
 from moorage.cel import types as ty
 from moorage.cel.environment import MOST_COST, Environment, Expression
@@ -17,6 +16,7 @@ from moorage.cel.values import CelError, DefaultMap, Foreign, Map, Optional, Val
 from moorage.core import celformats, celquantity, celsemver
 from moorage.core.celquantity import read_quantity
 from moorage.core.celsemver import SemverError, parse_semver
+from moorage.core.devices import Version
 from moorage.core.values import dataclass
 
 _DEVICE = ty.struct("kubernetes.DRADevice")
@@ -54,15 +54,6 @@ class EvaluationError:
     cost: int = 0
 
 
-@runtime_checkable
-class Versioned(Protocol):
-    """The value of an attribute that is a semantic version."""
-
-    @property
-    def text(self) -> str:
-        """How it is written."""
-
-
 class SelectableDevice:
     """A device as selectors see it: made once, asked about often.
 
@@ -94,27 +85,36 @@ class SelectableDevice:
             domain, slash, bare = name.partition("/")
             if not slash:
                 domain, bare = driver, name
-            value = _quantity(given) if capacities else _attribute(given)
+            value = _quantity(str(given)) if capacities else _attribute(given)
             if isinstance(value, CelError):
                 self.error = self.error or f"attribute {name}: {value.message}"
             found.setdefault(domain, Map({})).entries[bare] = value
         return DefaultMap(found, _NO_DOMAIN)
 
 
-def _quantity(given: object) -> Value:
-    found = read_quantity(str(given))
+@lru_cache(maxsize=4096)
+def _quantity(text: str) -> Value:
+    found = read_quantity(text)
     return CelError(found) if isinstance(found, str) else found
 
 
 def _attribute(given: object) -> Value:
-    if isinstance(given, list | tuple):
-        return [_attribute(each) for each in given]
-    if isinstance(given, Versioned):
-        try:
-            return parse_semver(given.text)
-        except SemverError as error:
-            return CelError(f"parse semantic version: {error}")
-    return given if isinstance(given, str | int) else CelError("unsupported attribute value")
+    if isinstance(given, str | int):
+        return given
+    if isinstance(given, Version):
+        return _version(given.text)
+    if not isinstance(given, list | tuple):
+        return CelError("unsupported attribute value")
+    values = [_attribute(each) for each in given]
+    return next((each for each in values if isinstance(each, CelError)), values)
+
+
+@lru_cache(maxsize=4096)
+def _version(text: str) -> Value:
+    try:
+        return parse_semver(text)
+    except SemverError as error:
+        return CelError(f"parse semantic version: {error}")
 
 
 @dataclass(frozen=True, slots=True)
