@@ -50,13 +50,15 @@ def test_what_cel_go_accepts_is_evaluated_however_deep_it_is(expression: str) ->
         pytest.param("{'a': dyn(1)}" + ".a" * 4000 + " == 1", id="selections"),
         pytest.param("true ? true : " * 600 + "true", id="conditionals"),
         pytest.param("f(" * 4000 + ")" * 4000, id="calls"),
+        pytest.param("[" * 240 + "1" + "]" * 240 + ".map(x, [x])" * 240 + " == []", id="types"),
         pytest.param("[1].all(x, [1].exists(y, !" * 120 + "true" + "))" * 120, id="folds"),
     ],
 )
 def test_what_is_nested_too_deep_is_refused(expression: str) -> None:
     selector = compile_selector(expression)
     assert isinstance(selector, CompileError)
-    assert selector.message.startswith(("compilation failed: ERROR", "program instantiation failed: "))
+    assert selector.message.startswith(("compilation failed: ", "program instantiation failed: "))
+    assert len(selector.message) <= 20_000
 
 
 @pytest.mark.parametrize(

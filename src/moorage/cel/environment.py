@@ -50,7 +50,7 @@ class Expression:
         frame = Frame(variables, self._program.slots, limit)
         try:
             return Evaluation(self._program.run(frame), frame.cost)
-        except CostExceededError:
+        except (CostExceededError, RecursionError):
             return Evaluation(CelError(COST_EXCEEDED), frame.cost)
         except InternalError as error:
             return Evaluation(CelError(f"internal error: {error}"), frame.cost)
@@ -73,6 +73,12 @@ class Environment:
 
     def compile(self, text: str) -> Expression:
         """Compile an expression; raises ExpressionError."""
+        try:
+            return self._compiled(text)
+        except RecursionError:  # types nested in types, which follow from what is not nested itself
+            raise ExpressionError("compilation failed: the expression is nested too deeply; write less of it") from None
+
+    def _compiled(self, text: str) -> Expression:
         if any("\ud800" <= char <= "\udfff" for char in text):
             raise ExpressionError("compilation failed: the text has halves of surrogate pairs; write whole characters")
         problems = Problems(text)

@@ -17,7 +17,8 @@ from moorage.cel.steps import Step, done, run
 from moorage.cel.work import spend
 
 MOST_PROGRAM = 20_000
-_MOST_REMEMBERED = 2_000
+_MOST_REMEMBERED = 20_000
+"""Places in all sets that a pattern remembers; beyond that it starts over."""
 _MATCH = -1
 
 
@@ -124,6 +125,7 @@ class Matcher:
         self._asserts = any(isinstance(each, _Assert) for each in self._program)
         self._closures: dict[tuple[frozenset[int], int], tuple[frozenset[int], bool]] = {}
         self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
+        self._remembered = 0
         spend(len(self._program))
 
     def search(self, text: str) -> bool:
@@ -147,8 +149,7 @@ class Matcher:
 
     def _closed(self, places: frozenset[int], flags: int) -> tuple[frozenset[int], bool]:
         """The characters that are expected next, and whether the end is reached."""
-        if len(self._closures) > _MOST_REMEMBERED:
-            self._closures.clear()
+        self._make_room(len(places))
         seen: set[int] = set()
         waiting = list(places)
         while waiting:
@@ -170,11 +171,18 @@ class Matcher:
 
     def _moved(self, places: frozenset[int], char: str, begin: frozenset[int]) -> frozenset[int]:
         """Where a character leads from these places; a match may begin anywhere."""
-        if len(self._moves) > _MOST_REMEMBERED:
-            self._moves.clear()
+        self._make_room(len(places))
         spend(len(places))
         found = self._moves[places, char] = begin | frozenset(self._after(places, char))
         return found
+
+    def _make_room(self, more: int) -> None:
+        """Forget everything if there would be too much of it; a set is at most so much larger than what leads to it."""
+        self._remembered += 1 + more + len(self._program) // 8
+        if self._remembered > _MOST_REMEMBERED:
+            self._closures.clear()
+            self._moves.clear()
+            self._remembered = 0
 
     def _after(self, places: frozenset[int], char: str) -> list[int]:
         steps = (self._program[place] for place in places)
@@ -247,7 +255,7 @@ def _in_word(char: str) -> bool:
     return bool(char) and syntax.word_character(char)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=64)
 def matcher(pattern: str) -> Matcher:
     """The matcher of a pattern; raises PatternError."""
     return Matcher(pattern)

@@ -33,6 +33,8 @@ _ENVIRONMENT = Environment(
     libraries=(celquantity.LIBRARY, celsemver.LIBRARY, celformats.LIBRARY),
 )
 _NO_DOMAIN = Map({})
+_LONGEST_MESSAGE = 20_000
+"""Every mistake is printed with its line; an expression that is one line of mistakes would fill megabytes."""
 _HINT = (
     ". consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional"
     " fields"
@@ -174,13 +176,13 @@ def _no_bool(value: Value) -> str:
     return _NO_BOOL.get(name) or f"type conversion error from '{name.rpartition('.')[2]}' to 'bool'"
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def compile_selector(expression: str) -> DeviceSelector | CompileError:
     """The selector that an expression is; kept, so that it is compiled once."""
     try:
         compiled = _ENVIRONMENT.compile(expression)
     except ExpressionError as error:
-        return CompileError(str(error))
+        return CompileError(str(error)[:_LONGEST_MESSAGE])
     if compiled.type not in (ty.BOOL, ty.DYN):
         return CompileError(f"must evaluate to bool or the unknown type, not {compiled.type}")
     return DeviceSelector(expression, compiled)
