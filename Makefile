@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+SITE := .venv-site
 # What `make demo` needs, and what everything else needs.
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
@@ -14,7 +15,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core docs lock controlplane browser promtool versions container properties suggestions parity drill takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core docs site lock controlplane browser promtool versions container properties suggestions parity drill takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -119,12 +120,22 @@ screenshots: $(READY) ## Take the pictures of docs/screenshots with Chromium
 docs: $(READY) ## Run every example in README and docs
 	@$(BIN)/python -m pytest tests/docs
 
+$(SITE)/.ready: requirements/site.txt requirements/install.py
+	@$(CHECK_PYTHON)
+	@$(PYTHON) requirements/install.py --alone $(SITE) requirements/site.txt
+	@touch $@
+
+site: $(SITE)/.ready ## Build docs/ and the reference of the API into dist/site, and check every link and anchor
+	@NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --config-file deploy/site/mkdocs.yml $(ARGS)
+	@echo "dist/site/index.html; its search works where it is served: $(PYTHON) -m http.server --directory dist/site"
+
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 lock: ## Renew requirements/*.txt from pyproject.toml
 	@$(COMPILE) --upgrade pyproject.toml -o requirements/runtime.txt
 	@$(COMPILE) pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
 	@$(COMPILE) --group install -c requirements/dev.txt -o requirements/install.txt
+	@$(COMPILE) --group site -c requirements/dev.txt -o requirements/site.txt
 
 build: $(READY) ## Build the wheel into dist/
 	@$(BIN)/python -m build --no-isolation --wheel --outdir dist .
@@ -149,4 +160,4 @@ run: $(READY) ## Run the webhook against the current kubeconfig; HOST= is where 
 	@$(BIN)/moorage webhook --config config/certs/run.yaml $(ARGS)
 
 clean: ## Remove what the other targets made in this folder
-	@rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage
+	@rm -rf $(VENV) $(SITE) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage

@@ -1,6 +1,7 @@
-"""Installs Moorage in a virtual environment, for the Makefile: `python requirements/install.py FOLDER LOCK [LOCK ...]`.
+"""Fills virtual environments, for the Makefile: `python requirements/install.py [--alone] FOLDER LOCK [LOCK ...]`.
 
-The locks name every package with its hashes; Moorage itself is installed so that changes of the sources are effective.
+The locks name every package with its hashes. Moorage itself is installed so that changes of the sources are effective;
+with `--alone` it is left out.
 What takes longer than two seconds says what it is doing, or what it waits for, and a registry that cannot be reached is
 one line with the remedy. Needs nothing but Python.
 """
@@ -141,9 +142,9 @@ def _next(lines: queue.Queue[str | None]) -> str | None:
         return ""
 
 
-def install(folder: Path, locks: Sequence[Path]) -> None:
+def install(folder: Path, locks: Sequence[Path], *, alone: bool) -> None:
     """Make the environment where there is none, and put everything into it."""
-    steps = Steps(4)
+    steps = Steps(3 if alone else 4)
     python = folder / "bin/python"
     steps.begin(f"{folder}: a virtual environment with Python {sys.version.split()[0]}")
     if not (folder / "bin/pip").exists():
@@ -153,15 +154,21 @@ def install(folder: Path, locks: Sequence[Path]) -> None:
     chosen = [part for lock in locks for part in ("-r", lock)]
     options = ("install", "--no-compile", "--progress-bar", "off", "--require-hashes")
     run([python, *_PIP, *options, *chosen], PipTranscript(packages, steps.say))
-    steps.begin("Moorage itself")
-    own = ("install", "--no-deps", "--no-index", "--no-build-isolation", "--editable", ROOT)
-    run([python, *_PIP, *own], Transcript("building", steps.say))
+    if not alone:
+        steps.begin("Moorage itself")
+        own = ("install", "--no-deps", "--no-index", "--no-build-isolation", "--editable", ROOT)
+        run([python, *_PIP, *own], Transcript("building", steps.say))
     steps.begin("compiling, so that every command starts fast")
-    compiling = ("-m", "compileall", "-q", "-j", "0", "-x", r"/tests?/", folder / "lib", ROOT / "src")
-    run([python, *compiling], Transcript("compiling", steps.say))
+    compiling = ("-m", "compileall", "-q", "-j", "0", "-x", r"/tests?/", folder / "lib")
+    run([python, *compiling, *(() if alone else (ROOT / "src",))], Transcript("compiling", steps.say))
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Read the command line."""
+    alone = "--alone" in arguments
+    folder, *locks = (Path(each) for each in arguments if each != "--alone")
+    install(folder, locks, alone=alone)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        raise SystemExit(f"usage: {sys.argv[0]} FOLDER LOCK [LOCK ...]")
-    install(Path(sys.argv[1]), [Path(each) for each in sys.argv[2:]])
+    main(sys.argv[1:])

@@ -21,6 +21,7 @@ DOCUMENTS = (
     "docs/explain.md",
     "docs/performance.md",
     "docs/plugins.md",
+    "docs/simulate.md",
     "docs/what-if.md",
 )
 
