@@ -1,7 +1,7 @@
 """A number of places, shared fairly by namespaces.
 
 A namespace may take another place while it has fewer than are left: one that is alone gets half of them, two get a
-third each, and mostly there is one left for whoever comes.
+third each, and usually one is left for the next.
 """
 
 from __future__ import annotations

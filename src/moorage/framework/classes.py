@@ -51,7 +51,7 @@ class PreFiltered:
 
     @property
     def nodes(self) -> frozenset[str] | None:
-        """The names of the nodes that are left; None if nobody narrowed them."""
+        """The names of the nodes that are left; None if no plugin narrowed them."""
         return frozenset.intersection(*(nodes.names for _, nodes in self.only)) if self.only else None
 
     def and_then(self, later: PreFiltered) -> PreFiltered:

@@ -139,7 +139,7 @@ def _annotations_at(manifest: Manifest, place: _Place, *, plain: bool) -> Iterat
 
 
 def _stray_annotation(manifest: Manifest, place: _Place, key: str) -> str:
-    """What is to be said about an annotation that is not read where it stands; nothing if it is somebody else's."""
+    """What is to be said about an annotation that is not read where it stands; nothing if another tool reads it."""
     if key in _KNOWN:
         return "" if key in _other(manifest, place, "annotations") else f"is not read here; {_home(place, key)}"
     if key in _LABELS_OF_PODS:
@@ -164,7 +164,7 @@ def _labels_at(manifest: Manifest, place: _Place, *, plain: bool) -> Iterator[Pr
 
 
 def _stray_label(manifest: Manifest, place: _Place, key: str) -> str:
-    """What is to be said about a label that is not read where it stands; nothing if it is somebody else's."""
+    """What is to be said about a label that is not read where it stands; nothing if another tool reads it."""
     if key in _LABELS_OF_PODS:
         read = key in _other(manifest, place, "labels") or not place.other
         return "" if read else f"is not read here; it belongs in {place.other}.labels"
