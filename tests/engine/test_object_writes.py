@@ -56,3 +56,15 @@ def test_a_write_that_failed_ends_the_attempt() -> None:
     assert again.resource_version == "2"
     commands, _ = engine.handle([PatchDone(command, ok=False, message="late")], 121.0)
     assert not commands, "the answer to an earlier attempt's write means nothing to this one"
+
+
+def test_a_write_that_failed_says_nothing_about_a_pod_that_is_being_bound() -> None:
+    """The answer was lost on its way, but the write worked, as the watch has shown: the bind must not be undone."""
+    engine, command = started()
+    bound = make_claim("c", volume="v", selected_node="n")
+    commands, _ = engine.handle([ObjectSeen("PersistentVolume", "v", make_volume("v")), seen(bound)], 102.0)
+    assert len(of_type(commands, Bind)) == 1
+    commands, _ = engine.handle([PatchDone(command, ok=False, message="timed out")], 103.0)
+    assert not commands
+    assert engine.bindings.posted == 1
+    assert engine.state.pod_count == 1

@@ -376,9 +376,9 @@ class Engine:
     def _patch_done(self, event: PatchDone, turn: Turn) -> None:
         """The answer to a write that PreBind waits for: the watch shows success, a failure ends the attempt."""
         binding = self.bindings.get(event.command.pod.uid)
-        if not event.ok and binding is not None and event.command in binding.sent:
-            name = "" if binding.held_by is None else binding.held_by.name
-            self._placing.bring_back(binding, failure_of(Status(Code.ERROR, (event.message,), name)), turn)
+        if event.ok or binding is None or binding.held_by is None or event.command not in binding.sent:
+            return  # one that is not held any more: the watch has shown that the write worked
+        self._placing.bring_back(binding, failure_of(Status(Code.ERROR, (event.message,), binding.held_by.name)), turn)
 
     def _follow_nomination(self, pod: Pod, before: str | None) -> None:
         """Adopt status.nominatedNodeName as written, by any process; a value that did not change is ignored."""
