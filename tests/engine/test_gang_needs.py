@@ -17,7 +17,7 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import GangNomination, Status, unschedulable
-from moorage.plugins.default_preemption import DefaultPreemption
+from moorage.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.testing.builders import make_node, make_pod
 from tests.engine.play import Play
@@ -180,3 +180,15 @@ def test_nobody_goes_for_members_that_could_not_reserve_their_node(
     assert instance is not None
     assert isinstance(instance.plugin, Ledger)
     assert instance.plugin.held == {}
+
+
+def test_evictions_that_are_not_ordered_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A nomination that Reserve refuses leaves the one eviction that is allowed per minute to others."""
+    monkeypatch.setattr(Ledger, "places", {"n1": 1})
+    play = Play(GangScheduling(), DefaultPreemption(DefaultPreemptionArgs(max_evictions_per_minute=1)), Ledger())
+    play.see(make_node("n1", cpu="4"), make_pod("low", cpu="4", node="n1"))
+    play.handle(group(2))
+    play.see(member("a", "2"), member("b", "2"))
+    assert play.deletions == []
+    play.see(make_pod("single", cpu="4", priority=5))
+    assert play.deletions == ["low"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
+import pytest
+
+from moorage.core.objects import PodDisruptionBudget
+from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.status import Hold, Status, unschedulable
+from moorage.plugins.default_preemption import BUDGETS, DefaultPreemption, DefaultPreemptionArgs
 from moorage.testing import make_node, make_pod
 from tests.engine.actors import Permitter
 from tests.engine.play import Play
@@ -60,3 +65,22 @@ def test_what_is_reserved_for_a_pod_on_its_way_stays() -> None:
         assert play.engine.trial(play.now).place(pod) is not None
     assert tickets.held == {"a": "n1"}
     play.check()
+
+
+@pytest.mark.parametrize("policy", ["BestEffort", "Strict"])
+def test_evictions_of_a_what_if_do_not_count(policy: Literal["BestEffort", "Strict"]) -> None:
+    """Neither for the limit per minute, nor as debts of a disruption budget: the same question has the same answer."""
+    play = Play(DefaultPreemption(DefaultPreemptionArgs(max_evictions_per_minute=1, pdb_policy=policy)))
+    play.see(make_node("n1", cpu="4"), make_pod("low", cpu="4", node="n1", labels={"app": "low"}))
+    selector = Selector((Requirement("app", Operator.IN, ("low",)),))
+    play.object_seen(BUDGETS, "default/b", PodDisruptionBudget("default", "b", selector, disruptions_allowed=1))
+    pod, state = make_pod("high", cpu="4", priority=10), play.engine.state
+    for _ in range(2):
+        with state.statement():
+            trial, runner = play.engine.trial(play.now), play.engine.runner_of(pod)
+            assert runner is not None
+            cycle = trial.cycle(pod)
+            _, victims = trial.make_room(runner, cycle, runner.judge(cycle, state.rows()))
+            assert [record.pod.name for record in victims] == ["low"]
+    play.see(pod)
+    assert play.deletions == ["low"]

@@ -36,10 +36,16 @@ class BudgetDebts:
     def __init__(self) -> None:
         self._debts: deque[Debt] = deque()
 
-    def note(self, pods: Iterable[Pod], budgets: Budgets, now: float) -> None:
-        """These evictions were ordered."""
-        for pod in pods:
-            self._debts.extend(Debt(now, pod, budgets.all[number]) for number in budgets.covering(pod))
+    def note(self, pods: Iterable[Pod], budgets: Budgets, now: float) -> int:
+        """These evictions were ordered; returns the number of debts that they made."""
+        debts = [Debt(now, pod, budgets.all[number]) for pod in pods for number in budgets.covering(pod)]
+        self._debts.extend(debts)
+        return len(debts)
+
+    def take_back(self, count: int) -> None:
+        """The latest debts are none: their evictions were not ordered after all."""
+        for _ in range(min(count, len(self._debts))):
+            self._debts.pop()
 
     def spent(self, state: ClusterState, budgets: Budgets, now: float) -> Ints | None:
         """What each budget has lost beyond what it says, by its number; None if nothing."""

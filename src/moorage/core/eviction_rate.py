@@ -68,6 +68,12 @@ class EvictionRate:
             self._owners.append(owner)
             self._count[owner] = self._count.get(owner, 0) + 1
 
+    def take_back(self, count: int) -> None:
+        """The latest evictions were not ordered after all."""
+        for _ in range(min(count, len(self._times))):
+            self._times.pop()
+            self._drop(self._owners.pop())
+
     def _forget(self, now: float) -> None:
         """Drop what is a minute old, and what a clock that was set back has left in the future."""
         while self._times and self._times[0] + WINDOW_S <= now:

@@ -101,12 +101,14 @@ class GangRoom:
         for plugin in runner.plugins.post_filter:
             if not isinstance(plugin, GangPostFilter):
                 continue
-            answer = self._context.faults.ask(plugin, plugin.post_filter_gang, cycles, runner, needs)
-            if isinstance(answer, GangNomination):
-                refusal = self._context.faults.ask(plugin, self._refusal, plugin.name, answer, cycles, needs)
-                if refusal is None:
-                    return answer
-                answer = refusal
+            with self._state.statement() as what_if:  # evictions that are not ordered must not count
+                answer = self._context.faults.ask(plugin, plugin.post_filter_gang, cycles, runner, needs)
+                if isinstance(answer, GangNomination):
+                    refusal = self._context.faults.ask(plugin, self._refusal, plugin.name, answer, cycles, needs)
+                    if refusal is None:
+                        what_if.commit()
+                        return answer
+                    answer = refusal
             if isinstance(answer, Status) and answer.message:
                 said = answer
         return said

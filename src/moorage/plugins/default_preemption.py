@@ -201,15 +201,17 @@ class DefaultPreemption(Plugin):
     # --- limits ---
 
     def _held_back(self, cycles: Sequence[Cycle], uids: Iterable[str]) -> Status | None:
-        """Why these evictions must wait; None if they may be carried out, which counts them."""
+        """Why these evictions must wait; None if they may be carried out, which counts them, unless it is undone."""
         state, now = cycles[0].state, cycles[0].now
         records = [record for uid in uids if (record := state.record(uid)) is not None and staying(state, record)]
         owners = [owner_of(record.pod) for record in records]
         refusal = self._rate.refusal(owners, now)
         if refusal is None:
             self._rate.note(owners, now)
+            state.undo.note(lambda: self._rate.take_back(len(owners)))
             if self.args.pdb_policy == STRICT and self._table is not None:
-                self._debts.note((record.pod for record in records), self._table.budgets, now)
+                debts = self._debts.note((record.pod for record in records), self._table.budgets, now)
+                state.undo.note(lambda: self._debts.take_back(debts))
             return None
         self.guarded += 1
         note = _too_many(refusal, [record.pod for record in records])
