@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from moorage.core.commands import PatchPodStatus, PodRef, RecordEvent
 from moorage.core.events import BindOutcome, DeleteDone, PodGone, PodSeen
-from moorage.core.pods import PodVolume
+from moorage.core.pods import PodTemplate, PodVolume
+from moorage.core.state import ClusterState
 from moorage.engine.units import Place
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
@@ -424,6 +426,41 @@ def test_a_plugin_that_raises_costs_only_its_own_pod(point: str) -> None:
     play.wait(1.0)
     assert play.reasons == [("bad", "FailedScheduling")]
     assert play.wakeup == play.now + 2.0
+
+
+@pytest.mark.parametrize("point", ["pre_enqueue", "reserve", "permit", "pre_bind", "bind"])
+def test_a_plugin_that_returns_what_its_contract_does_not_allow_costs_only_its_own_pod(point: str) -> None:
+    """As if it had raised."""
+    wrong = Raiser()
+    method = getattr(wrong, point)
+
+    def answer(*asked: Any) -> Any:
+        pod = asked[0] if point == "pre_enqueue" else asked[0].pod
+        return True if pod.name == "bad" else method(*asked)
+
+    setattr(wrong, point, answer)
+    play = Play(wrong)
+    play.see(make_node("n1"), make_pod("bad", cpu="1", priority=1), make_pod("good"))
+    assert set(play.binds) == {"good"}
+    assert play.used_cpu("n1") == 0
+    told = [*play.engine.faults.take(), *(patch.condition.message for patch in play.patches if patch.condition)]
+    assert any("TypeError: the plugin returned bool" in line for line in told)
+
+
+def test_a_plugin_that_cannot_say_whether_a_pod_concerns_it_costs_only_that_pod() -> None:
+    """Also where the node is known already, as the pod is nominated to it."""
+
+    class Undecided(Raiser):
+        def concerns(self, template: PodTemplate, state: ClusterState) -> bool:  # noqa: ARG002 - part of the interface
+            if template.labels.get("raises") == "concerns":
+                raise ValueError("concerns is broken")
+            return True
+
+    play = Play(Undecided())
+    play.see(make_node("n1"), make_pod("bad", cpu="1", labels={"raises": "concerns"}, nominated_node="n1"))
+    play.see(make_pod("good"))
+    assert set(play.binds) == {"good"}
+    assert play.used_cpu("n1") == 0
 
 
 @pytest.mark.parametrize("point", ["pre_enqueue", "post_filter", "unreserve", "post_bind", "helps"])

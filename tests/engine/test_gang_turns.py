@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
+from moorage.core.arrays import Rows
 from moorage.core.pods import Pod
+from moorage.framework.contract import Slack
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Reads
 from moorage.plugins.gang_scheduling import GangScheduling, GangSchedulingArgs
 from moorage.testing.builders import make_node, make_pod
 from tests.engine.play import Play
@@ -131,3 +136,25 @@ def test_nothing_is_left_of_gangs_that_are_gone(play: Play) -> None:
         play.pod_gone(uid.removeprefix("default/"))
     turns = play.engine.gangs._room.turns
     assert (turns.favoured, turns._rests, turns._in_line, turns._kept) == (None, {}, {}, {})
+
+
+class Miscounting(Plugin):
+    """Its filter works, but it cannot count."""
+
+    name: ClassVar[str] = "Miscounting"
+    reads: ClassVar[Reads] = Reads.AMOUNTS
+
+    def filter(self, cycle: Cycle, rows: Rows) -> None:
+        """All rows pass."""
+
+    def slack(self, cycle: Cycle, rows: Rows) -> Slack:  # noqa: ARG002 - part of the interface
+        raise ValueError("how many?")
+
+
+def test_a_plugin_that_raises_when_room_is_to_be_kept_costs_no_more_than_that_room() -> None:
+    """The gang starts when there is room, and everybody else goes on."""
+    play = Play(GangScheduling(ARGS), Miscounting())
+    play.see(make_node("n1", cpu="4"), make_pod("full", cpu="4", node="n1"), *gang("two", "1", "1"))
+    pass_time(play, 1100.0)
+    play.pod_gone("full")
+    assert pass_time(play, 1110.0) == {"two0", "two1"}

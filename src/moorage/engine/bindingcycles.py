@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import field
+from types import NoneType
 from typing import TypeAlias
 
 from moorage.core.commands import Command, PodRef
 from moorage.core.membership import GangKey
 from moorage.core.values import dataclass
 from moorage.engine.deadlines import Deadlines
-from moorage.engine.faults import describe
+from moorage.engine.faults import describe, wrong_type
 from moorage.engine.interests import Interests
 from moorage.engine.lifecycle import BINDING, PERMIT, PRE_BIND, READY, State
 from moorage.engine.units import QueuedPod
@@ -35,6 +36,7 @@ _WENT_ON: tuple[Sequence[Command], Status | None] = ((), None)
 
 
 _Waits: TypeAlias = PermitPlugin | PreBindPlugin
+_ANSWERS: tuple[type, ...] = (Status, Hold, NoneType)
 
 
 @dataclass(slots=True, eq=False)
@@ -123,6 +125,8 @@ class BindingCycle:
                 answer = pre_bind.pre_bind(self.cycle, self.row)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
             return plugin, Status(Code.ERROR, (describe(error),))
+        if not isinstance(answer, _ANSWERS):
+            return plugin, Status(Code.ERROR, (describe(wrong_type(answer)),))
         if isinstance(answer, Status) and answer.code is Code.WAIT:
             deadline_s = self.deadline_s if self.held_by is plugin else None
             return plugin, Hold(now + _LONGEST_WAIT_S if deadline_s is None else deadline_s, reason=answer.message)

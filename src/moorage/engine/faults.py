@@ -1,4 +1,7 @@
-"""Exceptions of plugins become an Error status or a log line; they never end the engine or other pods' attempts."""
+"""What plugins raise, or return against the contract, becomes an Error status or a log line.
+
+It never ends the engine or other pods' attempts.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +28,11 @@ def failed(error: Exception) -> str:
     return f"running plugins failed: {describe(error)}"
 
 
+def wrong_type(answer: object) -> TypeError:
+    """The error for an answer that the contract does not allow."""
+    return TypeError(f"the plugin returned {type(answer).__name__}, which its contract does not allow")
+
+
 class Faults:
     """Calls plugins and keeps the latest exceptions; the process that runs the engine logs what `take` returns."""
 
@@ -39,6 +47,10 @@ class Faults:
             return asked(*args, **more)
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
             return self.note(plugin, getattr(asked, "__name__", "a method"), error)
+
+    def check(self, plugin: Named, method: str, answer: Answer, *expected: type) -> Answer | Status:
+        """The answer of a plugin's method; a Status with code Error if it is of none of these types."""
+        return answer if isinstance(answer, expected) else self.note(plugin, method, wrong_type(answer))
 
     def note(self, plugin: Named, method: str, error: Exception) -> Status:
         """Keep what a plugin raised; returns the status to use instead of an answer."""

@@ -112,7 +112,10 @@ class GangTurns:
         """Whether enough members would fit if all nodes were empty."""
         state = self._context.state
         cycles = [Cycle(entry.pod, state, now) for entry in ready]
-        held = holdable(cycles, lambda cycle: self._context.responsible(cycle.pod))
+        try:
+            held = holdable(cycles, lambda cycle: self._context.responsible(cycle.pod))
+        except Exception:  # noqa: BLE001 - reported when the gang itself is tried
+            return False
         return needs.possible(state, len(held))
 
     def nominated(self, key: GangKey, uids: Iterable[str], now: float) -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from types import NoneType
+from typing import TYPE_CHECKING, get_args
 
-from moorage.core.commands import PatchPodStatus, RecordEvent
+from moorage.core.commands import Command, PatchPodStatus, RecordEvent
 from moorage.core.state import ClusterState
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
-from moorage.engine.faults import Faults
+from moorage.engine.faults import Faults, failed
 from moorage.engine.lifecycle import BINDING, BOUND, GONE, READY
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod
@@ -24,6 +25,8 @@ from moorage.framework.status import Code, Status
 
 if TYPE_CHECKING:
     from moorage.engine.gangs import Gangs
+
+_BIND_ANSWERS: tuple[type, ...] = (*get_args(Command), Status)
 
 
 class Placing:
@@ -38,7 +41,11 @@ class Placing:
     def place(self, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int, turn: Turn) -> None:
         """The second half of an attempt, once a row is chosen."""
         # 4. Assume it there, and let plugins reserve what they need.
-        binding = assume(self._state, entry, runner, cycle, row)
+        try:
+            binding = assume(self._state, entry, runner, cycle, row)
+        except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
+            self._failing.fail(entry, runner, Failure(failed(error), frozenset(), Code.ERROR), turn)
+            return
         self.begin(binding)
         status = reserve(self._context.faults, binding) if binding.late.reserve else None
         if status is not None:
@@ -91,6 +98,7 @@ class Placing:
                 answer = plugin.bind(binding.cycle, binding.row)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
                 answer = self._context.faults.note(plugin, "bind", error)
+            answer = self._context.faults.check(plugin, "bind", answer, *_BIND_ANSWERS)
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     continue
@@ -169,15 +177,16 @@ def _scheduled_event(binding: BindingCycle) -> RecordEvent:
 
 def assume(state: ClusterState, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int) -> BindingCycle:
     """Assume the pod on its row; `Placing.begin` starts the binding cycle."""
-    name = state.assume(entry.pod, row).node
-    late, node_uid = runner.late(cycle), state.node(row).uid
+    late = runner.late(cycle)  # calls plugins, so nothing may be assumed yet
+    name, node_uid = state.assume(entry.pod, row).node, state.node(row).uid
     return BindingCycle(entry, cycle, runner, row, name, late, nodes_at=state.node_log.position, node_uid=node_uid)
 
 
 def reserve(faults: Faults, binding: BindingCycle) -> Status | None:
     """Run Reserve; returns the status of the plugin that refuses, if one does."""
     for plugin in binding.late.reserve:
-        status: Status | None = faults.ask(plugin, plugin.reserve, binding.cycle, binding.row)
+        answer = faults.ask(plugin, plugin.reserve, binding.cycle, binding.row)
+        status = faults.check(plugin, "reserve", answer, Status, NoneType)
         if status is not None and status.code is not Code.SUCCESS:
             return Status(status.code, status.reasons, plugin.name)
     return None

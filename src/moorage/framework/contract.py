@@ -5,7 +5,8 @@ and what mypy compares both sides with: `check: type[FilterPlugin] = MyPlugin` i
 
 Arrays: `rows` is `intp[n]`, ascending row numbers of the nodes to judge; what comes back has the same length and order.
 A plugin never changes the state, `rows` or anything it was given, and gives the same answer for the same question,
-whatever the order of the nodes. Every method may raise: that fails the attempt of the pod and nothing else.
+whatever the order of the nodes. A method that raises fails the attempt of the pod and nothing else; only the order of
+the queue (`queue_key`, `unit_key`) has nothing in its place, and must not raise.
 """
 
 from __future__ import annotations
