@@ -260,3 +260,11 @@ def test_a_pod_assumed_anew_counts_once(state: ClusterState) -> None:
     assert row is not None
     state.assume(a_pod("p", cpu=250), row)
     assert (requested_cpu(state, "n1"), requested_cpu(state, "n2")) == (0, 250)
+
+
+def test_taints_are_found_under_their_earlier_names(state: ClusterState) -> None:
+    """Plugins written for the release before read them so."""
+    state.upsert_node(a_node("n1", tainted=True))
+    row = state.row_of("n1")
+    assert row is not None
+    assert state.taint_sets[state.taint_ids[row]] == (Taint("maintenance"),)

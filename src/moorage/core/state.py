@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from moorage.core.arrays import Hashes, Ints, Mask, Rows
+from moorage.core.arrays import Hashes, Ids, Ints, Mask, Rows
 from moorage.core.changelog import ChangeLog
 from moorage.core.columns import NOTHING, ResourceColumns
 from moorage.core.deviceindex import DEVICE_KINDS, DeviceIndex
@@ -29,7 +29,7 @@ from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodelabels import LabelColumns
 from moorage.core.nodeports import PortIndex
 from moorage.core.nodes import Node
-from moorage.core.nodetaints import TaintColumn
+from moorage.core.nodetaints import TaintColumn, TaintSet
 from moorage.core.nominations import Nominations
 from moorage.core.objects import PLACEMENT_POLICY, SERVICE
 from moorage.core.ownercounts import OwnerCounts
@@ -163,6 +163,16 @@ class ClusterState:
         if rows is self._living and self._gapless:
             return column[: len(rows)]
         return column.take(rows)
+
+    @property
+    def taint_ids(self) -> Ids:
+        """`taints.ids`, under the earlier name that some plugins use."""
+        return self.taints.ids
+
+    @property
+    def taint_sets(self) -> list[TaintSet]:
+        """`taints.sets`, likewise."""
+        return self.taints.sets
 
     def row_of(self, name: str) -> int | None:
         """The row of a node."""
