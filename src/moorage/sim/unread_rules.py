@@ -1,6 +1,6 @@
 """Rules in the input that the simulation does not apply, since the profile that decides has no plugin that reads them.
 
-A profile leaves out what it does not enable, so the result is right for it; but the author of the rule expects otherwise.
+A profile leaves out what it does not enable, so the result is right for it; but the author expects the rule to apply.
 """
 
 from __future__ import annotations
