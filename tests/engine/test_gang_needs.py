@@ -44,14 +44,20 @@ def play() -> Play:
     return play
 
 
-@pytest.mark.parametrize("cpu", [10_000, 3_000], ids=["more than there is", "more than evictions for the members free"])
-def test_nobody_goes_for_a_gang_whose_min_resources_are_not_met_then(play: Play, cpu: int) -> None:
+@pytest.mark.parametrize(
+    ("cpu", "why"),
+    [
+        pytest.param(10_000, " preemption: all nodes together have less than that, even without other pods.", id="beyond"),
+        pytest.param(3_000, " even then.", id="more than evictions for the members free"),
+    ],
+)
+def test_nobody_goes_for_a_gang_whose_min_resources_are_not_met_then(play: Play, cpu: int, why: str) -> None:
     """The members would fit where the others were, and yet the gang could not start."""
     play.handle(group(2, min_resources=FrozenDict(cpu=cpu)))
     play.see(make_pod("low1", cpu="2", node="n1"), make_pod("low2", cpu="2", node="n1"))
     play.see(member("a"), member("b"))
     assert (play.deletions, play.binds) == ([], {})
-    assert "minResources" in play.note("a")
+    assert f"the cluster has less free cpu than the minResources of the pod group{why}" in play.note("a")
 
 
 def test_evictions_that_meet_min_resources_are_made(play: Play) -> None:

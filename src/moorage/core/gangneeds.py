@@ -5,7 +5,7 @@ Gating, placement, preemption, reservations and the plan all use this module, so
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from moorage.core.arrays import Ints
@@ -21,6 +21,15 @@ Domain = frozenset[str]
 """Names of nodes."""
 ANYWHERE: tuple[Domain | None, ...] = (None,)
 _NOTHING: FrozenDict[str, int] = FrozenDict()
+_TOO_SMALL = "all nodes together have less than that, even without other pods"
+
+
+class Obstacle(NamedTuple):
+    """What keeps a gang from starting though enough members have a node, in words."""
+
+    message: str
+    not_helpful: str
+    """Why evictions do not help, should it still be there if all pods were evicted."""
 
 
 class GangNeeds(NamedTuple):
@@ -35,7 +44,7 @@ class GangNeeds(NamedTuple):
 
     def admits(self, state: ClusterState, placed: int) -> bool:
         """Whether the gang may start once so many of those that wait have a node, in a domain of `domains`."""
-        return self.enough(placed) and not self.lacking(state)
+        return self.enough(placed) and self.obstacle(state) is None
 
     def enough(self, count: int) -> bool:
         """Whether so many of those that wait are as many as have to find a node together."""
@@ -43,15 +52,18 @@ class GangNeeds(NamedTuple):
 
     def possible(self, state: ClusterState, count: int) -> bool:
         """Whether the gang could start if all pods were evicted and so many of those that wait had a node."""
-        return self.enough(count) and not self.beyond(state)
+        return self.enough(count) and self.lasting_obstacle(state) is None
 
-    def lacking(self, state: ClusterState) -> list[str]:
-        """Resources of which too little is free; what the members on nodes take, assumed ones too, is free for them."""
-        return [name for name, wanted in self.resources.items() if _free(state, self.key, name) < wanted]
+    def obstacle(self, state: ClusterState) -> Obstacle | None:
+        """What keeps the gang from starting as things are, if enough members have a node.
 
-    def beyond(self, state: ClusterState) -> list[str]:
-        """Resources of which all nodes together have too little, even if all pods were evicted."""
-        return [name for name, wanted in self.resources.items() if _total(state, name) < wanted]
+        What the members on nodes take, assumed ones too, is free for them.
+        """
+        return _shortage(name for name, wanted in self.resources.items() if _free(state, self.key, name) < wanted)
+
+    def lasting_obstacle(self, state: ClusterState) -> Obstacle | None:
+        """What would keep it from starting even if all pods were evicted."""
+        return _shortage(name for name, wanted in self.resources.items() if _total(state, name) < wanted)
 
     def domains(self, state: ClusterState) -> tuple[Domain | None, ...]:
         """The domains to try, in this order; None stands for all nodes.
@@ -92,9 +104,14 @@ def needs_of(
     return GangNeeds(key, terms, members, terms.min_resources)
 
 
-def lacks(names: Collection[str]) -> str:
-    """In words, what is lacking."""
-    return f"the cluster has less free {', '.join(sorted(names))} than the minResources of the pod group"
+def _shortage(names: Iterable[str]) -> Obstacle | None:
+    """Too little of these resources; None if there are none of them."""
+    short = ", ".join(sorted(names))
+    return (
+        Obstacle(f"the cluster has less free {short} than the minResources of the pod group", _TOO_SMALL)
+        if short
+        else None
+    )
 
 
 def _free(state: ClusterState, key: GangKey, name: str) -> int:

@@ -27,7 +27,6 @@ from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, GangNomination, Status, unschedulable
 
-NOT_HELPFUL = "preemption: all nodes together have less than that, even without other pods."
 _IDLE_S = 30.0
 """How long room is reserved for a gang that lacks members: a controller usually replaces them sooner."""
 
@@ -74,8 +73,9 @@ class GangRoom:
         turn: Turn,
     ) -> Made:
         """PostFilter for the gang, in one domain after the other: evict, and nominate the members to nodes."""
-        if needs.beyond(self._state):
-            return Made(self.clear(ready), NOT_HELPFUL)
+        obstacle = needs.lasting_obstacle(self._state)
+        if obstacle is not None:
+            return Made(self.clear(ready), f"preemption: {obstacle.not_helpful}.")
         runner = self._context.responsible(gang.pod)
         said, hopeless, rejected_by = "", True, set[str]()
         for domain in domains:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 
 from moorage.core.commands import PatchPodStatus
-from moorage.core.gangneeds import GangNeeds, lacks, needs_of
+from moorage.core.gangneeds import GangNeeds, needs_of
 from moorage.core.gangs import GangTerms, group_object, lasting
 from moorage.core.membership import GangKey
 from moorage.core.plan import Plan
@@ -97,9 +97,9 @@ class Planning:
         needed, given = (0, 0) if plan is None else (plan.size(unit.uid), plan.capacity)
         said = "units that come first in the plan leave it too few of them"
         needs = None if unit.gang is None else self._needs(unit.uid, unit.gang)
-        short = [] if needs is None else needs.beyond(self._state)
-        if short:
-            said = lacks(short)
+        obstacle = None if needs is None else needs.lasting_obstacle(self._state)
+        if obstacle is not None:
+            said = obstacle.message
         elif needed > given:
             said = f"the unit needs {needed}, one for each of its pods, and the plan has {given} to give"
         return f"0/{self._state.node_count} nodes are available: {said}."

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 
-from moorage.core.gangneeds import Domain, GangNeeds, lacks
+from moorage.core.gangneeds import Domain, GangNeeds
 from moorage.core.pods import Pod
 from moorage.core.state import NOWHERE, PodRecord
 from moorage.core.values import dataclass
@@ -171,9 +171,10 @@ class Trial:
         The nominations had room for all of them when they were made. That may have changed since, and now the
         nomination of one member could be in the way of another.
         """
-        short = needs.lacking(self._state)
-        if short:
-            return GangPlacement(failure=Failure(lacks(short), frozenset({GANG_SCHEDULING, *self._counting(ready)})))
+        obstacle = needs.obstacle(self._state)
+        if obstacle is not None:
+            rejected_by = frozenset({GANG_SCHEDULING, *self._counting(ready)})
+            return GangPlacement(failure=Failure(obstacle.message, rejected_by))
         placement: GangPlacement | None = None
         for domain in domains:
             placement = self.place_in(domain, ready, needs, placement)

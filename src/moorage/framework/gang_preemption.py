@@ -21,7 +21,7 @@ from math import inf
 import numpy as np
 
 from moorage.core.arrays import Ints
-from moorage.core.gangneeds import GangNeeds, lacks
+from moorage.core.gangneeds import GangNeeds
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.state import NOWHERE, PodRecord
 from moorage.core.values import dataclass
@@ -134,9 +134,9 @@ class GangSearch:
                 without.setdefault(kind_of(cycle.pod), why)
                 if len(guests) + len(members) - number - 1 < aim:
                     return GangFound(placed=len(guests), why=next(iter(without.values())))
-            short = self._needs.lacking(state)
-            if short:
-                return GangFound(placed=len(guests), why=f"{lacks(short)} even then.")
+            obstacle = self._needs.obstacle(state)
+            if obstacle is not None:
+                return GangFound(placed=len(guests), why=f"{obstacle.message} even then.")
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
             may_start = partial(self._needs.admits, state, len(guests))
             victims = Reprieve(self._runner, away, guests, may_start).victims(broken)
