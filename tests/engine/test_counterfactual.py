@@ -238,12 +238,15 @@ class Faulty(Plugin):
 
 
 def test_a_plugin_that_fails_costs_its_suggestions_and_nothing_else() -> None:
-    """No exception, and the state is as it was."""
+    """No exception but a line that tells of it, and the state is as it was."""
     configuration = ProfileConfiguration("moorage", multi_point=PluginSet(enabled=(EnabledPlugin("Faulty"),)))
     (profile,) = build_profiles(Configuration(profiles=(configuration,)), Registry((*BUILTIN, Faulty)))
     world = World([*TWO, pod("old", nodeName="n1"), pod("stuck", 9000)], profile)
     before = _picture(world)
     assert world.suggestions() == ()
+    assert world.engine.faults.take() == [
+        "the search for suggestions for pod default/stuck raised ValueError: too little to go by"
+    ]
     assert _picture(world) == before
     check_invariants(world.engine.state)
 

@@ -105,7 +105,8 @@ def _proven(drawn: Puzzle, using: SimulationRules) -> tuple[Suggestion, ...]:
     world = Feed(cluster).pull()
     pod = next(event.pod for event in world if isinstance(event, PodSeen) and event.pod.name == drawn.pod)
     look = partial(suggestions_from_files, source, using, cluster, world, pod)
-    return look(affordable=-1)
+    suggestions, _ = look(affordable=-1)
+    return suggestions
 
 
 def _brute_force(drawn: Puzzle, using: SimulationRules) -> str | None:

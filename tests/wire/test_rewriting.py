@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -12,6 +12,7 @@ from moorage.core.edits import (
     AddClaim,
     AddNode,
     Annotate,
+    DropAnnotations,
     DropDevices,
     DropHostPort,
     DropLabel,
@@ -33,6 +34,7 @@ from moorage.core.edits import (
 )
 from moorage.core.pods import HostPort, PodVolume
 from moorage.core.taints import Taint
+from moorage.engine.counterfactual.wording import describe
 from moorage.wire.kinds import POD
 from moorage.wire.rewriting import Rewriter
 
@@ -41,7 +43,13 @@ REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 POD_BODY: Plain = {
     "apiVersion": "v1",
     "kind": "Pod",
-    "metadata": {"name": "p", "namespace": "default", "labels": {"app": "x", "tier": "y"}, "managedFields": [{}]},
+    "metadata": {
+        "name": "p",
+        "namespace": "default",
+        "labels": {"app": "x", "tier": "y"},
+        "annotations": {"note": "n"},
+        "managedFields": [{}],
+    },
     "spec": {
         "nodeSelector": {"disk": "ssd"},
         "schedulingGates": [{"name": "wait"}],
@@ -121,6 +129,44 @@ def changed(*edits: Edit, objects: Mapping[tuple[str, str, str], Plain] = OBJECT
     found = Rewriter(lambda *identity: objects.get(identity)).change(pod, edits)
     assert objects == before
     return None if found is None else [dict(each) for each in found.documents]
+
+
+EVERY: tuple[Edit, ...] = (
+    LowerRequest("cpu", 1000),
+    Tolerate(Taint("k", "v", "NoExecute")),
+    DropSelector("disk"),
+    DropNodeRules(),
+    DropPodRule(0, anti=True),
+    RelaxSpread(0),
+    DropHostPort(HostPort("", "TCP", 8080)),
+    DropLabel("tier"),
+    DropVolume(PodVolume(claim="c")),
+    DropDevices(),
+    OpenGates(),
+    UseScheduler("ours"),
+    DropAnnotations(("note",)),
+    Uncordon("n"),
+    DropTaint("n", Taint("team", "x", "NoSchedule")),
+    SetNodeLabel("n", "zone", "b"),
+    AddNode("n", "n-1"),
+    MovePod("default", "old", "u", "n", "m"),
+    Annotate("Deployment", "default", "web", "old", None),
+    AddClaim("default", "c", "fast"),
+    ShrinkGang("PodGroup", "default", "g", 2),
+)
+"""One of each kind."""
+
+
+def test_every_kind_of_edit_is_tried() -> None:
+    """A new kind of edit: add one to EVERY."""
+    assert [type(edit) for edit in EVERY] == [*get_args(Edit)]
+
+
+@pytest.mark.parametrize("edit", EVERY, ids=lambda edit: type(edit).__name__)
+def test_every_edit_can_be_made_and_said(edit: Edit) -> None:
+    """What has no words or no rewriter would cost a pod all its suggestions."""
+    assert changed(edit)
+    assert describe(POD.from_builtin(POD_BODY), (edit,))
 
 
 @pytest.mark.parametrize(

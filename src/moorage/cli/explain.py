@@ -64,6 +64,7 @@ def command(
         opinion = _from_files(reading, files, namespace, name, answers_to_all=config_file is None)
     else:
         opinion, story = _from_cluster(reading, kubeconfig, namespace, name, answers_to_all=config_file is None)
+    say("warning", opinion.faults)
     if output_format == "json":
         report.write_json(opinion, story, sys.stdout)
     else:

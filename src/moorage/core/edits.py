@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from moorage.core.nodes import Node
 from moorage.core.pods import HostPort, Pod, PodVolume
@@ -208,11 +208,8 @@ NodeEdit: TypeAlias = Uncordon | DropTaint | SetNodeLabel
 Edit: TypeAlias = PodEdit | NodeEdit | AddNode | MovePod | Annotate | AddClaim | ShrinkGang
 Edits: TypeAlias = tuple[Edit, ...]
 
-POD_EDITS = (
-    LowerRequest, Tolerate, DropSelector, DropNodeRules, DropPodRule, RelaxSpread, DropHostPort, DropLabel, DropVolume,
-    DropDevices, OpenGates, UseScheduler, DropAnnotations,
-)  # fmt: skip
-NODE_EDITS = (Uncordon, DropTaint, SetNodeLabel)
+POD_EDITS: tuple[type[PodEdit], ...] = get_args(PodEdit)
+NODE_EDITS: tuple[type[NodeEdit], ...] = get_args(NodeEdit)
 
 
 @dataclass(slots=True)

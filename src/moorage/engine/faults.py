@@ -54,9 +54,12 @@ class Faults:
 
     def note(self, plugin: Named, method: str, error: Exception) -> Status:
         """Keep what a plugin raised; returns the status to use instead of an answer."""
-        text = describe(error)
-        self._lines.append(f"plugin {plugin.name}: {method} raised {text}")
-        return Status(Code.ERROR, (text,), plugin.name)
+        self.add(f"plugin {plugin.name}: {method}", error)
+        return Status(Code.ERROR, (describe(error),), plugin.name)
+
+    def add(self, what: str, error: Exception) -> None:
+        """Keep what was raised where no single plugin was asked; `what` says what was going on."""
+        self._lines.append(f"{what} raised {describe(error)}")
 
     def take(self) -> list[str]:
         """The exceptions since the last call, oldest first."""

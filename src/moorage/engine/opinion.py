@@ -48,6 +48,8 @@ class Opinion:
     """The node of a bound pod, which was judged as if it were pending."""
     suggestions: tuple[Suggestion, ...] = ()
     """What would let a waiting pod fit, the smallest change first; empty if that was not asked for."""
+    faults: tuple[str, ...] = ()
+    """What raised meanwhile, a line for each."""
 
 
 def form_opinion(
@@ -102,6 +104,7 @@ def form_opinion(
         nodes=explained,
         stands_on=stands_on,
         suggestions=suggest(engine, pod, now_s, rewriter, ahead=ahead) if helps and rewriter is not None else (),
+        faults=tuple(engine.faults.take()),
     )
 
 

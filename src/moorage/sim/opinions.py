@@ -48,7 +48,8 @@ def opinion_from_files(given: ClusterInput, rules: SimulationRules, namespace: s
         found = _simulated(given, rules, f"{namespace}/{name}", pods)
         if pod is None or found.node is not None:
             return found
-        return replace(found, suggestions=suggestions_from_files(given, rules, cluster, [*prices, *world], pod))
+        suggestions, faults = suggestions_from_files(given, rules, cluster, [*prices, *world], pod)
+        return replace(found, suggestions=suggestions, faults=faults)
     others = [*prices, *(event for event in world if not (isinstance(event, PodSeen) and event.pod is pod))]
     return form_opinion(rules.profiles, rules.settings, others, pod, cluster.now_s, answers_to_all=rules.answers_to_all)
 

@@ -42,8 +42,8 @@ def suggestions_from_files(
     pod: Pod,
     *,
     affordable: int = AFFORDABLE,
-) -> tuple[Suggestion, ...]:
-    """What would let a waiting pod fit; `world` is the cluster as it starts, this pod included.
+) -> tuple[tuple[Suggestion, ...], tuple[str, ...]]:
+    """What would let a waiting pod fit, and what raised meanwhile; `world` is the cluster as it starts, with this pod.
 
     At most `affordable` objects are simulated again to check it.
     """
@@ -52,7 +52,8 @@ def suggestions_from_files(
     engine.handle(events, cluster.now_s, budget=0)
     waiting = [event.pod for event in events if isinstance(event, PodSeen) and event.pod.node is None]
     rewriter = FileRewriter(given, cluster, waiting)
-    return suggest(engine, pod, cluster.now_s, rewriter, accept=_Check(given, rules, pod.key, affordable).accepts)
+    accept = _Check(given, rules, pod.key, affordable).accepts
+    return suggest(engine, pod, cluster.now_s, rewriter, accept=accept), tuple(engine.faults.take())
 
 
 @dataclass(slots=True)

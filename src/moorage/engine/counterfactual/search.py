@@ -101,7 +101,8 @@ def suggest(
     Works on the engine's own state and leaves it as it was. Call it between two calls of `handle`. `ahead` are the
     waiting pods that are decided on before it, by default those that stand before it in the engine's queue. `accept`
     may refuse what it knows more about. Without `evictions` no pod is evicted in the what-ifs: PostFilter plugins take
-    note of what they are asked, so an engine that decides for a cluster had better not be asked that.
+    note of what they are asked, so an engine that decides for a cluster had better not be asked that. What raises ends
+    the search, and is kept in the engine's `faults`.
     """
     if pod.node is not None or pod.finished or pod.deleted_s is not None or not engine.state.node_count:
         return ()
@@ -110,7 +111,8 @@ def suggest(
     try:
         with scene.opened():
             return _Search(scene, accept).run()
-    except Exception:  # noqa: BLE001 - a plugin's fault, which the decision on the pod meets and tells as well
+    except Exception as error:  # noqa: BLE001 - no suggestions for one pod must not stop the others' decisions
+        engine.faults.add(f"the search for suggestions for pod {pod.key}", error)
         return ()
 
 
