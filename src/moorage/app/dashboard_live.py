@@ -24,6 +24,7 @@ from moorage.adapters.kube.watchstream import ObjectMeta, decode_page
 from moorage.app.sources import watched_kinds
 from moorage.core.gangs import COSCHEDULING_KIND
 from moorage.core.strategies import STRATEGY_KINDS
+from moorage.engine.keeping.notes import KeeperReason
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
@@ -38,10 +39,7 @@ _CORE_EVENTS = Resource("", "v1", "events", kind="Event")
 _REASONS = {
     "Preempted": HappeningKind.ANNOUNCED,
     "TaintManagerEviction": HappeningKind.ANNOUNCED,
-    "SpotFallback": HappeningKind.KEPT,
-    "SpotReturn": HappeningKind.KEPT,
-    "PlacementRepair": HappeningKind.KEPT,
-    "RepairMissed": HappeningKind.KEPT,
+    **dict.fromkeys(map(str, KeeperReason), HappeningKind.KEPT),
 }
 """Reasons of events that become lines of the timeline; what pods and nodes show themselves is not among them."""
 _RAW_S = 5.0

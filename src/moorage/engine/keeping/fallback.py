@@ -19,10 +19,10 @@ from moorage.engine.keeping import marks
 from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.departures import Departure, Departures
 from moorage.engine.keeping.moves import Cause, Move, Moves
+from moorage.engine.keeping.notes import REPORTER, KeeperReason, note
 from moorage.engine.keeping.proofs import Proofs
 from moorage.framework.keeping import AtDeadline, KeeperConfiguration
 
-REPORTER = "moorage-keeper"
 GATHER_S = 0.5
 """Notices come in groups. No pod is moved for this long after the first one, as its new node may be leaving, too."""
 CORDON_PATIENCE_S = 3.0
@@ -142,6 +142,5 @@ def _deletion(pod: Pod, departure: Departure) -> DeletePod:
 
 def _note(pod: Pod, departure: Departure, place: str | None) -> RecordEvent:
     where = "no node has room for its successor" if place is None else f"there is room on node {place}"
-    note = f"Node {departure.node} is about to go away ({departure.words}); {where}"
-    kind = "Warning" if place is None else "Normal"
-    return RecordEvent(ref_of(pod), kind, "SpotFallback", "Evicting", note, REPORTER)
+    text = f"Node {departure.node} is about to go away ({departure.words}); {where}"
+    return note(pod, KeeperReason.SPOT_FALLBACK, text, warning=place is None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from moorage.core.capacity import Capacity
 from moorage.core.commands import KeeperCommand, PatchObject
@@ -39,7 +39,6 @@ from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.fallback import AGAIN_S, Fallback
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.keeping.proofs import Proofs
-from moorage.engine.keeping.repairs import Repairs
 from moorage.engine.keeping.resumption import Resumption
 from moorage.engine.keeping.signals import Signals
 from moorage.engine.keeping.spot_return import SpotReturn
@@ -53,6 +52,16 @@ LOOK_S = 0.5
 """While there is something to do, a plan is made this often even if nothing happens."""
 FAILURE_S = 5.0
 """How long after a failure that is not due to a budget an eviction is tried again."""
+
+
+class Concern(Protocol):
+    """A reason to move pods."""
+
+    def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
+        """What to evict now."""
+
+    def put_off(self, uid: str, until_s: float) -> None:
+        """The move of a pod did not take place: do not consider it before then."""
 
 
 class Keeper:
@@ -69,7 +78,7 @@ class Keeper:
         self.upkeep = Upkeep(settings, self.world, self.departures, self.proofs, self.moves)
         self.evictions: Counter[tuple[str, str]] = Counter()
         """(cause, outcome) -> number of evictions."""
-        self._concerns: dict[Cause, Fallback | SpotReturn | Repairs] = {
+        self._concerns: dict[Cause, Concern] = {
             Cause.FALLBACK: self.fallback,
             Cause.RETURN: self.spot_return,
             Cause.REPAIR: self.upkeep.repairs,

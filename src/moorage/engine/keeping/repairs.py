@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moorage.core.arrays import Mask
-from moorage.core.commands import EvictPod, KeeperCommand, RecordEvent
+from moorage.core.commands import EvictPod, KeeperCommand
 from moorage.core.objects import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
 from moorage.core.ownercounts import namespace_of
 from moorage.core.pods import RUNNING, Pod, PodTemplate
@@ -32,9 +32,10 @@ from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.departures import Departures
-from moorage.engine.keeping.fallback import REPORTER, is_movable
+from moorage.engine.keeping.fallback import is_movable
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Cause, Move, Moves
+from moorage.engine.keeping.notes import PLACING, KeeperReason, note
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.keeping.splits import Split, Splits, spread_out
 from moorage.framework.contract import FollowsStrategies, SpreadsHosts
@@ -133,8 +134,8 @@ class Repairs:
         if rule_of(aim.strategy, stamp_of(pod.template), labels) in aim.rules:
             return []
         self._not_before_s[move.owner] = now + self._settings.move_again_after_s
-        note = f"The pod was expected on node {aim.place} or another one of its rule, but is on node {pod.node}"
-        return [RecordEvent(ref_of(pod), "Warning", "RepairMissed", "Placing", note, REPORTER)]
+        text = f"The pod was expected on node {aim.place} or another one of its rule, but is on node {pod.node}"
+        return [note(pod, KeeperReason.REPAIR_MISSED, text, PLACING, warning=True)]
 
     def pod_gone(self, uid: str) -> None:
         """A pod is gone."""
@@ -183,8 +184,7 @@ class Repairs:
         allowances.take(pod)
         self._aims[pod.uid] = aim
         self._moves.order(Move(pod, Cause.REPAIR, node, aim.place, now))
-        note = f"{aim.note}; there is room on node {aim.place}"
-        event = RecordEvent(ref_of(pod), "Normal", "PlacementRepair", "Evicting", note, REPORTER)
+        event = note(pod, KeeperReason.PLACEMENT_REPAIR, f"{aim.note}; there is room on node {aim.place}")
         return [EvictPod(ref_of(pod), node, Cause.REPAIR.value, aim.place), event]
 
     def _may_move(self, pod: Pod, now: float) -> bool:

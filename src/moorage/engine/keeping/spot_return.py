@@ -11,7 +11,7 @@ import numpy as np
 
 from moorage.core.arrays import Mask
 from moorage.core.capacity import Capacity
-from moorage.core.commands import EvictPod, KeeperCommand, RecordEvent
+from moorage.core.commands import EvictPod, KeeperCommand
 from moorage.core.nodes import Node
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import RUNNING, Pod
@@ -19,8 +19,9 @@ from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.departures import Departures
-from moorage.engine.keeping.fallback import REPORTER, importance, is_movable
+from moorage.engine.keeping.fallback import importance, is_movable
 from moorage.engine.keeping.moves import Cause, Move, Moves
+from moorage.engine.keeping.notes import KeeperReason, note
 from moorage.engine.keeping.proofs import Proofs
 from moorage.framework.keeping import KeeperConfiguration
 
@@ -129,6 +130,5 @@ class SpotReturn:
             return []
         allowances.take(pod)
         self._moves.order(Move(pod, Cause.RETURN, node, place, now))
-        note = f"Spot capacity is back: there is room on node {place}"
-        event = RecordEvent(ref_of(pod), "Normal", "SpotReturn", "Evicting", note, REPORTER)
+        event = note(pod, KeeperReason.SPOT_RETURN, f"Spot capacity is back: there is room on node {place}")
         return [EvictPod(ref_of(pod), node, Cause.RETURN.value, place), event]
