@@ -46,7 +46,12 @@ STRANGERS = {
 """Kinds of other projects that the chart can use: kind -> group and plural."""
 ALL_KINDS = tuple(f"--api-versions={group}/v1/{kind}" for kind, (group, _) in STRANGERS.items())
 
+VOLUMES = {("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("storage.k8s.io", "storageclasses")}
+"""What Kubernetes' own system:volume-scheduler lets the scheduler do."""
+
 Document = dict[str, Any]
+Right = tuple[str, str, str]
+"""API group, resource with its subresource, verb."""
 
 
 def helm(*arguments: str | Path, good: bool = True) -> str:
@@ -74,6 +79,21 @@ def rendered(*values: str, more: tuple[str, ...] = (), name: str = RELEASE) -> l
 def of_kind(documents: Sequence[Document], kind: str) -> dict[str, Document]:
     """Objects of a kind, by name."""
     return {found["metadata"]["name"]: found for found in documents if found["kind"] == kind}
+
+
+def granted(component: str, *values: str) -> set[Right]:
+    """The rights of the component's own roles."""
+    documents = rendered(f"{component}.enabled=true", *values)
+    name = f"{RELEASE}-{component}"
+    roles = [role for kind in ("ClusterRole", "Role") for role in of_kind(documents, kind).values()]
+    rules = [rule for role in roles if role["metadata"]["name"].startswith(name) for rule in role["rules"]]
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
 
 
 def kubectl(plane: ControlPlane, *arguments: str | Path, given: str = "", good: bool | None = True) -> str:

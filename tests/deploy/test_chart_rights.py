@@ -17,38 +17,32 @@ from pathlib import Path
 import pytest
 
 from moorage.adapters.dashboard.security import TOKEN_HEADER
-from moorage.app.plugins import find_plugins
-from moorage.app.sources import watched_kinds
 from moorage.bench.controlplane import ControlPlane, Options
 from moorage.bench.processes import free_ports
-from moorage.wire.configuration import read_configuration
 from tests.app.extender_process import mutual_tls
 from tests.contract.manifests import a_node, a_pod
 from tests.deploy.chart import (
     NAMESPACE,
     RELEASE,
+    VOLUMES,
     Document,
+    Right,
     audited,
     component_process,
     eventually,
+    granted,
     kubectl,
     make,
     make_namespace,
-    of_kind,
     released,
-    rendered,
 )
 from tests.gangs.declarations import crd_objects
 
 pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.long]
 
-Right = tuple[str, str, str]
-"""API group, resource with its subresource, verb."""
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling")
 SPOT = "config.scheduler.profiles[0].plugins.multiPoint.enabled[0].name=SpotPlacement"
-VOLUMES = {("", "persistentvolumeclaims"), ("", "persistentvolumes"), ("storage.k8s.io", "storageclasses")}
-"""What Kubernetes' own system:volume-scheduler lets the scheduler do."""
 UNSEEN: dict[str, set[Right]] = {
     # The API server asks for this right itself when the status is written; no request names it.
     "scheduler": {("resource.k8s.io", "resourceclaims/binding", "patch")},
@@ -84,21 +78,6 @@ def empty(plane: ControlPlane) -> ControlPlane:
 
 
 # --- what was granted, what was used ---
-
-
-def granted(component: str, *values: str) -> set[Right]:
-    """The rights of the component's own roles."""
-    documents = rendered(f"{component}.enabled=true", *values)
-    name = f"{RELEASE}-{component}"
-    roles = [role for kind in ("ClusterRole", "Role") for role in of_kind(documents, kind).values()]
-    rules = [rule for role in roles if role["metadata"]["name"].startswith(name) for rule in role["rules"]]
-    return {
-        (group, resource, verb)
-        for rule in rules
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
 
 
 def asked(plane: ControlPlane, component: str) -> list[Document]:
@@ -435,23 +414,6 @@ def make_policy(plane: ControlPlane) -> None:
     make(plane, path, body | {"spec": {"selector": {"matchLabels": {"app": "web"}}, "rules": rules}})
 
 
-# --- rights follow the profile ---
-
-PROFILE = "config.scheduler.profiles[0].plugins.multiPoint.enabled[0].name"
-
-
-@pytest.mark.parametrize("plugin", ["", "ControllerSpread", "SpotPlacement", "PlacementStrategy", "PriorityAnnotation"])
-def test_the_scheduler_may_read_what_its_plugins_read(plugin: str) -> None:
-    """A plugin that a profile enables brings along the right to read its kinds, and no other."""
-    values = (f"{PROFILE}={plugin}",) if plugin else ()
-    text = of_kind(rendered(*values), "ConfigMap")[RELEASE]["data"]["config.yaml"]
-    reading = read_configuration(text.encode(), "config.yaml", find_plugins().registry)
-    assert reading.problems == ()
-    needed = {(kind.group, kind.plural) for kind in watched_kinds(reading.profiles)}
-    readable = {(group, kind) for group, kind, verb in granted("scheduler", *values) if verb == "watch"}
-    assert {right for right in readable if right[1] != "leases"} | VOLUMES == needed
-
-
 # --- what nobody may ---
 
 TABLE: Sequence[tuple[str, str, bool, bool, bool, bool]] = (
@@ -496,16 +458,3 @@ def can(plane: ControlPlane, component: str, verb: str, what: str, *where: str) 
         subresource = (f"--subresource={name}",)
     answer = kubectl(plane, "auth", "can-i", verb, what, *subresource, *where, account, good=None)
     return answer.splitlines()[-1].strip() == "yes"
-
-
-def test_no_role_has_a_wildcard_or_secrets() -> None:
-    """Whatever is switched on."""
-    documents = rendered(*(f"{component}.enabled=true" for component in UNSEEN))
-    roles = [role for kind in ("ClusterRole", "Role") for role in of_kind(documents, kind).values()]
-    assert len(roles) >= 8
-    for role in roles:
-        for rule in role["rules"]:
-            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
-            assert not words & {"*", "secrets", "endpoints", "bind", "escalate", "impersonate"}, role["metadata"][
-                "name"
-            ]

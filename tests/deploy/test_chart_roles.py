@@ -1,0 +1,37 @@
+"""The rights of the chart's accounts as rendered: those that the plugins need, and none that nobody should have."""
+
+from __future__ import annotations
+
+import pytest
+
+from moorage.app.plugins import find_plugins
+from moorage.app.sources import watched_kinds
+from moorage.wire.configuration import read_configuration
+from tests.deploy.chart import COMPONENTS, RELEASE, VOLUMES, granted, of_kind, rendered
+
+PROFILE = "config.scheduler.profiles[0].plugins.multiPoint.enabled[0].name"
+
+
+@pytest.mark.parametrize("plugin", ["", "ControllerSpread", "SpotPlacement", "PlacementStrategy", "PriorityAnnotation"])
+def test_the_scheduler_may_read_what_its_plugins_read(plugin: str) -> None:
+    """A plugin that a profile enables brings along the right to read its kinds, and no other."""
+    values = (f"{PROFILE}={plugin}",) if plugin else ()
+    text = of_kind(rendered(*values), "ConfigMap")[RELEASE]["data"]["config.yaml"]
+    reading = read_configuration(text.encode(), "config.yaml", find_plugins().registry)
+    assert reading.problems == ()
+    needed = {(kind.group, kind.plural) for kind in watched_kinds(reading.profiles)}
+    readable = {(group, kind) for group, kind, verb in granted("scheduler", *values) if verb == "watch"}
+    assert {right for right in readable if right[1] != "leases"} | VOLUMES == needed
+
+
+def test_no_role_has_a_wildcard_or_secrets() -> None:
+    """Whatever is switched on."""
+    documents = rendered(*(f"{component}.enabled=true" for component in COMPONENTS))
+    roles = [role for kind in ("ClusterRole", "Role") for role in of_kind(documents, kind).values()]
+    assert len(roles) >= 8
+    for role in roles:
+        for rule in role["rules"]:
+            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            assert not words & {"*", "secrets", "endpoints", "bind", "escalate", "impersonate"}, role["metadata"][
+                "name"
+            ]
