@@ -1,4 +1,4 @@
-"""What the page on architecture names where it walks through the code is there."""
+"""What the pages on architecture and on typical changes name in the code is there."""
 
 from __future__ import annotations
 
@@ -10,20 +10,34 @@ import pytest
 
 from tests.docs.fences import ROOT
 
-_STEP = re.compile(r"\]\(\.\./src/([\w/]+)\.py\)\s((?:`[\w.]+`,?\s?)+):")
-STEPS = [
-    (module.replace("/", "."), name)
-    for module, names in _STEP.findall((ROOT / "docs/architecture.md").read_text())
-    for name in re.findall(r"`([\w.]+)`", names)
-]
+_NAMES = r"((?:`[\w.]+`(?:,\s+|\s+and\s+)?)+)"
+_STEP = re.compile(rf"\]\(\.\./((?:src|tests)/[\w/]+)\.py\)\s+{_NAMES}")
+_PLACE = re.compile(rf"{_NAMES}\s+(?:in|of)\s+\[[^]]*\]\(\.\./((?:src|tests)/[\w/]+)\.py\)")
+WALKS, CHANGES = ((ROOT / "docs" / name).read_text() for name in ("architecture.md", "where-to-change-what.md"))
 
 
-@pytest.mark.parametrize(("module", "name"), STEPS)
-def test_a_step_names_something_that_exists(module: str, name: str) -> None:
+def named(page: str) -> list[tuple[str, str]]:
+    """Modules and what the page says is in them: `name` after the link, or before it with "in" or "of"."""
+    found = [*_STEP.findall(page), *((path, names) for names, path in _PLACE.findall(page))]
+    modules = [(path.removeprefix("src/").replace("/", "."), names) for path, names in found]
+    return [(module, name) for module, names in modules for name in re.findall(r"`([\w.]+)`", names)]
+
+
+@pytest.mark.parametrize(("module", "name"), dict.fromkeys([*named(WALKS), *named(CHANGES)]))
+def test_what_a_page_names_exists(module: str, name: str) -> None:
     """Functions that are renamed or moved are renamed on the page, too."""
-    assert callable(reduce(getattr, name.split("."), import_module(module)))
+    reduce(getattr, name.split("."), import_module(module))
 
 
-def test_there_are_walks() -> None:
-    """The page is still written so that its steps are found."""
-    assert len(STEPS) >= 40
+def test_the_tests_that_would_fail_exist() -> None:
+    """Files and functions that the page on changes names."""
+    files = re.findall(r"`(tests/[\w/]+\.py)`", CHANGES)
+    assert [file for file in files if not (ROOT / file).is_file()] == []
+    text = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name in re.findall(r"`(test_\w+)`", CHANGES) if f"def {name}(" not in text] == []
+
+
+def test_the_pages_name_things() -> None:
+    """They are still written so that what they name is found."""
+    assert len(named(WALKS)) >= 40
+    assert len(named(CHANGES)) >= 40
