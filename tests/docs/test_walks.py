@@ -32,7 +32,7 @@ def test_what_a_page_names_exists(module: str, name: str) -> None:
 def test_the_tests_that_would_fail_exist() -> None:
     """Files and functions that the page on changes names."""
     files = re.findall(r"`(tests/[\w/]+\.py)`", CHANGES)
-    assert [file for file in files if not (ROOT / file).is_file()] == []
+    assert [file for file in files if "NAME" not in file and not (ROOT / file).is_file()] == []
     text = "".join(file.read_text() for file in (ROOT / "tests").rglob("test_*.py"))
     assert [name for name in re.findall(r"`(test_\w+)`", CHANGES) if f"def {name}(" not in text] == []
 

@@ -47,7 +47,9 @@ def play() -> Play:
 @pytest.mark.parametrize(
     ("cpu", "why"),
     [
-        pytest.param(10_000, " preemption: all nodes together have less than that, even without other pods.", id="beyond"),
+        pytest.param(
+            10_000, " preemption: all nodes together have less than that, even without other pods.", id="beyond"
+        ),
         pytest.param(3_000, " even then.", id="more than evictions for the members free"),
     ],
 )

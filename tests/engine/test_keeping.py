@@ -13,10 +13,9 @@ from moorage.core.nodes import Node
 from moorage.core.pods import Condition, Owner, Pod
 from moorage.core.taints import Taint
 from moorage.engine.keeping import marks
-from moorage.engine.keeping.keeper import Keeper
 from moorage.engine.keeping.moves import Cause
 from moorage.engine.keeping.signals import BUILT_IN, Signals
-from moorage.framework.keeping import AtDeadline, KeeperConfiguration, NodeSignal, SignalKind
+from moorage.framework.keeping import AtDeadline, NodeSignal, SignalKind
 from moorage.plugins.spot_placement import SingleReplica, SpotPlacementArgs
 from moorage.testing import make_node
 from tests.engine.keeping import NOTICE, Shore, budget, member, on_demand, replica_set, spot
@@ -305,7 +304,7 @@ def test_who_is_not_ready_may_leave_where_the_budget_spares_them(spares: bool, w
 
 def test_every_cause_of_a_move_has_a_concern_that_is_told_of_refusals() -> None:
     """A new cause: name its concern, in the order of the causes."""
-    assert [*Keeper((), KeeperConfiguration())._concerns] == [*Cause]
+    assert [*Shore().keeper._concerns] == [*Cause]
 
 
 def test_a_refusal_is_tried_again_after_a_second() -> None:
