@@ -18,9 +18,9 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.engine.counterfactual import Suggestion, runner_up, suggest, waiting_ahead
 from moorage.engine.counterfactual.growth import fewest
-from moorage.engine.engine import Engine
+from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.explain import NodeExplanation
-from moorage.engine.opinion import Opinion
+from moorage.engine.opinion import Opinion, form_opinion
 from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
@@ -249,6 +249,18 @@ def test_a_plugin_that_fails_costs_its_suggestions_and_nothing_else() -> None:
     ]
     assert _picture(world) == before
     check_invariants(world.engine.state)
+
+
+def test_an_opinion_tells_what_raised_while_it_was_formed() -> None:
+    """`moorage explain` prints it as warnings; the opinion itself stays."""
+    configuration = ProfileConfiguration("moorage", multi_point=PluginSet(enabled=(EnabledPlugin("Faulty"),)))
+    (profile,) = build_profiles(Configuration(profiles=(configuration,)), Registry((*BUILTIN, Faulty)))
+    world = World([*TWO, pod("stuck", 9000)], profile)
+    rewriter = Rewriter(lambda *identity: world.objects.get(identity))
+    nodes = [NodeSeen(world.engine.state.node(int(row))) for row in world.engine.state.rows()]
+    found = form_opinion([profile], EngineSettings(), nodes, world.pods["stuck"], 0.0, rewriter=rewriter)
+    assert (found.node, found.suggestions) == (None, ())
+    assert found.faults == ("the search for suggestions for pod default/stuck raised ValueError: too little to go by",)
 
 
 class Quiet(Plugin):
