@@ -158,6 +158,33 @@ def test_with_a_configuration_flags_count_as_in_kube_scheduler(tmp_path: Path) -
     ]
 
 
+def test_the_static_pod_of_kubeadm_is_started_with_these_flags(tmp_path: Path) -> None:
+    """All of them count, and so does a file that has an extender and no profile; a warning speaks of the stock one."""
+    config = tmp_path / "kube-scheduler-config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "extenders: [{urlPrefix: 'http://spot-scheduler-extender.kube-system.svc.cluster.local', filterVerb: filter,\n"
+        "  prioritizeVerb: prioritize, weight: 1, enableHTTPS: false, nodeCacheCapable: false, ignorable: true}]\n"
+        "clientConnection: {kubeconfig: /etc/kubernetes/scheduler.conf}\n"
+    )
+    found, said = written(
+        tmp_path,
+        "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--authorization-kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--bind-address=127.0.0.1",
+        "--kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--leader-elect=true",
+        f"--config={config}",
+    )
+    profiles, extenders = found["profiles"], found["extenders"]
+    assert isinstance(profiles, list)
+    assert isinstance(extenders, list)
+    assert [profile["schedulerName"] for profile in profiles] == ["default-scheduler"]
+    assert extenders[0]["urlPrefix"] == "http://spot-scheduler-extender.kube-system.svc.cluster.local"
+    assert "has no effect" not in said
+    assert "warning: a stock kube-scheduler that runs beside this process places the pods of default-scheduler" in said
+
+
 def test_flags_without_effect_are_accepted_with_one_line_each(tmp_path: Path) -> None:
     """With a value behind a space or an equals sign, more than once, and none for a default that was not written."""
     _, said = written(
