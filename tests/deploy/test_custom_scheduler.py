@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from moorage.framework.contract import OwnsNodes, ReadsPriority
 from moorage.framework.instances import Instances
 from moorage.plugins.priority_annotation import PriorityAnnotation
 from moorage.wire.configuration import read_configuration
+from tests.app.scheduling import make_node
+from tests.controlplane_fixtures import PlaneFactory
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/examples/custom-scheduler"
@@ -250,6 +253,48 @@ def test_it_schedules_with_the_rights_of_its_account(installed: ControlPlane, tm
     (eviction,) = (line for line in text.splitlines() if "Evicting pod" in line)
     assert "pod=default/second" in eviction
     assert "preemptor=default/urgent" in eviction
+
+
+def test_a_deployment_without_arguments_needs_nothing_but_the_image_of_its_target(
+    fresh_control_plane: PlaneFactory, tmp_path: Path
+) -> None:
+    """The image's own arguments, and the account of the example: the sample workloads end as the document says.
+
+    On four nodes the important pod and the gang of three run, and the unimportant one waits; the log tells of all that.
+    """
+    plane = fresh_control_plane()
+    plane.start_controller_manager("--controllers=deployment-controller,replicaset-controller")
+    for number in range(4):
+        make_node(plane, f"n{number}")
+    *_, started = (line for line in (ROOT / "Dockerfile").read_text().splitlines() if line.startswith("CMD "))
+    arguments = [
+        f"--config={FOLDER / 'config.yaml'}" if word.startswith("--config=") else word
+        for word in json.loads(started.removeprefix("CMD "))
+    ]
+    command = [sys.executable, "-m", "moorage", *arguments, "--secure-port=0"]
+    log = tmp_path / "log"
+
+    def running() -> list[str]:
+        pods = plane.request("GET", "/api/v1/namespaces/default/pods").json()["items"]
+        return sorted(pod["metadata"]["labels"]["app"] for pod in pods if pod["spec"].get("nodeName"))
+
+    for file in ("manifests.yaml", "example-deployments.yaml"):
+        kubectl(plane, "apply", "-f", str(FOLDER / file))
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(
+            [*command, "--kubeconfig", str(account_kubeconfig(plane, tmp_path))], stdout=output, stderr=output
+        ) as process,
+    ):
+        try:
+            want = ["gang-app-a"] * 3 + ["high-priority-app"]
+            eventually(lambda: running() == want, 90, "the important pod and the gang run")
+        finally:
+            process.terminate()
+            process.wait(20)
+    text = log.read_text()
+    assert "orbidden" not in text
+    assert text.count("Successfully bound pod to node") >= 4
 
 
 # --- setup.sh ---
