@@ -220,3 +220,13 @@ def test_priorities_are_read_anew() -> None:
     play.now += 20
     reconfigure(play, small_profile())
     assert play.reasons[0][0] == "b"
+
+
+def test_a_pod_that_is_being_bound_is_not_nominated_when_its_profile_goes() -> None:
+    """Its room would count twice until the bind is answered."""
+    play = Play(profiles=[small_profile(), small_profile(scheduler_name="other")])
+    play.see(make_node("n1", cpu="4"), make_pod("a", cpu="1", nominated_node="n1"))
+    assert play.binds == {"a": "n1"}
+    reconfigure(play, small_profile(scheduler_name="other"))
+    assert not play.engine.state.nominations.count
+    play.check()

@@ -305,7 +305,7 @@ class Engine:
         """A pod of another scheduler: its nomination is respected here, too."""
         if self.state.nominations.node_of(pod.uid) not in (None, pod.nominated_node):
             self._context.end_nomination(pod.uid)
-        if pod.nominated_node:
+        if pod.nominated_node and self.state.record(pod.uid) is None:
             self.state.nominations.set(pod, pod.nominated_node)
 
     def _settled(self, pod: Pod, turn: Turn) -> None:
