@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from moorage.adapters.webhook.certificates import issue
 from moorage.bench.controlplane import ControlPlane
 from tests.app.extender_process import eventually, status_of
 from tests.app.webhook_process import REGISTRATIONS, bare_pod, webhook
@@ -109,3 +110,18 @@ def test_a_certificate_that_signed_itself(empty_control_plane: ControlPlane, tmp
         made = empty_control_plane.request("POST", PODS, bare_pod()).json()
         assert made["spec"]["nodeSelector"] == {"node-type": "ondemand"}
         running.stop()
+
+
+def test_a_certificate_that_is_mounted_later(empty_control_plane: ControlPlane, tmp_path: Path) -> None:
+    """Until its files are there the webhook serves one of its own; then theirs, without a restart."""
+    cert, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    fields = {"certificateFile": str(cert), "keyFile": str(key), "certificateSpread": "0s"}
+    with webhook(empty_control_plane, tmp_path / "w", fields=fields) as running:
+        at = ("127.0.0.1", running.port)
+        first = ssl.get_server_certificate(at)
+        pair = issue(["localhost", "127.0.0.1"], 3600.0)
+        key.write_bytes(pair.key)
+        cert.write_bytes(pair.chain)
+        eventually(lambda: ssl.get_server_certificate(at).encode() == pair.chain, "the mounted one is served", 60)
+        assert first.encode() != pair.chain
+        assert running.process.poll() is None

@@ -90,20 +90,47 @@ def stamps(plane: ControlPlane, name: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize("text", [SPLIT, SPLIT.replace("base=1", "base=37")], ids=["base 1", "base 37"])
-@pytest.mark.parametrize(("replicas", "off_by"), [(1, 0), (2, 1)], ids=["one replica", "two replicas"])
-def test_a_burst_of_100(plane: ControlPlane, tmp_path: Path, replicas: int, off_by: int, text: str) -> None:
-    """The controller manager creates 100 pods as fast as it can: exact with one replica, within one pod with two."""
+@pytest.mark.parametrize("replicas", [1, 2, 3])
+def test_a_burst_of_100(plane: ControlPlane, tmp_path: Path, replicas: int, text: str) -> None:
+    """The controller manager creates 100 pods as fast as it can: exact, as one replica decides for all."""
     ports = free_ports(replicas)
     with ExitStack() as stack:
         door = stack.enter_context(balancer(ports))
         url = f"https://127.0.0.1:{door}/mutate"
-        for port in ports:
-            stack.enter_context(webhook(plane, tmp_path / str(port), port=port, fields={"url": url}))
+        running = [
+            stack.enter_context(webhook(plane, tmp_path / str(port), port=port, fields={"url": url})) for port in ports
+        ]
         make_deployment(plane, "burst", 100, **{KEY: text})
         eventually(lambda: stamps(plane, "burst").total() == 100, "100 pods", within_s=60)
-    found = stamps(plane, "burst")
-    for rule, wanted in enumerate(targets(parse_strategy(text), 100), start=1):
-        assert abs(found[str(rule)] - wanted) <= off_by, found
+        assert [each.metric("smart_scheduler_pods_placed_total") for each in running] == [100, 0, 0][:replicas]
+        forwarded = [each.metric("moorage_webhook_forwarded_total") for each in running]
+        assert forwarded[0] == 0
+        assert all(forwarded[1:])
+    wanted = targets(parse_strategy(text), 100)
+    assert stamps(plane, "burst") == {str(rule): number for rule, number in enumerate(wanted, start=1)}
+
+
+def test_another_replica_takes_over(plane: ControlPlane, tmp_path: Path) -> None:
+    """The one that decides is killed: the next pods get their rules from the other one, and the split is exact."""
+    ports = free_ports(2)
+    with ExitStack() as stack:
+        door = stack.enter_context(balancer(ports))
+        url = f"https://127.0.0.1:{door}/mutate"
+        first, second = (
+            stack.enter_context(webhook(plane, tmp_path / str(port), port=port, fields={"url": url})) for port in ports
+        )
+        make_deployment(plane, "web-app", 6, **{KEY: SPLIT})
+        eventually(lambda: stamps(plane, "web-app") == {"1": 3, "2": 3}, "3 and 3", within_s=30)
+        assert second.metric("smart_scheduler_pods_placed_total") == 0
+        first.process.kill()
+        first.process.wait()
+        eventually(lambda: "placement is decided here" in second.log.read_text(), "the other one decides", within_s=30)
+        scale(plane, "web-app", 8)
+        eventually(lambda: stamps(plane, "web-app").total() == 8, "8 pods", within_s=30)
+        placed = second.metric("smart_scheduler_pods_placed_total")
+        unplaced = stamps(plane, "web-app")[""]
+        assert placed + unplaced == 2  # the balancer still sends every second call to the one that is gone
+        assert placed
 
 
 def test_the_registration_is_kept_true(plane: ControlPlane, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ async def _under_load(plane: ControlPlane) -> Figures:
         credentials = load_credentials(str(plane.admin_kubeconfig))
         client = await stack.enter_async_context(KubeClient(credentials))
         events_client = await stack.enter_async_context(KubeClient(credentials))
-        process = WebhookProcess(settings, client, events_client, "127.0.0.1", WebhookOptions())
+        process = WebhookProcess(settings, client, events_client, ("127.0.0.1", 0), WebhookOptions())
         await stack.enter_async_context(process.running())
         await stack.enter_async_context(
             listening(process.application(), "127.0.0.1", port, process.renewal.serving.context, bounds=BOUNDS)

@@ -105,6 +105,9 @@ def webhook_at(
             eventually(lambda: process.poll() is not None or status_of(ready) == 200, "the webhook is ready", 60)
             assert process.poll() is None, log.read_text()
             yield running
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)  # so that no Lease stays behind
+                process.wait(timeout=20)
         finally:
             process.kill()
 

@@ -5,26 +5,36 @@ The webhook runs with the example's own configuration as the example's own accou
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from moorage.adapters.webhook.certificates import issue
 from moorage.app.plugins import find_plugins
 from moorage.bench.apiserver import User
 from moorage.bench.controlplane import ControlPlane
+from moorage.bench.processes import free_ports
+from moorage.core.events import NodeSeen
 from moorage.core.strategy import parse_strategy, targets
+from moorage.engine.keeping.keeper import Keeper
 from moorage.framework.admitting import webhook_configuration
+from moorage.framework.keeping import keeper_configuration
+from moorage.testing import make_node
 from moorage.wire.configuration import Reading, read_configuration
 from tests.app.extender_process import eventually
-from tests.app.webhook_process import KEY, REGISTRATIONS, webhook_at
+from tests.app.keepers import keeper
+from tests.app.webhook_process import KEY, REGISTRATIONS, Running, balancer, webhook_at
 from tests.controlplane_fixtures import PlaneFactory
+from tests.deploy.chart import token_kubeconfig
 
 FOLDER = Path(__file__).parents[2] / "deploy/examples/smart-scheduler"
 NAMESPACE = "smart-scheduler-system"
@@ -89,11 +99,12 @@ def test_the_files_are_clean() -> None:
 
 
 def test_the_names_are_those_that_users_know() -> None:
-    """Namespace, Deployment, webhook configuration, Secret and Certificate."""
+    """Namespace, Deployment, webhook configuration, the volume of the Secret, and Certificate."""
     assert manifest("Namespace")["metadata"]["name"] == NAMESPACE
-    assert manifest("Deployment")["metadata"]["name"] == NAME
+    assert manifest("Deployment", NAME)["spec"]["replicas"] == 2
     assert manifest("MutatingWebhookConfiguration")["metadata"]["name"] == WEBHOOK
-    assert manifest("Secret")["metadata"]["name"] == "smart-scheduler-webhook-certs"
+    volumes = {volume["name"]: volume for volume in manifest("Deployment", NAME)["spec"]["template"]["spec"]["volumes"]}
+    assert volumes["certs"]["secret"] == {"secretName": "smart-scheduler-webhook-certs", "optional": True}
     certificate = certificates()["Certificate", "smart-scheduler-serving-cert"]
     assert certificate["secretName"] == "smart-scheduler-webhook-certs"
     assert f"{SERVICE}.{NAMESPACE}.svc" in certificate["dnsNames"]
@@ -118,6 +129,18 @@ def test_the_samples_carry_their_strategies(file: str) -> None:
     assert said in (FOLDER / file).read_text().splitlines()[0]
 
 
+def test_the_keeper_takes_node_types_for_capacity_types() -> None:
+    """Pods that leave a terminated spot node go to on-demand nodes first, as the example's own labels name them."""
+    found = reading()
+    assert found.configuration is not None
+    settings = keeper_configuration(found.configuration)
+    assert settings.profile == "default-scheduler"
+    subject = Keeper(found.profiles, settings)
+    nodes = [make_node(name, labels={"node-type": name}) for name in ("spot", "ondemand", "other")]
+    subject.handle(map(NodeSeen, nodes), 0.0)
+    assert [node.name for node in nodes if subject.proofs.is_spot(node.name)] == ["spot"]
+
+
 def test_the_web_app() -> None:
     """Six replicas of nginx."""
     (workload,) = documents("sample-web-app.yaml")
@@ -136,7 +159,7 @@ def test_everything_leads_to_the_webhook() -> None:
     assert (entry["failurePolicy"], entry["timeoutSeconds"], entry["sideEffects"]) == ("Ignore", 2, "None")
     excluded = entry["namespaceSelector"]["matchExpressions"][0]
     assert (excluded["operator"], excluded["values"]) == ("NotIn", ["kube-system", NAMESPACE])
-    deployment, service = manifest("Deployment"), manifest("Service", SERVICE)
+    deployment, service = manifest("Deployment", NAME), manifest("Service", SERVICE)
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert ports == {"webhook": 9443, "metrics": 8080, "health": 8081}
@@ -195,29 +218,82 @@ def stamps(plane: ControlPlane, app: str) -> Counter[str]:
     return Counter((pod["metadata"].get("annotations") or {}).get("moorage.dev/strategy-rule", "") for pod in pods)
 
 
-def test_the_account_runs_the_webhook_and_the_samples_are_split(installed: ControlPlane, tmp_path: Path) -> None:
-    """With the example's configuration and rights, the registration is completed and all samples are placed."""
-    kubeconfig = installed.kubeconfig_for(ACCOUNT)
-    with webhook_at(tmp_path, kubeconfig, FOLDER / "config.yaml", environ={"POD_NAMESPACE": NAMESPACE}) as running:
-        registration = installed.request("GET", f"{REGISTRATIONS}/{WEBHOOK}").json()
+@contextmanager
+def two_replicas(plane: ControlPlane, folder: Path, config: Path) -> Iterator[list[Running]]:
+    """The webhook as its Deployment runs it, and API servers that call the replicas in turn."""
+    ports = free_ports(2)
+    with ExitStack() as stack:
+        door = stack.enter_context(balancer(ports))
+        running = []
+        for port in ports:
+            (folder / str(port)).mkdir()
+            replica = webhook_at(
+                folder / str(port),
+                plane.kubeconfig_for(ACCOUNT),
+                config,
+                port=port,
+                environ={"POD_NAMESPACE": NAMESPACE},
+            )
+            running.append(stack.enter_context(replica))
+        registration = plane.request("GET", f"{REGISTRATIONS}/{WEBHOOK}").json()
         (entry,) = registration["webhooks"]
         assert entry["clientConfig"]["caBundle"]
         assert entry["namespaceSelector"] == manifest(registration["kind"])["webhooks"][0]["namespaceSelector"]
         # There is no network of Services here.
         entry["clientConfig"] = {
-            "url": f"https://127.0.0.1:{running.port}/mutate",
+            "url": f"https://127.0.0.1:{door}/mutate",
             "caBundle": entry["clientConfig"]["caBundle"],
         }
-        assert installed.request("PUT", f"{REGISTRATIONS}/{WEBHOOK}", registration).status == 200
+        assert plane.request("PUT", f"{REGISTRATIONS}/{WEBHOOK}", registration).status == 200
+        yield running
+        assert [each.log for each in running if "orbidden" in each.log.read_text()] == []
+
+
+def test_the_account_runs_the_webhook_and_the_samples_are_split(installed: ControlPlane, tmp_path: Path) -> None:
+    """With the example's configuration and rights, and with two replicas, all samples are split exactly: 3 + 3 of 6."""
+    with two_replicas(installed, tmp_path, FOLDER / "config.yaml") as running:
         kubectl(installed, *[word for file in STRATEGIES for word in ("-f", str(FOLDER / file))], "apply")
         for file, strategy in STRATEGIES.items():
             (workload,) = documents(file)
             app, replicas = workload["metadata"]["name"], workload["spec"]["replicas"]
             counts = targets(parse_strategy(strategy), replicas)
             want = {str(rule): count for rule, count in enumerate(counts, start=1)}
-            eventually(lambda app=app, replicas=replicas: stamps(installed, app).total() == replicas, app, within_s=30)  # type: ignore[misc]
+            eventually(lambda app=app, replicas=replicas: stamps(installed, app).total() == replicas, app, within_s=60)  # type: ignore[misc]
             assert stamps(installed, app) == want
-        assert "orbidden" not in running.log.read_text()
+        assert stamps(installed, "web-app") == {"1": 3, "2": 3}
+        assert running[1].metric("smart_scheduler_pods_placed_total") == 0
+
+
+def test_rules_that_no_node_matches_fall_back(installed: ControlPlane, tmp_path: Path) -> None:
+    """After the configured time pods are created unchanged, with an event; the keeper replaces those that wait."""
+    config = tmp_path / "config.yaml"
+    config.write_text((FOLDER / "config.yaml").read_text().replace("fallbackAfter: 60s", "fallbackAfter: 2s"))
+    account = token_kubeconfig(installed, tmp_path, NAMESPACE, "smart-scheduler-keeper")
+    arguments = ("--kubeconfig", str(account), "--config", str(config))
+    with two_replicas(installed, tmp_path, config), keeper(installed, tmp_path / "keeper", *arguments):
+        kubectl(installed, "apply", "-f", str(FOLDER / "sample-gpu.yaml"))
+        (workload,) = documents("sample-gpu.yaml")
+        app, replicas = workload["metadata"]["name"], workload["spec"]["replicas"]
+        eventually(lambda: stamps(installed, app) == {"": replicas}, "all pods are left to default scheduling", 90)
+        path = "/apis/events.k8s.io/v1/namespaces/default/events"
+        found = installed.request("GET", path).json()["items"]
+        reporters = {event["reportingController"] for event in found if event["reason"] == "StrategyFallback"}
+        assert reporters == {"moorage-webhook", "moorage-keeper"}
+    assert "orbidden" not in (tmp_path / "keeper").read_text()
+
+
+def test_a_secret_is_created_as_users_know_it_and_stays(installed: ControlPlane, tmp_path: Path) -> None:
+    """`kubectl create secret tls` finds none there, and applying the manifests again does not empty it."""
+    pair = issue([f"{SERVICE}.{NAMESPACE}.svc"], 3600.0)
+    for name, content in (("server.crt", pair.chain), ("server.key", pair.key)):
+        (tmp_path / name).write_bytes(content)
+    files = (f"--cert={tmp_path / 'server.crt'}", f"--key={tmp_path / 'server.key'}")
+    kubectl(installed, "create", "secret", "tls", "smart-scheduler-webhook-certs", *files, "-n", NAMESPACE)
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets/smart-scheduler-webhook-certs"
+    before = installed.request("GET", path).json()["data"]
+    kubectl(installed, "apply", "-f", str(FOLDER / "manifests.yaml"))
+    assert installed.request("GET", path).json()["data"] == before
+    assert base64.b64decode(before["tls.crt"]) == pair.chain
 
 
 def test_the_account_may_do_nothing_else(installed: ControlPlane) -> None:

@@ -18,6 +18,8 @@ OTHERS = {
     "moorage.dev/leaving",
     "moorage.dev/placed-by",
     "moorage.dev/plain-http",
+    "moorage.dev/replica-address",
+    "moorage.dev/replica-follows",
     "moorage.dev/replica-of",
     "moorage.dev/term",
 }

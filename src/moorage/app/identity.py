@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from ipaddress import ip_address
 
 from moorage.adapters.kube.credentials import SERVICE_ACCOUNT
 from moorage.core.commands import PodRef
@@ -19,6 +20,22 @@ def own_namespace() -> str:
         return (SERVICE_ACCOUNT / "namespace").read_text().strip()
     except OSError:
         return ""
+
+
+def own_address(host: str, port: int) -> str:
+    """Where others in the cluster reach a port of this process, HOST:PORT; empty if that is not known."""
+    if host not in ("0.0.0.0", "::"):  # noqa: S104 - compared with, never bound to
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    named = os.environ.get("POD_IP", "")
+    if named:
+        return own_address(named, port)
+    try:
+        # The kubelet writes a pod's own address into its /etc/hosts.
+        found = [str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), port, type=socket.SOCK_STREAM)]
+    except OSError:
+        return ""
+    usable = [each for each in found if not ip_address(each.partition("%")[0]).is_loopback]
+    return own_address(usable[0], port) if usable else ""
 
 
 def own_pod(configuration: Configuration) -> PodRef:

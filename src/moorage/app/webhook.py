@@ -12,26 +12,28 @@ from collections.abc import Coroutine, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import web
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import KubeError
-from moorage.adapters.kube.presence import Presence
+from moorage.adapters.kube.presence import Company, Presence
 from moorage.adapters.kube.registration import Registration
 from moorage.adapters.listening import listening
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.serving.certificate import Freshness, keep_fresh
 from moorage.adapters.serving.probes import Address, Probes, probed
 from moorage.adapters.webhook.certificates import merged_bundle
+from moorage.adapters.webhook.elder import Elder
 from moorage.adapters.webhook.handler import WebhookHandler
 from moorage.adapters.webhook.metrics import WebhookMetrics
-from moorage.adapters.webhook.renewal import FileRenewal, Renewal, SelfRenewal
+from moorage.adapters.webhook.renewal import LOOK_S, FileRenewal, Renewal, SelfRenewal
 from moorage.adapters.webhook.server import BOUNDS, application
 from moorage.app.connection import connected, reached
 from moorage.app.endpoint import EndpointOptions
-from moorage.app.identity import own_namespace
+from moorage.app.identity import own_address, own_namespace
 from moorage.app.process import FLUSH_S, STOPPING, Process, run, tuned, until_stopped
 from moorage.app.sources import Following
 from moorage.core.strategies import STRATEGY_KINDS
@@ -40,13 +42,23 @@ from moorage.engine.admission import Admission
 from moorage.framework.admitting import WebhookConfiguration, webhook_configuration
 from moorage.framework.configuration import Configuration
 from moorage.wire.kinds import BY_ID
-from moorage.wire.webhooks import Terms, WebhookService, host_names, new_configuration, trued_configuration
+from moorage.wire.webhooks import (
+    Terms,
+    WebhookService,
+    ca_bundle,
+    host_names,
+    new_configuration,
+    trued_configuration,
+)
 
 _TICK_S = 1.0
 _LOOK_S = 5.0
 """How often the file of client CAs is checked."""
 _HEARD_S = 1.0
 """API servers usually learn of a change of their webhook configurations within this time."""
+_FOLLOW_S = 2.0
+"""How often older replicas are tried anew."""
+_MOST_ELDERS = 8
 _ELSEWHERE = "default"
 """Namespace of a webhook that runs outside the cluster."""
 _LABEL_LIMIT = 63
@@ -74,7 +86,7 @@ async def _main(configuration: Configuration, options: WebhookOptions) -> None:
     options.check()
     where = options.address(settings.listen, "0.0.0.0:9443")
     async with connected(configuration, options.kubeconfig, None) as (client, events_client):
-        process = WebhookProcess(settings, client, events_client, where[0], options)
+        process = WebhookProcess(settings, client, events_client, where, options)
         page = MetricsPage(process.metrics, *process.collectors())
         probes = Probes(options.metrics_at, options.health_at, process.unready, page.render)
         stop = _stopped(process, settings.shutdown_delay_s)
@@ -113,12 +125,12 @@ class WebhookProcess(Process):
         settings: WebhookConfiguration,
         client: KubeClient,
         events_client: KubeClient,
-        host: str,
+        where: Address,
         options: WebhookOptions,
     ) -> None:
         self._settings = settings
         self._options = options
-        self._host = host
+        self._host = where[0]
         self._namespace = own_namespace()
         self._service = WebhookService(
             settings.service_namespace or self._namespace or _ELSEWHERE, settings.service_name
@@ -128,21 +140,40 @@ class WebhookProcess(Process):
             excluded=self._excluded(),
             ledger_s=settings.ledger_s,
             longest_wait_s=settings.longest_wait_s,
+            fallback_s=settings.fallback_s,
             me=me,
         )
         jitter = random.Random().random
         make = self._new_registration if settings.url else None
+        self.metrics = WebhookMetrics(self.admission, lambda: self.renewal.serving.expires_s)
         self._registration = Registration(
-            client, settings.webhook_name, self._true_registration, make=make, jitter=jitter
+            client,
+            settings.webhook_name,
+            self._true_registration,
+            make=make,
+            reconciled=self.metrics.reconciling.reconciled,
+            jitter=jitter,
         )
         self.renewal = self._renewal(options)
         self._clients = Freshness(self.renewal.serving.context, None, None, options.client_ca_file)
-        self.metrics = WebhookMetrics(self.admission, lambda: self.renewal.serving.expires_s)
-        self._handler = WebhookHandler(self.admission, self.metrics, carry_out=self._record)
+        self._elder = Elder(urlsplit(settings.url).hostname or self._service.host_names[0], self._trusted)
+        self._company = Company()
+        self._followed = ""
+        """The address of the replica that this one follows; empty if it follows none."""
+        self._company_changed = asyncio.Event()
+        self._handler = WebhookHandler(self.admission, self.metrics, carry_out=self._record, forward=self._ask_elder)
         kinds = [BY_ID[name] for name in ("Pod", "Node", *sorted(STRATEGY_KINDS))]
         super().__init__(client, events_client, Following(client, kinds, (), self._handler.put))
         component = (settings.webhook_name or "moorage-webhook")[:_LABEL_LIMIT].strip(".-")
-        self._presence = Presence(client, self._service.namespace, component, me, self._peers_counted, jitter=jitter)
+        self._presence = Presence(
+            client,
+            self._service.namespace,
+            component,
+            me,
+            self._company_is,
+            address=own_address(*where),
+            jitter=jitter,
+        )
         self._ready = asyncio.Event()
 
     # --- what others see ---
@@ -162,7 +193,8 @@ class WebhookProcess(Process):
 
     def application(self) -> web.Application:
         """What is served over HTTPS."""
-        return application(self._handler.mutate, self.metrics, self._options.callers)
+        unready = lambda: "" if self._ready.is_set() else self.unready()  # noqa: E731 - it answers until it ends
+        return application(self._handler.mutate, self.metrics, self._options.callers, unready)
 
     # --- lifecycle ---
 
@@ -172,6 +204,7 @@ class WebhookProcess(Process):
     async def _finish(self) -> None:
         await super()._finish()
         await self._parts.aclose()  # those that would register this replica again
+        await self._elder.aclose()
         with contextlib.suppress(KubeError, TimeoutError):
             async with asyncio.timeout(FLUSH_S):
                 await self._presence.leave()
@@ -189,9 +222,12 @@ class WebhookProcess(Process):
         if self._settings.webhook_name:
             self._unready = f"MutatingWebhookConfiguration {self._settings.webhook_name} is being written"
             await self._register()
+        await self._follow()
+        self._parts.start(self._keep_following())
         self._unready = ""
         self._ready.set()
         log.info("ready for placement", nodes=self.admission.state.node_count, pods=self.admission.roster.pod_count)
+        await self._await_files()
         await self.renewal.run()
 
     async def _tick(self) -> None:
@@ -199,10 +235,45 @@ class WebhookProcess(Process):
             await asyncio.sleep(_TICK_S)
             self._handler.tick()
 
-    def _peers_counted(self, number: int) -> None:
-        if number != self.admission.peers:
-            log.info("other replicas", number=number)
-        self.admission.peers = number
+    # --- other replicas ---
+
+    def _company_is(self, company: Company) -> None:
+        if company == self._company:
+            return
+        if company.others != self._company.others:
+            log.info("other replicas", number=company.others)
+        self._company = company
+        self.admission.peers, self.admission.sole = company.others, company.followed
+        self._company_changed.set()
+
+    async def _keep_following(self) -> None:
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._company_changed.wait(), _FOLLOW_S)
+            await self._follow()
+
+    async def _follow(self) -> None:
+        """Follow the oldest replica that can be asked from now on, and let the others know."""
+        self._company_changed.clear()
+        found = name = ""
+        for elder, address in self._company.elders[:_MOST_ELDERS]:
+            if await self._elder.answers(address):
+                name, found = elder, address
+                break
+        if found != self._followed:
+            log.info("placement is decided by another replica" if found else "placement is decided here", replica=name)
+        self._followed, self.admission.follows = found, bool(found)
+        await self._presence.follow(name)
+
+    async def _ask_elder(self, review: bytes) -> bytes | None:
+        answer = await self._elder.ask(self._followed, review) if self._followed else None
+        if answer is None:
+            self.admission.follows = False
+            self._company_changed.set()
+        return answer
+
+    def _trusted(self) -> bytes:
+        return ca_bundle(self._registration.current or {})
 
     # --- registration at the API server ---
 
@@ -224,6 +295,22 @@ class WebhookProcess(Process):
             return True
         await self._registration.ensured()
         return not self._registration.problem
+
+    async def _await_files(self) -> None:
+        """Where a certificate may be mounted and is not: renew that of our own until it is."""
+        files = self._settings.certificate_file, self._settings.key_file
+        if not isinstance(self.renewal, SelfRenewal) or not all(files) or self._options.self_signed:
+            return
+        own = asyncio.create_task(self.renewal.run())
+        try:
+            while not all(map(_has_content, files)):  # noqa: ASYNC110 - a mounted Secret changes without an event
+                await asyncio.sleep(LOOK_S)
+        finally:
+            own.cancel()
+            await asyncio.gather(own, return_exceptions=True)
+        mounted = FileRenewal(*files, self._announce, self.renewal.serving)
+        self.renewal = mounted
+        await mounted.take_over(self._settings.certificate_spread_s)
 
     def _renewal(self, options: WebhookOptions) -> Renewal:
         settings = self._settings

@@ -150,9 +150,9 @@ class EvictPod:
 
     pod: PodRef
     node: str
-    """Where it stands."""
+    """Where it stands; empty for a pod that has found no node."""
     cause: str
-    """Why it has to move: `fallback`, `return`, `repair`."""
+    """Why it has to move: `fallback`, `return`, `repair`, `unplaced`."""
     place: str | None = None
     """The node on which a place for its successor was proven, if there is one."""
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from moorage.core.arrays import Ids, Rows
+from moorage.core.arrays import Ids, Mask, Rows
 from moorage.core.controllers import CONTROLLER_KINDS, Controller, controller_of
 from moorage.core.limits import REASON as LIMIT_EXCEEDED
 from moorage.core.limits import STRATEGY_CACHE_BYTES, STRATEGY_TEXT
@@ -33,6 +33,7 @@ from moorage.core.objects import DAEMON_SET, JOB, PLACEMENT_POLICY, PlacementPol
 from moorage.core.pods import PodTemplate
 from moorage.core.strategy import (
     STRATEGY_ANNOTATIONS,
+    Rule,
     Strategy,
     StrategyError,
     parse_strategy,
@@ -115,16 +116,25 @@ def rules_at(state: ClusterState, strategy: Strategy, rows: Rows) -> Ids:
     # What is written last stays: rules with more labels, and of equally many the earlier one.
     order = sorted(range(len(strategy.rules)), key=lambda i: (len(strategy.rules[i].selector), -i))
     for rule in order:
-        matches = np.ones(len(rows), dtype=np.bool_)
-        for key, value in strategy.rules[rule].selector:
-            column = state.labels.known(key)
-            wanted = None if column is None else column.find(value)
-            if column is None or wanted is None:
-                break
-            matches &= state.pick(column.ids, rows) == wanted
-        else:
-            found[matches] = rule
+        found[_matches(state, strategy.rules[rule], rows)] = rule
     return found
+
+
+def has_nodes(state: ClusterState, rule: Rule) -> bool:
+    """Whether any node has the labels of a rule."""
+    return bool(_matches(state, rule, state.rows()).any())
+
+
+def _matches(state: ClusterState, rule: Rule, rows: Rows) -> Mask:
+    """The rows that have the labels of a rule, bool[len(rows)]."""
+    matches: Mask = np.ones(len(rows), dtype=np.bool_)
+    for key, value in rule.selector:
+        column = state.labels.known(key)
+        wanted = None if column is None else column.find(value)
+        if column is None or wanted is None:
+            return np.zeros(len(rows), dtype=np.bool_)
+        matches &= state.pick(column.ids, rows) == wanted
+    return matches
 
 
 def rule_counts(state: ClusterState, template: PodTemplate, strategy: Strategy) -> tuple[int, ...]:

@@ -7,8 +7,9 @@ server passes the time, and asks again when `decide` returns `Wait`.
 A pod is never refused and never changed in part: if its rule cannot be applied, it is admitted unchanged and scheduled
 by default. The user gets a warning at once and an event as soon as the pod exists.
 
-With `peers`, other replicas decide at the same time, and what they have admitted is known only when the watch shows it.
-So each replica has at most one unseen pod of a group: a decision then misses at most one pod per peer.
+With `peers`, one replica decides, and the others follow it: they pass on pods that get a rule (`Outcome.ELSEWHERE`).
+A replica that neither follows nor knows that all others do (`sole`) has at most one unseen pod of a group: what others
+have admitted is known only when the watch shows it, so that a decision misses at most one pod of each.
 """
 
 from __future__ import annotations
@@ -19,27 +20,39 @@ from functools import partial
 
 from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.controllers import owner_object
-from moorage.core.events import Event, PodGone, PodSeen
+from moorage.core.events import Event, NodeSeen, PodGone, PodSeen
 from moorage.core.follow import follow
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.limits import LEDGER_FAILURES
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
-from moorage.core.strategies import Holding, is_awaited, strategy_of
-from moorage.core.strategy import RULE_STAMP, Stamp, Strategy, next_rule, rules_of_crowd, stamp, stamp_of, stamped_rule
+from moorage.core.strategies import Holding, has_nodes, is_awaited, strategy_of
+from moorage.core.strategy import (
+    RULE_STAMP,
+    Rule,
+    Stamp,
+    Strategy,
+    next_rule,
+    rules_of_crowd,
+    stamp,
+    stamp_of,
+    stamped_rule,
+)
 from moorage.core.values import dataclass
 from moorage.engine.roster import PLACED_BY, Group, Roster, group_of
 from moorage.engine.waiting import Wait
 
 REPORTER = "moorage-webhook"
 NOT_APPLICABLE = "StrategyNotApplicable"
+FALLBACK = "StrategyFallback"
 OWNER_WAIT_S = 0.25
 """How long to wait for a controller that the watch has not shown yet; usually it is a few milliseconds behind."""
 DOUBT_WAIT_S = 0.25
 """How long to wait for the watch to confirm what a caller says that is not authenticated."""
 _MOST_STRANGERS = 4096
 _MOST_FAILURES = 100
+_MOST_DESERTED = 1000
 
 
 class Outcome(StrEnum):
@@ -52,6 +65,8 @@ class Outcome(StrEnum):
     """There is a strategy, and it could not be applied."""
     NONE = "none"
     """No strategy applies to it."""
+    ELSEWHERE = "elsewhere"
+    """It gets a rule, and the replica that this one follows decides which."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +87,7 @@ class Verdict:
 
 
 NOTHING = Verdict(Outcome.NONE)
+ELSEWHERE = Verdict(Outcome.ELSEWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +100,8 @@ class Asked:
     """Set if it names its node itself."""
     certain: bool = True
     """Whether the caller is known to be the API server. Otherwise it may be anything: see `Admission`."""
+    here: bool = False
+    """Whether it has to be decided here, as the replica that this one follows did not answer."""
 
 
 class Credit(Enum):
@@ -120,6 +138,7 @@ class Admission:
         excluded: Collection[str] = (),
         ledger_s: float = 10.0,
         longest_wait_s: float = 1.0,
+        fallback_s: float = 60.0,
         me: str = "",
     ) -> None:
         self.state = ClusterState()
@@ -127,9 +146,16 @@ class Admission:
         self.roster = Roster(ledger_s=ledger_s, me=me)
         self.peers = 0
         """Number of other replicas."""
+        self.sole = False
+        """Whether no other replica decides, though there are some."""
+        self.follows = False
+        """Whether another replica decides."""
         self._excluded = frozenset(excluded)
         self._ledger_s = ledger_s
         self._longest_wait_s = longest_wait_s
+        self._fallback_s = fallback_s
+        self._deserted: dict[tuple[tuple[str, str], ...], float] = {}
+        """The labels of a rule that no node has -> since when pods have wanted such a node."""
         self._strangers: set[str] = set()
         """Owners (`owner_key`) that did not appear in time; reviews do not wait for them again."""
         self._failures: dict[Group, list[_Failure]] = {}
@@ -147,6 +173,10 @@ class Admission:
                 self.roster.gone(uid)
             case _:
                 follow(self.state, event)
+        if isinstance(event, NodeSeen):
+            labels = event.node.labels.items()
+            for selector in [selector for selector in self._deserted if labels >= set(selector)]:
+                del self._deserted[selector]
 
     def expire(self, now_s: float) -> None:
         """Forget pods that were admitted long ago and never seen."""
@@ -179,6 +209,8 @@ class Admission:
         rule = stamped_rule(holding.strategy, stamp_of(template))
         if rule is not None:
             return Verdict(Outcome.KEPT, rule=rule, source=holding.source)
+        if self.follows and not asked.here:
+            return ELSEWHERE
         if asked.dry_run:
             return self._placed(asked, holding, holding.strategy, now_s)
         credit = Credit.FULL if asked.certain else self._credit(template, now_s)
@@ -225,6 +257,10 @@ class Admission:
             problem = f"rule {rule + 1} wants {key}:{value}, but the pod's nodeSelector says {key}:{own[key]}"
             remedy = f"remove {key} from the pod's nodeSelector or from the strategy"
             return self._failed(asked, holding, NOT_APPLICABLE, f"{problem}; {remedy}", now_s)
+        if self._is_deserted(strategy.rules[rule], now_s, count=not asked.dry_run):
+            problem = f"no node has had the labels {strategy.rules[rule].labels} of rule {rule + 1}"
+            remedy = f"default scheduling decides after {self._fallback_s:g} s; label nodes, or change the strategy"
+            return self._failed(asked, holding, FALLBACK, f"{problem}; {remedy}", now_s)
         notes = {RULE_STAMP: stamp(rule)}
         if self.peers:
             notes[PLACED_BY] = self.roster.me
@@ -238,6 +274,17 @@ class Admission:
             counts=counts,
             source=holding.source,
         )
+
+    def _is_deserted(self, rule: Rule, now_s: float, *, count: bool) -> bool:
+        """Whether pods have waited long enough for a node of this rule; with `count`, one more waits from now on."""
+        if has_nodes(self.state, rule):
+            return False
+        since_s = self._deserted.get(rule.selector, now_s)
+        if count:
+            if len(self._deserted) >= _MOST_DESERTED:
+                self._deserted.clear()
+            self._deserted[rule.selector] = since_s
+        return now_s - since_s >= self._fallback_s
 
     # --- waiting ---
 
@@ -258,7 +305,7 @@ class Admission:
         """Until when to wait for the watch to show the group's last pod that was admitted here; None if not at all."""
         believed = credit is Credit.FULL
         patience_s = self._longest_wait_s if believed else min(DOUBT_WAIT_S, self._longest_wait_s)
-        if waited_s >= patience_s or (believed and not self.peers):
+        if waited_s >= patience_s or (believed and (self.sole or not self.peers)):
             return None
         if credit is Credit.EXCESS:
             return now_s + patience_s - waited_s

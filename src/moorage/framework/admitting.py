@@ -34,6 +34,8 @@ class WebhookConfiguration(ComponentConfiguration):
     """How long an admitted pod counts before it is seen; a later admission step may have rejected it."""
     longest_wait_s: float = 1.0
     """How long a request may wait for the pod's controller, or other replicas' pods, to be seen here."""
+    fallback_s: float = 60.0
+    """How long pods are sent to nodes that do not exist; then default scheduling decides on them."""
     certificate_file: str = ""
     key_file: str = ""
     """Where a certificate may be mounted; if there is none at the start, the webhook creates its own."""

@@ -71,6 +71,8 @@ class KeeperConfiguration(ComponentConfiguration):
     returns_at_once: int = 2
     repairs_at_once: int = 2
     """How many pods may be moved at the same time because their workload deviates from its rule."""
+    fallback_s: float = 60.0
+    """How long pods wait for a node that has the labels of their rule before they are replaced."""
     move_again_after_s: float = 600.0
     """The loop guard: a pod that was moved less than this ago is not moved again, unless its node leaves."""
     signals: tuple[NodeSignal, ...] = ()

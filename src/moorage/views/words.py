@@ -197,12 +197,16 @@ def _completed(facts: Facts) -> str:
 
 def _moves(facts: Facts) -> str:
     room = f"room on {facts['place']}" if facts["place"] else "no room anywhere"
+    if not facts["node"]:
+        return f"is replaced, as it has found no node ({facts['cause']})"
     return f"leaves {facts['node']} ({facts['cause']}, {room})"
 
 
 def _move(facts: Facts) -> str:
     place = facts["place"]
     room = f"there is room on node {place}" if place else "no node has room for its successor"
+    if not facts["node"]:
+        return f"evict pod {facts['subject']}, which has found no node ({facts['cause']})"
     return f"evict pod {facts['subject']} from node {facts['node']} ({facts['cause']}); {room}"
 
 

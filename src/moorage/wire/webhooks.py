@@ -101,6 +101,12 @@ def host_names(found: dict[str, Any]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))
 
 
+def ca_bundle(found: dict[str, Any]) -> bytes:
+    """The CAs by which API servers trust us, PEM; empty without any."""
+    entries = (entry for entry in found.get("webhooks") or () if isinstance(entry, dict))
+    return b"".join(_decoded((entry.get("clientConfig") or {}).get("caBundle")) for entry in entries)
+
+
 def _new_entry(terms: Terms) -> dict[str, Any]:
     client: dict[str, Any] = {"url": terms.url}
     if not terms.url and terms.service is not None:

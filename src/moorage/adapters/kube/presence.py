@@ -1,8 +1,11 @@
-"""How many replicas of a component run at the same time: each keeps its own Lease, as API servers do.
+"""Which replicas of a component run at the same time: each keeps its own Lease, as API servers do.
 
-There is no election. A replica counts as long as its Lease changes at least every `DURATION_S`, by our own clock:
-clocks of machines are never compared. Leases that were left behind are removed after a while. Without permission to
-write or to watch leases every replica assumes that it is the only one.
+A replica counts as long as its Lease changes at least every `DURATION_S`, by our own clock: clocks of machines are
+never compared. Leases that were left behind are removed after a while. Without permission to write or to watch leases
+every replica assumes that it is the only one.
+
+There is no election, but an order, by the age of the Leases. Every replica writes on its Lease where it can be asked,
+and which older one it asks itself. So the oldest knows whether it is the only one that decides.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -24,6 +28,8 @@ from moorage.adapters.kube.resources import LEASES
 from moorage.adapters.kube.watchstream import ObjectMeta
 
 LABEL = "moorage.dev/replica-of"
+ADDRESS = "moorage.dev/replica-address"
+FOLLOWS = "moorage.dev/replica-follows"
 RENEW_S = 5.0
 DURATION_S = 20.0
 ABANDONED_S = 300.0
@@ -35,21 +41,42 @@ class _Spec(msgspec.Struct):
     renewed: str | None = msgspec.field(default=None, name="renewTime")
 
 
+class _Meta(ObjectMeta):
+    created: str = msgspec.field(default="", name="creationTimestamp")
+    annotations: dict[str, str] | None = None
+
+
 class _Lease(msgspec.Struct):
-    metadata: ObjectMeta
+    metadata: _Meta
     spec: _Spec | None = None
 
 
-class _Other:
-    __slots__ = ("changed_s", "version")
+class _Replica(NamedTuple):
+    """A replica, as its Lease was last seen."""
 
-    def __init__(self, version: str, changed_s: float) -> None:
-        self.version = version
-        self.changed_s = changed_s
+    age: tuple[str, str]
+    """When the Lease was created, and its name: smaller is older."""
+    address: str
+    follows: str
+    version: str
+    changed_s: float
+
+
+class Company(NamedTuple):
+    """The other replicas."""
+
+    others: int = 0
+    elders: tuple[tuple[str, str], ...] = ()
+    """Name and address of those that are older than this one and can be asked, the oldest first."""
+    followed: bool = False
+    """Whether all others follow one that is there."""
 
 
 class Presence:
-    """One replica among those of the same `component` in the same namespace; `counted` gets the number of others."""
+    """One replica among those of the same `component` in the same namespace; `changed` gets the others.
+
+    `address` is where this one can be asked, HOST:PORT; empty if it cannot.
+    """
 
     def __init__(
         self,
@@ -57,8 +84,9 @@ class Presence:
         namespace: str,
         component: str,
         me: str,
-        counted: Callable[[int], None],
+        changed: Callable[[Company], None],
         *,
+        address: str = "",
         jitter: Callable[[], float],
         monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -66,9 +94,13 @@ class Presence:
         self._namespace = namespace
         self._component = component
         self._me = me
-        self._counted = counted
+        self._changed = changed
+        self._address = address
         self._monotonic_s = monotonic_s
-        self._others: dict[str, _Other] = {}
+        self._replicas: dict[str, _Replica] = {}
+        """By name, this one included."""
+        self._follows = ""
+        self._renewed_s = monotonic_s()
         self._written = False
         self._tried = asyncio.Event()
         self._complained = False
@@ -98,6 +130,12 @@ class Presence:
         await self._tried.wait()
         await self._reflector.settled()
 
+    async def follow(self, elder: str) -> None:
+        """Say which one this replica asks; empty: none."""
+        if elder != self._follows:
+            self._follows = elder
+            await self._renew()
+
     async def leave(self) -> None:
         """Remove our Lease."""
         if self._written:
@@ -109,28 +147,39 @@ class Presence:
     def replaced(self, objects: list[_Lease]) -> None:
         """All Leases that exist now."""
         names = {lease.metadata.name for lease in objects}
-        self._others = {name: other for name, other in self._others.items() if name in names}
+        self._replicas = {name: replica for name, replica in self._replicas.items() if name in names}
         for lease in objects:
-            self.upserted(lease)
-        self._count()
+            self._see(lease)
+        self._tell()
 
     def upserted(self, obj: _Lease) -> None:
-        """A Lease was made or renewed."""
-        name, version = obj.metadata.name, (obj.spec or _Spec()).renewed or ""
-        known = self._others.get(name)
-        if name == self._me or (known is not None and known.version == version):
-            return
-        self._others[name] = _Other(version, self._monotonic_s())
-        self._count()
+        """A Lease was created or changed."""
+        self._see(obj)
+        self._tell()
 
     def deleted(self, meta: ObjectMeta) -> None:
         """A Lease was removed."""
-        self._others.pop(meta.name, None)
-        self._count()
+        self._replicas.pop(meta.name, None)
+        self._tell()
 
-    def _count(self) -> None:
+    def _see(self, lease: _Lease) -> None:
+        meta, version = lease.metadata, (lease.spec or _Spec()).renewed or ""
+        known, notes = self._replicas.get(meta.name), meta.annotations or {}
+        changed_s = known.changed_s if known is not None and known.version == version else self._monotonic_s()
+        self._replicas[meta.name] = _Replica(
+            (meta.created, meta.name), notes.get(ADDRESS, ""), notes.get(FOLLOWS, ""), version, changed_s
+        )
+
+    def _tell(self) -> None:
         now_s = self._monotonic_s()
-        self._counted(sum(now_s - other.changed_s <= DURATION_S for other in self._others.values()))
+        alive = {name: each for name, each in self._replicas.items() if now_s - each.changed_s <= DURATION_S}
+        mine = alive.get(self._me)
+        others = sorted((each for name, each in alive.items() if name != self._me), key=lambda each: each.age)
+        # One whose own Lease is overdue may have been given up by the others.
+        current = mine is not None and now_s - self._renewed_s <= DURATION_S
+        older = [each for each in others if mine is None or each.age < mine.age]
+        elders = tuple((each.age[1], each.address) for each in older if each.address)
+        self._changed(Company(len(others), elders, current and all(each.follows in alive for each in others)))
 
     # --- our own ---
 
@@ -140,25 +189,30 @@ class Presence:
             "leaseDurationSeconds": int(DURATION_S),
             "renewTime": micro_time(clock.now_s()),
         }
+        began_s = self._monotonic_s()
+        notes = {ADDRESS: self._address, FOLLOWS: self._follows}
         try:
             if self._written:
                 with contextlib.suppress(NotFound):
-                    await self._client.patch(LEASES, self._me, {"spec": spec}, self._namespace)
+                    changes = {"metadata": {"annotations": notes}, "spec": spec}
+                    await self._client.patch(LEASES, self._me, changes, self._namespace)
+                    self._renewed_s = began_s
                     return
-            metadata = {"name": self._me, "namespace": self._namespace, "labels": {LABEL: self._component}}
+            labels = {LABEL: self._component}
+            metadata = {"name": self._me, "namespace": self._namespace, "labels": labels, "annotations": notes}
             lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
             with contextlib.suppress(AlreadyExists):
                 await self._client.create(LEASES, lease, self._namespace)
-            self._written, self._complained = True, False
+            self._written, self._complained, self._renewed_s = True, False, began_s
         except KubeError as error:
             if not self._complained:
                 log.warning("other replicas do not hear of this one", error=str(error))
             self._complained = True
 
     async def _sweep(self) -> None:
-        """Count anew, since silence is no event; and remove what was left behind."""
-        self._count()
+        """Look again, since silence is no event; and remove what was left behind."""
+        self._tell()
         now_s = self._monotonic_s()
-        for name in [name for name, other in self._others.items() if now_s - other.changed_s > ABANDONED_S]:
+        for name in [name for name, each in self._replicas.items() if now_s - each.changed_s > ABANDONED_S]:
             with contextlib.suppress(KubeError):
                 await self._client.delete(LEASES, name, self._namespace)

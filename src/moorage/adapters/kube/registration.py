@@ -8,6 +8,7 @@ object is created only if that is configured, and an object created here is dele
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,10 @@ log = structlog.get_logger()
 
 
 class Registration:
-    """One object: `true` gives what has to be for what is, `make` what to create where there is none, if anything."""
+    """One object: `true` gives what has to be for what is, `make` what to create where there is none, if anything.
+
+    `reconciled` is told how each look at it ended (`success`, `requeue` or `error`) and how many seconds it took.
+    """
 
     def __init__(
         self,
@@ -46,6 +50,7 @@ class Registration:
         true: Callable[[Document], Document],
         *,
         make: Callable[[], Document] | None = None,
+        reconciled: Callable[[str, float], None] = lambda *_: None,
         jitter: Callable[[], float],
     ) -> None:
         self.current: Document | None = None
@@ -56,6 +61,7 @@ class Registration:
         self._name = name
         self._true = true
         self._make = make
+        self._reconciled = reconciled
         self._made = False
         self._stirred = asyncio.Event()
         self._rounds = 0
@@ -119,13 +125,14 @@ class Registration:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
-            again = False
+            again, began_s = False, time.monotonic()
             try:
                 again = await self._write()
                 failures, self.problem = 0, self._blindness()
             except KubeError as error:
                 failures += 1
                 self._complain(str(error))
+            self._reconciled("error" if failures else "requeue" if again else "success", time.monotonic() - began_s)
             if not again:
                 async with self._done:
                     self._rounds += 1

@@ -6,7 +6,8 @@ Every decision about a pod that has a strategy is one log line.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from math import inf
 
 import structlog
@@ -19,14 +20,24 @@ from moorage.core.events import Event
 from moorage.engine.admission import Admission, Asked, Outcome, Verdict
 from moorage.wire.admission import AdmissionQuestion, Unasked, placement_patch, read_review, review_answer
 
+PATIENCE_S = 0.25
+"""If asking another replica took longer, the review has waited enough, as API servers wait for two seconds."""
 _MOST_WAITING = 64
 """Reviews that may wait at a time without client certificates: every event is checked for each of them."""
 
 log = structlog.get_logger()
 
 
+Forward = Callable[[bytes], Awaitable[bytes | None]]
+"""Passes a review on to the replica that this one follows: the response, or None if there is none."""
+
+
+async def _nowhere(_: bytes) -> bytes | None:
+    return None
+
+
 class WebhookHandler:
-    """Answers for one `Admission`. `carry_out` gets commands, `now_s` is the time."""
+    """Answers for one `Admission`. `carry_out` gets commands, `forward` asks the replica that this one follows."""
 
     def __init__(
         self,
@@ -34,11 +45,13 @@ class WebhookHandler:
         metrics: WebhookMetrics,
         *,
         carry_out: Callable[[Command], None] = lambda _: None,
+        forward: Forward = _nowhere,
         now_s: Callable[[], float] = clock.now_s,
     ) -> None:
         self._admission = admission
         self._metrics = metrics
         self._carry_out = carry_out
+        self._forward = forward
         self._waiting = WaitingQuestions(now_s)
 
     def put(self, event: Event) -> None:
@@ -62,21 +75,37 @@ class WebhookHandler:
             log.debug("not about a new pod, no placement", what=question.what)
             return review_answer(question.uid)
         verdict = await self._decided(question, certain)
+        if verdict.outcome is Outcome.ELSEWHERE:
+            began_s = time.monotonic()
+            answer = await self._forward(body)
+            if answer is not None:
+                self._metrics.forwarded()
+                log.info("placement by another replica", pod=_title(question))
+                return answer
+            patient = time.monotonic() - began_s < PATIENCE_S
+            verdict = await self._decided(question, certain, here=True, patient=patient)
         if not question.dry_run:
             self._metrics.decided(verdict.outcome)
         _log(question, verdict)
         patch = placement_patch(question, verdict.node_selector, verdict.annotations)
         return review_answer(question.uid, patch, [verdict.warning] if verdict.warning else ())
 
-    async def _decided(self, question: AdmissionQuestion, certain: bool) -> Verdict:
-        asked = Asked(question.template, question.dry_run, question.node, certain)
+    async def _decided(
+        self, question: AdmissionQuestion, certain: bool, *, here: bool = False, patient: bool = True
+    ) -> Verdict:
+        asked = Asked(question.template, question.dry_run, question.node, certain, here)
         decide = functools.partial(self._admission.decide, asked)
-        verdict, _ = await self._waiting.decided(decide, inf if certain else _MOST_WAITING)
+        most = inf if certain else _MOST_WAITING
+        verdict, _ = await self._waiting.decided(decide, most if patient else 0)
         return verdict
 
 
+def _title(question: AdmissionQuestion) -> str:
+    return f"{question.template.namespace}/{question.name}"
+
+
 def _log(question: AdmissionQuestion, verdict: Verdict) -> None:
-    words = {"pod": f"{question.template.namespace}/{question.name}"}
+    words = {"pod": _title(question)}
     if question.dry_run:
         words["dry_run"] = "true"
     if verdict.rule is not None:

@@ -28,18 +28,39 @@ log = structlog.get_logger()
 
 
 class FileRenewal:
-    """The certificate of two files. `announce` tells the API servers of `authorities`."""
+    """The certificate of two files. `announce` tells the API servers of `authorities`.
 
-    def __init__(self, cert_file: str, key_file: str, announce: Callable[[], Awaitable[bool]]) -> None:
+    With `serving`, another certificate is in use until `take_over`.
+    """
+
+    def __init__(
+        self, cert_file: str, key_file: str, announce: Callable[[], Awaitable[bool]], serving: Serving | None = None
+    ) -> None:
         self._files = cert_file, key_file
         self._announce = announce
-        self.serving = Serving(read_files(cert_file, key_file))
+        self.serving = serving or Serving(read_files(cert_file, key_file))
+        self._coming = b""
+        """The CA of the certificate that comes into use next."""
         self._complaint = ""
 
     @property
     def authorities(self) -> list[bytes]:
         """The CAs to trust for the certificate, if we manage them."""
-        return [self.serving.issued.authority] if self.serving.issued.authority else []
+        return list(dict.fromkeys(filter(None, (self.serving.issued.authority, self._coming))))
+
+    async def take_over(self, spread_s: float) -> None:
+        """Serve the certificate of the files once API servers have had the time to learn of its CA."""
+        try:
+            found = read_files(*self._files)
+        except CertificateError as error:
+            log.warning("certificate not used, the old one stays in use", error=str(error))
+            return
+        self._coming = found.authority
+        await self._announce()
+        await asyncio.sleep(spread_s)
+        self.serving.use(found)
+        self._coming = b""
+        log.info("certificate renewed", file=self._files[0], until=_moment(self.serving.expires_s))
 
     async def run(self) -> None:
         """Look at the files until cancelled."""

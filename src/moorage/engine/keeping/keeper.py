@@ -42,6 +42,7 @@ from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.keeping.resumption import Resumption
 from moorage.engine.keeping.signals import Signals
 from moorage.engine.keeping.spot_return import SpotReturn
+from moorage.engine.keeping.unplaced import Unplaced
 from moorage.engine.keeping.upkeep import Upkeep
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
@@ -76,6 +77,7 @@ class Keeper:
         self.fallback = Fallback(settings, self.departures, self.proofs, self.moves)
         self.spot_return = SpotReturn(settings, self.departures, self.proofs, self.moves)
         self.upkeep = Upkeep(settings, self.world, self.departures, self.proofs, self.moves)
+        self.unplaced = Unplaced(settings, self.world.state)
         self.evictions: Counter[tuple[str, str]] = Counter()
         """(cause, outcome) -> number of evictions."""
         self._concerns: dict[Cause, Concern] = {
@@ -126,7 +128,10 @@ class Keeper:
         if self._dirty:
             return max(now, self._planned_s + PLAN_S)
         busy = self._moving or self.departures.unwritten or self.upkeep.busy
-        return self._planned_s + LOOK_S if busy else None
+        if busy:
+            return self._planned_s + LOOK_S
+        due_s = self.unplaced.next_s()
+        return None if due_s is None else max(due_s, self._planned_s + LOOK_S)
 
     @property
     def _moving(self) -> bool:
@@ -151,6 +156,7 @@ class Keeper:
             self.upkeep.arrived(ended, pod, now)
         self.spot_return.see_pod(pod)
         self.upkeep.pod_seen(pod)
+        self.unplaced.pod_seen(pod)
 
     def _arrived(self, move: Move, pod: Pod) -> None:
         """A successor runs; one that should return to spot capacity later is marked."""
@@ -166,6 +172,7 @@ class Keeper:
         self.moves.gone(event.uid)
         self.spot_return.pod_gone(event.uid)
         self.upkeep.pod_gone(event.uid)
+        self.unplaced.pod_gone(event.uid)
 
     def _node_seen(self, event: NodeSeen, now: float) -> None:
         row = self.world.state.row_of(event.node.name)
@@ -224,7 +231,9 @@ class Keeper:
         commands += self._written_marks()
         # 3. The order of removal, statuses, and pods of lost nodes.
         commands += self.upkeep.writes(now)
-        # 4. to 7. With the places of all moves taken: pods that leave, return, deviate from their rule, or need help.
+        # 4. Pods that wait for nodes which do not exist.
+        commands += self.unplaced.plan(now)
+        # 5. to 8. With the places of all moves taken: pods that leave, return, deviate from their rule, or need help.
         if self._moving:
             allowances = Allowances(self.world.state, self._budgets.now(), self.moves)
             with self.proofs.session(self.moves.all()):

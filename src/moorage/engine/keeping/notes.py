@@ -20,6 +20,7 @@ class KeeperReason(StrEnum):
     SPOT_RETURN = "SpotReturn"
     PLACEMENT_REPAIR = "PlacementRepair"
     REPAIR_MISSED = "RepairMissed"
+    STRATEGY_FALLBACK = "StrategyFallback"
 
 
 def note(pod: Pod, reason: KeeperReason, text: str, action: str = EVICTING, *, warning: bool = False) -> RecordEvent:

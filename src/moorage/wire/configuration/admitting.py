@@ -28,6 +28,7 @@ class WebhookShape(ComponentShape):
     excluded_namespaces: list[Any] | None = None
     ledger_time: Seconds | None = None
     longest_wait: Seconds | None = None
+    fallback_after: Seconds | None = None
     certificate_file: str | None = None
     key_file: str | None = None
     certificate_lifetime: Seconds | None = None
@@ -46,6 +47,7 @@ def read_webhook(shape: WebhookShape, profile: str, findings: Findings) -> Webho
         "excluded_namespaces": _namespaces(shape.excluded_namespaces, findings),
         "ledger_s": _between(shape.ledger_time, 1.0, 600.0, "ledgerTime", findings),
         "longest_wait_s": _between(shape.longest_wait, 0.0, _LONGEST_WAIT_S, "longestWait", findings),
+        "fallback_s": _between(shape.fallback_after, 0.0, 86400.0, "fallbackAfter", findings),
         "certificate_file": shape.certificate_file,
         "key_file": shape.key_file,
         "certificate_lifetime_s": _between(

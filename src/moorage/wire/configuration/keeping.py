@@ -37,6 +37,7 @@ class KeeperShape(ComponentShape):
     return_after: Seconds | None = None
     returns_at_once: Int32 | None = None
     repairs_at_once: Int32 | None = None
+    fallback_after: Seconds | None = None
     move_again_after: Seconds | None = None
     leader_election: LeaderElectionShape | None = None
     signals: Annotated[list[SignalShape], Field(default_factory=list)]
@@ -52,6 +53,7 @@ def read_keeper(shape: KeeperShape, profile: str, findings: Findings) -> KeeperC
         "return_after_s": _not_negative(shape.return_after, "returnAfter", findings),
         "returns_at_once": at_least(shape.returns_at_once, 0, "returnsAtOnce", findings),
         "repairs_at_once": at_least(shape.repairs_at_once, 0, "repairsAtOnce", findings),
+        "fallback_s": _not_negative(shape.fallback_after, "fallbackAfter", findings),
         "move_again_after_s": _not_negative(shape.move_again_after, "moveAgainAfter", findings),
         "leader_election": read_own_election(shape.leader_election, "keeper", findings),
     }

@@ -1,0 +1,69 @@
+"""Pods that wait for nodes which do not exist."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moorage.core.commands import EvictPod, RecordEvent
+from moorage.core.events import NodeGone
+from moorage.core.pods import Pod
+from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS
+from moorage.engine.keeping.unplaced import SLACK_S
+from moorage.testing import make_node
+from tests.engine.keeping import Shore, member, replica_set
+
+RULE = {STRATEGY_ANNOTATIONS[0]: "weight=1,nodeSelector=node-type:spot", RULE_STAMP: "1"}
+AFTER_S = 60.0
+FALLBACK_S = AFTER_S + SLACK_S
+
+
+def waiting(name: str, created_s: float, app: str = "web", **fields: Any) -> Pod:
+    """A pod that the webhook has sent to spot nodes."""
+    given = {"annotations": RULE, "node_selector": {"node-type": "spot"}, "created_s": created_s, **fields}
+    return member(name, None, app, **given)
+
+
+def replaced(shore: Shore) -> list[str]:
+    return [command.pod.name for command in shore.ordered if isinstance(command, EvictPod)]
+
+
+def test_they_are_replaced_after_the_configured_time() -> None:
+    """All of a workload when the first has waited long enough, each with an event; not before."""
+    shore = Shore(fallback_s=AFTER_S)
+    shore.tell(replica_set(3))
+    shore.see(make_node("n"), waiting("a", shore.now), waiting("b", shore.now), waiting("c", shore.now + 30))
+    shore.wait(FALLBACK_S - 5)
+    assert replaced(shore) == []
+    assert shore.wakeup is not None
+    shore.wait(10)
+    assert replaced(shore) == ["a", "b", "c"]
+    (note, *_) = [command for command in shore.ordered if isinstance(command, RecordEvent)]
+    assert (note.type, note.reason) == ("Warning", "StrategyFallback")
+    assert note.note == "No node has the labels node-type:spot of its rule: default scheduling places the next pod"
+
+
+def test_a_workload_is_helped_once_in_a_while() -> None:
+    """If its pods are sent there again, they are not replaced over and over."""
+    shore = Shore(fallback_s=AFTER_S, move_again_after_s=600.0)
+    shore.tell(replica_set(1))
+    shore.see(make_node("n"), waiting("a", shore.now))
+    shore.wait(FALLBACK_S + 1)
+    shore.see(waiting("b", shore.now))
+    shore.wait(300)
+    assert replaced(shore) == ["a"]
+    shore.wait(300)
+    assert replaced(shore) == ["a", "b"]
+
+
+def test_others_are_left_alone() -> None:
+    """Pods whose nodes are full, pods without a rule, pods that run, and pods that nobody would create again."""
+    shore = Shore(fallback_s=AFTER_S)
+    spot = make_node("s", labels={"node-type": "spot"})
+    shore.see(spot, make_node("n"), waiting("full", shore.now))
+    shore.see(member("plain", None, created_s=shore.now), waiting("bare", shore.now, owner=None))
+    shore.see(member("runs", "n", annotations=RULE, created_s=shore.now))
+    shore.wait(2 * FALLBACK_S)
+    assert replaced(shore) == []
+    shore.tell(NodeGone("s"))
+    shore.wait(1)
+    assert replaced(shore) == ["full"]
