@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
+from tests.controlplane_fixtures import serves
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 CLAIMS, VOLUMES = "/api/v1/namespaces/default/persistentvolumeclaims", "/api/v1/persistentvolumes"
@@ -71,7 +72,7 @@ def plane(empty_control_plane: ControlPlane) -> Iterator[ControlPlane]:
         mode = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
         make(plane, CLASSES, {"kind": "StorageClass", "metadata": {"name": name}, **mode})
     yield plane
-    for path in (CLAIMS, VOLUMES, CLASSES, DEVICES):
+    for path in (CLAIMS, VOLUMES, CLASSES, *([DEVICES] if serves(1, 34) else [])):
         for item in get(plane, path)["items"]:
             where = f"{path}/{item['metadata']['name']}"
             plane.request("PATCH", where, {"metadata": {"finalizers": None}})
@@ -162,6 +163,7 @@ def test_a_static_volume_is_reserved_for_the_claim(plane: ControlPlane, tmp_path
         eventually(lambda: node_of(plane, "p") == "n1", 15, "the pod is bound")
 
 
+@pytest.mark.since(1, 34, "ResourceClaims")
 def test_a_device_claim_names_its_pods(plane: ControlPlane, tmp_path: Path) -> None:
     """Two pods share an allocated claim; it lists both. A pod without an allocation stays where it is."""
     request = {"name": "r", "exactly": {"deviceClassName": "gpus"}}

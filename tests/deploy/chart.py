@@ -16,6 +16,7 @@ import yaml
 
 from moorage.bench.assets import find_assets, kubernetes_version
 from moorage.bench.controlplane import ControlPlane
+from tests.controlplane_fixtures import serves
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/moorage"
@@ -74,6 +75,18 @@ def rendered(*values: str, more: tuple[str, ...] = (), name: str = RELEASE) -> l
     where = ("--namespace", NAMESPACE, "--kube-version", version)
     text = helm("template", name, CHART, *where, *settings(values), *more)
     return [document for document in yaml.safe_load_all(text) if document]
+
+
+def switches() -> tuple[str, ...]:
+    """Everything that this release of Kubernetes has."""
+    return tuple(value for value in EVERYTHING if value != "fence.enabled=true" or serves(1, 30))
+
+
+def served_part(file: Path) -> list[Document]:
+    """The objects of a file that this release of Kubernetes has kinds for; kubectl refuses the others by their name."""
+    newer = {"FlowSchema": (1, 29), "ValidatingAdmissionPolicy": (1, 30), "ValidatingAdmissionPolicyBinding": (1, 30)}
+    found = [document for document in yaml.safe_load_all(file.read_text()) if document]
+    return [document for document in found if serves(*newer.get(document["kind"], (1, 28)))]
 
 
 def of_kind(documents: Sequence[Document], kind: str) -> dict[str, Document]:

@@ -22,7 +22,7 @@ from tests.deploy.chart import (
     released,
 )
 
-pytestmark = pytest.mark.xdist_group("chart")
+pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.since(1, 30, "ValidatingAdmissionPolicies")]
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"

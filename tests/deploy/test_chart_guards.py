@@ -30,7 +30,7 @@ from tests.deploy.chart import (
     rendered,
 )
 
-pytestmark = pytest.mark.xdist_group("chart")
+pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.since(1, 30, "ValidatingAdmissionPolicies")]
 
 PODS, NODES, VOLUMES = "/api/v1/namespaces/default/pods", "/api/v1/nodes", "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"

@@ -38,7 +38,11 @@ from tests.deploy.chart import (
 )
 from tests.gangs.declarations import crd_objects
 
-pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.long]
+pytestmark = [
+    pytest.mark.xdist_group("chart"),
+    pytest.mark.long,
+    pytest.mark.since(1, 37, "native PodGroups, whose rights are compared too"),
+]
 
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
 GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling")
