@@ -66,7 +66,7 @@ class Options:
     apiserver_args: Sequence[str] = ()
     users: Sequence[User] = ()
     audit_policy: Mapping[str, Any] | None = None
-    ready_timeout_s: float = 60.0
+    ready_timeout_s: float = 180.0
 
 
 @dataclass(frozen=True, slots=True)
