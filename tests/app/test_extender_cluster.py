@@ -109,7 +109,8 @@ def test_a_stock_scheduler_with_a_client_certificate(plane: ControlPlane, tmp_pa
     config["clientConnection"]["kubeconfig"] = str(plane.scheduler_kubeconfig)
     config["leaderElection"] = {"leaderElect": False}
     scheduler = plane.start_scheduler(config=config)
-    own = (EXAMPLE / "config.yaml").read_text() + "binds: true\n"
+    kind = "kind: ExtenderConfiguration\n"
+    own = (EXAMPLE / "config.yaml").read_text().replace(kind, f"{kind}binds: true\n")
     try:
         with extender(plane, tmp_path, own, port, *tls.flags()):
             eventually(lambda: status_of(f"{url}/readyz", tls.trust) == 200, "the extender is ready", within_s=60)

@@ -248,6 +248,7 @@ def plane(empty_control_plane: ControlPlane) -> Iterator[ControlPlane]:
     clear(empty_control_plane)
 
 
+@pytest.mark.since(1, 37, "kube-scheduler's messages as they are now")
 def test_extenders_cannot_tell_the_schedulers_apart(plane: ControlPlane, tmp_path: Path) -> None:
     """Equal questions in method, path and content; equal nodes, messages and victims."""
     want = run(kube_scheduler, plane, tmp_path / "kube")

@@ -168,7 +168,7 @@ BAD = [
     "weight=1.5,nodeSelector=a:b",
     "weight=\uff11,nodeSelector=a:b", "weight=1e9,nodeSelector=a:b", "weight=99999999999,nodeSelector=a:b",
     "base=x,weight=1,nodeSelector=a:b", "base=1,base=2,weight=1,nodeSelector=a:b", "weight=0,nodeSelector=a:b",
-    "weight=1,nodeSelector=a:b;", ";weight=1,nodeSelector=a:b", "weight=1,nodeSelector=a:b;weight=1,nodeSelector=a:b",
+    ";weight=1,nodeSelector=a:b", "weight=1,nodeSelector=a:b;weight=1,nodeSelector=a:b",
     "wieght=1,nodeSelector=a:b", "weight=1,nodeselector=a:b", "weight=1,nodeSelector=/a:b",
     "weight=1,nodeSelector=a:" + "x" * 64, "weight=1,nodeSelector=a b:c", "\u0000weight=1,nodeSelector=a:b",
     '{"weight": 1, "nodeSelector": {"a": "b"}}',
