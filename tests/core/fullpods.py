@@ -8,7 +8,7 @@ from moorage.core.affinity import NodeAffinity, PodAffinity, PodTerm, SpreadCons
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangrecords import STARTED
 from moorage.core.limits import Excess
-from moorage.core.pods import Condition, HostPort, Owner, Pod, PodTemplate, PodVolume
+from moorage.core.pods import Condition, ContainerAsk, HostPort, Owner, Pod, PodTemplate, PodVolume
 from moorage.core.resources import Requests
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.core.strategy import RULE_STAMP
@@ -38,6 +38,7 @@ FULL = PodTemplate(
     container_count=2,
     volumes=(PodVolume(claim="data"), PodVolume(disk=("gce", "d", False)), PodVolume(csi_driver="c")),
     claims=("gpu",),
+    asks=(ContainerAsk(0, "c", False, (("example.com/gpu", 0, 1),)),),
     group="native",
     host_network=True,
     features=("a",),

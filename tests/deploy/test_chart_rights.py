@@ -45,6 +45,7 @@ pytestmark = [
 ]
 
 PODS, NODES = "/api/v1/namespaces/default/pods", "/api/v1/nodes"
+GATES_GONE = '-p=[{"op":"remove","path":"/spec/schedulingGates"}]'
 GATES = ("GenericWorkload", "TopologyAwareWorkloadScheduling")
 SPOT = "config.scheduler.profiles[0].plugins.multiPoint.enabled[0].name=SpotPlacement"
 UNSEEN: dict[str, set[Right]] = {
@@ -187,6 +188,35 @@ def reserve_device(plane: ControlPlane) -> None:
     is_bound(plane, "device")
 
 
+def allocate_devices(plane: ControlPlane) -> None:
+    """A claim without devices, an extended resource that a class backs, and the special claim of an earlier attempt."""
+    devices = "/apis/resource.k8s.io/v1"
+    claims = f"{devices}/namespaces/default/resourceclaims"
+    spec = {"selectors": [{"cel": {"expression": "true"}}], "extendedResourceName": "example.com/gpu"}
+    make(plane, f"{devices}/deviceclasses", {"metadata": {"name": "gpus"}, "spec": spec})
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    found = {"driver": "gpu.example", "pool": pool, "nodeName": "n1", "devices": [{"name": f"g{n}"} for n in range(4)]}
+    make(plane, f"{devices}/resourceslices", {"metadata": {"name": "n1"}, "spec": found})
+    asked = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpus"}}]}}
+    make(plane, claims, {"metadata": {"name": "mine"}, "spec": asked})
+    make_pod(plane, "claiming", cpu="100m", resourceClaims=[{"name": "d", "resourceClaimName": "mine"}])
+    gpu = {"requests": {"cpu": "100m", "example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    container = {"name": "c", "image": "registry.example/app:v1", "resources": gpu}
+    make_pod(plane, "extended", containers=[container])
+    is_bound(plane, "claiming", "extended")
+    make_pod(plane, "again", containers=[container], schedulingGates=[{"name": "wait"}])
+    pod = plane.request("GET", f"{PODS}/again").json()["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "again", "uid": pod["uid"], "controller": True}
+    metadata = {
+        "name": "left",
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [owner],
+    }
+    make(plane, claims, {"metadata": metadata, "spec": asked})
+    kubectl(plane, "-n", "default", "patch", "pod", "again", "--type=json", GATES_GONE)
+    is_bound(plane, "again")
+
+
 def evict_for_a_better_one(plane: ControlPlane) -> None:
     """The only node for it is full of a pod that matters less."""
     make(plane, NODES, a_node("small", cpu="1", labels={"small": "yes"}))
@@ -250,7 +280,7 @@ def test_the_scheduler_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path
         make_pod(plane, "refused", cpu="100m")
         has_used(plane, "scheduler", ("", "pods", "get"))
         kubectl(plane, "-n", "default", "delete", "pod", "refused", "--force", "--grace-period=0")
-        for happening in (place_gang, reserve_device, evict_for_a_better_one, fail_twice):
+        for happening in (place_gang, reserve_device, allocate_devices, evict_for_a_better_one, fail_twice):
             happening(plane)
         assert "scheduler_pending_pods" in read(f"https://127.0.0.1:{port}/metrics", plane.token_of("admin"))
     check(plane, "scheduler")

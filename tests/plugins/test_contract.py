@@ -53,10 +53,11 @@ FILTER: tuple[type[contract.FilterPlugin], ...] = (
 POST_FILTER: tuple[type[contract.PostFilterPlugin], ...] = (DefaultPreemption, DynamicResources)
 SCORE: tuple[type[contract.ScorePlugin], ...] = (
     TaintToleration, NodeAffinity, NodeResourcesFit, PodTopologySpread, InterPodAffinity, VolumeBinding, ImageLocality,
-    NodeResourcesBalancedAllocation, SpotPlacement, CostAware,
+    NodeResourcesBalancedAllocation, SpotPlacement, CostAware, DynamicResources,
 )  # fmt: skip
 PRE_SCORE: tuple[type[contract.PreScore], ...] = (
     NodeAffinity, PodTopologySpread, InterPodAffinity, VolumeBinding, SpotPlacement, NodeResourcesBalancedAllocation,
+    DynamicResources,
 )  # fmt: skip
 RESERVE: tuple[type[contract.ReservePlugin], ...] = (VolumeBinding, DynamicResources)
 PRE_BIND: tuple[type[contract.PreBindPlugin], ...] = (VolumeBinding, DynamicResources)

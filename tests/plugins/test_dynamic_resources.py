@@ -1,26 +1,39 @@
-"""Pods follow their allocated device claims, and are never bound without an allocation."""
+"""Pods get the devices that their claims ask for, or go where their claims have them already."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import ValidationError
 
-from moorage.core.claims import Allocation, ClaimConsumer, DeviceClass, ResourceClaim
-from moorage.core.commands import PatchObject
-from moorage.core.pods import UNRESOLVED_CLAIM
+from moorage.core.claims import (
+    Allocation,
+    ClaimConsumer,
+    DeviceChoice,
+    DeviceCondition,
+    DeviceRequest,
+    DeviceStatus,
+    ResourceClaim,
+)
+from moorage.core.commands import PatchObject, RecordEvent, Verb
+from moorage.core.pods import UNRESOLVED_CLAIM, Owner, Pod
+from moorage.core.state import ClusterState
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
+from moorage.framework.runner import Judgement, PluginRejections, Runner
 from moorage.framework.status import Code, Hold, Status
 from moorage.plugins.dynamic_resources import DynamicResources, DynamicResourcesArgs
 from moorage.testing import check_plugin, make_node, make_pod, make_state
 from moorage.testing.answers import ask
 from moorage.testing.builders import make_node_term
+from moorage.testing.devices import make_allocation, make_device, make_device_class, make_resource_claim, make_slice
 from moorage.testing.storage import put
 
 ELSEWHERE = ("resourceclaim not available on the node", False)
+NONE = ("cannot allocate all claims", False)
+GPUS = make_device_class("gpu", extended_resource="example.com/gpu")
 
 
 def claim(name: str = "gpu", **fields: Any) -> ResourceClaim:
@@ -29,6 +42,11 @@ def claim(name: str = "gpu", **fields: Any) -> ResourceClaim:
 
 def on(term: str) -> Allocation:
     return Allocation(node_terms=(make_node_term(term),))
+
+
+def cluster(*devices: str) -> ClusterState:
+    """Node `a` has these devices, node `b` has none."""
+    return put(make_state([make_node("a"), make_node("b")]), GPUS, make_slice("s", node="a", devices=devices))
 
 
 def test_an_allocation_decides_where_the_pod_can_go() -> None:
@@ -43,56 +61,85 @@ def test_an_allocation_decides_where_the_pod_can_go() -> None:
 
 
 REFUSALS = [
-    pytest.param({"claims": ("gpu",)}, [], 'could not find resource claim "default/gpu"', id="missing"),
+    pytest.param(("gpu",), [], 'could not find v1.ResourceClaim "default/gpu"', id="missing"),
+    pytest.param(("gpu",), [claim(deleting=True)], 'resourceclaim "gpu" is being deleted', id="going away"),
+    pytest.param((UNRESOLVED_CLAIM + "gpu",), [], 'pod "default/p": ResourceClaim not created yet', id="not made yet"),
     pytest.param(
-        {"claims": ("gpu",)},
-        [claim(allocation=None)],
-        'resourceclaim "default/gpu" is not allocated, and this scheduler does not allocate devices',
-        id="not allocated",
-    ),
-    pytest.param({"claims": ("gpu",)}, [claim(deleting=True)], 'resourceclaim "gpu" is being deleted', id="going away"),
-    pytest.param(
-        {"claims": (UNRESOLVED_CLAIM + "gpu",)},
-        [],
-        'pod "default/p": ResourceClaim not created yet: gpu',
-        id="not made yet",
+        ("gpu",),
+        [make_resource_claim("gpu", DeviceChoice(device_class="none"))],
+        "request r0: device class none does not exist",
+        id="no such class",
     ),
     pytest.param(
-        {"requests": {"example.com/gpu": 1}},
-        [DeviceClass("gpus", "example.com/gpu")],
-        'extended resource "example.com/gpu" is backed by DeviceClass "gpus", and this scheduler does not allocate '
-        "devices",
-        id="extended resource",
+        ("gpu",),
+        [make_resource_claim("gpu", requests=(DeviceRequest("r", alternatives=(DeviceChoice("s", "none"),)),))],
+        "request r/s: device class none does not exist",
+        id="no such class for an alternative",
     ),
     pytest.param(
-        {"requests": {"deviceclass.resource.kubernetes.io/gpus": 1}},
-        [DeviceClass("gpus")],
-        'extended resource "deviceclass.resource.kubernetes.io/gpus" is backed by DeviceClass "gpus", and this '
-        "scheduler does not allocate devices",
-        id="by the name of the class",
+        ("gpu",),
+        [claim(reserved_for=tuple(ClaimConsumer("pods", f"q{n}", f"u{n}") for n in range(256)))],
+        "resourceclaim in use",
+        id="too many consumers",
     ),
 ]
 
 
-@pytest.mark.parametrize(("spec", "objects", "want"), REFUSALS)
-def test_pods_that_would_need_an_allocation_wait(spec: dict[str, Any], objects: list[Any], want: str) -> None:
-    """The reason names the claim; removing pods does not help."""
+@pytest.mark.parametrize(("claims", "objects", "want"), REFUSALS)
+def test_pods_that_no_node_can_serve_wait(claims: tuple[str, ...], objects: list[Any], want: str) -> None:
+    """In the words of kube-scheduler; removing pods does not help."""
     state = put(make_state([make_node("a")]), *objects)
-    pod = make_pod("p", **spec)
+    pod = make_pod("p", claims=claims)
     assert DynamicResources().concerns(pod.template, state)
     assert DynamicResources().pre_filter(Cycle(pod, state, 0.0)) == Status(Code.UNRESOLVABLE, (want,))
 
 
-def test_a_node_that_offers_the_resource_itself_will_do() -> None:
-    """A device plugin and a DeviceClass may name the same resource: only nodes without it would need an allocation."""
-    state = make_state([make_node("plugin", resources={"example.com/gpu": 4}), make_node("bare")])
-    put(state, DeviceClass("gpus", "example.com/gpu"))
-    answer = ask(DynamicResources(), state, make_pod("p", requests={"example.com/gpu": 1}))
-    want = (
-        'extended resource "example.com/gpu" is backed by DeviceClass "gpus", and this scheduler does not allocate '
-        "devices"
+def test_devices_are_looked_for_on_every_node() -> None:
+    """A claim that is on its way to its devices keeps others from being decided on."""
+    state = put(cluster("g0"), make_resource_claim("gpu"))
+    pod = make_pod("p", claims=("gpu",))
+    assert ask(DynamicResources(), state, pod).reasons == {"a": (), "b": (NONE,)}
+    put(state, make_resource_claim("other", allocation=make_allocation("a/g0")))
+    assert ask(DynamicResources(), state, pod).reasons == {"a": (NONE,), "b": (NONE,)}
+    state.devices.reserve("q", {"default/gpu": make_allocation("a/g0")})
+    want = "resource claim default/gpu is in the process of being allocated"
+    assert DynamicResources().pre_filter(Cycle(pod, state, 0.0)) == Status(Code.UNRESOLVABLE, (want,))
+
+
+def test_slices_that_contradict_each_other_are_named() -> None:
+    """Where nothing else could be allocated."""
+    state = put(cluster("g0", "g0"), make_resource_claim("gpu"))
+    answer = ask(DynamicResources(), state, make_pod("p", claims=("gpu",)))
+    assert answer.reasons["a"] == (("invalid resource pools were encountered", False),)
+
+
+def test_a_selector_that_fails_ends_the_attempt() -> None:
+    """Whatever other nodes have."""
+    state = put(cluster("g0"), make_resource_claim("gpu", DeviceChoice(device_class="gpu", selectors=("1",))))
+    plugin, cycle = DynamicResources(), Cycle(make_pod("p", claims=("gpu",)), state, 0.0)
+    plugin.pre_filter(cycle)
+    answer = plugin.filter(cycle, state.rows())
+    assert answer is not None
+    assert answer.failure.startswith("claim default/gpu: selector #0: CEL compile error: ")
+    assert answer.bits.all()
+
+
+def test_nodes_where_the_first_alternative_is_left_score_best() -> None:
+    """8 points for the first alternative of a request, 7 for the next; the best node gets 100."""
+    state = put(
+        make_state([make_node("a"), make_node("b")]),
+        make_device_class("big", 'device.attributes["gpu.example.com"].big'),
+        make_slice("sa", node="a", devices=[make_device("g", big=True)]),
+        make_slice("sb", node="b", devices=[make_device("g", big=False)]),
+        GPUS,
+        make_resource_claim(
+            "gpu",
+            requests=(DeviceRequest("r", alternatives=(DeviceChoice("one", "big"), DeviceChoice("two", "gpu"))),),
+        ),
     )
-    assert answer.reasons == {"plugin": (), "bare": ((want, False),)}
+    answer = ask(DynamicResources(), state, make_pod("p", claims=("gpu",)))
+    assert answer.scores == {"a": 8, "b": 7}
+    assert answer.normalized == {"a": 100, "b": 87}
 
 
 @pytest.mark.parametrize(
@@ -106,30 +153,174 @@ def test_pods_without_claims_skip_the_plugin(spec: dict[str, Any]) -> None:
     assert not DynamicResources().concerns(pod.template, state)
 
 
-def test_pre_bind_writes_the_pod_into_its_claims() -> None:
-    """It waits until the claims show it, and gives up if an allocation vanishes meanwhile."""
-    state = put(make_state([make_node("a")]), claim())
-    pod = make_pod("p", claims=("gpu",))
+def begun(state: ClusterState, pod: Pod) -> tuple[DynamicResources, Cycle]:
+    """The pod has reserved what it needs on node `a`."""
     plugin, cycle = DynamicResources(), Cycle(pod, state, 100.0)
-    answer = plugin.pre_bind(cycle, 0)
+    assert plugin.pre_filter(cycle) is None
+    plugin.filter(cycle, state.rows())
+    row = state.row_of("a")
+    assert row is not None
+    assert plugin.reserve(cycle, row) is None
+    return plugin, cycle
+
+
+def held(plugin: DynamicResources, cycle: Cycle) -> list[PatchObject]:
+    """What PreBind writes next."""
+    answer = plugin.pre_bind(cycle, cycle.state.row_of("a") or 0)
+    assert isinstance(answer, Hold)
+    return [command for command in answer.commands if isinstance(command, PatchObject)]
+
+
+def test_devices_are_written_to_the_claim_step_by_step() -> None:
+    """Protection first, then devices and reservation in one write; then nothing is reserved in memory any more."""
+    state = put(cluster("g0"), make_resource_claim("gpu"))
+    pod = make_pod("p", claims=("gpu",))
+    plugin, cycle = begun(state, pod)
+    assert state.devices.pending("default/gpu") is not None
+    (first,) = held(plugin, cycle)
+    assert first.patch == {"metadata": {"finalizers": ("resource.kubernetes.io/delete-protection",)}}
+    put(state, make_resource_claim("gpu", protected=True))
+    (second,) = held(plugin, cycle)
+    assert second.subresource == "status"
+    assert second.patch["status"]["reservedFor"] == ({"resource": "pods", "name": "p", "uid": pod.uid},)
+    written = second.patch["status"]["allocation"]
+    assert written["devices"] == {
+        "results": ({"request": "r0", "driver": "gpu.example.com", "pool": "a", "device": "g0"},)
+    }
+    assert written["allocationTimestamp"] == "1970-01-01T00:01:40Z"
+    allocation = state.devices.pending("default/gpu")
+    consumers = (ClaimConsumer("pods", "p", pod.uid),)
+    put(state, make_resource_claim("gpu", protected=True, allocation=allocation, reserved_for=consumers))
+    assert plugin.pre_bind(cycle, 0) is None
+    assert not state.devices.reservations
+
+
+def test_a_claim_that_others_allocated_meanwhile_ends_the_way() -> None:
+    """And one that lost its devices does."""
+    state = put(cluster("g0"), make_resource_claim("gpu"))
+    plugin, cycle = begun(state, make_pod("p", claims=("gpu",)))
+    put(state, make_resource_claim("gpu", allocation=make_allocation("a/other")))
+    want = ("claim default/gpu got allocated elsewhere in the meantime",)
+    assert plugin.pre_bind(cycle, 0) == Status(Code.ERROR, want)
+    plugin.unreserve(cycle, 0)
+    assert not state.devices.reservations
+    put(state, make_resource_claim("gpu"))
+    assert plugin.pre_bind(cycle, 0) == Status(
+        Code.ERROR, ("claim default/gpu got deallocated elsewhere in the meantime",)
+    )
+
+
+def waiting(**status: Any) -> ResourceClaim:
+    allocation = make_allocation("a/g0", binding_conditions=("ready",), binding_failure_conditions=("broken",))
+    fields = {"reserved_for": (ClaimConsumer("pods", "p", "default/p"),), **status}
+    return make_resource_claim("gpu", allocation=replace(allocation, allocated_s=100.0), **fields)
+
+
+def told(**conditions: str) -> tuple[DeviceStatus, ...]:
+    made = tuple(DeviceCondition(name, status, "why", "m") for name, status in conditions.items())
+    return (DeviceStatus("gpu.example.com", "a", "g0", made),)
+
+
+def test_drivers_have_to_be_ready() -> None:
+    """They have bindingTimeout since the allocation; a failure ends the way."""
+    state = put(cluster("g0"), waiting())
+    plugin, cycle = DynamicResources(), Cycle(make_pod("p", claims=("gpu",)), state, 110.0)
+    answer = plugin.pre_bind(cycle, state.row_of("a") or 0)
     assert isinstance(answer, Hold)
     assert answer.deadline_s == 700.0
-    (command,) = answer.commands
-    assert isinstance(command, PatchObject)
-    assert (command.kind, command.name, command.uid, command.subresource) == (
-        "ResourceClaim",
-        "gpu",
-        "claim/gpu",
-        "status",
-    )
-    assert command.patch == {"status": {"reservedFor": ({"resource": "pods", "name": "p", "uid": pod.uid},)}}
-    reserved = claim(reserved_for=(ClaimConsumer("pods", "p", pod.uid),))
-    put(state, reserved)
+    assert [command.reason for command in answer.commands if isinstance(command, RecordEvent)] == [
+        "BindingConditionsPending"
+    ]
+    put(state, waiting(devices=told(ready="True")))
     assert plugin.pre_bind(cycle, 0) is None
-    put(state, replace(reserved, allocation=None))
-    lost = plugin.pre_bind(cycle, 0)
-    assert isinstance(lost, Status)
-    assert lost.code is Code.ERROR
+    put(state, waiting(devices=told(ready="False", broken="True")))
+    failed = plugin.pre_bind(cycle, 0)
+    assert isinstance(failed, Status)
+    assert failed.reasons == ('device binding failed: claim=gpu, reason=why, message="m"',)
+
+
+@pytest.mark.parametrize(
+    ("found", "now", "want"),
+    [
+        pytest.param(waiting(devices=told(broken="True")), 110.0, True, id="drivers failed"),
+        pytest.param(waiting(), 701.0, True, id="too late"),
+        pytest.param(waiting(), 110.0, False, id="still time"),
+        pytest.param(claim(allocation=on("metadata.name In gone")), 110.0, True, id="no such node"),
+        pytest.param(
+            claim(allocation=on("metadata.name In gone"), reserved_for=(ClaimConsumer("pods", "q", "u"),)),
+            110.0,
+            False,
+            id="others use it",
+        ),
+    ],
+)
+def test_a_claim_that_stands_against_all_nodes_is_deallocated(found: ResourceClaim, now: float, want: bool) -> None:
+    """If nobody else needs it; the update wakes the pod."""
+    state = put(cluster("g0"), found)
+    plugin, cycle, rows = DynamicResources(), Cycle(make_pod("p", claims=("gpu",)), state, now), state.rows()
+    assert plugin.pre_filter(cycle) is None
+    rejections = plugin.filter(cycle, rows)
+    verdicts = () if rejections is None else (PluginRejections(plugin.name, rows, rejections),)
+    answer = plugin.post_filter(cycle, cast("Runner", None), Judgement(rows[:0], verdicts))
+    commands = () if answer is None else answer.commands
+    assert [command.patch["status"] for command in commands if isinstance(command, PatchObject)] == (
+        [{"allocation": None, "reservedFor": None, "devices": None}] if want else []
+    )
+
+
+# --- extended resources ---
+
+
+def test_resources_that_a_class_backs_are_served_from_a_special_claim() -> None:
+    """Made, protected, allocated and reserved; the pod's status says which request serves which container."""
+    state = cluster("g0", "g1")
+    pod = make_pod("p", requests={"example.com/gpu": 2})
+    assert ask(DynamicResources(), state, pod).reasons == {"a": (), "b": (NONE,)}
+    plugin, cycle = begun(state, pod)
+    made, status = held(plugin, cycle)
+    assert (made.verb, made.kind, made.name[:21]) == (Verb.CREATE, "ResourceClaim", "p-extended-resources-")
+    (request,) = made.patch["spec"]["devices"]["requests"]
+    assert request == {
+        "name": "container-0-request-0",
+        "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2},
+    }
+    assert status.patch["status"]["extendedResourceClaimStatus"] == {
+        "requestMappings": (
+            {"containerName": "c0", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"},
+        ),
+        "resourceClaimName": made.name,
+    }
+    owner = Owner("Pod", "p", pod.uid, "v1")
+    annotations = made.patch["metadata"]["annotations"]
+    special = make_resource_claim(made.name, owner=owner, annotations=annotations)
+    put(state, special)
+    assert [command.subresource for command in held(plugin, cycle)] == [""]
+    put(state, replace(special, protected=True))
+    (write,) = held(plugin, cycle)
+    assert [each["device"] for each in write.patch["status"]["allocation"]["devices"]["results"]] == ["g0", "g1"]
+
+
+def test_a_node_that_offers_the_resource_itself_needs_no_claim() -> None:
+    """A device plugin goes first."""
+    state = put(make_state([make_node("a", resources={"example.com/gpu": 4})]), GPUS)
+    pod = make_pod("p", requests={"example.com/gpu": 1})
+    assert ask(DynamicResources(), state, pod).reasons == {"a": ()}
+    plugin, cycle = begun(state, pod)
+    assert plugin.pre_bind(cycle, 0) is None
+    assert not state.devices.reservations
+
+
+def test_the_special_claim_of_an_earlier_attempt_goes_first() -> None:
+    """It asked for what that attempt needed."""
+    state, pod = cluster("g0"), make_pod("p", requests={"example.com/gpu": 1})
+    plugin, cycle = begun(state, pod)
+    made, _ = held(plugin, cycle)
+    left = make_resource_claim(
+        made.name, owner=Owner("Pod", "p", pod.uid, "v1"), annotations=made.patch["metadata"]["annotations"]
+    )
+    put(state, left)
+    answer = ask(DynamicResources(), state, pod)
+    assert set(answer.reasons.values()) == {(("cannot schedule extended resource claim", False),)}
 
 
 @pytest.mark.parametrize(
@@ -147,12 +338,16 @@ def test_bad_arguments(given: dict[str, Any]) -> None:
         DynamicResourcesArgs.model_validate(given)
 
 
-def test_only_its_own_claims_wake_a_pod() -> None:
-    """A DeviceClass may always help."""
-    template = make_pod("p", claims=("gpu",)).template
-    assert DynamicResources().helps(template, Change(What.OBJECT, kind="ResourceClaim", key="default/gpu"))
-    assert not DynamicResources().helps(template, Change(What.OBJECT, kind="ResourceClaim", key="default/tpu"))
-    assert DynamicResources().helps(template, Change(What.OBJECT, kind="DeviceClass", key="gpus"))
+def test_what_wakes_a_pod() -> None:
+    """Its own claims, claims that give devices back, and whatever may bring devices."""
+    helps, template = DynamicResources().helps, make_pod("p", claims=("gpu",)).template
+    assert helps(template, Change(What.OBJECT, kind="ResourceClaim", key="default/gpu"))
+    assert not helps(template, Change(What.OBJECT, kind="ResourceClaim", key="default/tpu"))
+    assert helps(template, Change(What.OBJECT, kind="ResourceClaim", key="default/tpu", frees=True))
+    assert helps(template, Change(What.OBJECT, kind="DeviceClass", key="gpus"))
+    assert helps(template, Change(What.OBJECT, kind="ResourceSlice", key="s"))
+    assert helps(template, Change(What.POD_REMOVED, pod=make_pod("q", claims=("other",))))
+    assert not helps(template, Change(What.POD_REMOVED, pod=make_pod("q")))
 
 
 def test_conformance() -> None:

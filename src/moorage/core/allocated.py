@@ -9,7 +9,7 @@ from typing import NamedTuple
 from moorage.core.affinity import NodeTerm
 from moorage.core.claims import AllocatedDevice, Allocation, DeviceConfig, ResourceClaim
 from moorage.core.devicefit import Wanted
-from moorage.core.devicepools import Candidate
+from moorage.core.devicepools import DeviceCandidate
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.nodeterms import NAME_FIELD
 from moorage.core.selectors import Operator, Requirement
@@ -21,7 +21,7 @@ class Chosen(NamedTuple):
     """A device that was chosen for a request."""
 
     wanted: Wanted
-    candidate: Candidate
+    candidate: DeviceCandidate
     share_id: str = ""
     consumed: FrozenDict[str, str] = EMPTY
     """Of a shared device."""
@@ -82,7 +82,7 @@ def _without_needless_names(config: DeviceConfig, claim: ResourceClaim) -> Devic
     return replace(config, requests=()) if len(config.requests) == len(claim.requests) else config
 
 
-def _node_terms(candidates: Sequence[Candidate], node: str) -> tuple[NodeTerm, ...] | None:
+def _node_terms(candidates: Sequence[DeviceCandidate], node: str) -> tuple[NodeTerm, ...] | None:
     """The one node if a device is bound to it, else what all selectors require together; None for all nodes."""
     expressions: dict[Requirement, None] = {}
     fields: dict[Requirement, None] = {}

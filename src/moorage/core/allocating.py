@@ -14,8 +14,8 @@ from typing import Protocol, TypeAlias, cast
 from moorage.core.allocated import Chosen, allocation_of
 from moorage.core.claims import ALL, CLAIM_DEVICES, Allocation, DeviceChoice, DeviceClass, ResourceClaim
 from moorage.core.deviceconstraints import Constraint
-from moorage.core.devicefit import AllocationError, Fit, Wanted, place_of, reference
-from moorage.core.devicepools import Candidate, Counter, Pool
+from moorage.core.devicefit import AllocationError, DeviceFit, Wanted, place_of, reference
+from moorage.core.devicepools import Counter, DeviceCandidate, Pool
 from moorage.core.devices import DeviceId, PoolId
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.nodes import Node
@@ -23,7 +23,7 @@ from moorage.core.quantity import parse_quantity
 from moorage.core.taints import is_barred
 
 
-class Usage(Protocol):
+class DeviceUsage(Protocol):
     """What is in use already."""
 
     def held(self, device: DeviceId, /) -> bool:
@@ -36,7 +36,7 @@ class Usage(Protocol):
         """What is left of the counters of a pool, in nanos."""
 
 
-class Outcome(Enum):
+class SearchOutcome(Enum):
     """How a part of the search ended."""
 
     FOUND = "found"
@@ -45,7 +45,7 @@ class Outcome(Enum):
     """With what was chosen before, the claim would hold more devices than it can."""
 
 
-Part: TypeAlias = "Generator[Part | None, Outcome, Outcome]"
+Part: TypeAlias = "Generator[Part | None, SearchOutcome, SearchOutcome]"
 """A part of the search: gives parts to be done first, is told how they ended, and ends itself; None for a pause."""
 
 
@@ -58,7 +58,7 @@ class Search:
         pools: Sequence[Pool],
         claims: Sequence[ResourceClaim],
         classes: Mapping[str, DeviceClass],
-        usage: Usage,
+        usage: DeviceUsage,
         share_id: Callable[[ResourceClaim, DeviceId, int], str],
     ) -> None:
         """`share_id` makes a name for the share that a claim gets of a device; the number tells several apart."""
@@ -66,7 +66,7 @@ class Search:
         """How many parts were begun."""
         self._node, self._pools, self._claims = node, pools, claims
         self._usage, self._share_id = usage, share_id
-        self._fit = Fit(node, classes)
+        self._fit = DeviceFit(node, classes)
         self._pool_of = {pool.id: pool for pool in pools}
         self._wanted: list[list[list[Wanted]]] = []
         """Claim -> request -> its alternatives, or the one thing that it wants."""
@@ -80,7 +80,7 @@ class Search:
         """What is left of the counters of pools, as far as they were needed."""
         self._work = 0
         self._stack: list[Part] = []
-        self._outcome: Outcome | None = None
+        self._outcome: SearchOutcome | None = None
 
     @property
     def met_invalid_pool(self) -> bool:
@@ -97,7 +97,7 @@ class Search:
             self._prepare()
         while self._stack:
             try:
-                part = self._stack[-1].send(cast("Outcome", self._outcome))
+                part = self._stack[-1].send(cast("SearchOutcome", self._outcome))
             except StopIteration as end:
                 self._stack.pop()
                 self._outcome = end.value
@@ -107,7 +107,7 @@ class Search:
                 self._begin(part)
             if self._work <= 0:
                 return None
-        return self._outcome is Outcome.FOUND
+        return self._outcome is SearchOutcome.FOUND
 
     def allocations(self) -> tuple[Allocation, ...]:
         """What each claim gets, once devices were found."""
@@ -150,31 +150,31 @@ class Search:
     def _rest(self, claim: int, request: int) -> Part:
         """This request of this claim, and all that comes after it."""
         if claim == len(self._claims):
-            return Outcome.FOUND
+            return SearchOutcome.FOUND
         if request == len(self._wanted[claim]):
             outcome = yield self._rest(claim + 1, 0)
-            return Outcome.NONE if outcome is Outcome.TOO_MANY else outcome
+            return SearchOutcome.NONE if outcome is SearchOutcome.TOO_MANY else outcome
         alternatives = self._wanted[claim][request]
         if not alternatives[0].choice.name:
             return (yield from self._devices(claim, request, alternatives[0]))
         too_many = True
         for wanted in alternatives:
             outcome = yield self._devices(claim, request, wanted)
-            if outcome is Outcome.FOUND:
+            if outcome is SearchOutcome.FOUND:
                 return outcome
-            too_many = too_many and outcome is Outcome.TOO_MANY
-        return Outcome.TOO_MANY if too_many else Outcome.NONE
+            too_many = too_many and outcome is SearchOutcome.TOO_MANY
+        return SearchOutcome.TOO_MANY if too_many else SearchOutcome.NONE
 
     def _devices(
         self, claim: int, request: int, wanted: Wanted, number: int = 0, pool: int = 0, place: int = 0
     ) -> Part:
         """The devices of a request from this number on, looked for from this place on, and all that comes after it."""
         if wanted.choice.mode == ALL and not wanted.everything:
-            return Outcome.NONE
+            return SearchOutcome.NONE
         if number >= wanted.count:
             return (yield self._rest(claim, request + 1))
         if len(self._chosen[claim]) + wanted.count - number > CLAIM_DEVICES:
-            return Outcome.TOO_MANY
+            return SearchOutcome.TOO_MANY
         if wanted.choice.mode == ALL:
             return (yield from self._that_one(claim, request, wanted, number))
         for at, index, candidate in self._from(pool, place):
@@ -183,23 +183,23 @@ class Search:
             if not self._choose(claim, wanted, candidate):
                 continue
             outcome = yield self._devices(claim, request, wanted, number + 1, at, index + 1)
-            if outcome is Outcome.FOUND:
+            if outcome is SearchOutcome.FOUND:
                 return outcome
             self._give_back(claim)
-            if outcome is Outcome.TOO_MANY:
+            if outcome is SearchOutcome.TOO_MANY:
                 return outcome
-        return Outcome.NONE
+        return SearchOutcome.NONE
 
     def _that_one(self, claim: int, request: int, wanted: Wanted, number: int) -> Part:
         """Of all devices the next, without which there is no solution."""
         if not self._choose(claim, wanted, wanted.everything[number]):
-            return Outcome.NONE
+            return SearchOutcome.NONE
         outcome = yield self._devices(claim, request, wanted, number + 1)
-        if outcome is not Outcome.FOUND:
+        if outcome is not SearchOutcome.FOUND:
             self._give_back(claim)
         return outcome
 
-    def _from(self, pool: int, place: int) -> Iterator[tuple[int, int, Candidate]]:
+    def _from(self, pool: int, place: int) -> Iterator[tuple[int, int, DeviceCandidate]]:
         """The devices from a place of a pool on, with their places."""
         for at in range(pool, len(self._pools)):
             candidates = self._pools[at].candidates
@@ -209,7 +209,7 @@ class Search:
 
     # --- one device ---
 
-    def _choose(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
+    def _choose(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> bool:
         """Take the device for the claim, if nothing stands against it."""
         everything = wanted.choice.mode == ALL
         if not self._is_free(claim, wanted, candidate):
@@ -234,7 +234,7 @@ class Search:
         self._mark(claim, wanted, candidate, pays=pays)
         return True
 
-    def _is_free(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
+    def _is_free(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> bool:
         takers = self._takers.get(candidate.id, ())
         if wanted.choice.admin_access:
             return claim not in takers
@@ -243,24 +243,24 @@ class Search:
     def _is_consumed(self, device: DeviceId) -> bool:
         return bool(self._shares.get(device)) or self._usage.consumed(device) is not None
 
-    def _has_capacity(self, wanted: Wanted, candidate: Candidate) -> bool:
+    def _has_capacity(self, wanted: Wanted, candidate: DeviceCandidate) -> bool:
         before = self._usage.consumed(candidate.id)
         used = [*self._shares.get(candidate.id, ()), *(() if before is None else (before,))]
         return self._fit.has_capacity(wanted, candidate, used)
 
-    def _can_pay(self, candidate: Candidate) -> bool:
+    def _can_pay(self, candidate: DeviceCandidate) -> bool:
         """Whether no counter of the pool is below zero once the device has taken what it needs."""
         left, need = self._counters(candidate), dict(candidate.counters)
         return all(amount >= need.get(counter, 0) for counter, amount in left.items())
 
-    def _counters(self, candidate: Candidate) -> dict[Counter, int]:
+    def _counters(self, candidate: DeviceCandidate) -> dict[Counter, int]:
         pool = self._pool_of[PoolId(candidate.id.driver, candidate.id.pool)]
         left = self._left.get(pool.id)
         if left is None:
             left = self._left[pool.id] = self._usage.available(pool)
         return left
 
-    def _constrain(self, claim: int, wanted: Wanted, candidate: Candidate) -> bool:
+    def _constrain(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> bool:
         added: list[Constraint] = []
         for constraint in self._concerned(claim, wanted):
             if not constraint.add(candidate):
@@ -277,7 +277,7 @@ class Search:
     def _concerned(self, claim: int, wanted: Wanted) -> list[Constraint]:
         return [each for each in self._constraints[claim] if each.concerns(wanted.request, wanted.choice.name)]
 
-    def _mark(self, claim: int, wanted: Wanted, candidate: Candidate, *, pays: bool) -> None:
+    def _mark(self, claim: int, wanted: Wanted, candidate: DeviceCandidate, *, pays: bool) -> None:
         name, share_id, consumed = candidate.id, "", EMPTY
         if candidate.device.shared:
             share_id = self._share_id(self._claims[claim], name, len(self._chosen[claim]))

@@ -7,11 +7,10 @@ from moorage.core.devices import DeviceId
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import ClusterWide, Namespaced
 from moorage.core.pods import Owner
+from moorage.core.resourcenames import IMPLICIT_EXTENDED_RESOURCE
 from moorage.core.taints import Toleration
 from moorage.core.values import dataclass
 
-IMPLICIT_EXTENDED_RESOURCE = "deviceclass.resource.kubernetes.io/"
-"""A pod may ask for the devices of any class by this prefix and the name of the class."""
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
 EXACT_COUNT, ALL = "ExactCount", "All"
 CLAIM_DEVICES = 32

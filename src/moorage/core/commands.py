@@ -6,6 +6,7 @@ Commands of which a second one may be on its way before the first is answered ha
 from __future__ import annotations
 
 from dataclasses import field
+from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
 from moorage.core.frozen import FrozenDict
@@ -86,9 +87,25 @@ class RecordEvent(NamedTuple):
     """What `pod` names: a Node has no namespace."""
 
 
+class JsonText(NamedTuple):
+    """JSON that stands in a patch as it is; see `wire.patches`."""
+
+    text: str
+
+
+class Verb(StrEnum):
+    """What is done to an object."""
+
+    PATCH = "patch"
+    CREATE = "create"
+    """Make it, with the patch as its body; one of the name that is there already will do."""
+    DELETE = "delete"
+    """Delete it, protected or not; one that is gone already will do."""
+
+
 @dataclass(frozen=True, slots=True)
 class PatchObject:
-    """Change an object of another kind for a pod that waits in PreBind. Answered by `PatchDone`."""
+    """Change an object of another kind for a pod, or make or delete one. Answered by `PatchDone`."""
 
     pod: PodRef
     kind: str
@@ -96,13 +113,14 @@ class PatchObject:
     """Empty for kinds without namespaces."""
     name: str
     patch: FrozenDict[str, Any]
-    """A strategic merge patch; nested values are frozen too (`FrozenDict`, tuples)."""
+    """A strategic merge patch; nested values are frozen too (`FrozenDict`, tuples, `JsonText`)."""
     uid: str = ""
     """Precondition: only the object with this uid is changed."""
     resource_version: str = ""
     """Precondition: the object has not changed since this version; empty for none."""
     subresource: str = ""
     """`status`, or empty for the object itself."""
+    verb: Verb = Verb.PATCH
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.core.claims import DeviceConstraint
-from moorage.core.devicepools import Candidate
+from moorage.core.devicepools import DeviceCandidate
 from moorage.core.devices import Attribute
 
 
@@ -26,7 +26,7 @@ class Constraint:
             or (alternative != "" and f"{request}/{alternative}" in self._wanted)
         )
 
-    def add(self, candidate: Candidate) -> bool:
+    def add(self, candidate: DeviceCandidate) -> bool:
         """Choose a device, unless that breaks the constraint; `remove` takes the latest one back."""
         value, found = candidate.device.attribute(candidate.id.driver, self._name)
         if not found or not (self._matches(value) if self._same else self._differs(value)):

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from moorage.core.claims import ALL, EXACT_COUNT, DeviceChoice, DeviceClass, ResourceClaim
 from moorage.core.devicecapacity import CapacityError, consumption, is_enough
-from moorage.core.devicepools import Candidate, Candidates, Pool
+from moorage.core.devicepools import DeviceCandidate, DeviceCandidates, Pool
 from moorage.core.devices import DeviceId
 from moorage.core.deviceselectors import SelectorError, holds
 from moorage.core.nodes import Node
@@ -28,7 +28,7 @@ class Wanted:
     request: str
     choice: DeviceChoice
     device_class: DeviceClass
-    everything: Candidates = ()
+    everything: DeviceCandidates = ()
     """For requests of all devices: these."""
 
     @property
@@ -57,7 +57,7 @@ def place_of(claim: ResourceClaim, request: str) -> str:
     return f"claim {reference(claim)}, request {request}"
 
 
-class Fit:
+class DeviceFit:
     """Judges devices for one node; remembers what selectors said."""
 
     def __init__(self, node: Node, classes: Mapping[str, DeviceClass]) -> None:
@@ -85,8 +85,8 @@ class Fit:
             raise AllocationError(f"{place}: unsupported count mode {choice.mode}")
         return wanted
 
-    def _all_devices(self, wanted: Wanted, pools: Sequence[Pool]) -> Candidates:
-        found: list[Candidate] = []
+    def _all_devices(self, wanted: Wanted, pools: Sequence[Pool]) -> DeviceCandidates:
+        found: list[DeviceCandidate] = []
         for pool in pools:
             if not pool.usable:
                 how = "being updated" if pool.incomplete else "invalid"
@@ -100,7 +100,7 @@ class Fit:
             ]
         return tuple(found)
 
-    def is_selected(self, wanted: Wanted, candidate: Candidate) -> bool:
+    def is_selected(self, wanted: Wanted, candidate: DeviceCandidate) -> bool:
         """Whether the selectors of class and request hold, and the node can use it."""
         key = (id(wanted), candidate.id)
         found = self._selected.get(key)
@@ -112,7 +112,7 @@ class Fit:
             )
         return found
 
-    def _match(self, place: str, expressions: Sequence[str], candidate: Candidate) -> bool:
+    def _match(self, place: str, expressions: Sequence[str], candidate: DeviceCandidate) -> bool:
         for number, expression in enumerate(expressions):
             try:
                 if not holds(expression, candidate):
@@ -121,20 +121,20 @@ class Fit:
                 raise AllocationError(f"{place}: selector #{number}{error}") from None
         return True
 
-    def _is_near(self, candidate: Candidate) -> bool:
+    def _is_near(self, candidate: DeviceCandidate) -> bool:
         if not candidate.slice.per_device:
             return True
         reach = candidate.device.reach
         return reach is not None and reach.includes(self._node.name, self._node.labels)
 
     def has_capacity(
-        self, wanted: Wanted, candidate: Candidate, used: Sequence[Mapping[str, int]], told: object = None
+        self, wanted: Wanted, candidate: DeviceCandidate, used: Sequence[Mapping[str, int]], told: object = None
     ) -> bool:
         """Whether its capacities suffice beside what is used of them, in nanos; `told` is its name in errors."""
         taken = self.consumption(wanted, candidate, told)
         return taken is not None and is_enough(candidate.device, taken, *used)
 
-    def consumption(self, wanted: Wanted, candidate: Candidate, told: object = None) -> Mapping[str, str] | None:
+    def consumption(self, wanted: Wanted, candidate: DeviceCandidate, told: object = None) -> Mapping[str, str] | None:
         """What the request takes of each capacity; None if the device cannot serve it at all."""
         if not candidate.device.capacity and not wanted.choice.capacity:
             return {}

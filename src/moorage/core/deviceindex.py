@@ -6,19 +6,22 @@ a claim holds is what the API server says, else what a pod on its way has reserv
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from moorage.core.claims import Allocation, ResourceClaim
-from moorage.core.devicepools import Candidates, Counter, Pool, gather, spread
+from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
+from moorage.core.devicepools import Counter, DeviceCandidates, Pool, gather, spread
 from moorage.core.devices import DeviceId, DeviceTaintRule, PoolId, ResourceSlice
 from moorage.core.nodes import Node
 from moorage.core.quantity import parse_quantity
+from moorage.core.resourcenames import IMPLICIT_EXTENDED_RESOURCE
 from moorage.core.taints import Taint
 
 RESOURCE_CLAIM, RESOURCE_SLICE, DEVICE_CLASS = "ResourceClaim", "ResourceSlice", "DeviceClass"
 TAINT_RULE = "DeviceTaintRule"
-DEVICE_KINDS = frozenset({RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE})
+DEVICE_KINDS = frozenset({RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE, DEVICE_CLASS})
+EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation of the special claim that a scheduler makes for the extended resources of a pod."""
 
 _NO_SLICES: Mapping[str, ResourceSlice] = {}
 
@@ -48,10 +51,16 @@ class DeviceIndex:
         """Versions are times of the latest change, each of which has another one."""
         self._pool_versions: dict[PoolId, int] = {}
         self._node_versions: dict[str, int] = {}
-        self._candidates: dict[str, Candidates] = {}
+        self._candidates: dict[str, DeviceCandidates] = {}
         """Devices of slices, by name, as far as they were needed since a rule changed."""
         self._seen: dict[str, _Seen] = {}
         """Pools of nodes, as far as they were needed."""
+        self.backing: Mapping[str, DeviceClass] = {}
+        """Extended resource -> the class of devices that backs it."""
+        self.backing_version = 0
+        """Differs whenever `backing` does."""
+        self._special: dict[str, str] = {}
+        """Uid of a pod -> key of its special claim."""
         self._standing: dict[str, Allocation] = {}
         """Key of a claim -> what it holds."""
         self._holders: dict[DeviceId, int] = {}
@@ -74,7 +83,10 @@ class DeviceIndex:
         if kind == RESOURCE_SLICE:
             self._note_slice(before, after)
         elif kind == RESOURCE_CLAIM and (before or after) is not None:
+            self._note_special(before, after)
             self._restate((after or before).key)
+        elif kind == DEVICE_CLASS and before != after:
+            self.backing, self.backing_version = _backing(self._objects[DEVICE_CLASS].values()), self._tick()
         elif kind == TAINT_RULE and before != after:
             self._rules_version = self._tick()
             self._candidates.clear()
@@ -89,6 +101,18 @@ class DeviceIndex:
             else:
                 self._wide[after.name] = after
             self._touch(after)
+
+    def _note_special(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
+        for claim in (before, after):
+            if claim is not None and claim.owner is not None and EXTENDED_RESOURCE_CLAIM in claim.annotations:
+                self._special.pop(claim.owner.uid, None)
+                if claim is after:
+                    self._special[claim.owner.uid] = claim.key
+
+    def special_of(self, uid: str) -> ResourceClaim | None:
+        """The special claim for the extended resources of a pod."""
+        key = self._special.get(uid)
+        return None if key is None else self._objects.get(RESOURCE_CLAIM, {}).get(key)
 
     def _drop(self, part: ResourceSlice) -> None:
         self._candidates.pop(part.name, None)
@@ -144,7 +168,7 @@ class DeviceIndex:
     def _versions(self, node: str) -> tuple[int, int, int]:
         return self._rules_version, self._wide_version, self._node_versions.get(node, 0)
 
-    def _devices_of(self, part: ResourceSlice) -> Candidates:
+    def _devices_of(self, part: ResourceSlice) -> DeviceCandidates:
         found = self._candidates.get(part.name)
         if found is None:
             found = self._candidates[part.name] = spread(part, self._rule_taints)
@@ -261,6 +285,16 @@ class DeviceIndex:
     def reservation(self, uid: str) -> Mapping[str, Allocation]:
         """What a pod has taken."""
         return self._reservations.get(uid, {})
+
+
+def _backing(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Of several classes for one resource the newest counts, then the first by name; the others back nothing."""
+    found: dict[str, DeviceClass] = {}
+    for each in sorted(classes, key=lambda each: (-each.created_s, each.name)):
+        explicit, implicit = each.extended_resource, IMPLICIT_EXTENDED_RESOURCE + each.name
+        if explicit is None or found.setdefault(explicit, each) is each:
+            found[implicit] = each
+    return found
 
 
 def _add(counts: dict[Any, int], key: Any, by: int) -> None:

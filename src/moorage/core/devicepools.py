@@ -21,7 +21,7 @@ Counter: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True, eq=False)
-class Candidate:
+class DeviceCandidate:
     """A device that might be allocated."""
 
     id: DeviceId
@@ -35,7 +35,7 @@ class Candidate:
     """What selectors said of it."""
 
 
-Candidates: TypeAlias = tuple[Candidate, ...]
+DeviceCandidates: TypeAlias = tuple[DeviceCandidate, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -46,9 +46,9 @@ class Pool:
     incomplete: bool = False
     invalid: str = ""
     """In what its slices contradict each other; empty if they do not."""
-    candidates: Candidates = ()
+    candidates: DeviceCandidates = ()
     """The devices of slices that concern the node, in the order in which they are tried."""
-    others: Candidates = ()
+    others: DeviceCandidates = ()
     """The devices of the other slices, for what they take of counters."""
     counters: Mapping[Counter, int] = field(default_factory=dict)
     """What all devices of the pool share, in nanos."""
@@ -59,14 +59,14 @@ class Pool:
         return not self.incomplete and not self.invalid
 
 
-Spread: TypeAlias = Callable[[ResourceSlice], Candidates]
+Spread: TypeAlias = Callable[[ResourceSlice], DeviceCandidates]
 """The devices of a slice."""
 
 
-def spread(part: ResourceSlice, taints: Callable[[DeviceId], tuple[Taint, ...]]) -> Candidates:
+def spread(part: ResourceSlice, taints: Callable[[DeviceId], tuple[Taint, ...]]) -> DeviceCandidates:
     """The devices of a slice, with the taints that rules add to them."""
     return tuple(
-        Candidate(name, device, part, (*device.taints, *taints(name)), _taken(device))
+        DeviceCandidate(name, device, part, (*device.taints, *taints(name)), _taken(device))
         for device in part.devices
         for name in (DeviceId(part.driver, part.pool, device.name),)
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.core.devicepools import Candidate
+from moorage.core.devicepools import DeviceCandidate
 
 MOST_ANSWERS = 64
 """How many expressions a device remembers; beyond that it starts over."""
@@ -12,7 +12,7 @@ class SelectorError(Exception):
     """A selector that cannot be compiled, or fails on a device; the text goes on after the number of the selector."""
 
 
-def holds(expression: str, candidate: Candidate) -> bool:
+def holds(expression: str, candidate: DeviceCandidate) -> bool:
     """Whether a CEL expression holds for a device."""
     known = candidate.answers.get(expression)
     if known is not None:

@@ -60,6 +60,27 @@ class PodVolume:
     csi_driver: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ContainerAsk:
+    """What a container requests of resources that classes of devices may back."""
+
+    index: int
+    """Its place among init and main containers."""
+    name: str
+    brief: bool
+    """Whether it ends before the main containers start."""
+    requests: tuple[tuple[str, int, int], ...]
+    """Resources, their places among the names of all that the container requests, and amounts."""
+
+    def amount(self, resource: str) -> int:
+        """How much of a resource it requests."""
+        return next((amount for name, _, amount in self.requests if name == resource), 0)
+
+    def place(self, resource: str) -> int:
+        """The place of a resource among the names of all that the container requests, sorted."""
+        return next(place for name, place, _ in self.requests if name == resource)
+
+
 _TEMPLATE_BYTES, _PART_BYTES = 1024, 128
 
 
@@ -89,6 +110,8 @@ class PodTemplate:
     volumes: tuple[PodVolume, ...] = ()
     claims: tuple[str, ...] = ()
     """Names of ResourceClaims; `UNRESOLVED_CLAIM` and the pod's own name for it while one is still to be made."""
+    asks: tuple[ContainerAsk, ...] = ()
+    """What containers request of extended resources, container by container; empty if they request none."""
     group: str | None = None
     """spec.schedulingGroup.podGroupName."""
     host_network: bool = False
@@ -132,6 +155,7 @@ def _size_of(template: PodTemplate) -> int:
     lists = (
         template.labels, template.annotations, template.node_selector, template.tolerations, template.host_ports,
         template.images, template.volumes, template.claims, template.requests.amounts, template.limits,
+        *(ask.requests for ask in template.asks),
     )  # fmt: skip
     parts = sum(map(len, lists)) + sum(each.parts for each in template.spread)
     for affinity in (template.node_affinity, template.pod_affinity, template.pod_anti_affinity):

@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from moorage.core.labelnames import is_qualified_name
 
+IMPLICIT_EXTENDED_RESOURCE = "deviceclass.resource.kubernetes.io/"
+"""A pod may ask for the devices of any class by this prefix and the name of the class."""
 _NATIVE = "kubernetes.io/"
 _QUOTA_PREFIX = "requests."
 _HUGE_PAGES = "hugepages-"
@@ -22,6 +24,12 @@ def is_extended_resource(name: str) -> bool:
     if "/" not in name or _NATIVE in name or name.startswith(_QUOTA_PREFIX):
         return False
     return is_qualified_name(_QUOTA_PREFIX + name)
+
+
+@lru_cache(maxsize=4096)
+def may_be_devices(name: str) -> bool:
+    """Whether a class of devices may back the resource, by its extended resource name or by its own."""
+    return name.startswith(IMPLICIT_EXTENDED_RESOURCE) or is_extended_resource(name)
 
 
 @lru_cache(maxsize=4096)

@@ -12,6 +12,7 @@ from typing import Any
 
 from moorage.core import limits
 from moorage.core.commands import Command
+from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.events import (
     BindDone,
     BindOutcome,
@@ -33,6 +34,7 @@ from moorage.core.events import (
 )
 from moorage.core.gangs import GANG_KINDS
 from moorage.core.membership import GangKey
+from moorage.core.podclaims import gives_back
 from moorage.core.pods import FINISHED, Pod, PodTemplate, on_node
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.core.values import dataclass
@@ -353,7 +355,8 @@ class Engine:
         if kind in GANG_KINDS and size_of(before) != size_of(after):
             for pod in self.gangs.ruled_by(kind, key):
                 self._concern(pod)
-        self._context.changes.append(Change(What.OBJECT, kind=kind, key=key))
+        frees = kind == RESOURCE_CLAIM and gives_back(before, after)
+        self._context.changes.append(Change(What.OBJECT, kind=kind, key=key, frees=frees))
 
     def _nodes_answered(self, event: ExtendersAnswered, turn: Turn) -> None:
         if self._context.asking is not None:
@@ -398,6 +401,7 @@ class Engine:
         self._context.end_nomination(uid)
         self._placing.abandon(uid, turn)
         self.state.volumes.release(uid)
+        self.state.devices.release(uid)
         record = self.state.remove_pod(uid)
         if record is not None:
             self._concern(record.pod)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from moorage.core.commands import PatchPodStatus, RecordEvent
+from moorage.core.commands import Command, PatchPodStatus, RecordEvent
 from moorage.core.pods import Condition, Pod
 from moorage.core.state import PodRecord
 from moorage.engine.context import Commands, EngineContext
@@ -40,7 +40,8 @@ class Failing:
         if failure.code is not Code.ERROR and state.node_count:
             if asking is not None:
                 asking.prepare(cycle)
-            nomination, tail = make_room(self._context.faults, runner, cycle, judgement)
+            nomination, tail, commands = make_room(self._context.faults, runner, cycle, judgement)
+            turn.commands.extend(commands)
         self.heed(cycle, entry.unit, runner, turn)
         if nomination is not None or tail:
             if asking is not None and asking.consults(entry, runner, failure, nomination, turn):
@@ -162,19 +163,30 @@ class Failing:
         commands.append(RecordEvent(_ref(pod), "Warning", "FailedScheduling", "Scheduling", failure.message, reporter))
 
 
-def make_room(faults: Faults, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[Nomination | None, str]:
-    """PostFilter: the first plugin that nominates a node decides, else all are called; also the tail of the message."""
+class Room(NamedTuple):
+    """What PostFilter plugins said."""
+
+    nomination: Nomination | None
+    tail: str
+    """Of the message."""
+    commands: tuple[Command, ...]
+
+
+def make_room(faults: Faults, runner: Runner, cycle: Cycle, judgement: Judgement) -> Room:
+    """PostFilter: the first plugin that nominates a node decides, else all are called."""
     said: list[str] = []
     found: Nomination | None = None
+    commands: tuple[Command, ...] = ()
     for plugin in runner.plugins.post_filter:
         answer = faults.ask(plugin, plugin.post_filter, cycle, runner, judgement)
         if isinstance(answer, Nomination):
             if answer.node is not None:
-                return answer, answer.message
+                return Room(answer, answer.message, commands)
             found = answer
             said.append(answer.message)
         elif isinstance(answer, Status):
             said.append(answer.message)
+            commands += answer.commands
             if answer.code is Code.ERROR:
                 break
-    return found, ", ".join(text for text in said if text)
+    return Room(found, ", ".join(text for text in said if text), commands)

@@ -36,6 +36,8 @@ def failure_of_judgement(judgement: Judgement, node_count: int) -> Failure:
     """The failure when no node was found."""
     if judgement.refusal is not None and judgement.refusal.code is Code.ERROR:
         return failure_of(judgement.refusal)
+    if judgement.failure:
+        return Failure(judgement.failure, frozenset(), Code.ERROR)
     if len(judgement.passed):
         message = f"{len(judgement.passed)} nodes fit when asked again; a plugin's answers do not agree"
         return Failure(message, frozenset(), Code.ERROR)

@@ -154,7 +154,7 @@ class Trial:
 
     def make_room(self, runner: Runner, cycle: Cycle, judgement: Judgement) -> tuple[int, list[PodRecord]]:
         """The row where evictions would make room, and the victims; NOWHERE if evictions cannot help."""
-        nomination, _ = make_room(self._context.faults, runner, cycle, judgement)
+        nomination, _, _ = make_room(self._context.faults, runner, cycle, judgement)
         row = None if nomination is None or nomination.node is None else self._state.row_of(nomination.node)
         if nomination is None or row is None:
             return NOWHERE, []

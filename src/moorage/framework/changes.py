@@ -65,6 +65,8 @@ class Change(NamedTuple):
     """For POD_UPDATED: the pod as it was."""
     kind: str = ""
     key: str = ""
+    frees: bool = False
+    """For OBJECT: whether a claim gave its devices back."""
 
     @property
     def label(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import field
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -65,6 +65,12 @@ class Judgement:
     def exclusion(self) -> str:
         """Why rows were left out: the reason that people read."""
         return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.excluded_by))}]"
+
+    @property
+    def failure(self) -> str:
+        """Why the attempt fails as a whole: a filter could not be evaluated. Empty if all of them were."""
+        found = ((each.plugin, each.rejections.failure) for each in self.verdicts if each.rejections.failure)
+        return next((f'running "{plugin}" filter plugin: {failure}' for plugin, failure in found), "")
 
     def unresolvable_rows(self) -> set[int]:
         """Rows on which removing pods cannot help."""
@@ -278,7 +284,7 @@ class Runner:
             bad = rejections.bits != 0
             if bad.any():
                 verdicts.append(
-                    PluginRejections(plugin.name, rows[bad], Rejections(rejections.bits[bad], rejections.reasons))
+                    PluginRejections(plugin.name, rows[bad], replace(rejections, bits=rejections.bits[bad]))
                 )
                 rows = rows[~bad]
         return rows

@@ -36,6 +36,8 @@ class Status:
     code: Code
     reasons: tuple[str, ...] = ()
     plugin: str = ""
+    commands: tuple[Command, ...] = ()
+    """PostFilter only: what is to be done so that a later attempt may succeed."""
 
     @property
     def message(self) -> str:
@@ -79,6 +81,8 @@ class Rejections:
 
     bits: Ints
     reasons: Sequence[Reason]
+    failure: str = ""
+    """Why the whole attempt fails, whatever other rows say; all rows are rejected then."""
 
     def given(self, bits: int) -> list[Reason]:
         """The reasons whose bits are set."""

@@ -1,48 +1,80 @@
-"""DynamicResources, in part: device claims that are allocated are honoured, others keep their pod pending.
+"""DynamicResources: devices are allocated to the claims of a pod, or claims that hold devices already are honoured.
 
-A pod goes only where the devices of all its claims can be used, and is added to `reservedFor` of the claims before it
-is bound. A claim that is not allocated yet would have to be allocated here; until that is built, such a pod is never
-bound, since its containers could not start. The same holds for an extended resource that is backed by a DeviceClass,
-but only on nodes that do not offer it themselves: where a device plugin offers it, the kubelet allocates it.
+Filter looks on each node for devices for the claims that have none, as kube-scheduler's allocator looks for them
+(`core.allocating`). Reserve keeps the devices of the chosen node from other pods, PreBind writes them to the claims and
+waits until drivers have made them ready. A claim that holds devices which no node of its pod can use is deallocated
+where nobody else needs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, NamedTuple
+from dataclasses import field, replace
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from moorage.core import claimwrites
+from moorage.core.allocating import Search
 from moorage.core.arrays import Ints, Mask, Rows
-from moorage.core.claims import IMPLICIT_EXTENDED_RESOURCE, DeviceClass, ResourceClaim
-from moorage.core.commands import PatchObject, PodRef
+from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
+from moorage.core.commands import Command, PodRef, RecordEvent
+from moorage.core.devicefit import AllocationError
+from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
+from moorage.core.devices import DeviceId
 from moorage.core.durations import parse_duration
 from moorage.core.edits import DropDevices
-from moorage.core.frozen import FrozenDict
+from moorage.core.extendedclaims import SpecialClaim, make, remove, special_claim, tell
+from moorage.core.hashing import name_uuid
 from moorage.core.nodeterms import any_term
-from moorage.core.pods import UNRESOLVED_CLAIM, Pod, PodTemplate
-from moorage.core.resourcenames import is_extended_resource
+from moorage.core.podclaims import DeviceClaims, missing, pod_claims, preference, readiness, ready_by_s
+from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
+from moorage.core.values import dataclass
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.runner import Judgement, Runner
-from moorage.framework.status import MAX_REASONS, SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
+from moorage.framework.status import SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
 
-CLAIM, DEVICE_CLASS = "ResourceClaim", "DeviceClass"
 _WAITS = "DynamicResources/deadline"
-_ELSEWHERE = Reason("resourceclaim not available on the node", resolvable=False)
+_SPECIAL = "DynamicResources/special"
+_NONE, _INVALID, _ELSEWHERE, _LEFTOVER = 1, 2, 4, 8
+_REASONS = (
+    Reason("cannot allocate all claims", resolvable=False),
+    Reason("invalid resource pools were encountered", resolvable=False),
+    Reason("resourceclaim not available on the node", resolvable=False),
+    Reason("cannot schedule extended resource claim", resolvable=False),
+)
+"""In the order of their bits."""
+_WORK_PER_S = 20_000
+"""How many devices a search looks at in a second of its timeout; nothing here reads a clock."""
+_HIGHEST = 100
 
 
-class _Wanted(NamedTuple):
-    """What a pod needs of devices."""
+@dataclass(slots=True)
+class _Plan:
+    """What a pod needs of devices, and what was found for it on which row."""
 
-    claims: tuple[ResourceClaim, ...]
-    backed: dict[str, Reason]
-    """Extended resource that is backed by a DeviceClass -> why a node without it is rejected."""
+    claims: DeviceClaims
+    unusable: bool
+    """Whether drivers failed to make the devices of a claim ready, or did not in time."""
+    backed: frozenset[str] = frozenset()
+    """Extended resources that classes of devices back."""
+    leftover: ResourceClaim | None = None
+    """The special claim of an earlier attempt, which has to go first."""
+    specials: dict[int, SpecialClaim] = field(default_factory=dict)
+    """Row -> what is asked for there in a special claim."""
+    found: dict[int, tuple[tuple[ResourceClaim, Allocation], ...]] = field(default_factory=dict)
+    """Row -> what the claims get there that need devices, the special one last."""
+
+    @property
+    def looks(self) -> bool:
+        """Whether devices have to be looked for."""
+        return bool(self.claims.open or self.backed)
 
 
 def _seconds(value: Any) -> float:
@@ -59,143 +91,253 @@ class DynamicResourcesArgs(PluginArgs):
 
 
 class DynamicResources(Plugin):
-    """Keeps pods with device claims on nodes that can use the devices."""
+    """Allocates devices to the claims of pods."""
 
     name: ClassVar[str] = "DynamicResources"
     Args: ClassVar[type[PluginArgs]] = DynamicResourcesArgs
     reads: ClassVar[Reads] = Reads.CLUSTER
-    wakes: ClassVar[What] = What.NODE_ADDED | What.NODE_ALLOCATABLE | What.NODE_LABELS | What.OBJECT | What.SELF
-    kinds: ClassVar[frozenset[str]] = frozenset({CLAIM, DEVICE_CLASS})
-    keeps: ClassVar[Mapping[str, Any]] = {_WAITS: float}
+    wakes: ClassVar[What] = (
+        What.NODE_ADDED | What.NODE_ALLOCATABLE | What.NODE_LABELS | What.POD_REMOVED | What.OBJECT | What.SELF
+    )
+    kinds: ClassVar[frozenset[str]] = frozenset({RESOURCE_CLAIM, DEVICE_CLASS, RESOURCE_SLICE, TAINT_RULE})
+    keeps: ClassVar[Mapping[str, Any]] = {_WAITS: float, _SPECIAL: SpecialClaim}
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         self.args: DynamicResourcesArgs = args or DynamicResourcesArgs()
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
-        """Pods with claims, and those that request resources that a DeviceClass might back."""
+        """Pods with claims, and those that request resources that a DeviceClass backs."""
         if template.claims:
             return True
-        return bool(state.objects.get(DEVICE_CLASS)) and any(map(_may_be_devices, dict(template.requests.amounts)))
+        backing = state.devices.backing
+        return bool(backing) and any(name in backing for name, _ in template.requests.amounts)
 
     def helps(self, template: PodTemplate, change: Change) -> bool:
-        """Of claims only the pod's own matter."""
-        if change.kind != CLAIM:
+        """Of claims the pod's own matter, and those that give devices back; of pods those that have reserved some."""
+        if change.what is What.POD_REMOVED:
+            return change.pod is not None and bool(change.pod.template.claims)
+        if change.kind != RESOURCE_CLAIM:
             return True
-        return any(f"{template.namespace}/{name}" == change.key for name in template.claims)
+        return change.frees or any(f"{template.namespace}/{name}" == change.key for name in template.claims)
+
+    # --- where ---
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
-        """Refuse pods whose claims are missing, being deleted or not allocated, or whose devices no node offers."""
-        claims = []
-        for name in cycle.template.claims:
-            claim: ResourceClaim | None = cycle.state.object(CLAIM, f"{cycle.template.namespace}/{name}")
-            problem = _problem(cycle.pod, name, claim)
-            if claim is None or problem is not None:
-                return unresolvable(problem or "")
-            claims.append(claim)
-        wanted = cycle.memo[self.name] = _Wanted(tuple(claims), _backed(cycle))
-        for name, reason in wanted.backed.items():
-            if not _offered(cycle.state, name, cycle.state.rows()).any():
-                return unresolvable(reason.text)
-        return None if wanted.claims or wanted.backed else SKIP
+        """Refuse pods whose claims are missing or on their way, and those that no node can serve."""
+        cycle.memo.pop(self.name, None)
+        problem = missing(cycle.state, cycle.pod)
+        claims = pod_claims(cycle.state, cycle.pod) if problem is None else problem
+        if isinstance(claims, str):
+            return unresolvable(claims)
+        backing = cycle.state.devices.backing
+        backed = frozenset(name for name, amount in cycle.template.requests.amounts if amount and name in backing)
+        special = cycle.state.devices.special_of(cycle.pod.uid) if backed else None
+        leftover = None if special is None or special.deleting else special
+        cycle.memo[self.name] = _Plan(claims, self._fails(claims, cycle), backed, leftover)
+        return None if cycle.template.claims or backed else SKIP
+
+    def _fails(self, claims: DeviceClaims, cycle: Cycle) -> bool:
+        for claim, _ in claims.allocated:
+            told = readiness(claim)
+            by_s = ready_by_s(claim, self.args.binding_timeout)
+            if told.failure or (not told.ready and by_s is not None and by_s < cycle.now):
+                return True
+        return False
 
     def filter(self, cycle: Cycle, rows: Rows) -> Rejections | None:
-        """Reject rows where the devices of a claim cannot be used, or would have to be allocated for a resource."""
-        wanted: _Wanted | None = cycle.memo.get(self.name)
-        if wanted is None:
+        """Reject rows without devices for all open claims, and where the devices of a claim cannot be used."""
+        plan: _Plan | None = cycle.memo.get(self.name)
+        if plan is None:
             return None
         bits: Ints = np.zeros(len(rows), dtype=np.int64)
-        for claim in wanted.claims:
-            if claim.allocation is not None and claim.allocation.node_terms is not None:
-                bits[~any_term(cycle.state, claim.allocation.node_terms, rows)] = 1
-        for number, name in enumerate(wanted.backed, start=1):
-            bits[~_offered(cycle.state, name, rows)] |= 1 << number
-        return Rejections(bits, (_ELSEWHERE, *wanted.backed.values())) if bits.any() else None
+        if plan.looks:
+            try:
+                for index, row in enumerate(rows):
+                    bits[index] = self._look(cycle, plan, int(row))
+            except AllocationError as error:
+                return Rejections(np.ones(len(rows), dtype=np.int64), (Reason(str(error), False),), str(error))
+        bits[(bits == 0) & self._unusable(cycle.state, plan, rows)] = _ELSEWHERE
+        return Rejections(bits, _REASONS) if bits.any() else None
+
+    def _look(self, cycle: Cycle, plan: _Plan, row: int) -> int:
+        """Look for devices on a row; the bit of what stands against it."""
+        if plan.leftover is not None:
+            return _LEFTOVER
+        state, node = cycle.state, cycle.state.node(row)
+        claims = self._claims_at(cycle, plan, row)
+        if not claims:
+            plan.found[row] = ()
+            return 0
+        classes: Mapping[str, DeviceClass] = state.objects.get(DEVICE_CLASS, {})
+
+        def share_id(claim: ResourceClaim, device: DeviceId, number: int) -> str:
+            return name_uuid(state.seed, f"{claim.uid}/{claim.key}/{device}/{number}/{cycle.now}")
+
+        search = Search(node, state.devices.pools(node), claims, classes, state.devices, share_id)
+        found = search.run(int(self.args.filter_timeout * _WORK_PER_S) or (1 << 62))
+        if found is None:
+            raise AllocationError(f"node {node.name}: timed out trying to allocate devices")
+        if found:
+            plan.found[row] = tuple(zip(claims, search.allocations(), strict=True))
+            return 0
+        return _INVALID if search.met_invalid_pool else _NONE
+
+    def _claims_at(self, cycle: Cycle, plan: _Plan, row: int) -> tuple[ResourceClaim, ...]:
+        """The claims that need devices on a row: there may be a special one for what the node does not offer itself."""
+        offered, backing = cycle.state.node(row).allocatable, cycle.state.devices.backing
+        missing_here = [name for name in plan.backed if not offered.get(name)]
+        if not missing_here:
+            return plan.claims.open
+        special = special_claim(cycle.template.asks, missing_here, lambda name: backing[name].name)
+        if not special.requests:
+            return plan.claims.open
+        plan.specials[row] = special
+        return (*plan.claims.open, special.claim(cycle.pod))
+
+    def _unusable(self, state: ClusterState, plan: _Plan, rows: Rows) -> Mask:
+        """Where claims hold devices that cannot be used, bool[len(rows)]."""
+        bad: Mask = np.full(len(rows), plan.unusable, dtype=np.bool_)
+        for _, allocation in plan.claims.allocated:
+            if allocation.node_terms is not None:
+                bad |= ~any_term(state, allocation.node_terms, rows)
+        return bad
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status | None:  # noqa: ARG002 - part of the interface
+        """Leave out pods for which nothing was looked for."""
+        plan: _Plan | None = cycle.memo.get(self.name)
+        return None if plan is not None and plan.looks else SKIP
+
+    def score(self, cycle: Cycle, rows: Rows) -> Ints:
+        """Prefer nodes where requests get what they named first."""
+        plan: _Plan = cycle.memo[self.name]
+        before = preference(plan.claims.allocated)
+        points = (before + preference(plan.found.get(int(row), ())) for row in rows)
+        return np.fromiter(points, np.int64, len(rows))
+
+    def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
+        """100 for the best."""
+        highest = int(scores.max(initial=0))
+        return scores if not highest else scores * _HIGHEST // highest
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
         """Give up the devices."""
         if rejected.pod.template.claims:
             yield Remedy((DropDevices(),), 7.0)
 
-    def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Status | None:  # noqa: ARG002
-        """Nothing to deallocate; but if PreFilter ended before this plugin, kube-scheduler's message says so."""
-        if judgement.refusal is None:
+    # --- nowhere ---
+
+    def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Status | None:
+        """Deallocate a claim that stands against all nodes, if nobody else needs what it holds."""
+        if judgement.refusal is not None:
+            return self._not_asked(runner, judgement.refusal.plugin)
+        plan: _Plan | None = cycle.memo.get(self.name)
+        verdict = next((each for each in judgement.verdicts if each.plugin == self.name), None)
+        if plan is None or verdict is None:
             return None
+        rows = verdict.rows[(verdict.rejections.bits & _ELSEWHERE) != 0]
+        for claim, allocation in plan.claims.allocated if len(rows) else ():
+            single = DeviceClaims(((claim, allocation),), ())
+            alone = _Plan(single, self._fails(single, cycle))
+            others = [consumer for consumer in claim.reserved_for if consumer.uid != cycle.pod.uid]
+            if not others and claim.allocation is not None and self._unusable(cycle.state, alone, rows).any():
+                command = claimwrites.deallocate(cycle.pod, claim)
+                return Status(Code.UNSCHEDULABLE, ("deallocation of ResourceClaim completed",), commands=(command,))
+        if plan.leftover is not None:
+            command = remove(cycle.pod, plan.leftover)
+            return Status(Code.UNSCHEDULABLE, ("deletion of ResourceClaim completed",), commands=(command,))
+        return None
+
+    def _not_asked(self, runner: Runner, refused_by: str) -> Status | None:
+        """If PreFilter ended before this plugin, kube-scheduler's message says so."""
         names = [plugin.name for plugin in runner.plugins.pre_filter]
-        refused_by = judgement.refusal.plugin
         if refused_by in names and self.name in names and names.index(refused_by) < names.index(self.name):
             return Status(Code.ERROR, ("not found",))
         return None
 
+    # --- on the way ---
+
     def reserve(self, cycle: Cycle, row: int) -> Status | None:
-        """Nothing to reserve: allocated claims can be shared."""
+        """Keep the devices of the chosen node from other pods."""
+        plan: _Plan | None = cycle.memo.get(self.name)
+        if plan is None or not plan.looks:
+            return None
+        if row not in plan.found and self._look(cycle, plan, row):
+            return Status(Code.ERROR, ("claim allocation not found for node",))
+        keys = [claim.key for claim, _ in plan.found[row]]
+        if row in plan.specials:
+            special = cycle.memo[_SPECIAL] = plan.specials[row].named(cycle.pod, cycle.state.seed, cycle.now)
+            keys[-1] = special.claim(cycle.pod).key
+        allocations = (replace(allocation, allocated_s=cycle.now) for _, allocation in plan.found[row])
+        cycle.state.devices.reserve(cycle.pod.uid, dict(zip(keys, allocations, strict=True)))
+        return None
 
-    def unreserve(self, cycle: Cycle, row: int) -> None:
-        """A reservation that was written stays: the next attempt can use it, and it is removed with the pod."""
+    def unreserve(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
+        """What was written stays: the next attempt can use it, or deallocates it."""
+        cycle.state.devices.release(cycle.pod.uid)
 
-    def pre_bind(self, cycle: Cycle, row: int) -> Status | Hold | None:  # noqa: ARG002 - part of the interface
-        """Add the pod to `reservedFor` of its claims, and wait until they show it."""
-        if not cycle.template.claims:
+    def pre_bind(self, cycle: Cycle, row: int) -> Status | Hold | None:
+        """Write devices and reservation to the claims, and wait until they show them and drivers are ready."""
+        special: SpecialClaim | None = cycle.memo.get(_SPECIAL)
+        if not cycle.template.claims and special is None:
             return None
         deadline_s = cycle.memo.setdefault(_WAITS, cycle.now + self.args.binding_timeout)
-        commands = []
-        for name in cycle.template.claims:
-            claim: ResourceClaim | None = cycle.state.object(CLAIM, f"{cycle.template.namespace}/{name}")
-            problem = _problem(cycle.pod, name, claim)
-            if claim is None or problem is not None:
-                return Status(Code.ERROR, (problem or "",))
-            if not claim.reserved_for_uid(cycle.pod.uid):
-                commands.append(_reservation(cycle.pod, claim))
-        reason = "timed out waiting for the reservation of resourceclaims"
-        objects = tuple((CLAIM, f"{cycle.template.namespace}/{name}") for name in cycle.template.claims)
-        return Hold(deadline_s, tuple(commands), reason, objects) if commands else None
+        problem = missing(cycle.state, cycle.pod)
+        if problem is not None:
+            return Status(Code.ERROR, (problem,))
+        names = [f"{cycle.template.namespace}/{name}" for name in cycle.template.claims]
+        commands: list[Command] = []
+        if special is not None:
+            names.append(special.claim(cycle.pod).key)
+            if cycle.state.object(RESOURCE_CLAIM, names[-1]) is None:
+                commands += (make(cycle.pod, special), tell(cycle.pod, special))
+        found = (cycle.state.object(RESOURCE_CLAIM, name) for name in names)
+        claims: list[ResourceClaim] = [claim for claim in found if claim is not None]
+        for claim in claims:
+            if claim.allocation is None or not claim.reserved_for_uid(cycle.pod.uid):
+                written = self._write(cycle, claim)
+                if isinstance(written, str):
+                    return Status(Code.ERROR, (written,))
+                commands.append(written)
+        objects = tuple((RESOURCE_CLAIM, name) for name in names)
+        if commands:
+            return Hold(deadline_s, tuple(commands), "timed out waiting for the reservation of resourceclaims", objects)
+        cycle.state.devices.release(cycle.pod.uid)
+        return self._await_drivers(cycle, row, claims, objects)
 
+    def _write(self, cycle: Cycle, claim: ResourceClaim) -> Command | str:
+        """What has to be written to a claim next, or why it cannot be."""
+        allocation = cycle.state.devices.reservation(cycle.pod.uid).get(claim.key)
+        if claim.allocation is None and allocation is None:
+            allocation = cycle.state.devices.pending(claim.key)
+            if allocation is None:
+                return f"claim {claim.key} got deallocated elsewhere in the meantime"
+        if allocation is not None and claim.allocation is not None:
+            if claim.allocation.devices != allocation.devices:
+                return f"claim {claim.key} got allocated elsewhere in the meantime"
+            allocation = None
+        if allocation is not None and not claim.protected:
+            return claimwrites.protect(cycle.pod, claim)
+        return claimwrites.reserve(cycle.pod, claim, allocation)
 
-def _problem(pod: Pod, name: str, claim: ResourceClaim | None) -> str | None:
-    """Why a claim keeps its pod from running anywhere."""
-    if name.startswith(UNRESOLVED_CLAIM):
-        return f'pod "{pod.key}": ResourceClaim not created yet: {name.removeprefix(UNRESOLVED_CLAIM)}'
-    if claim is None:
-        return f'could not find resource claim "{pod.namespace}/{name}"'
-    if claim.deleting:
-        return f'resourceclaim "{name}" is being deleted'
-    if claim.allocation is None:
-        return f'resourceclaim "{claim.key}" is not allocated, and this scheduler does not allocate devices'
-    return None
-
-
-def _may_be_devices(resource: str) -> bool:
-    return resource.startswith(IMPLICIT_EXTENDED_RESOURCE) or is_extended_resource(resource)
-
-
-def _offered(state: ClusterState, resource: str, rows: Rows) -> Mask:
-    """Whether the nodes of these rows have any of the resource themselves, bool[len(rows)]."""
-    column = state.resources.known(resource)
-    if column is None:
-        return np.zeros(len(rows), dtype=np.bool_)
-    offered: Mask = state.pick(state.resources.allocatable[column], rows) > 0
-    return offered
-
-
-def _backed(cycle: Cycle) -> dict[str, Reason]:
-    """The requested resources that are backed by a DeviceClass, with the reason that rejects nodes without them."""
-    wanted = [name for name, amount in cycle.template.requests.amounts if amount and _may_be_devices(name)]
-    classes: Iterable[DeviceClass] = cycle.state.objects.get(DEVICE_CLASS, {}).values() if wanted else ()
-    behind: dict[str, str] = {}
-    for device_class in sorted(classes, key=lambda each: each.name):
-        for name in device_class.resource_names:
-            behind.setdefault(name, device_class.name)
-    return {
-        name: Reason(
-            f'extended resource "{name}" is backed by DeviceClass "{behind[name]}", and this scheduler does not '
-            "allocate devices",
-            resolvable=False,
-        )
-        for name in [name for name in wanted if name in behind][: MAX_REASONS - 1]
-    }
-
-
-def _reservation(pod: Pod, claim: ResourceClaim) -> PatchObject:
-    consumer = FrozenDict({"resource": "pods", "name": pod.name, "uid": pod.uid})
-    patch = FrozenDict({"status": FrozenDict({"reservedFor": (consumer,)})})
-    ref = PodRef(pod.namespace, pod.name, pod.uid)
-    return PatchObject(ref, CLAIM, claim.namespace, claim.name, patch, claim.uid, subresource="status")
+    def _await_drivers(
+        self, cycle: Cycle, row: int, claims: Iterable[ResourceClaim], objects: tuple[tuple[str, str], ...]
+    ) -> Status | Hold | None:
+        """Wait until all devices are ready."""
+        for claim in claims:
+            told = readiness(claim)
+            if told.failure:
+                return Status(Code.ERROR, (told.failure,))
+            if not told.ready:
+                by_s = ready_by_s(claim, self.args.binding_timeout)
+                pod, node = cycle.pod, cycle.state.node(row).name
+                event = RecordEvent(
+                    PodRef(pod.namespace, pod.name, pod.uid),
+                    "Normal",
+                    "BindingConditionsPending",
+                    "Scheduling",
+                    f"waiting for binding conditions for device on node {node}",
+                    cycle.template.scheduler_name,
+                )
+                deadline_s = cycle.memo[_WAITS] if by_s is None else by_s
+                return Hold(deadline_s, (event,), f"device binding timeout: claim={claim.name}", objects)
+        return None

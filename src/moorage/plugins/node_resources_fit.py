@@ -22,6 +22,7 @@ from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.columns import CPU_COLUMN, EPHEMERAL_COLUMN, MEMORY_COLUMN, PODS_COLUMN, ResourceColumns
 from moorage.core.edits import LowerRequest
 from moorage.core.labelnames import is_qualified_name
+from moorage.core.limits import AMOUNT
 from moorage.core.pods import PodTemplate
 from moorage.core.resourcenames import is_extended_resource, is_scalar_resource
 from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Requests
@@ -35,6 +36,7 @@ from moorage.framework.shapes import HIGHEST, rising, score_table
 from moorage.framework.status import MAX_REASONS, Reason, Rejections
 
 _MAX_SCORE = 100
+_NO_BITS: frozenset[int] = frozenset()
 _EXACT_WHOLE = 2**53 // _MAX_SCORE
 _NAMED_RESOURCES = (MAX_REASONS - 1) // 2 - 1
 """Resources beyond these share one pair of reasons."""
@@ -168,6 +170,8 @@ class NodeResourcesFit(Plugin):
         self._ratio_list: list[int] = [] if self._ratio_scores is None else self._ratio_scores.tolist()
         self._ignored = frozenset(self.args.ignored_resources)
         self._ignored_groups = frozenset(self.args.ignored_resource_groups)
+        self._may_be_backed: frozenset[str] = frozenset()
+        """Resources that classes of devices backed when a pod was last judged."""
         self._plans = RequestPlans(self._make_plan)
         self._divisors = DivisorColumns()
 
@@ -183,7 +187,10 @@ class NodeResourcesFit(Plugin):
         if node is None:
             return True
         wanted = ((PODS, 1), *self._checked(template.requests))
-        return all(amount <= node.allocatable.get(name, 0) for name, amount in wanted)
+        return all(
+            amount <= node.allocatable.get(name, 0 if name not in self._may_be_backed else amount)
+            for name, amount in wanted
+        )
 
     # --- Filter ---
 
@@ -193,16 +200,24 @@ class NodeResourcesFit(Plugin):
         resources = state.resources
         plan = self._plans.get(resources, cycle.template.requests)
         bits: Ints | None = None
+        backed = self._backed(state, plan)
         for column, amount, short_bit, hopeless_bit in plan.checks:
             if column is None:
+                if short_bit in backed:
+                    continue
                 found = np.full(len(rows), hopeless_bit, dtype=np.int64)
             else:
                 offered = state.pick(resources.allocatable[column], rows)
                 free = np.subtract(offered, state.pick(resources.requested[column], rows))
                 short: Mask = np.less(free, amount)
+                if short_bit in backed:
+                    short &= offered > 0
                 if not short.any():
                     continue
-                kind = np.add(short.view(np.uint8), np.less(offered, amount).view(np.uint8))
+                hopeless: Mask = np.less(offered, amount)
+                if short_bit in backed:
+                    hopeless &= short
+                kind = np.add(short.view(np.uint8), hopeless.view(np.uint8))
                 found = np.array((0, short_bit, hopeless_bit), dtype=np.int64).take(kind)
             bits = found if bits is None else np.bitwise_or(bits, found, out=bits)
         return None if bits is None else Rejections(bits, plan.reasons)
@@ -211,22 +226,43 @@ class NodeResourcesFit(Plugin):
         """Whether one row has room."""
         resources = cycle.state.resources
         allocatable, requested = resources.allocatable.item, resources.requested.item
-        for column, amount, _, _ in self._plans.get(resources, cycle.template.requests).checks:
+        plan = self._plans.get(resources, cycle.template.requests)
+        backed = self._backed(cycle.state, plan) if cycle.state.devices.backing else _NO_BITS
+        for column, amount, bit, _ in plan.checks:
             if column is None or allocatable(column, row) - requested(column, row) < amount:
+                if bit in backed and (column is None or not allocatable(column, row)):
+                    continue
                 return False
         return True
+
+    def epoch(self, state: ClusterState) -> int:
+        """Which classes of devices back which resources."""
+        return state.devices.backing_version
+
+    def _backed(self, state: ClusterState, plan: _Plan) -> frozenset[int]:
+        """The bits of resources that are served from claims where a node does not offer them itself."""
+        backing = state.devices.backing
+        if not backing:
+            return _NO_BITS
+        self._may_be_backed = frozenset(backing)
+        named = zip(plan.names, plan.checks[1:], strict=True)
+        return frozenset(check.short_bit for name, check in named if name in backing)
 
     def slack(self, cycle: Cycle, rows: Rows) -> list[tuple[int, Ints]]:
         """How much more of each wanted resource the rows can hold beside the pod; negative where it does not fit."""
         state = cycle.state
         resources = state.resources
         found = []
-        for column, amount, _, _ in self._plans.get(resources, cycle.template.requests).checks:
+        plan = self._plans.get(resources, cycle.template.requests)
+        backed = self._backed(state, plan)
+        for column, amount, bit, _ in plan.checks:
             if column is None:
-                found.append((PODS_COLUMN, np.full(len(rows), -1, dtype=np.int64)))
+                if bit not in backed:
+                    found.append((PODS_COLUMN, np.full(len(rows), -1, dtype=np.int64)))
             else:
-                free = state.pick(resources.allocatable[column], rows) - state.pick(resources.requested[column], rows)
-                found.append((column, free - amount))
+                offered = state.pick(resources.allocatable[column], rows)
+                free: Ints = offered - state.pick(resources.requested[column], rows) - amount
+                found.append((column, np.where(offered == 0, AMOUNT, free) if bit in backed else free))
         return found
 
     # --- Score ---

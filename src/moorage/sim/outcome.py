@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
+from typing import Any
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.core.objects import object_key
@@ -68,6 +69,10 @@ class SimulationOutcome:
     cost: Cost | None = None
     """None without prices."""
     world: FinalCluster | None = None
+    claims: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`namespace/name` of every ResourceClaim -> its status."""
+    special_claims: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`namespace/name` of pods with a special claim for extended resources -> what their status says of it."""
 
     @property
     def pending(self) -> int:

@@ -61,6 +61,8 @@ def pod_document(story: PodStory, outcome: SimulationOutcome) -> dict[str, Any]:
         "victims": story.victims,
         "message": story.message,
     }
+    if story.key in outcome.special_claims:
+        document["extendedResourceClaimStatus"] = outcome.special_claims[story.key]
     if outcome.explanations is not None:
         document["explain"] = outcome.explanations.of(story.uid)
     return document
@@ -82,9 +84,16 @@ def _rest(outcome: SimulationOutcome) -> dict[str, Any]:
         "warnings": list(outcome.warnings),
         "summary": summary(outcome),
     }
+    if outcome.claims:
+        document["claims"] = {name: claim_document(status) for name, status in outcome.claims.items()}
     if outcome.cost is not None:
         document["cost"] = cost_document(outcome.cost)
     return document
+
+
+def claim_document(status: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of `claims`: what it holds, and for which consumers."""
+    return {"allocation": status.get("allocation"), "reservedFor": list(status.get("reservedFor") or ())}
 
 
 def cost_document(cost: Cost) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from moorage.adapters.memory.clock import START_S
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.adapters.memory.errors import ApiError
-from moorage.adapters.memory.objects import KubeObject, controller_of
+from moorage.adapters.memory.objects import KubeObject, controller_of, status_of
 from moorage.adapters.memory.runner import CommandRunner
 from moorage.core.commands import Command, DeletePod, PatchPodStatus, RecordEvent
 from moorage.core.events import Event, PodGone, PodSeen
@@ -100,6 +100,8 @@ class _Run:
         self._prices = input_prices(given, rules.profiles, self._cluster.now_s)
         if self._prices.problems:
             raise SimulationError(self._prices.problems)
+        self._interrupted = False
+        """Whether pods may be left that could be decided on."""
         self._used_before: set[str] | None = None
         """The nodes that were in use at the start; None until then."""
         self._warnings: list[str] = list(self._prices.warnings)
@@ -122,7 +124,7 @@ class _Run:
         answers, self._untold = self._untold, []
         for _ in range(_MOST_ROUNDS):
             answers = self._round(answers)
-            if answers:
+            if answers or (self._interrupted and not self._engine.state.devices.reservations):
                 continue
             times = (self._engine.next_change_s(), self._cluster.next_s)
             next_s = min((time for time in times if time is not None), default=None)
@@ -140,8 +142,20 @@ class _Run:
             self._used_before = nodes_in_use_at_first(seen)
         for event in seen:
             self._note(event)
-        commands, _ = self._engine.handle([*answers, *seen], self._cluster.now_s)
+        commands = self._decide([*answers, *seen])
         return [answer for command in commands if (answer := self._carry_out(command)) is not None]
+
+    def _decide(self, events: list[Event]) -> list[Command]:
+        """While devices are on their way to claims, the next pod waits: it then sees what the claims got."""
+        now = self._cluster.now_s
+        self._interrupted = bool(self._engine.state.devices.reservations)
+        if self._interrupted:
+            return self._engine.handle(events, now, budget=0)[0]
+        return self._engine.handle(events, now, stop=self._interrupts)[0]
+
+    def _interrupts(self) -> bool:
+        self._interrupted = bool(self._engine.state.devices.reservations)
+        return self._interrupted
 
     def _carry_out(self, command: Command) -> Event | None:
         if isinstance(command, RecordEvent):
@@ -242,6 +256,12 @@ class _Run:
             cost=self._prices.cost(
                 self._engine.state, self._used_before or set(), nodes_in_use_now(self._engine.state)
             ),
+            claims={_key(each): status_of(each) for each in self._cluster.store.list("ResourceClaim")},
+            special_claims={
+                _key(each): status_of(each)["extendedResourceClaimStatus"]
+                for each in self._cluster.store.list("Pod")
+                if status_of(each).get("extendedResourceClaimStatus")
+            },
             world=FinalCluster(self._cluster, self._engine.state, self._prices.figures_from),
         )
 
@@ -280,3 +300,7 @@ def start_time_s(objects: Sequence[KubeObject]) -> float:
             continue
         start_s = max(start_s, (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() + 1.0)
     return start_s
+
+
+def _key(obj: KubeObject) -> str:
+    return f"{obj['metadata']['namespace']}/{obj['metadata']['name']}"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from moorage.core.affinity import NodeAffinity, NodeTerm, PreferredNodeTerm
+from moorage.core.extendedclaims import container_asks
 from moorage.core.frozen import FrozenDict
 from moorage.core.images import normalized_image
 from moorage.core.labelnames import HOSTNAME as HOSTNAME_LABEL
@@ -62,9 +63,8 @@ def make_pod(
     if containers is not None and single:
         raise ValueError("give either containers or cpu, memory and requests")
     amounts = [_amounts(single)] if containers is None else [_amounts(each) for each in containers]
-    wanted = effective_requests(
-        PodResources(tuple(ContainerResources(f"c{number}", each) for number, each in enumerate(amounts)))
-    )
+    resources = PodResources(tuple(ContainerResources(f"c{number}", each) for number, each in enumerate(amounts)))
+    wanted = effective_requests(resources)
     spec = PodTemplate(
         namespace=namespace,
         labels=FrozenDict(labels or {}),
@@ -76,6 +76,7 @@ def make_pod(
         host_ports=tuple(sorted(parse_port(each) for each in ports)),
         images=tuple(normalized_image(image) for image in images),
         container_count=len(amounts),
+        asks=container_asks(resources),
     )
     return Pod(
         uid=uid or f"{namespace}/{name}",

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from moorage.core.extendedclaims import container_asks
 from moorage.core.images import normalized_image
 from moorage.core.limits import HOST_PORTS, NODE_SELECTOR, POD_LABELS, RESOURCE_CLAIMS, Cutter
 from moorage.core.pods import DEFAULT_SCHEDULER, UNRESOLVED_CLAIM, HostPort, PodTemplate, PodVolume
@@ -92,6 +93,7 @@ def parse_pod(
         container_count=len(images),
         volumes=volumes,
         claims=_claims(wire, cutter),
+        asks=container_asks(resources),
         group=_group(spec),
         host_network=bool(spec.host_network),
         features=_features(spec),

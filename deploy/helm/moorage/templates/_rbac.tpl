@@ -62,7 +62,7 @@ true
   resources: [podgroups]
   verbs: [list, watch]
 - apiGroups: [resource.k8s.io]
-  resources: [deviceclasses, resourceclaims]
+  resources: [deviceclasses, devicetaintrules, resourceclaims, resourceslices]
   verbs: [list, watch]
 {{- end }}
 

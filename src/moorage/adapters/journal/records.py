@@ -26,6 +26,7 @@ from moorage.core.commands import (
     PatchPodStatus,
     PodRef,
     RecordEvent,
+    Verb,
 )
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, ObjectSeen, PodSeen, StatusDone
 from moorage.core.gangrecords import GangRecord
@@ -151,11 +152,12 @@ class _PlainPatch(msgspec.Struct):
     uid: str = ""
     resource_version: str = ""
     subresource: str = ""
+    verb: Verb = Verb.PATCH
 
     def restored(self, patch: Any) -> PatchObject:
         """The command."""
-        precondition = (self.uid, self.resource_version)
-        return PatchObject(self.pod, self.kind, self.namespace, self.name, patch, *precondition, self.subresource)
+        rest = (self.uid, self.resource_version, self.subresource, self.verb)
+        return PatchObject(self.pod, self.kind, self.namespace, self.name, patch, *rest)
 
 
 class Scribe:

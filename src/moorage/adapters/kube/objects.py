@@ -6,16 +6,19 @@ the precondition refuses the second, and the pod's next attempt finds the object
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from moorage.adapters.kube.client import MERGE_PATCH, STRATEGIC_PATCH, KubeClient
-from moorage.adapters.kube.errors import BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
+from moorage.adapters.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
 from moorage.adapters.kube.intake import resource_of
-from moorage.core.commands import PatchObject
+from moorage.core.claims import DELETE_PROTECTION
+from moorage.core.commands import PatchObject, Verb
 from moorage.core.events import PatchDone
 from moorage.core.gangs import COSCHEDULING_KIND
 from moorage.wire.kinds import BY_ID
+from moorage.wire.patches import plain
 
 ATTEMPTS = 4
 _CUSTOM = frozenset({"PlacementPolicy", COSCHEDULING_KIND})
@@ -24,18 +27,9 @@ _CUSTOM = frozenset({"PlacementPolicy", COSCHEDULING_KIND})
 
 async def patch_object(client: KubeClient, command: PatchObject, pause: Callable[[int], Awaitable[None]]) -> PatchDone:
     """Carry the command out; `pause` waits before the attempt after the given one."""
-    resource = resource_of(BY_ID[command.kind])
-    body = _body(command)
     for attempt in range(ATTEMPTS):
         try:
-            await client.patch(
-                resource,
-                command.name,
-                body,
-                command.namespace or None,
-                content_type=MERGE_PATCH if command.kind in _CUSTOM else STRATEGIC_PATCH,
-                subresource=command.subresource or None,
-            )
+            await _WAYS[command.verb](client, command)
         except (NotFound, Conflict, Forbidden, BadRequest, Invalid) as error:
             return _failed(command, error)
         except KubeError as error:
@@ -47,11 +41,43 @@ async def patch_object(client: KubeClient, command: PatchObject, pause: Callable
     return PatchDone(command, ok=True)
 
 
+async def _patch(client: KubeClient, command: PatchObject) -> None:
+    await client.patch(
+        resource_of(BY_ID[command.kind]),
+        command.name,
+        _body(command),
+        command.namespace or None,
+        content_type=MERGE_PATCH if command.kind in _CUSTOM else STRATEGIC_PATCH,
+        subresource=command.subresource or None,
+    )
+
+
+async def _create(client: KubeClient, command: PatchObject) -> None:
+    kind, body = BY_ID[command.kind], plain(command.patch)
+    metadata = {**body.get("metadata", {}), "name": command.name}
+    whole = {"apiVersion": kind.api_versions[0], "kind": kind.name, **body, "metadata": metadata}
+    with contextlib.suppress(AlreadyExists):
+        await client.create(resource_of(kind), whole, command.namespace or None)
+
+
+async def _delete(client: KubeClient, command: PatchObject) -> None:
+    """Delete an object that may be protected: what protects it goes first."""
+    resource, where = resource_of(BY_ID[command.kind]), command.namespace or None
+    unprotected = {"metadata": {"uid": command.uid, "$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION]}}
+    with contextlib.suppress(NotFound):
+        await client.patch(resource, command.name, unprotected, where, content_type=STRATEGIC_PATCH)
+        await client.delete(resource, command.name, where, uid=command.uid)
+
+
+_WAYS = {Verb.PATCH: _patch, Verb.CREATE: _create, Verb.DELETE: _delete}
+
+
 def _body(command: PatchObject) -> dict[str, Any]:
     """The patch with its preconditions, which stand in the metadata."""
     preconditions = {"uid": command.uid, "resourceVersion": command.resource_version}
     given = {name: value for name, value in preconditions.items() if value}
-    return {**command.patch, "metadata": {**command.patch.get("metadata", {}), **given}}
+    patch = plain(command.patch)
+    return {**patch, "metadata": {**patch.get("metadata", {}), **given}}
 
 
 def _failed(command: PatchObject, error: KubeError) -> PatchDone:

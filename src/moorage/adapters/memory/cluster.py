@@ -15,6 +15,7 @@ from moorage.adapters.memory.changes import Watch
 from moorage.adapters.memory.clock import START_S, Clock
 from moorage.adapters.memory.collection import GarbageCollection, PodCollection
 from moorage.adapters.memory.controllers.workloads import Workloads
+from moorage.adapters.memory.devices import DeviceControllers
 from moorage.adapters.memory.disruption import DisruptionController
 from moorage.adapters.memory.errors import Invalid
 from moorage.adapters.memory.expansion import Expansion
@@ -71,6 +72,7 @@ class EmbeddedCluster:
         self._parts: tuple[Part, ...] = (
             self._makers,
             VolumeControllers(self.store),
+            DeviceControllers(self.store),
             Kubelets(self.store, behaviour.kubelet),
             PodCollection(self.store, behaviour.pod_collection_delay_s),
             GarbageCollection(self.store),

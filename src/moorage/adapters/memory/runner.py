@@ -21,6 +21,7 @@ from moorage.core.commands import (
     PatchPodStatus,
     PodRef,
     RecordEvent,
+    Verb,
 )
 from moorage.core.events import (
     BindDone,
@@ -36,6 +37,8 @@ from moorage.core.events import (
 )
 from moorage.wire.events import event_namespace, event_object
 from moorage.wire.gangrecords import condition_of
+from moorage.wire.kinds import BY_ID
+from moorage.wire.patches import plain
 
 
 class CommandRunner:
@@ -162,17 +165,27 @@ class CommandRunner:
         return True
 
     def _patch_object(self, command: PatchObject) -> PatchDone:
-        key = (command.kind, command.namespace, command.name)
+        key, patch = (command.kind, command.namespace, command.name), plain(command.patch)
         try:
+            if command.verb is Verb.CREATE:
+                kind, metadata = BY_ID[command.kind], {"name": command.name, "namespace": command.namespace}
+                metadata |= patch.get("metadata", {})
+                self._store.create(
+                    {"apiVersion": kind.api_versions[0], "kind": kind.name, **patch, "metadata": metadata}
+                )
+                return PatchDone(command, ok=True)
+            if command.verb is Verb.DELETE:
+                self._store.delete(*key, uid=command.uid)
+                return PatchDone(command, ok=True)
             present = self._store.get(*key)
             version = present["metadata"]["resourceVersion"]
             if command.resource_version not in ("", version):
                 return PatchDone(command, ok=False, message=f"{'/'.join(filter(None, key))} has been modified")
             if command.subresource == "status":
-                status = _merged(status_of(present), command.patch["status"])
+                status = _merged(status_of(present), patch["status"])
                 self._store.put_status(present, status, uid=command.uid)
             else:
-                self._store.patch(*key, _merged({}, command.patch), uid=command.uid)
+                self._store.patch(*key, _with_finalizers(present, _merged({}, patch)), uid=command.uid)
         except ApiError as error:
             return PatchDone(command, ok=False, message=error.message)
         return PatchDone(command, ok=True)
@@ -208,12 +221,21 @@ def _merged(present: Any, patch: Any) -> Any:
     if isinstance(patch, Mapping):
         known = present if isinstance(present, Mapping) else {}
         return {**known, **{name: _merged(known.get(name), value) for name, value in patch.items()}}
-    if isinstance(patch, list | tuple):
-        if not all(map(_identity, patch)):
-            return [dict(item) for item in patch]
-        new = {_identity(item): dict(item) for item in patch}
+    if isinstance(patch, list):
+        if not all(isinstance(item, Mapping) and _identity(item) for item in patch):
+            return patch
+        new = {_identity(item): item for item in patch}
         return [*(item for item in present or () if _identity(item) not in new), *new.values()]
     return patch
+
+
+def _with_finalizers(present: KubeObject, patch: dict[str, Any]) -> dict[str, Any]:
+    """Finalizers of a patch are added to those that are there."""
+    metadata = patch.get("metadata") or {}
+    if not metadata.get("finalizers"):
+        return patch
+    known = present["metadata"].get("finalizers") or ()
+    return {**patch, "metadata": {**metadata, "finalizers": [*dict.fromkeys((*known, *metadata["finalizers"]))]}}
 
 
 def _identity(item: Mapping[str, Any]) -> Any:
