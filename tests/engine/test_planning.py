@@ -75,6 +75,18 @@ def test_a_gang_that_the_nodes_can_never_hold_keeps_nobody_out_of_the_plan(play:
     assert set(play.binds) == {"a", "b"}
 
 
+def test_a_gang_enters_the_plan_when_it_needs_less(play: Play) -> None:
+    """Nothing but the minResources of its group changes."""
+    group = PodGroup("default", "g", uid="g", min_count=2, min_resources=FrozenDict(cpu=12_000))
+    play.handle(ObjectSeen("PodGroup", "default/g", group))
+    play.see(make_node("n0", cpu="4"), make_node("n1", cpu="4"))
+    play.see(*(make_pod(name, group="g") for name in "ab"))
+    assert play.place("a") is Place.GATED
+    play.handle(ObjectSeen("PodGroup", "default/g", replace(group, min_resources=FrozenDict(cpu=8_000))))
+    start(play)
+    assert set(play.binds) == {"a", "b"}
+
+
 def test_what_was_promised_to_a_unit_that_left_the_plan_is_free(play: Play) -> None:
     """The gang of two waits for a pod to end; then one node less is left, and the small unit gets it."""
     play.see(make_node("n0"), make_node("n1"), make_pod("low", node="n0", priority=1))

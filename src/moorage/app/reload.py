@@ -117,13 +117,7 @@ class Reloader:
 
     def _with_lasting(self, wanted: Configuration) -> Configuration:
         """The configuration with what cannot change as it was, and without what other commands read in the file."""
-        now = self.configuration
-        return replace(
-            wanted,
-            leader_election=now.leader_election,
-            client_connection=now.client_connection,
-            components=now.components,
-        )
+        return replace(wanted, **{name: getattr(self.configuration, name) for name in ("components", *_LASTING)})
 
     def _refuse(self, problems: Sequence[str]) -> None:
         self._metrics.refused()

@@ -48,7 +48,6 @@ from moorage.core.events import ConfigurationChanged, TermBegan
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.obstacles import obstacle
-from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
@@ -170,7 +169,7 @@ class Scheduler(Process):
         self._options = options
         accounts = accounts_at(options.verbosity)
         observer = None if accounts is None else accounts.note
-        self.engine = Engine(self._acting(profiles), _settings(configuration, options), observer=observer)
+        self.engine = Engine(self._acting(profiles), EngineSettings.of(configuration, options.seed), observer=observer)
         self._journal = open_journal(
             options.journal,
             self.engine,
@@ -273,7 +272,7 @@ class Scheduler(Process):
                 self._loop.paused = True
                 await self._loop.answered(_ANSWERS_S)
                 await self._parts.drop(self._extending)
-            settings = _settings(configuration, self._options)
+            settings = EngineSettings.of(configuration, self._options.seed)
             document = document_of(configuration, profiles)
             await self._loop.tell(ConfigurationChanged(document, self._acting(profiles), settings))
             self.metrics.reequip()
@@ -354,8 +353,3 @@ class Scheduler(Process):
         await self._resign()
         await self._loop.applied(_ON_THE_WIRE_S)
         await self._recorder.flush(_DRAIN_S)
-
-
-def _settings(configuration: Configuration, options: SchedulerOptions) -> EngineSettings:
-    backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
-    return EngineSettings(backoff, options.seed, configuration.extenders)

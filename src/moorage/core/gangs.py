@@ -168,6 +168,15 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
     return GangTerms(max(said)) if said else GangTerms(_desired(state, key, set(templates)), estimated=True)
 
 
+def said_of_gangs(state: ClusterState, thing: object) -> tuple[object, ...] | None:
+    """What the needs of gangs take from an object; None if it does not exist or says nothing."""
+    if isinstance(thing, Workload):
+        return thing.desired, thing.deleting
+    if isinstance(thing, PodGroup):
+        return _by_object(state, thing)._replace(group=None), thing.scheduled
+    return None
+
+
 def own_priority(state: ClusterState, key: GangKey) -> int | None:
     """The priority of the gang's PodGroup; None where there is none, or it leaves that to the members."""
     group = group_object(state, key)

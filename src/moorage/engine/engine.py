@@ -32,7 +32,7 @@ from moorage.core.events import (
     StatusDone,
     TermBegan,
 )
-from moorage.core.gangs import GANG_KINDS
+from moorage.core.gangs import GANG_KINDS, said_of_gangs
 from moorage.core.membership import GangKey
 from moorage.core.podclaims import gives_back
 from moorage.core.pods import FINISHED, Pod, PodTemplate, on_node
@@ -45,7 +45,7 @@ from moorage.engine.context import EngineContext, Observer, Stop
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import failed
-from moorage.engine.gangs import Gangs, one_of_each, size_of
+from moorage.engine.gangs import Gangs, one_of_each
 from moorage.engine.gate import refused
 from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, WAITING
 from moorage.engine.notices import Notices
@@ -58,7 +58,7 @@ from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.changes import Change, What
-from moorage.framework.configuration import Extender
+from moorage.framework.configuration import Configuration, Extender
 from moorage.framework.contract import PlansUnits
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
@@ -80,6 +80,12 @@ class EngineSettings:
     seed: int = 0
     extenders: tuple[Extender, ...] = ()
     """HTTP extenders to call; the caller of the engine must answer its `AskExtenders` and `AskPreemption` commands."""
+
+    @classmethod
+    def of(cls, configuration: Configuration, seed: int) -> EngineSettings:
+        """Those of a configuration."""
+        backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
+        return cls(backoff, seed, configuration.extenders)
 
 
 class Engine:
@@ -352,7 +358,7 @@ class Engine:
         self._object_changed(event.kind, event.key, before, None)
 
     def _object_changed(self, kind: str, key: str, before: Any, after: Any) -> None:
-        if kind in GANG_KINDS and size_of(before) != size_of(after):
+        if kind in GANG_KINDS and said_of_gangs(self.state, before) != said_of_gangs(self.state, after):
             for pod in self.gangs.ruled_by(kind, key):
                 self._concern(pod)
         frees = kind == RESOURCE_CLAIM and gives_back(before, after)

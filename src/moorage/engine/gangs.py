@@ -20,7 +20,7 @@ from moorage.core.events import StatusDone
 from moorage.core.gangneeds import Domain, GangNeeds, needs_of
 from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, own_priority
 from moorage.core.membership import Declared, GangKey
-from moorage.core.objects import PodGroup, Workload, object_key
+from moorage.core.objects import object_key
 from moorage.core.pods import Pod
 from moorage.engine.bindingcycles import BindingCycle, GangBinding
 from moorage.engine.context import EngineContext
@@ -421,15 +421,6 @@ class Gangs:
                     entry.pod, runner, failure, turn.commands, None if node == entry.pod.nominated_node else node
                 )
         self.recovery.unschedulable(gang, failure.message, turn)
-
-
-def size_of(thing: object) -> tuple[int | str | None, ...] | None:
-    """What an object says about the size of its gangs; None if it does not exist or says nothing."""
-    if isinstance(thing, Workload):
-        return thing.desired, thing.deleting
-    if isinstance(thing, PodGroup):
-        return thing.min_count, thing.priority, thing.priority_class
-    return None
 
 
 def _by_importance(entry: QueuedPod) -> tuple[int, float, str]:

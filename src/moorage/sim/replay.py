@@ -26,7 +26,6 @@ from moorage.core.follow import OBJECTS_SEEN
 from moorage.core.pods import Pod, as_pending
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine, EngineSettings
-from moorage.engine.queue import Backoff
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry
@@ -108,8 +107,8 @@ class _Player:
         self._known = before is not None and before.run == start.run and not start.gap
         self._now_s = start.time_s
         if self._engine is None:
-            backoff = Backoff(self._configuration.pod_initial_backoff_s, self._configuration.pod_max_backoff_s)
-            self._engine = Engine(self._profiles, EngineSettings(backoff, start.seed))
+            settings = replace(EngineSettings.of(self._configuration, start.seed), extenders=())
+            self._engine = Engine(self._profiles, settings)
         elif not self._known:
             self._warn(
                 "something is missing in the journal, or the scheduler was started again; what went away then is kept"

@@ -30,7 +30,6 @@ from moorage.core.values import dataclass
 from moorage.engine.context import Stop
 from moorage.engine.engine import Engine, EngineSettings
 from moorage.engine.lifecycle import Step
-from moorage.engine.queue import Backoff
 from moorage.engine.units import QueuedPod
 from moorage.framework.configuration import Configuration
 from moorage.framework.registry import Registry
@@ -179,7 +178,7 @@ class Player:
         for event in events:
             if isinstance(event, ConfigurationChanged) and self._start is not None:
                 reading = read_recorded(event.document, self._registry)
-                settings = settings_of(configuration_of(reading), self._start.seed)
+                settings = EngineSettings.of(configuration_of(reading), self._start.seed)
                 yield replace(event, profiles=reading.profiles, settings=settings)
             else:
                 yield event
@@ -235,7 +234,7 @@ def _details(command: Command) -> tuple[object, ...]:
 def fresh_engine(start: Start, registry: Registry) -> Engine:
     """The engine that a run began with."""
     reading = read_recorded(start.configuration, registry)
-    return Engine(reading.profiles, settings_of(configuration_of(reading), start.seed))
+    return Engine(reading.profiles, EngineSettings.of(configuration_of(reading), start.seed))
 
 
 def engine_of(record: Image, start: Start | None, registry: Registry) -> Engine:
@@ -263,9 +262,3 @@ def configuration_of(reading: Reading) -> Configuration:
     if reading.configuration is None:
         raise ReadError("the journal's configuration is empty")
     return reading.configuration
-
-
-def settings_of(configuration: Configuration, seed: int) -> EngineSettings:
-    """The engine's settings, as the scheduler makes them."""
-    backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
-    return EngineSettings(backoff, seed, configuration.extenders)
