@@ -21,12 +21,9 @@ from moorage.adapters.listening import ListenError
 from moorage.adapters.probing import Render
 from moorage.adapters.serving.access import ANONYMOUS, REMEMBER_S, Gate, User
 from moorage.adapters.serving.certificate import Freshness, file_context, self_signed
-from moorage.adapters.serving.configz import configz, effective_document
 from moorage.adapters.serving.endpoints import EndpointSources
 from moorage.adapters.serving.server import ServingOptions, serving
 from moorage.adapters.serving.zpages import Component
-from moorage.app.plugins import find_plugins
-from moorage.wire.configuration import default_reading, read_configuration
 
 LOOPBACK = ServingOptions(bind_address="127.0.0.1", port=0)
 EVERYTHING = ("/*",)
@@ -396,41 +393,3 @@ def test_an_encrypted_key_is_refused_and_not_asked_for(tmp_path: Path) -> None:
     key.write_bytes(secret)
     with pytest.raises(ListenError, match="unencrypted"):
         start(ServingOptions("127.0.0.1", 0, str(cert), str(key)))
-
-
-CONFIGURATION = b"""
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: true, leaseDuration: 20s, renewDeadline: 12500ms}
-podInitialBackoffSeconds: 2
-profiles:
-- schedulerName: moorage
-- schedulerName: packer
-  plugins: {score: {disabled: [{name: ImageLocality}], enabled: [{name: NodeResourcesFit, weight: 7}]}}
-  pluginConfig: [{name: NodeResourcesFit, args: {scoringStrategy: {type: MostAllocated}}}]
-"""
-
-
-def test_configz_is_the_whole_truth() -> None:
-    """Read as a configuration file again it means the same: nothing in it was left to be defaulted."""
-    registry = find_plugins().registry
-    reading = read_configuration(CONFIGURATION, "file", registry)
-    assert reading.configuration is not None
-    document = effective_document(reading.configuration, reading.profiles)
-    again = read_configuration(json.dumps(document).encode(), "configz", registry)
-    assert not again.problems
-    assert again.configuration is not None
-    assert effective_document(again.configuration, again.profiles) == document
-    score = document["profiles"][1]["plugins"]["score"]["enabled"]
-    assert {"name": "NodeResourcesFit", "weight": 7} in score
-    assert "ImageLocality" not in {entry["name"] for entry in score}
-    assert document["leaderElection"]["leaseDuration"] == "20s"
-
-
-def test_configz_is_found_where_kube_scheduler_has_it() -> None:
-    """Under `componentconfig`, with the defaults that run without a file."""
-    reading = default_reading(find_plugins().registry)
-    assert reading.configuration is not None
-    document = json.loads(configz(reading.configuration, reading.profiles))["componentconfig"]
-    assert document["kind"] == "KubeSchedulerConfiguration"
-    assert [profile["schedulerName"] for profile in document["profiles"]] == ["moorage"]

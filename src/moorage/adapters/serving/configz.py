@@ -6,6 +6,7 @@ as a configuration file again and then means the same. Keys of extenders are lef
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 from collections.abc import Iterable, Sequence
@@ -127,13 +128,15 @@ def _extender(extender: Extender) -> dict[str, Any]:
     }
     if extender.tls is not None:
         tls = extender.tls
-        names = {
+        document["tlsConfig"] = {
+            "insecure": tls.insecure,
             "serverName": tls.server_name,
             "certFile": tls.cert_file,
             "keyFile": tls.key_file,
             "caFile": tls.ca_file,
+            "certData": base64.b64encode(tls.cert_data).decode(),
+            "caData": base64.b64encode(tls.ca_data).decode(),
         }
-        document["tlsConfig"] = {"insecure": tls.insecure, **names}
     return document
 
 
