@@ -6,22 +6,35 @@ import pytest
 
 from moorage.app.plugins import find_plugins
 from moorage.app.sources import watched_kinds
+from moorage.framework.defaults import DEFAULT_PLUGINS
+from moorage.plugins.builtin import BUILTIN
 from moorage.wire.configuration import read_configuration
 from tests.deploy.chart import COMPONENTS, RELEASE, VOLUMES, granted, of_kind, rendered
 
 PROFILE = "config.scheduler.profiles[0].plugins.multiPoint.enabled[0].name"
 
 
-@pytest.mark.parametrize("plugin", ["", "ControllerSpread", "SpotPlacement", "PlacementStrategy", "PriorityAnnotation"])
-def test_the_scheduler_may_read_what_its_plugins_read(plugin: str) -> None:
-    """A plugin that a profile enables brings along the right to read its kinds, and no other."""
+USUAL = {plugin.name for plugin in DEFAULT_PLUGINS}
+OTHERS = [plugin.name for plugin in BUILTIN if plugin.kinds and plugin.name not in USUAL]
+
+
+@pytest.mark.parametrize("plugin", ["", *OTHERS])
+def test_a_component_may_read_what_the_plugins_read(plugin: str) -> None:
+    """A plugin that a profile enables brings along the right to read its kinds; for the scheduler, and no other."""
     values = (f"{PROFILE}={plugin}",) if plugin else ()
     text = of_kind(rendered(*values), "ConfigMap")[RELEASE]["data"]["config.yaml"]
     reading = read_configuration(text.encode(), "config.yaml", find_plugins().registry)
     assert reading.problems == ()
     needed = {(kind.group, kind.plural) for kind in watched_kinds(reading.profiles)}
-    readable = {(group, kind) for group, kind, verb in granted("scheduler", *values) if verb == "watch"}
-    assert {right for right in readable if right[1] != "leases"} | VOLUMES == needed
+    assert readable("scheduler", *values) | VOLUMES == needed
+    assert readable("keeper", *values) >= needed
+    assert readable("dashboard", *values) >= needed
+
+
+def readable(component: str, *values: str) -> set[tuple[str, str]]:
+    """Group and plural of the kinds that a component may follow."""
+    found = {(group, kind) for group, kind, verb in granted(component, *values) if verb == "watch"}
+    return {right for right in found if right[1] != "leases"}
 
 
 def test_no_role_has_a_wildcard_or_secrets() -> None:
