@@ -18,6 +18,7 @@ DOCUMENTS = (
     "README.md",
     "CONTRIBUTING.md",
     "docs/architecture.md",
+    "docs/devices.md",
     "docs/explain.md",
     "docs/performance.md",
     "docs/plugins.md",

@@ -21,6 +21,7 @@ from moorage.adapters.kube.intake import resource_of
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES, Resource
 from moorage.adapters.kube.watchstream import ObjectMeta, decode_page
+from moorage.app.devices import DEVICE_OBJECTS
 from moorage.app.sources import watched_kinds
 from moorage.core.gangs import COSCHEDULING_KIND
 from moorage.core.strategies import STRATEGY_KINDS
@@ -33,7 +34,7 @@ from moorage.views.words import POD, Happening, HappeningKind
 from moorage.wire.kinds import BY_ID, Kind
 from moorage.wire.nesting import decode_whole
 
-_READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", COSCHEDULING_KIND)
+_READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", COSCHEDULING_KIND, *DEVICE_OBJECTS)
 """What the pages read in addition to the profiles."""
 _CORE_EVENTS = Resource("", "v1", "events", kind="Event")
 _REASONS = {

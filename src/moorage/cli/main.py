@@ -30,6 +30,7 @@ COMMANDS: Mapping[str, str] = {
     "simulate": "Place the pods of a file, and show why; or show the effect of a change.",
     "snapshot": "Save the objects of a live cluster that scheduling reads in a file.",
     "explain": "Show where a pod goes and why, node by node.",
+    "devices": "Show which devices there are, and who has them.",
     "replay": "Repeat the decisions in a journal.",
     "bench": "Measure decisions per second, alone and against kube-scheduler.",
     "validate": "Check configuration files and manifests.",

@@ -87,7 +87,7 @@ def _node_terms(candidates: Sequence[DeviceCandidate], node: str) -> tuple[NodeT
     expressions: dict[Requirement, None] = {}
     fields: dict[Requirement, None] = {}
     for each in candidates:
-        reach = each.device.reach if each.slice.per_device else each.slice.reach
+        reach = each.reach
         if each.device.binds_to_node or (reach is not None and reach.node):
             return (NodeTerm(fields=(Requirement(NAME_FIELD, Operator.IN, (node,)),)),)
         for term in (reach.terms if reach is not None else None) or ():

@@ -84,8 +84,13 @@ def _violates(policy: RequestPolicy, taken: str) -> bool:
     return bool(policy.values) and all(amount != parse_quantity(value) for value in policy.values)
 
 
+def written_like(nanos: int, text: str) -> str:
+    """An amount in the units, binary or decimal, of a quantity."""
+    return format_quantity(nanos, binary=_is_binary(text))
+
+
 def _shown(text: str) -> str:
-    return format_quantity(parse_quantity(text), binary=_is_binary(text))
+    return written_like(parse_quantity(text), text)
 
 
 def _is_binary(text: str) -> bool:

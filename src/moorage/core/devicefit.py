@@ -108,7 +108,7 @@ class DeviceFit:
             found = self._selected[key] = (
                 self._match(f"class {wanted.device_class.name}", wanted.device_class.selectors, candidate)
                 and self._match(f"claim {reference(wanted.claim)}", wanted.choice.selectors, candidate)
-                and self._is_near(candidate)
+                and candidate.is_near(self._node)
             )
         return found
 
@@ -120,12 +120,6 @@ class DeviceFit:
             except SelectorError as error:
                 raise AllocationError(f"{place}: selector #{number}{error}") from None
         return True
-
-    def _is_near(self, candidate: DeviceCandidate) -> bool:
-        if not candidate.slice.per_device:
-            return True
-        reach = candidate.device.reach
-        return reach is not None and reach.includes(self._node.name, self._node.labels)
 
     def has_capacity(
         self, wanted: Wanted, candidate: DeviceCandidate, used: Sequence[Mapping[str, int]], told: object = None

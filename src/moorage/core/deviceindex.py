@@ -158,6 +158,15 @@ class DeviceIndex:
         self._seen[node.name] = _Seen(node.labels, self._versions(node.name), versions, pools)
         return pools
 
+    @property
+    def pool_ids(self) -> list[PoolId]:
+        """All pools."""
+        return [*self._by_pool]
+
+    def whole(self, pool: PoolId) -> Pool | None:
+        """A pool as if one node could use all of it; None if there is no such pool."""
+        return next(iter(gather(self.slices_of(pool), self.slices_of, self._devices_of)), None)
+
     def _is_current(self, seen: _Seen, node: Node) -> bool:
         return (
             seen.versions == self._versions(node.name)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TypeAlias
 
-from moorage.core.devices import Device, DeviceId, PoolId, ResourceSlice
+from moorage.core.devices import Device, DeviceId, PoolId, Reach, ResourceSlice
+from moorage.core.nodes import Node
 from moorage.core.quantity import parse_quantity
 from moorage.core.taints import Taint
 from moorage.core.values import dataclass
@@ -33,6 +34,17 @@ class DeviceCandidate:
     """What it takes of the counters of its pool, in nanos."""
     answers: dict[str, bool] = field(default_factory=dict)
     """What selectors said of it."""
+
+    @property
+    def reach(self) -> Reach | None:
+        """Where it can be used."""
+        return self.device.reach if self.slice.per_device else self.slice.reach
+
+    def is_near(self, node: Node) -> bool:
+        """Whether a node that its slice concerns can use it."""
+        if not self.slice.per_device:
+            return True
+        return self.device.reach is not None and self.device.reach.includes(node.name, node.labels)
 
 
 DeviceCandidates: TypeAlias = tuple[DeviceCandidate, ...]
@@ -57,6 +69,11 @@ class Pool:
     def usable(self) -> bool:
         """Whether devices may be allocated from it."""
         return not self.incomplete and not self.invalid
+
+    @property
+    def problem(self) -> str:
+        """Why it is not usable; empty if it is."""
+        return "incomplete: slices are missing" if self.incomplete else self.invalid and f"invalid: {self.invalid}"
 
 
 Spread: TypeAlias = Callable[[ResourceSlice], DeviceCandidates]

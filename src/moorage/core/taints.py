@@ -15,11 +15,14 @@ UNSCHEDULABLE_TAINT_KEY = "node.kubernetes.io/unschedulable"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Taint:
-    """One taint of a node."""
+    """One taint of a node or a device."""
 
     key: str
     value: str = ""
     effect: str = NO_SCHEDULE
+
+    def __str__(self) -> str:
+        return f"{self.key}{f'={self.value}' if self.value else ''}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -9,6 +9,7 @@ from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.resources import PODS
+from moorage.views.devices import device_document, inventory, pool_document
 from moorage.views.nodemap import MIB, zone_of
 from moorage.views.queues import place_of, queue_counts
 from moorage.views.world import World
@@ -44,7 +45,7 @@ def summary(world: World, now: float) -> dict[str, Any]:
 
 
 def node_page(world: World, node: Node) -> dict[str, Any]:
-    """One node with its pods."""
+    """One node with its pods and the devices that it can use."""
     state = world.state
     row = state.row_of(node.name)
     amounts = [
@@ -52,6 +53,7 @@ def node_page(world: World, node: Node) -> dict[str, Any]:
         for name, asked, offered in (() if row is None else state.resources.listed(row))
     ]
     records = [] if row is None else state.records_on(row)
+    devices = inventory(state, node)
     return {
         "name": node.name,
         "zone": zone_of(node),
@@ -62,6 +64,8 @@ def node_page(world: World, node: Node) -> dict[str, Any]:
         "labels": dict(node.labels),
         "taints": [f"{taint.key}={taint.value}:{taint.effect}" for taint in node.taints],
         "pods": sorted((_pod_row(world, record.pod) for record in records), key=lambda each: str(each["pod"])),
+        "devices": [device_document(entry) for entry in devices.devices],
+        "pools": [pool_document(entry) for entry in devices.pools],
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from moorage.core.capacity import CapacityTypes
+from moorage.core.deviceindex import DEVICE_KINDS
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.follow import SEEN
 from moorage.core.membership import GangKey
@@ -239,6 +240,8 @@ class World:
             self.versions.strategies += 1
         elif event.kind == "PriceList":
             self.versions.spot += 1
+        elif event.kind in DEVICE_KINDS:
+            self.versions.pods += 1
 
     def _review(self) -> None:
         """Review the workloads to which something happened."""
