@@ -14,7 +14,7 @@ from moorage.cli.output import GOOD, InputError, say
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy, and --help needs none of it
     from moorage.app.devices import DevicesSeen
     from moorage.core.nodes import Node
-    from moorage.views.devices import DeviceEntry, Holding, Inventory, PoolEntry
+    from moorage.views.devices import DeviceEntry, DeviceHolding, Inventory, PoolEntry
 
 _NOTHING, _ALL_NODES, _SOME_NODES = "-", "(all)", "(some)"
 _MOST_DETAILS = 4
@@ -159,7 +159,7 @@ def _device_row(entry: DeviceEntry) -> tuple[str, ...]:
     return (node, name.driver, name.pool, name.device, entry.state.value, claims, pods, taints, _details(entry))
 
 
-def _claim(each: Holding) -> str:
+def _claim(each: DeviceHolding) -> str:
     return f"{each.claim} (admin)" if each.admin else each.claim
 
 

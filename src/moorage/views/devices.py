@@ -45,7 +45,7 @@ AVAILABLE = (DeviceState.FREE, DeviceState.SHARED)
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class DeviceHolding:
     """What a claim has of a device."""
 
     claim: str
@@ -69,7 +69,7 @@ class DeviceEntry:
     everywhere: bool
     """Whether all nodes can use it."""
     state: DeviceState
-    holdings: tuple[Holding, ...] = ()
+    holdings: tuple[DeviceHolding, ...] = ()
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     capacity: Mapping[str, str] = field(default_factory=dict)
     consumed: Mapping[str, str] = field(default_factory=dict)
@@ -133,9 +133,9 @@ def _pools(index: DeviceIndex, ids: Iterable[PoolId]) -> list[Pool]:
     return [pool for each in ids if (pool := index.whole(each)) is not None]
 
 
-def _holdings(state: ClusterState, driver: str | None) -> dict[DeviceId, list[tuple[Holding, Allocation]]]:
+def _holdings(state: ClusterState, driver: str | None) -> dict[DeviceId, list[tuple[DeviceHolding, Allocation]]]:
     """Device -> what claims have of it; of a driver."""
-    found: dict[DeviceId, list[tuple[Holding, Allocation]]] = {}
+    found: dict[DeviceId, list[tuple[DeviceHolding, Allocation]]] = {}
     claims: Mapping[str, ResourceClaim] = state.objects.get(RESOURCE_CLAIM, {})
     for key, claim in claims.items():
         allocation = state.devices.allocation(key) or Allocation()
@@ -149,16 +149,16 @@ def _reach(allocation: Allocation) -> Reach:
     return Reach(terms=allocation.node_terms, everywhere=allocation.node_terms is None)
 
 
-def _holding(claim: ResourceClaim, each: AllocatedDevice) -> Holding:
+def _holding(claim: ResourceClaim, each: AllocatedDevice) -> DeviceHolding:
     pods = tuple(f"{claim.namespace}/{consumer.name}" for consumer in claim.reserved_for if consumer.resource == "pods")
-    return Holding(claim.key, each.request, pods, each.consumed, each.admin_access)
+    return DeviceHolding(claim.key, each.request, pods, each.consumed, each.admin_access)
 
 
 def _entry(
     index: DeviceIndex,
     candidate: DeviceCandidate,
     left: Mapping[PoolCounter, int],
-    held: Iterable[tuple[Holding, Allocation]],
+    held: Iterable[tuple[DeviceHolding, Allocation]],
 ) -> DeviceEntry:
     device, reach = candidate.device, candidate.reach or Reach()
     capacity = {name: each.value for name, each in sorted(device.capacity.items())}
@@ -192,7 +192,7 @@ def _state(
 
 
 def _missing(
-    index: DeviceIndex, held: Mapping[DeviceId, list[tuple[Holding, Allocation]]], node: Node | None
+    index: DeviceIndex, held: Mapping[DeviceId, list[tuple[DeviceHolding, Allocation]]], node: Node | None
 ) -> Iterator[DeviceEntry]:
     """What claims have and was not listed, unless other nodes are offered it; of a node, what its pods may use."""
     if node is not None:
@@ -257,7 +257,7 @@ def device_document(entry: DeviceEntry) -> dict[str, Any]:
     }
 
 
-def _holding_document(each: Holding) -> dict[str, Any]:
+def _holding_document(each: DeviceHolding) -> dict[str, Any]:
     return {
         "claim": each.claim,
         "request": each.request,
