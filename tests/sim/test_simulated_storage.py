@@ -101,7 +101,7 @@ def test_a_claim_that_nobody_can_serve_keeps_its_pod_waiting() -> None:
 
 
 def test_device_claims_are_reserved_before_the_pod_is_bound() -> None:
-    """An allocated claim takes its pod to its node; one without an allocation keeps it waiting."""
+    """An allocated claim takes its pod to its node; one that asks for devices of an unknown class keeps it waiting."""
     selector = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}]}
     allocated = manifest(
         "ResourceClaim",
@@ -111,7 +111,8 @@ def test_device_claims_are_reserved_before_the_pod_is_bound() -> None:
         spec={},
         status={"allocation": {"nodeSelector": selector}},
     )
-    bare = manifest("ResourceClaim", "bare", "default", apiVersion="resource.k8s.io/v1", spec={})
+    gpu = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}}
+    bare = manifest("ResourceClaim", "bare", "default", apiVersion="resource.k8s.io/v1", spec=gpu)
     pods = []
     for name, wanted in (("a", "gpu"), ("b", "gpu"), ("c", "bare")):
         body = pod_manifest(name)
@@ -119,4 +120,4 @@ def test_device_claims_are_reserved_before_the_pod_is_bound() -> None:
     outcome = run([*NODES, allocated, bare, *pods])
     assert places(outcome) == {"a": "n2", "b": "n2", "c": None}
     (waiting,) = (story for story in outcome.pods if story.name == "c")
-    assert 'resourceclaim "default/bare" is not allocated' in (waiting.message or "")
+    assert "request r: device class gpu does not exist" in (waiting.message or "")
