@@ -94,7 +94,7 @@ class Gates(click.ParamType[tuple[str, ...]]):
         return gates
 
 
-class Duration(click.ParamType[float]):
+class DurationFlag(click.ParamType[float]):
     """A duration as Go writes it, in seconds."""
 
     name = "duration"

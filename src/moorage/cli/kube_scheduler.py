@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from moorage.cli.kube_flags import Decimal, Duration, Gates, idle_notes, idle_options
+from moorage.cli.kube_flags import Decimal, DurationFlag, Gates, idle_notes, idle_options
 from moorage.cli.main import print_version, run_group
 from moorage.cli.options import (
     LOG_FORMATS,
@@ -28,7 +28,7 @@ from moorage.cli.options import (
     session_of,
 )
 from moorage.cli.scheduler import start
-from moorage.cli.serving import OLDEST_TLS, TLS_VERSIONS, Serving, serving_options
+from moorage.cli.serving import OLDEST_TLS, TLS_VERSIONS, ServingFlags, serving_options
 
 if TYPE_CHECKING:
     from moorage.framework.configuration import Configuration
@@ -95,9 +95,9 @@ def _with_dashes(name: str) -> str:
     "--tls-min-version", type=click.Choice(list(TLS_VERSIONS)), default=OLDEST_TLS, help="Oldest version of TLS."
 )
 @boolean_option("--leader-elect", text="Take part in leader election; the default unless --config says otherwise.")
-@click.option("--leader-elect-lease-duration", type=Duration(), metavar="DURATION", help="15s by default.")
-@click.option("--leader-elect-renew-deadline", type=Duration(), metavar="DURATION", help="10s by default.")
-@click.option("--leader-elect-retry-period", type=Duration(), metavar="DURATION", help="2s by default.")
+@click.option("--leader-elect-lease-duration", type=DurationFlag(), metavar="DURATION", help="15s by default.")
+@click.option("--leader-elect-renew-deadline", type=DurationFlag(), metavar="DURATION", help="10s by default.")
+@click.option("--leader-elect-retry-period", type=DurationFlag(), metavar="DURATION", help="2s by default.")
 @click.option("--leader-elect-resource-lock", metavar="KIND", help="leases, and nothing else.")
 @click.option("--leader-elect-resource-name", metavar="NAME", help=f"The lease; without --config, {LEASE_NAME}.")
 @click.option("--leader-elect-resource-namespace", metavar="NAMESPACE", help="Of the lease; kube-system by default.")
@@ -139,7 +139,7 @@ def command(context: click.Context, /, **given: Any) -> None:
         context,
         configuration,
         profiles,
-        Serving(**{name: given[name] for name in Serving.__slots__}),
+        ServingFlags(**{name: given[name] for name in ServingFlags.__slots__}),
         # As in kube-scheduler, the file comes first.
         kubeconfig=None if configuration.client_connection.kubeconfig else given["kubeconfig"],
         config_file=given["config_file"],

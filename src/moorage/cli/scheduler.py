@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from moorage.cli.options import boolean_option, common_options, config_option, flags_of, kubeconfig_option, session_of
-from moorage.cli.serving import Serving, serving_options
+from moorage.cli.serving import ServingFlags, serving_options
 from moorage.cli.sizes import Size
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def command(
         context,
         with_flag(configuration_of(reading), leader_elect, config_file),
         reading.profiles,
-        Serving(**serving),
+        ServingFlags(**serving),
         kubeconfig=kubeconfig,
         dry_run=dry_run,
         config_file=config_file,
@@ -81,7 +81,7 @@ def start(
     context: click.Context,
     configuration: Configuration,
     profiles: Sequence[Profile],
-    serving: Serving,
+    serving: ServingFlags,
     **options: Any,
 ) -> None:
     """Schedule until the process is stopped; `options` are fields of SchedulerOptions."""

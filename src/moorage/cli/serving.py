@@ -98,14 +98,14 @@ _OPTIONS = (
 
 
 def serving_options(command: Function) -> Function:
-    """Add the flags; their values are the fields of `Serving`."""
+    """Add the flags; their values are the fields of `ServingFlags`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServingFlags:
     """What the flags say."""
 
     secure_port: int
