@@ -165,7 +165,7 @@ def test_a_static_volume_is_reserved_for_the_claim(plane: ControlPlane, tmp_path
 
 @pytest.mark.since(1, 34, "ResourceClaims")
 def test_a_device_claim_names_its_pods(plane: ControlPlane, tmp_path: Path) -> None:
-    """Two pods share an allocated claim; it lists both. A pod without an allocation stays where it is."""
+    """Two pods share an allocated claim; it lists both. A pod whose claim cannot be allocated waits."""
     request = {"name": "r", "exactly": {"deviceClassName": "gpus"}}
     spec = {"devices": {"requests": [request]}}
     result = {"request": "r", "driver": "gpu.example", "pool": "p", "device": "d"}
@@ -180,7 +180,7 @@ def test_a_device_claim_names_its_pods(plane: ControlPlane, tmp_path: Path) -> N
         assert sorted(consumer["name"] for consumer in reserved) == ["a", "b"]
         assert node_of(plane, "c") is None
         conditions = get(plane, "/api/v1/namespaces/default/pods/c")["status"]["conditions"]
-        assert 'resourceclaim "default/bare" is not allocated' in conditions[0]["message"]
+        assert "device class gpus does not exist" in conditions[0]["message"]
 
 
 def test_a_dry_run_decides_on_pods_whose_claims_nobody_binds(plane: ControlPlane, tmp_path: Path) -> None:

@@ -319,7 +319,7 @@ def test_a_slow_plugin_costs_no_lease(site: Site, monkeypatch: pytest.MonkeyPatc
     def bound(path: str) -> int:
         return sum("nodeName" in pod["spec"] for pod in site.plane.request("GET", path).json()["items"])
 
-    with site.replica("a", "--config", str(config)) as a:
+    with site.replica("a", "--config", str(config), "--v=3") as a:  # from 4 on, filters are asked again for the log
         eventually(lambda: bound("/api/v1/namespaces/default/pods") == 6, "the others are bound", a)
         assert bound(slow_pods) < 6
         eventually(lambda: bound(slow_pods) == 6, "all are bound", a)

@@ -145,5 +145,6 @@ def test_what_was_installed_for_everything_serves_the_demo_too(tmp_path: Path) -
     (tmp_path / ".venv").mkdir()
     for stamp in (".runtime", ".ready"):
         (tmp_path / ".venv" / stamp).touch()
-    done = subprocess.run(["make", "-n", "demo"], capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path)
+    command = ["make", "--no-print-directory", "-n", "demo"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path)
     assert done.stdout.split() == [".venv/bin/moorage", "demo"]

@@ -4,7 +4,9 @@ way.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from moorage.cli.output import InputError, say
 from moorage.framework.configuration import Configuration, LeaderElection
@@ -26,14 +28,14 @@ def elected(election: LeaderElection, leader_elect: bool, config_file: str | Non
     before.
     """
     if leader_elect and not election.leader_elect:
-        say("note", check(election, config_file or "--leader-elect"))
+        check(election, config_file or "--leader-elect", tell=partial(say, "note"))
     return replace(election, leader_elect=leader_elect)
 
 
-def check(election: LeaderElection, source: str) -> list[Problem]:
-    """What to say about an election; one that is not valid ends the command. `source` is where it comes from."""
+def check(election: LeaderElection, source: str, tell: Callable[[Sequence[Problem]], None] = lambda _: None) -> None:
+    """An election that is not valid ends the command. `source` is where it comes from, `tell` gets what to note."""
     findings = Findings(source)
     check_leader_election(election, findings)
+    tell(findings.notices)
     if findings.problems:
         raise InputError(findings.problems)
-    return findings.notices

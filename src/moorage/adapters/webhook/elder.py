@@ -71,6 +71,7 @@ class Elder:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+            await asyncio.sleep(0)  # TLS transports finish closing in the next turn of the loop
 
     def _context(self) -> ssl.SSLContext | None:
         """Trust in the CA bundle of this moment; None without one."""
