@@ -23,7 +23,8 @@ from moorage.core.events import (
     PodGone,
     PodSeen,
 )
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.plugin import Plugin, Point
 from moorage.framework.profiles import build_profiles

@@ -22,7 +22,8 @@ from moorage.core.commands import Bind, Command
 from moorage.core.echo import answer_to
 from moorage.core.events import NodeSeen, PodSeen
 from moorage.core.pods import Pod
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
+from moorage.engine.settings import EngineSettings
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.profiles import Profile, build_profiles

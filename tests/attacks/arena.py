@@ -16,7 +16,8 @@ from moorage.adapters.memory.runner import CommandRunner
 from moorage.app.plugins import find_plugins
 from moorage.core.commands import Command, RecordEvent
 from moorage.core.events import Event
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
+from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import Profile
 from moorage.sim.feed import Feed
 from moorage.wire.configuration import read_configuration

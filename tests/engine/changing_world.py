@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from moorage.core.events import ConfigurationChanged, PodSeen
-from moorage.engine.engine import EngineSettings
+from moorage.engine.settings import EngineSettings
 from tests.engine.gang_histories import History
 from tests.engine.world import World
 from tests.framework.readers import default_profile

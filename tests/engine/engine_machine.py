@@ -21,8 +21,8 @@ from moorage.core.events import (
     PodSeen,
 )
 from moorage.core.pods import Pod
-from moorage.engine.engine import EngineSettings
 from moorage.engine.queue import Backoff
+from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin

@@ -18,8 +18,9 @@ from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, lasting
 from moorage.core.membership import GROUP_LABEL
 from moorage.core.objects import COSCHEDULING_GROUPS, NATIVE_GROUPS, REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import Pod
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.recovery import RELEASED
+from moorage.engine.settings import EngineSettings
 from moorage.testing.builders import make_node, make_pod
 from tests.engine.world import Habits, Unit, World
 from tests.framework.readers import default_profile

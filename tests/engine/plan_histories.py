@@ -16,7 +16,8 @@ from moorage.core.gangs import NATIVE_KIND
 from moorage.core.membership import GROUP_LABEL
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import Pod
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
+from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN

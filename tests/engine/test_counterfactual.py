@@ -18,9 +18,10 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.engine.counterfactual import Suggestion, runner_up, suggest, waiting_ahead
 from moorage.engine.counterfactual.growth import fewest
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion, form_opinion
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin

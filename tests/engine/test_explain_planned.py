@@ -6,8 +6,8 @@ import pytest
 
 from moorage.core.events import Event, NodeSeen, PodSeen
 from moorage.core.pods import Pod
-from moorage.engine.engine import EngineSettings
 from moorage.engine.opinion import Opinion, form_opinion
+from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import Profile
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling

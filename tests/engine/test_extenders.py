@@ -10,8 +10,9 @@ from moorage.core.commands import AskExtenders, AskPreemption, Bind, PodRef, Vic
 from moorage.core.events import BindOutcome, DeleteDone, ExtendersAnswered, PodGone, PreemptionAnswered
 from moorage.core.pods import Pod
 from moorage.engine.breakers import PAUSE_S, SHOWN_S, Breaker, Switched
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.queue import Backoff
+from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.configuration import Extender, ManagedResource
 from moorage.framework.plugin import Plugin

@@ -10,8 +10,9 @@ import pytest
 from moorage.core.budget_debts import BudgetDebts
 from moorage.core.eviction_rate import EvictionRate
 from moorage.core.state import ClusterState
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.facts import FACTS, REBUILT
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Extender
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import build_profiles

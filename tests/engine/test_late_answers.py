@@ -8,8 +8,8 @@ from moorage.core.commands import AskExtenders, PatchObject
 from moorage.core.events import BindDone, BindOutcome, ConfigurationChanged, EvictOutcome, ExtendersAnswered, StatusDone
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import RUNNING
-from moorage.engine.engine import EngineSettings
 from moorage.engine.keeping.deletion_costs import DeletionCosts
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Extender
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.testing.builders import make_node, make_pod

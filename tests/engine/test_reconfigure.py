@@ -7,8 +7,8 @@ from dataclasses import replace
 from moorage.core.commands import AskExtenders, Command
 from moorage.core.events import BindOutcome, ConfigurationChanged, ExtendersAnswered, PodSeen
 from moorage.core.pods import Pod
-from moorage.engine.engine import EngineSettings
 from moorage.engine.queue import Backoff
+from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.configuration import Extender
 from moorage.framework.plugin import Plugin

@@ -12,7 +12,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.objects import Workload
 from moorage.core.pods import Owner, Pod
 from moorage.core.state import ClusterState
-from moorage.engine.engine import EngineSettings
+from moorage.engine.settings import EngineSettings
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin
 from moorage.framework.profiles import build_profiles

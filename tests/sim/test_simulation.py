@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from moorage.adapters.memory.manifests import manifest, node_manifest, pod_manifest, workload_manifest
 from moorage.core.state import PodRecord
-from moorage.engine.engine import EngineSettings
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin

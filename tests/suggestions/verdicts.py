@@ -12,7 +12,7 @@ import msgspec
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.core.events import PodSeen
 from moorage.engine.counterfactual import Suggestion
-from moorage.engine.engine import EngineSettings
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry

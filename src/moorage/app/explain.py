@@ -17,8 +17,8 @@ from moorage.app.waiting import EventView, list_events
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod
 from moorage.core.values import dataclass
-from moorage.engine.engine import EngineSettings
 from moorage.engine.opinion import Opinion, form_opinion
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.wire.nesting import decode_whole

@@ -46,8 +46,9 @@ from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, Re
 from moorage.core.echo import answer_to
 from moorage.core.events import ConfigurationChanged, TermBegan
 from moorage.core.values import dataclass
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.obstacles import obstacle
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile

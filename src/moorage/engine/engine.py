@@ -7,7 +7,6 @@ and decides on as many pods as the budget allows. No clock, no I/O, no threads: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
 from typing import Any
 
 from moorage.core import limits
@@ -37,7 +36,6 @@ from moorage.core.membership import GangKey
 from moorage.core.podclaims import gives_back
 from moorage.core.pods import FINISHED, Pod, PodTemplate, on_node
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
-from moorage.core.values import dataclass
 from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
 from moorage.engine.changes import MOVES, helps, node_change, wakers_of
@@ -52,13 +50,13 @@ from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.placing import Placing, choose
 from moorage.engine.planning import Planning
-from moorage.engine.queue import Backoff, SchedulingQueue
+from moorage.engine.queue import SchedulingQueue
 from moorage.engine.races import tell_race
+from moorage.engine.settings import EngineSettings
 from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.changes import Change, What
-from moorage.framework.configuration import Configuration, Extender
 from moorage.framework.contract import PlansUnits
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
@@ -70,22 +68,6 @@ _BOUND = BindOutcome.BOUND
 _NO_NEWS = (PodMove.NOTHING, PodMove.CONFIRMED, PodMove.SAME)
 """Moves that do not matter to other pods; a tuple, since enum members are quick to compare and slow to hash."""
 _RECONFIGURED = Failure("the scheduler's configuration was changed; the pod is tried again", frozenset(), Code.PENDING)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
-    """What the configuration says about the queue, and the seed that breaks ties."""
-
-    backoff: Backoff = field(default_factory=Backoff)
-    seed: int = 0
-    extenders: tuple[Extender, ...] = ()
-    """HTTP extenders to call; the caller of the engine must answer its `AskExtenders` and `AskPreemption` commands."""
-
-    @classmethod
-    def of(cls, configuration: Configuration, seed: int) -> EngineSettings:
-        """Those of a configuration."""
-        backoff = Backoff(configuration.pod_initial_backoff_s, configuration.pod_max_backoff_s)
-        return cls(backoff, seed, configuration.extenders)
 
 
 class Engine:

@@ -16,9 +16,10 @@ from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod, as_pending
 from moorage.core.values import dataclass
 from moorage.engine.counterfactual.search import suggest, waiting_ahead
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.gate import refused
+from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile

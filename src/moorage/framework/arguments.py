@@ -2,8 +2,22 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
+
+from moorage.core.durations import parse_duration
+
+
+def _seconds(value: object) -> float:
+    if not isinstance(value, str):
+        raise ValueError("must be a duration in quotes or with a unit, such as 15s or 1m30s")  # noqa: TRY004 - pydantic's
+    return parse_duration(value)
+
+
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+"""A duration as Kubernetes writes it."""
 
 
 class PluginArgs(BaseModel):

@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
 from moorage.core import claimwrites
 from moorage.core.allocating import Search
@@ -23,7 +23,6 @@ from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.devicefit import AllocationError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
 from moorage.core.devices import DeviceId
-from moorage.core.durations import parse_duration
 from moorage.core.edits import DropDevices
 from moorage.core.extendedclaims import SpecialClaim, make, remove, special_claim, tell
 from moorage.core.hashing import name_uuid
@@ -32,7 +31,7 @@ from moorage.core.podclaims import DeviceClaims, missing, pod_claims, preference
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
-from moorage.framework.arguments import PluginArgs
+from moorage.framework.arguments import PluginArgs, Seconds
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
@@ -77,17 +76,11 @@ class _Plan:
         return bool(self.claims.open or self.backed)
 
 
-def _seconds(value: Any) -> float:
-    if not isinstance(value, str):
-        raise ValueError("must be a duration in quotes, such as 10s or 1m30s")  # noqa: TRY004 - pydantic's way
-    return parse_duration(value)
-
-
 class DynamicResourcesArgs(PluginArgs):
     """How long allocating may take on one node, and how long PreBind waits for claims."""
 
-    filter_timeout: Annotated[float, BeforeValidator(_seconds), Field(ge=0.0)] = 10.0
-    binding_timeout: Annotated[float, BeforeValidator(_seconds), Field(ge=1.0)] = 600.0
+    filter_timeout: Annotated[Seconds, Field(ge=0.0)] = 10.0
+    binding_timeout: Annotated[Seconds, Field(ge=1.0)] = 600.0
 
 
 class DynamicResources(Plugin):

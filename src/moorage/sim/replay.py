@@ -25,7 +25,8 @@ from moorage.core.events import BindDone, BindOutcome, ConfigurationChanged, Eve
 from moorage.core.follow import OBJECTS_SEEN
 from moorage.core.pods import Pod, as_pending
 from moorage.core.values import dataclass
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.framework.registry import Registry

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from moorage.engine.engine import EngineSettings
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.sim.simulation import SimulationRules
 from moorage.wire.configuration import Reading

@@ -22,8 +22,9 @@ from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.resources import CPU, MEMORY, PODS
 from moorage.core.values import dataclass
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.opinion import waiting_message
+from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import Profile
 from moorage.sim.costs import input_prices, nodes_in_use_at_first, nodes_in_use_now
 from moorage.sim.explanations import Explanations

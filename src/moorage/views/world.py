@@ -18,12 +18,13 @@ from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.core.values import dataclass
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.signals import NodeNotice, Signals
 from moorage.engine.keeping.splits import Splits
 from moorage.engine.lifecycle import Step
+from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile

@@ -11,7 +11,8 @@ from moorage.adapters.journal.writer import Journal
 from moorage.app.journal import document_of
 from moorage.core.commands import Command
 from moorage.core.events import ConfigurationChanged, Event
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
+from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry

@@ -15,7 +15,8 @@ from moorage.adapters.journal.records import Image, Restorer, Scribe, Start, com
 from moorage.core.commands import Command
 from moorage.core.events import ConfigurationChanged, Event
 from moorage.core.invariants import check_invariants
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
+from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import Profile
 
 _START = Start(version="1", run="r", turns=0, time_s=0.0, seed=0, configuration="", begins="image")

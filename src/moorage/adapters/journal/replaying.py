@@ -28,8 +28,9 @@ from moorage.core.commands import Bind, Command, DeletePod
 from moorage.core.events import ConfigurationChanged, Event, PodSeen
 from moorage.core.values import dataclass
 from moorage.engine.context import Stop
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.lifecycle import Step
+from moorage.engine.settings import EngineSettings
 from moorage.engine.units import QueuedPod
 from moorage.framework.configuration import Configuration
 from moorage.framework.registry import Registry

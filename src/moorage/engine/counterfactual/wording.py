@@ -35,7 +35,6 @@ from moorage.core.phrases import counted, joined, listed
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.state import ClusterState
-from moorage.core.taints import Taint
 from moorage.engine.counterfactual.scene import Fit
 
 
@@ -71,10 +70,6 @@ def _lower(pod: Pod, edit: LowerRequest) -> str:
     if not edit.amount:
         return f"request no {edit.resource} instead of {before}"
     return f"lower the {edit.resource} request from {before} to {format_amount(edit.resource, edit.amount)}"
-
-
-def _taint(taint: Taint) -> str:
-    return f"{taint.key}{f'={taint.value}' if taint.value else ''}:{taint.effect}"
 
 
 def _node_rules(pod: Pod, edit: DropNodeRules) -> str:
@@ -134,7 +129,7 @@ def _shrink(_: Pod, edit: ShrinkGang) -> str:
 
 _ONE: dict[type, Callable[[Pod, Any], str]] = {
     LowerRequest: _lower,
-    Tolerate: lambda _, edit: f"tolerate the taint {_taint(edit.taint)}",
+    Tolerate: lambda _, edit: f"tolerate the taint {edit.taint}",
     DropSelector: lambda pod, edit: f"drop {edit.key}={pod.template.node_selector.get(edit.key)} from the nodeSelector",
     DropNodeRules: _node_rules,
     DropPodRule: _pod_rule,
@@ -147,7 +142,7 @@ _ONE: dict[type, Callable[[Pod, Any], str]] = {
     UseScheduler: lambda _, edit: f"set schedulerName to {edit.name}",
     DropAnnotations: lambda _, edit: f"remove the annotation {listed(edit.keys)}",
     Uncordon: lambda _, edit: f"uncordon node {edit.node}",
-    DropTaint: lambda _, edit: f"remove the taint {_taint(edit.taint)} from node {edit.node}",
+    DropTaint: lambda _, edit: f"remove the taint {edit.taint} from node {edit.node}",
     SetNodeLabel: _label,
     MovePod: lambda _, edit: f"move pod {edit.namespace}/{edit.name} from {edit.node} to {edit.to_node}",
     Annotate: _annotate,

@@ -30,7 +30,7 @@ from moorage.core.events import (
 )
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod
-from moorage.engine.engine import Engine, EngineSettings
+from moorage.engine.engine import Engine
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.allowances import Allowances, BudgetTable
@@ -44,6 +44,7 @@ from moorage.engine.keeping.signals import Signals
 from moorage.engine.keeping.spot_return import SpotReturn
 from moorage.engine.keeping.unplaced import Unplaced
 from moorage.engine.keeping.upkeep import Upkeep
+from moorage.engine.settings import EngineSettings
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.framework.profiles import Profile
 

@@ -7,9 +7,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from moorage.framework.admitting import WebhookConfiguration
+from moorage.framework.arguments import Seconds
 from moorage.wire.configuration.extending import address
 from moorage.wire.configuration.findings import Findings
-from moorage.wire.configuration.schema import ComponentShape, Seconds
+from moorage.wire.configuration.schema import ComponentShape
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 _LONGEST_WAIT_S = 1.5

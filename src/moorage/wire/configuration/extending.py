@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from moorage.framework.arguments import Seconds
 from moorage.framework.extending import ExtenderConfiguration
 from moorage.wire.configuration.connections import read_own_election
 from moorage.wire.configuration.findings import Findings, at_least, positive
-from moorage.wire.configuration.schema import ComponentShape, Int64, LeaderElectionShape, Seconds
+from moorage.wire.configuration.schema import ComponentShape, Int64, LeaderElectionShape
 
 _HIGHEST_PORT = 65535
 

@@ -6,10 +6,11 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from moorage.framework.arguments import Seconds
 from moorage.framework.keeping import AtDeadline, KeeperConfiguration, NodeSignal, SignalKind
 from moorage.wire.configuration.connections import read_own_election
 from moorage.wire.configuration.findings import Findings, at_least, positive
-from moorage.wire.configuration.schema import ComponentShape, Int32, LeaderElectionShape, Seconds, Shape
+from moorage.wire.configuration.schema import ComponentShape, Int32, LeaderElectionShape, Shape
 
 _POLICIES = tuple(policy.value for policy in AtDeadline)
 _KINDS = tuple(kind.value for kind in SignalKind)

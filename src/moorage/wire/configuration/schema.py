@@ -13,13 +13,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from moorage.core.durations import parse_duration
-
-
-def _seconds(value: object) -> float:
-    if not isinstance(value, str):
-        raise ValueError("must be a duration in quotes or with a unit, such as 15s or 1m30s")  # noqa: TRY004 - pydantic's
-    return parse_duration(value)
+from moorage.framework.arguments import Seconds
 
 
 def _bytes(value: object) -> bytes:
@@ -31,7 +25,6 @@ def _bytes(value: object) -> bytes:
     raise ValueError("must be base64 text")
 
 
-Seconds = Annotated[float, BeforeValidator(_seconds)]
 Base64 = Annotated[bytes, BeforeValidator(_bytes)]
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
