@@ -12,6 +12,7 @@ import pytest
 from pydantic import ValidationError
 
 from moorage.core.capacity import Capacity
+from moorage.core.commands import RecordEvent
 from moorage.core.events import NodeGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
@@ -404,6 +405,29 @@ def test_the_engine_wakes_up_by_itself_for_the_fallback() -> None:
         shop.play.handle(at=shop.play.wakeup)
     assert shop.play.now == started + 7
     assert shop.split() == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("there", "waits_s", "want"),
+    [
+        pytest.param([PLAIN], 59, None, id="not yet"),
+        pytest.param([PLAIN], 60, "plain", id="after the time"),
+        pytest.param([ON_DEMAND, PLAIN], 60, "ondemand", id="another rule has room"),
+        pytest.param([*pool("ondemand", 1, cpu="500m"), PLAIN], 60, "plain", id="another rule has none"),
+        pytest.param([*pool("spot", 1, cpu="500m"), PLAIN], 60, None, id="there are nodes of the rule"),
+    ],
+)
+def test_a_rule_that_no_node_matches_falls_back_to_default_placement(
+    there: list[Node], waits_s: float, want: str | None
+) -> None:
+    """With an event; nodes of other rules are preferred, and nodes of the rule without room are waited for."""
+    play = Play(PlacementStrategy())
+    play.see(*there)
+    play.see(make_pod("a", cpu="1", annotations=said(SPOT_FIRST)))
+    play.wait(waits_s)
+    assert play.node_of("a") == want
+    told = [event.note for event in play.of(RecordEvent) if event.reason == "StrategyFallback"]
+    assert ["node-type:spot of rule 1" in note for note in told] == [True] * (want == "plain")
 
 
 def test_room_that_appears_in_time_is_taken() -> None:

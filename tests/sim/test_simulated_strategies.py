@@ -103,6 +103,16 @@ def test_without_room_the_simulation_waits_for_the_fallback() -> None:
     assert split(simulated([*only_spot, workload], RULES)) == {"second": 6}
 
 
+def test_without_nodes_for_any_rule_the_simulation_places_by_default() -> None:
+    """After the time of the fallback, with a warning."""
+    text, _ = SAMPLES["web-app"]
+    workload = workload_manifest("Deployment", "web-app", own={"replicas": 3}, annotations={OURS: text})
+    outcome = simulated([*cluster({}), workload], RULES)
+    assert split(outcome) == {"plain": 3}
+    (warning,) = outcome.warnings
+    assert "no node has the labels node-type:ondemand of rule 1" in warning
+
+
 def test_a_strategy_that_cannot_be_read_is_a_warning() -> None:
     """Pods are placed all the same, and the report says what is wrong, once."""
     workload = workload_manifest("Deployment", "web-app", own={"replicas": 3}, annotations={OURS: "weight=1"})

@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from moorage.core.state import ClusterState
 
 MALFORMED = "MalformedStrategy"
+FALLBACK = "StrategyFallback"
+"""Reason of the event about a pod that is placed by default, as no node has the labels of its rule."""
 STRATEGY_KINDS = CONTROLLER_KINDS | {PLACEMENT_POLICY}
 """Kinds of objects that the answers depend on."""
 NO_RULE = -1

@@ -27,7 +27,7 @@ from moorage.core.limits import LEDGER_FAILURES
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
-from moorage.core.strategies import Holding, has_nodes, is_awaited, strategy_of
+from moorage.core.strategies import FALLBACK, Holding, has_nodes, is_awaited, strategy_of
 from moorage.core.strategy import (
     RULE_STAMP,
     Rule,
@@ -45,7 +45,6 @@ from moorage.engine.waiting import Wait
 
 REPORTER = "moorage-webhook"
 NOT_APPLICABLE = "StrategyNotApplicable"
-FALLBACK = "StrategyFallback"
 OWNER_WAIT_S = 0.25
 """How long to wait for a controller that the watch has not shown yet; usually it is a few milliseconds behind."""
 DOUBT_WAIT_S = 0.25

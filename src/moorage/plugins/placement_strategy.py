@@ -6,9 +6,10 @@ Which strategy holds for a pod and how its pods are counted is in `core.strategi
 - The rule that is due is the one furthest below its target for one more pod. The pod goes to a node of that rule. A
   rule without room does not block the pod: it takes the next rule that is below its target for all desired pods.
 - A pod that has found no room in any of those for `fallbackAfterSeconds` (long enough for an autoscaler to act) may go
-  to any rule's nodes, in the order of deficit. Since pods count where they run, later pods make up for it.
+  to any rule's nodes, in the order of deficit. Since pods count where they run, later pods make up for it. If there is
+  no room there either and no node at all has the labels of the rule that is due, it may go anywhere, with a warning.
 - A pod that carries a stamp has been assigned its rule (by the webhook) and keeps it.
-- Nodes that match no rule are never used.
+- Nodes that match no rule are not used otherwise.
 
 The filters before this one decide whether there is room: the plugin should be the last filter of the profile. A
 strategy that cannot be parsed is ignored with a warning. A pod whose controller has not been seen yet waits for it, two
@@ -32,9 +33,11 @@ from moorage.core.ownercounts import may_count_together, owner_key
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.strategies import (
+    FALLBACK,
     NO_RULE,
     STRATEGY_KINDS,
     Holding,
+    has_nodes,
     is_awaited,
     open_rules,
     policy_of,
@@ -64,11 +67,13 @@ class PlacementStrategyArgs(PluginArgs):
 
 
 class _Choice(NamedTuple):
-    """The rules that a pod may go to, the best first; and whether there will be more after waiting."""
+    """The rules that a pod may go to, the best first; and whether waiting brings no more places."""
 
     strategy: Strategy
     rules: tuple[int, ...]
     final: bool
+    deserted: str | None = None
+    """The rule that is due, if no node has its labels and the pod has waited long enough for one."""
 
 
 class PlacementStrategy(Plugin):
@@ -140,6 +145,9 @@ class PlacementStrategy(Plugin):
         ids = rules_at(cycle.state, holding.strategy, rows)
         choice = self._choice(cycle, holding, holding.strategy)
         chosen = _first_present(choice.rules, ids)
+        if chosen == NO_RULE and choice.deserted is not None:
+            cycle.warn(FALLBACK, f"placement strategy ignored, {holding.source}: no node has {choice.deserted}")
+            return None
         if chosen == NO_RULE and not choice.final:
             cycle.expires(self._fallback_s(cycle))
         bad = ids != chosen if chosen != NO_RULE else np.ones(len(rows), dtype=np.bool_)
@@ -181,9 +189,11 @@ class PlacementStrategy(Plugin):
             return _Choice(strategy, (stamped,), final=True)
         counts = rule_counts(cycle.state, template, strategy)
         if self._fallback_s(cycle) <= cycle.now:
-            return _Choice(strategy, ranking(strategy, counts), final=True)
-        rules = open_rules(strategy, counts, holding.desired)
-        return _Choice(strategy, rules, final=len(rules) == len(strategy.rules))
+            rules = ranking(strategy, counts)
+            due = strategy.rules[rules[0]]
+            deserted = None if has_nodes(cycle.state, due) else f"the labels {due.labels} of rule {rules[0] + 1}"
+            return _Choice(strategy, rules, final=True, deserted=deserted)
+        return _Choice(strategy, open_rules(strategy, counts, holding.desired), final=False)
 
     def _fallback_s(self, cycle: Cycle) -> float:
         """When the pod has waited long enough, counted from its first attempt that found no room."""

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from moorage.core.commands import RecordEvent
 from moorage.core.pods import Pod
+from moorage.core.strategies import FALLBACK
 from moorage.engine.evictor import ref_of
 
 REPORTER = "moorage-keeper"
@@ -20,7 +21,7 @@ class KeeperReason(StrEnum):
     SPOT_RETURN = "SpotReturn"
     PLACEMENT_REPAIR = "PlacementRepair"
     REPAIR_MISSED = "RepairMissed"
-    STRATEGY_FALLBACK = "StrategyFallback"
+    STRATEGY_FALLBACK = FALLBACK
 
 
 def note(pod: Pod, reason: KeeperReason, text: str, action: str = EVICTING, *, warning: bool = False) -> RecordEvent:
