@@ -14,7 +14,7 @@ from typing import Protocol, TypeAlias, cast
 from moorage.core.allocated import Chosen, allocation_of
 from moorage.core.claims import ALL, CLAIM_DEVICES, Allocation, DeviceChoice, DeviceClass, ResourceClaim
 from moorage.core.deviceconstraints import Constraint
-from moorage.core.devicefit import AllocationError, DeviceFit, Wanted, place_of, reference
+from moorage.core.devicefit import AllocationError, DeviceFit, Objection, Wanted, place_of, reference
 from moorage.core.devicepools import Counter, DeviceCandidate, Pool
 from moorage.core.devices import DeviceId, PoolId
 from moorage.core.frozen import EMPTY, FrozenDict
@@ -66,7 +66,8 @@ class Search:
         """How many parts were begun."""
         self._node, self._pools, self._claims = node, pools, claims
         self._usage, self._share_id = usage, share_id
-        self._fit = DeviceFit(node, classes)
+        self.fit = DeviceFit(node, classes)
+        """Judges devices apart from whether they are free."""
         self._pool_of = {pool.id: pool for pool in pools}
         self._wanted: list[list[list[Wanted]]] = []
         """Claim -> request -> its alternatives, or the one thing that it wants."""
@@ -127,7 +128,7 @@ class Search:
             requests: list[list[Wanted]] = []
             for request in claim.requests:
                 choices = request.alternatives or (request.exactly or DeviceChoice(),)
-                wanted = [self._fit.ready(claim, request.name, choice, self._pools) for choice in choices]
+                wanted = [self.fit.ready(claim, request.name, choice, self._pools) for choice in choices]
                 least = min(each.count for each in wanted)
                 if least > CLAIM_DEVICES - total:
                     raise AllocationError(
@@ -211,16 +212,9 @@ class Search:
 
     def _choose(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> bool:
         """Take the device for the claim, if nothing stands against it."""
+        if self.objection(claim, wanted, candidate) is not None:
+            return False
         everything = wanted.choice.mode == ALL
-        if not self._is_free(claim, wanted, candidate):
-            return False
-        if not everything and not (self._fit.is_selected(wanted, candidate) and self._has_capacity(wanted, candidate)):
-            return False
-        pays = bool(candidate.counters) and not (candidate.device.shared and self._is_consumed(candidate.id))
-        if pays and not self._can_pay(candidate):
-            return False
-        if is_barred(candidate.taints, wanted.choice.tolerations):
-            return False
         if not self._constrain(claim, wanted, candidate):
             if everything:
                 raise AllocationError(
@@ -231,8 +225,25 @@ class Search:
         if everything and not self._has_capacity(wanted, candidate):
             self._unconstrain(claim, wanted)
             return False
-        self._mark(claim, wanted, candidate, pays=pays)
+        self._mark(claim, wanted, candidate, pays=self._pays(candidate))
         return True
+
+    def objection(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> Objection | None:
+        """What stands first against a device; constraints, which are about several, are not looked at."""
+        if not self._is_free(claim, wanted, candidate):
+            return Objection.IN_USE
+        if wanted.choice.mode != ALL:
+            if not self.fit.is_selected(wanted, candidate):
+                return Objection.NOT_SELECTED
+            if not self._has_capacity(wanted, candidate):
+                return Objection.CAPACITY
+        if self._pays(candidate) and not self._can_pay(candidate):
+            return Objection.COUNTERS
+        return Objection.TAINT if is_barred(candidate.taints, wanted.choice.tolerations) else None
+
+    def _pays(self, candidate: DeviceCandidate) -> bool:
+        """Whether counters are charged for the device: for a shared one, once."""
+        return bool(candidate.counters) and not (candidate.device.shared and self._is_consumed(candidate.id))
 
     def _is_free(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> bool:
         takers = self._takers.get(candidate.id, ())
@@ -246,7 +257,7 @@ class Search:
     def _has_capacity(self, wanted: Wanted, candidate: DeviceCandidate) -> bool:
         before = self._usage.consumed(candidate.id)
         used = [*self._shares.get(candidate.id, ()), *(() if before is None else (before,))]
-        return self._fit.has_capacity(wanted, candidate, used)
+        return self.fit.has_capacity(wanted, candidate, used)
 
     def _can_pay(self, candidate: DeviceCandidate) -> bool:
         """Whether no counter of the pool is below zero once the device has taken what it needs."""
@@ -281,7 +292,7 @@ class Search:
         name, share_id, consumed = candidate.id, "", EMPTY
         if candidate.device.shared:
             share_id = self._share_id(self._claims[claim], name, len(self._chosen[claim]))
-            consumed = FrozenDict(self._fit.consumption(wanted, candidate) or {})
+            consumed = FrozenDict(self.fit.consumption(wanted, candidate) or {})
             self._shares.setdefault(name, []).append({key: parse_quantity(text) for key, text in consumed.items()})
         else:
             self._takers.setdefault(name, []).append(claim)

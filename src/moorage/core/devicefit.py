@@ -6,6 +6,7 @@ Errors here are errors of the claim, its class or its selectors: allocating it f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 from moorage.core.claims import ALL, EXACT_COUNT, DeviceChoice, DeviceClass, ResourceClaim
 from moorage.core.devicecapacity import CapacityError, consumption, is_enough
@@ -18,6 +19,16 @@ from moorage.core.values import dataclass
 
 class AllocationError(Exception):
     """Allocating fails for good, not only on this node; the text says why."""
+
+
+class Objection(Enum):
+    """What can stand against a device for a request, in the order in which it is looked at."""
+
+    IN_USE = "in use"
+    NOT_SELECTED = "not selected"
+    CAPACITY = "capacity"
+    COUNTERS = "counters"
+    TAINT = "taint"
 
 
 @dataclass(slots=True, eq=False)
