@@ -12,6 +12,7 @@ from moorage.core import limits
 from moorage.core.affinity import PodAffinity, PodTerm
 from moorage.core.membership import GROUP_LABEL
 from moorage.core.pods import Owner, Pod, PodVolume
+from moorage.core.queues import KAI_QUEUE, QUEUE, QUEUE_LABEL, VOLCANO_QUEUE
 from moorage.core.selectors import EVERYTHING, Operator, Requirement, Selector
 from moorage.testing import make_pod
 from moorage.wire.kinds import BY_ID
@@ -80,6 +81,14 @@ def _mode(number: int) -> str:
 
 def _amount(number: int) -> tuple[str, int]:
     return f"example.com/r{number}", 1
+
+
+def _share(number: int) -> tuple[str, Body]:
+    return f"example.com/r{number}", {"quota": 1}
+
+
+def _queued(name: str) -> Pod:
+    return _pod(name, labels={**LABELS, QUEUE_LABEL: NAME})
 
 
 def _expression(number: int) -> Body:
@@ -379,6 +388,12 @@ OBJECT_SHAPES: dict[str, Shape] = {
     ),
     **_selector("policy's", "PlacementPolicy", _pod),
     "policy's rules": Shape("PlacementPolicy", _name, lambda e: {"spec": {"selector": {}, "rules": e}}, _pod),
+    **_selector("queue's", QUEUE, _queued, lambda **e: {"spec": {"namespaces": e}}),
+    "queue's resources": Shape(QUEUE, _share, lambda e: {"spec": {"resources": e}}, _queued, is_map=True),
+    "KAI queue's resources": Shape(KAI_QUEUE, _share, lambda e: {"spec": {"resources": e}}, _queued, is_map=True),
+    "Volcano queue's capability": Shape(
+        VOLCANO_QUEUE, _amount, lambda e: {"spec": {"capability": e}}, _queued, is_map=True
+    ),
 }
 
 COMPANY: tuple[tuple[str, Body], ...] = (
@@ -422,11 +437,14 @@ LEFT_OUT: dict[str, int] = {
     "node selector of a runtime": limits.NODE_SELECTOR,
     "tolerations of a runtime": limits.TOLERATIONS,
     "coscheduling group's resources": limits.RESOURCE_NAMES,
+    "queue's resources": limits.RESOURCE_NAMES,
+    "KAI queue's resources": limits.RESOURCE_NAMES,
+    "Volcano queue's capability": limits.RESOURCE_NAMES,
     **{
         f"{each} selector's {what}": limits.OBJECT_SELECTOR_PARTS // by - (by == 1)
         for each in (
             "deployment's", "replica set's", "stateful set's", "daemon set's", "job's", "claim's", "capacity's",
-            "budget's", "policy's",
+            "budget's", "policy's", "queue's",
         )
         for what, by in (("expressions", 2), ("labels", 2), ("values", 1))
     },

@@ -336,6 +336,21 @@ _OBJECTS: dict[str, dict[str, Any]] = {
     "PlacementPolicy": {
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "rules": ["base=1,weight=1,nodeSelector=a:b"]}
     },
+    "Queue": {
+        "spec": {
+            "parent": "a",
+            "parentQueue": "a",
+            "priority": 5,
+            "resources": {"cpu": {"quota": "4", "weight": 2, "overQuotaWeight": 2, "limit": "-1"}, "gpu": {"quota": 1}},
+            "namespaces": {"matchLabels": {"app": "web"}},
+            "preemptMinRuntime": "5m",
+            "reclaimMinRuntime": "1m30s",
+            "weight": 3,
+            "capability": {"cpu": "8"},
+            "deserved": {"cpu": "4"},
+            "guarantee": {"resource": {"cpu": "1"}},
+        }
+    },
     "PriceList": {
         "apiVersion": "moorage.dev/v1alpha1",
         "kind": "PriceList",

@@ -10,6 +10,7 @@ import pytest
 
 from moorage.core.affinity import NodeTerm
 from moorage.core.claims import ClaimConsumer, DeviceClass, ResourceClaim
+from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import (
     COSCHEDULING_GROUPS,
@@ -23,6 +24,7 @@ from moorage.core.objects import (
     Workload,
 )
 from moorage.core.pods import Owner
+from moorage.core.queues import Queue, ResourceShare
 from moorage.core.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector, selector_from_labels
 from moorage.core.strategy import parse_strategy
 from moorage.core.taints import Toleration
@@ -359,6 +361,89 @@ OTHERS = [
         PlacementPolicy("default", "x", selector=WEB, rules=parse_strategy("weight=2,nodeSelector=b:c")),
         id="PlacementPolicy",
     ),
+    pytest.param(
+        body(
+            "moorage.dev/v1alpha1",
+            "Queue",
+            spec={
+                "parent": "research",
+                "priority": 7,
+                "resources": {
+                    "cpu": {"quota": "-1", "limit": "64"},
+                    "memory": {"weight": 0},
+                    "nvidia.com/gpu": {"quota": 4, "weight": 2.5, "limit": "8"},
+                },
+                "namespaces": APP,
+                "preemptMinRuntime": "5m",
+            },
+        ),
+        Queue(
+            "x",
+            parent="research",
+            priority=7,
+            resources=FrozenDict(
+                {
+                    "cpu": ResourceShare(UNLIMITED, 1000, 64_000),
+                    "memory": ResourceShare(0, 0),
+                    "nvidia.com/gpu": ResourceShare(4, 2500, 8),
+                }
+            ),
+            namespaces=WEB,
+            preempt_min_runtime_s=300.0,
+        ),
+        id="Queue",
+    ),
+    pytest.param(
+        body(
+            "scheduling.run.ai/v2",
+            "Queue",
+            spec={
+                "parentQueue": "research",
+                "resources": {
+                    "cpu": {"quota": -1, "limit": -1},
+                    "memory": {"quota": 2, "overQuotaWeight": 3, "limit": 4},
+                    "gpu": {"quota": 1.5},
+                },
+                "reclaimMinRuntime": "1m",
+            },
+        ),
+        Queue(
+            "x",
+            parent="research",
+            resources=FrozenDict(
+                {
+                    "cpu": ResourceShare(UNLIMITED),
+                    "memory": ResourceShare(2_000_000, 3000, 4_000_000),
+                    "nvidia.com/gpu": ResourceShare(1),
+                }
+            ),
+            reclaim_min_runtime_s=60.0,
+        ),
+        id="Queue, KAI",
+    ),
+    pytest.param(
+        body(
+            "scheduling.volcano.sh/v1beta1",
+            "Queue",
+            spec={
+                "parent": "root",
+                "weight": 3,
+                "capability": {"cpu": "8"},
+                "deserved": {"cpu": "4"},
+                "guarantee": {"resource": {"cpu": "1", "memory": "1Ki"}},
+            },
+        ),
+        Queue(
+            "x",
+            resources=FrozenDict({"cpu": ResourceShare(4000, 3000, 8000), "memory": ResourceShare(1024, 3000)}),
+        ),
+        id="Queue, Volcano",
+    ),
+    pytest.param(
+        body("scheduling.volcano.sh/v1beta1", "Queue", spec={"weight": 2}),
+        Queue("x", resources=FrozenDict({"cpu": ResourceShare(0, 2000), "memory": ResourceShare(0, 2000)})),
+        id="Queue, Volcano, by weight alone",
+    ),
 ]
 
 
@@ -442,6 +527,21 @@ def test_the_barest_object_is_read(kind: Kind) -> None:
             "PodGroup x: spec.priority: 2147483648",
             id="more than 32 bits",
         ),
+        pytest.param(
+            body("moorage.dev/v1alpha1", "Queue", spec={"resources": {"cpu": {"quota": "-2"}}}),
+            "Queue x: spec.resources.cpu.quota: '-2' is negative",
+            id="a negative quota",
+        ),
+        pytest.param(
+            body("moorage.dev/v1alpha1", "Queue", spec={"resources": {"cpu": {"weight": -1}}}),
+            "Queue x: spec.resources.cpu.weight",
+            id="a negative weight",
+        ),
+        pytest.param(
+            body("moorage.dev/v1alpha1", "Queue", spec={"reclaimMinRuntime": "soon"}),
+            "Queue x: spec.reclaimMinRuntime: 'soon' is not a duration",
+            id="no duration",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_one_line(obj: dict[str, Any], want_start: str) -> None:
@@ -458,7 +558,7 @@ def test_the_table_covers_the_kinds_that_the_simulator_promises() -> None:
         Node Pod Deployment ReplicaSet ReplicationController StatefulSet DaemonSet Job CronJob Service
         PersistentVolumeClaim PersistentVolume StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment
         ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice DeviceTaintRule PodDisruptionBudget
-        PriorityClass RuntimeClass PodGroup PlacementPolicy Namespace PriceList
+        PriorityClass RuntimeClass PodGroup PlacementPolicy Queue Namespace PriceList
     """
     assert {kind.name for kind in KINDS} == set(promised.split())
     assert len(BY_ID) == len(KINDS)

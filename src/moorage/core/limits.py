@@ -68,7 +68,7 @@ FEATURES = 256
 OBJECT_SELECTOR_PARTS = 256
 """Requirements and their values in the selector of any object beside pods and nodes (workload, service, budget, claim,
 capacity, policy). An object with more is not read: a log line names it, and `moorage_objects_skipped_total` counts it.
-The same holds for `RESOURCE_NAMES`, `NODE_SELECTOR` and `TOLERATIONS` in PodGroups and RuntimeClasses."""
+The same holds for `RESOURCE_NAMES`, `NODE_SELECTOR` and `TOLERATIONS` in PodGroups, RuntimeClasses and Queues."""
 OBJECT_TERM_PARTS = 4096
 """The same in the node terms of a volume, a storage class or the allocation of a ResourceClaim, which may list nodes;
 likewise. More than `NODE_TERMS` terms are not read either."""

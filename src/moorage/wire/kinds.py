@@ -15,8 +15,9 @@ import msgspec
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.prices import PriceList
+from moorage.core.queues import KAI_QUEUE, QUEUE, VOLCANO_QUEUE
 from moorage.core.values import dataclass
-from moorage.wire import claims, csi, devices, groups, policies, prices, storage, workloads
+from moorage.wire import claims, csi, devices, groups, policies, prices, queues, storage, workloads
 from moorage.wire.errors import REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.node import decode_node, node_from_builtin
 from moorage.wire.pod import decode_pod, pod_from_builtin
@@ -196,6 +197,19 @@ KINDS: tuple[Kind, ...] = (
         "placementpolicies",
         policies.PlacementPolicyWire,
         policies.placement_policy,
+    ),
+    _kind(QUEUE, "moorage.dev/v1alpha1", "queues", queues.QueueWire, queues.queue, namespaced=False),
+    _kind(
+        QUEUE, "scheduling.run.ai/v2", "queues", queues.KaiQueueWire, queues.kai_queue, namespaced=False, id=KAI_QUEUE
+    ),
+    _kind(
+        QUEUE,
+        "scheduling.volcano.sh/v1beta1",
+        "queues",
+        queues.VolcanoQueueWire,
+        queues.volcano_queue,
+        namespaced=False,
+        id=VOLCANO_QUEUE,
     ),
     Kind(
         "PriceList",

@@ -17,11 +17,12 @@ from moorage.core.claims import DELETE_PROTECTION
 from moorage.core.commands import PatchObject, Verb
 from moorage.core.events import PatchDone
 from moorage.core.gangs import COSCHEDULING_KIND
+from moorage.core.queues import QUEUE_KINDS
 from moorage.wire.kinds import BY_ID
 from moorage.wire.patches import plain
 
 ATTEMPTS = 4
-_CUSTOM = frozenset({"PlacementPolicy", COSCHEDULING_KIND})
+_CUSTOM = frozenset({"PlacementPolicy", COSCHEDULING_KIND, *QUEUE_KINDS})
 """Kinds of custom resources, for which the API server knows no strategic merge patch."""
 
 
