@@ -195,12 +195,13 @@ def reader(client: KubeClient) -> Callable[[str, str, str], Mapping[str, Any] | 
         # A list of one: users that may watch may list, and need no other permission.
         query = {"fieldSelector": f"metadata.name={name}"}
         try:
-            page = decode_page(await client.list(resource_of(kind), namespace or None, query=query))
+            resource = client.in_use(resource_of(kind))
+            page = decode_page(await client.list(resource, namespace or None, query=query))
         except KubeError:
             return None
         if not page.items:
             return None
-        return {"apiVersion": kind.api_versions[0], "kind": kind.name, **decode_whole(page.items[0])}
+        return {"apiVersion": resource.api_version, "kind": kind.name, **decode_whole(page.items[0])}
 
     def raw(name_of_kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
         kind = BY_ID.get(name_of_kind)

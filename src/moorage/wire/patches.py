@@ -19,3 +19,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     return value
+
+
+def in_version(body: Mapping[str, Any], kind: str, version: str) -> Mapping[str, Any]:
+    """An object that is made, in an older version of its API than the newest: claims of v1beta1 have no `exactly`."""
+    if (kind, version) != ("ResourceClaim", "v1beta1"):
+        return body
+    devices = body["spec"]["devices"]
+    requests = [{"name": each["name"], **each["exactly"]} for each in devices["requests"]]
+    return {**body, "spec": {**body["spec"], "devices": {**devices, "requests": requests}}}

@@ -232,6 +232,41 @@ def test_a_kind_that_is_not_served_is_empty_until_it_appears(scripted_server: Se
     asyncio.run(scenario())
 
 
+def test_a_kind_that_is_served_in_an_older_version_only(scripted_server: ServerFactory) -> None:
+    """It is followed there, and the client writes it there; when the server has the newer one only, it is found."""
+
+    async def scenario() -> None:
+        api, sink = Api(), Copy()
+        newer = Resource("resource.k8s.io", "v1", "resourceclaims", older=("v1beta2", "v1beta1"))
+        older = newer.versions[2]
+        served = {"as": older}
+        moved = asyncio.Event()
+
+        async def first(watch: Watch) -> None:
+            await watch.send(event("ADDED", obj("a", 1)), bookmark(1, end=True))
+            await moved.wait()
+
+        api.watches = [first, sends(event("ADDED", obj("b", 2)), bookmark(2, end=True), then_hang=True)]
+
+        async def handle(request: web.Request) -> web.StreamResponse:
+            if request.path in {"/api", "/apis"}:
+                return discovery(served["as"])
+            known = request.path == served["as"].path()
+            return await api.handle(request) if known else web.Response(status=404, text=PAGE_NOT_FOUND)
+
+        async with following(scripted_server, handle, sink, resource=newer) as (_, reflector):
+            assert (await reflector.settled()).phase is Phase.SYNCED
+            await sink.told("replaced a")
+            assert reflector.resource.version == "v1beta1"
+            assert reflector._client.in_use(newer) == older
+            served["as"] = newer
+            moved.set()
+            await sink.told("replaced a", "replaced b")
+            assert reflector._client.in_use(newer) == newer
+
+    asyncio.run(scenario())
+
+
 NO_SUCH_PATH: dict[str, Callable[[], web.Response]] = {
     "a load balancer's page": lambda: web.Response(status=404, text="<html>no backend</html>"),
     "the text of an API server": lambda: web.Response(status=404, text=PAGE_NOT_FOUND),

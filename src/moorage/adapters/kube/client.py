@@ -79,6 +79,8 @@ class KubeClient:
         """Writes that were sent and are not answered yet."""
         self._finishing = False
         self._told: set[str] = set()
+        self._older: dict[tuple[str, str], Resource] = {}
+        """By group and plural name: resources that the server has in an older version."""
         self._access: Access | None = None
         self._headers: dict[tuple[str, str], Mapping[str, str]] = {}
         """By what is accepted and what is sent; for this access."""
@@ -93,6 +95,14 @@ class KubeClient:
         news = what not in self._told
         self._told.add(what)
         return news
+
+    def use(self, resource: Resource) -> None:
+        """The server has the resource in this version."""
+        self._older[resource.group, resource.plural] = resource
+
+    def in_use(self, resource: Resource) -> Resource:
+        """The resource in the version that the server has, as far as that is known."""
+        return self._older.get((resource.group, resource.plural), resource)
 
     async def finish(self, timeout_s: float) -> None:
         """Let no more writes out, and wait for the answers to those that are, for `timeout_s` at most.

@@ -159,6 +159,18 @@ async def served_resources(client: KubeClient, *, aggregated: bool = True) -> Se
     return found
 
 
+async def served_version(client: KubeClient, resource: Resource) -> Resource | None:
+    """The resource in the best of its versions that the server has; None if the server itself says that it has none.
+
+    Where not all is known, in the one that was asked for.
+    """
+    if not resource.group:
+        return resource
+    served = await served_resources(client)
+    found = next((each for each in resource.versions if served.serves(each)), resource)
+    return None if served.lacks(found) else found
+
+
 async def unserved(client: KubeClient, resource: Resource) -> bool:
     """Whether the server itself says that it has no such kind; a 404 may come from a proxy. It always has the core
     group.

@@ -25,7 +25,7 @@ UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 
 def resource_of(kind: Kind) -> Resource:
     """Where the API server has the objects of a kind."""
-    return Resource(kind.group, kind.versions[0], kind.plural, kind.namespaced, kind.name)
+    return Resource(kind.group, kind.versions[0], kind.plural, kind.namespaced, kind.name, kind.versions[1:])
 
 
 class _PodSpec(msgspec.Struct):

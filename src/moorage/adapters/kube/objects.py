@@ -19,7 +19,7 @@ from moorage.core.events import PatchDone
 from moorage.core.gangs import COSCHEDULING_KIND
 from moorage.core.queues import QUEUE_KINDS
 from moorage.wire.kinds import BY_ID
-from moorage.wire.patches import plain
+from moorage.wire.patches import in_version, plain
 
 ATTEMPTS = 4
 _CUSTOM = frozenset({"PlacementPolicy", COSCHEDULING_KIND, *QUEUE_KINDS})
@@ -44,7 +44,7 @@ async def patch_object(client: KubeClient, command: PatchObject, pause: Callable
 
 async def _patch(client: KubeClient, command: PatchObject) -> None:
     await client.patch(
-        resource_of(BY_ID[command.kind]),
+        client.in_use(resource_of(BY_ID[command.kind])),
         command.name,
         _body(command),
         command.namespace or None,
@@ -54,16 +54,18 @@ async def _patch(client: KubeClient, command: PatchObject) -> None:
 
 
 async def _create(client: KubeClient, command: PatchObject) -> None:
-    kind, body = BY_ID[command.kind], plain(command.patch)
+    kind = BY_ID[command.kind]
+    resource = client.in_use(resource_of(kind))
+    body = in_version(plain(command.patch), kind.name, resource.version)
     metadata = {**body.get("metadata", {}), "name": command.name}
-    whole = {"apiVersion": kind.api_versions[0], "kind": kind.name, **body, "metadata": metadata}
+    whole = {"apiVersion": resource.api_version, "kind": kind.name, **body, "metadata": metadata}
     with contextlib.suppress(AlreadyExists):
-        await client.create(resource_of(kind), whole, command.namespace or None)
+        await client.create(resource, whole, command.namespace or None)
 
 
 async def _delete(client: KubeClient, command: PatchObject) -> None:
     """Delete an object that may be protected: what protects it goes first."""
-    resource, where = resource_of(BY_ID[command.kind]), command.namespace or None
+    resource, where = client.in_use(resource_of(BY_ID[command.kind])), command.namespace or None
     unprotected = {"metadata": {"uid": command.uid, "$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION]}}
     with contextlib.suppress(NotFound):
         await client.patch(resource, command.name, unprotected, where, content_type=STRATEGIC_PATCH)

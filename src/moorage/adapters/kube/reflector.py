@@ -9,7 +9,8 @@ Invariants:
 - An object that cannot be decoded does not affect others: it is counted, logged once and skipped. Its deletion takes
   effect all the same, as deletions are told by metadata alone.
 - A kind that is not served is an empty one that may appear later. Only discovery can say so: a 404 by itself is an
-  error like any other, and the core group is always served.
+  error like any other, and the core group is always served. A kind that is served in an older version is followed
+  there, and the client is told, so that it is written in that version too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ import msgspec
 import structlog
 
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.discovery import unserved
+from moorage.adapters.kube.discovery import served_version
 from moorage.adapters.kube.errors import (
     ApiError,
     BadRequest,
@@ -151,6 +152,8 @@ class Reflector(Generic[T]):
         self._parse = parse
         self._remains = remains
         self._jitter = jitter
+        self._wanted = resource
+        self._namespace = namespace
         self._path = resource.path(namespace)
         self._selectors = {"fieldSelector": field_selector, "labelSelector": label_selector}
         self._selectors = {key: value for key, value in self._selectors.items() if value}
@@ -226,11 +229,8 @@ class Reflector(Generic[T]):
             await self._pause(Phase.RETRYING, error.message)
         except Forbidden as error:
             await self._pause(Phase.FORBIDDEN, error.message)
-        except ApiError as error:
-            if isinstance(error, NotFound | NoSuchPath) and await self._unserved():
-                await self._missing(error)
-            else:
-                await self._pause(Phase.RETRYING, str(error))
+        except (NotFound, NoSuchPath) as error:
+            await self._not_there(error)
         except KubeError as error:
             await self._pause(Phase.RETRYING, str(error))
 
@@ -254,13 +254,31 @@ class Reflector(Generic[T]):
         else:
             log.info("version is gone, listing anew", resource=str(self.resource), error=error.message)
 
-    async def _unserved(self) -> bool:
-        if self.state.phase is Phase.NOT_SERVED:
-            return True  # it is empty already
+    async def _not_there(self, error: ApiError) -> None:
+        """There is no such path: the kind is not served, or in another version, or something is wrong on the way."""
+        found = await self._served()
+        if found is None:
+            await self._missing(error)
+        elif found.version != self.resource.version:
+            self._use(found)
+        else:
+            await self._pause(Phase.RETRYING, str(error))
+
+    async def _served(self) -> Resource | None:
+        """The resource in a version that the server has; None if it has none."""
+        if self.state.phase is Phase.NOT_SERVED and not self._wanted.older:
+            return None  # it is empty already
         try:
-            return await unserved(self._client, self.resource)
+            return await served_version(self._client, self._wanted)
         except KubeError:
-            return False
+            return self.resource
+
+    def _use(self, resource: Resource) -> None:
+        """Follow the resource in another version from now on."""
+        log.info("kind is served in another version", resource=str(resource))
+        self._forget_version()
+        self.resource, self._path = resource, resource.path(self._namespace)
+        self._client.use(resource)
 
     async def _missing(self, error: ApiError) -> None:
         """Treat the kind as an empty one, say so once, and wait before looking again."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from urllib.parse import quote
 
 from moorage.core.values import dataclass
@@ -18,6 +19,18 @@ class Resource:
     plural: str
     namespaced: bool = True
     kind: str = ""
+    older: tuple[str, ...] = ()
+    """Versions that can be used where the server does not have this one, the best one first."""
+
+    @property
+    def api_version(self) -> str:
+        """As objects say it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def versions(self) -> tuple[Resource, ...]:
+        """The resource in each version that can be used."""
+        return (self, *(replace(self, version=version) for version in self.older))
 
     def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """Build the path of a collection, an object, or a subresource. No namespace means the whole cluster."""
