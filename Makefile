@@ -84,8 +84,8 @@ properties: $(READY) ## Try 10,000 random histories of the plan and of gangs (SE
 suggestions: $(READY) ## Check what explain suggests for 500 generated pods that fit nowhere (PODS=)
 	@MOORAGE_SUGGESTIONS=$(or $(PODS),500) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 tests/suggestions
 
-parity: $(READY) controlplane ## Ask the real kube-scheduler and Moorage 1,000 fresh questions (QUESTIONS=, SEED=)
-	@$(BIN)/python -m tests.parity.fuzz --questions $(or $(QUESTIONS),1000) $(if $(SEED),--seed $(SEED))
+parity: $(READY) controlplane ## Ask the real kube-scheduler and Moorage 1,000 fresh questions (QUESTIONS=, SEED=, ARGS="--kind devices")
+	@$(BIN)/python -m tests.parity.fuzz --questions $(or $(QUESTIONS),1000) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 drill: $(READY) controlplane ## Kill the scheduler at every bind of a gang and see that no gang stays partial (ARGS="--moments 3:before")
 	@$(BIN)/python -m tests.gangs.drill $(ARGS)

@@ -15,10 +15,10 @@ import time
 from dataclasses import dataclass, field
 
 from moorage.bench.controlplane import ControlPlaneError
-from tests.parity.drawing.lottery import draw
+from tests.parity.drawing.lottery import KINDS, draw
 from tests.parity.examination import PATIENT_SETTLE_S, Disagreement, Examiner, write_down
 from tests.parity.kube_side import RefusedError, kube_scheduler
-from tests.parity.questions import Object
+from tests.parity.questions import Object, Question
 from tests.parity.shrinking import Shrinker
 
 SHRINK_QUESTIONS = 120
@@ -39,31 +39,39 @@ class Tally:
     disagreements: list[Disagreement] = field(default_factory=list)
 
 
-def run(examiner: Examiner, seed: int, questions: int, *, progress: bool = False, shrink: bool = True) -> Tally:
+def run(
+    examiner: Examiner,
+    seed: int,
+    questions: int,
+    *,
+    kind: str | None = None,
+    progress: bool = False,
+    shrink: bool = True,
+) -> Tally:
     """Ask so many questions."""
     tally = Tally()
     said_s = time.monotonic()
     for number in range(seed, seed + questions):
         tally.asked += 1
         try:
-            found = examiner.examine(draw(number))
+            found = examiner.examine(draw(number, kind))
         except (RefusedError, TimeoutError) as error:
             tally.refused.append(f"seed {number}: {error}")
             continue
         if found is not None:
-            _look_closer(examiner, found, tally, shrink=shrink)
+            _look_closer(examiner, found, tally, draw(number, kind), shrink=shrink)
         if progress and time.monotonic() - said_s > _EVERY_S:
             said_s = time.monotonic()
             _say(f"{tally.asked}/{questions} questions, {examiner.pods} pods, {len(tally.disagreements)} disagreements")
     return tally
 
 
-def _look_closer(examiner: Examiner, found: Disagreement, tally: Tally, *, shrink: bool) -> None:
+def _look_closer(examiner: Examiner, found: Disagreement, tally: Tally, question: Question, *, shrink: bool) -> None:
     if found.history:  # decided anew from the same verdicts: there is no timing in it
         _say(f"seed {found.seed}: {found}")
         tally.disagreements.append(found)
         return
-    again = examiner.examine(draw(found.seed), settle_s=PATIENT_SETTLE_S)
+    again = examiner.examine(question, settle_s=PATIENT_SETTLE_S)
     if again is None:
         tally.fleeting.append(found.seed)
         _say(f"seed {found.seed}: differed once, not when asked again with more time: {found}")
@@ -98,13 +106,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--kind", choices=sorted(KINDS), default=None, help="only questions of this kind")
     options = parser.parse_args()
     seed = random.randrange(_LARGEST_SEED) if options.seed is None else options.seed
     _say(f"{options.questions} questions from seed {seed} to kube-scheduler and to Moorage")
     try:
         with kube_scheduler() as kube:
             examiner = Examiner(kube)
-            tally = run(examiner, seed, options.questions, progress=True)
+            tally = run(examiner, seed, options.questions, kind=options.kind, progress=True)
     except ControlPlaneError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -20,6 +20,7 @@ import yaml
 
 from moorage.bench.controlplane import ADMIN, ControlPlane
 from moorage.wire.kinds import KINDS
+from tests.parity import claim_side
 from tests.parity.moorage_side import CONFIG
 from tests.parity.questions import Key, Object, Question, World, key_of
 
@@ -34,7 +35,15 @@ _SCORE = re.compile(
     r'"Plugin scored node for pod" pod="(?P<pod>[^"]+)" plugin="(?P<plugin>[^"]+)" node="(?P<node>[^"]+)"'
     r" score=(?P<score>-?\d+)"
 )
-_WITH_STATUS = frozenset({"Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget"})
+_WITH_STATUS = frozenset(
+    {"Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "PodDisruptionBudget", claim_side.CLAIM}
+)
+_MAKING_ROOM = (
+    "found a potential placement",
+    "deallocation of ResourceClaim completed",
+    "deletion of ResourceClaim completed",
+)
+"""Conditions after which the pod is tried again at once."""
 _LASTING = ("Namespace", "PriorityClass")
 """Kinds whose objects are the same in all questions."""
 _PATHS = {kind.name: (kind.path(), kind.namespaced) for kind in reversed(KINDS)}
@@ -95,11 +104,14 @@ class KubeSide:
 
     def remove(self, key: Key) -> None:
         """Delete an object at once."""
+        if key[0] == claim_side.CLAIM:
+            self._request("PATCH", self._path(key), {"metadata": {"finalizers": None}})
         self._request("DELETE", self._path(key), {"gracePeriodSeconds": 0})
         self._made.discard(key)
 
     def clear(self) -> None:
         """Remove what belongs to the question: pods first, nodes last."""
+        self._made |= {key_of(claim) for claim in self.claims()}
         for key in sorted(self._made, key=lambda key: (key[0] != "Pod", key[0] == "Node")):
             self.remove(key)
 
@@ -112,11 +124,13 @@ class KubeSide:
         self._log_end = self._log.stat().st_size
         self.put(pod)
         key = key_of(pod)
+        self._make_claims(key)
         found = self._decided(key)
         verdict: dict[str, Any] = {
             "node": found["spec"].get("nodeName"),
             "scores": self._scores(f"{key[1]}/{key[2]}"),
             "message": None,
+            **self._devices(found),
         }
         verdict["bound"] = verdict["node"] is not None
         if verdict["node"] is None:
@@ -130,7 +144,36 @@ class KubeSide:
             self._made.difference_update(victims)
         if not verdict["bound"]:
             self.remove(key)
+            self._collect(found["metadata"]["uid"])
         return verdict
+
+    # --- device claims ---
+
+    def claims(self) -> list[Object]:
+        """The device claims of the question, as the API server has them."""
+        items = self._ask("GET", _PATHS[claim_side.CLAIM][0])["items"]
+        return [claim_side.cleaned(item) for item in items]
+
+    def _make_claims(self, key: Key) -> None:
+        """Do the claim controller's part: kube-scheduler does not try the pod before."""
+        pod = self.read(key)
+        claims, statuses = claim_side.make_claims(pod, self.read)
+        for claim in claims:
+            self.put(claim)
+        if statuses:
+            self._ask("PATCH", self._path(key) + "/status", {"status": {"resourceClaimStatuses": statuses}})
+
+    def _devices(self, pod: Object) -> dict[str, Any]:
+        """What the verdict says of devices, if there are claims in the question."""
+        claims = self.claims()
+        special = pod["status"].get("extendedResourceClaimStatus")
+        return {"claims": claim_side.told(claims), "extendedResourceClaimStatus": special} if claims else {}
+
+    def _collect(self, uid: str) -> None:
+        """Remove the claims that were made for a pod which is gone."""
+        for claim in self.claims():
+            if any(owner["uid"] == uid for owner in claim["metadata"].get("ownerReferences") or ()):
+                self.remove(key_of(claim))
 
     def read(self, key: Key) -> Object:
         """An object as the API server has it."""
@@ -147,7 +190,10 @@ class KubeSide:
             if found["spec"].get("nodeName"):
                 return found
             nominated = status.get("nominatedNodeName")
-            if (condition is None) == bool(nominated) and not _makes_room(condition):
+            if nominated and _has_devices(found):
+                if claim_side.awaits_driver(found, self.claims()):
+                    return found
+            elif (condition is None) == bool(nominated) and not _makes_room(condition):
                 return found
             if nominated and time.monotonic() > stuck_s:
                 return found
@@ -191,7 +237,8 @@ class KubeSide:
     def _request(self, method: str, path: str, body: object = None) -> tuple[int, Object]:
         """One request on a connection that is kept: there are thousands."""
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
-        content = None if body is None else json.dumps(body)
+        # Compact and sorted, as kube-scheduler 1.37.1 compares parameters of devices byte by byte.
+        content = None if body is None else json.dumps(body, separators=(",", ":"), sort_keys=True)
         for attempt in (1, 2):
             if self._connection is None:
                 self._connection = http.client.HTTPSConnection(self._host, context=self._tls, timeout=30)
@@ -231,13 +278,21 @@ def _scheduled(pod: Object) -> Object | None:
 
 
 def _makes_room(condition: Object | None) -> bool:
-    return "found a potential placement" in (condition or {}).get("message", "")
+    message = (condition or {}).get("message", "")
+    return any(text in message for text in _MAKING_ROOM)
+
+
+def _has_devices(pod: Object) -> bool:
+    """Whether a pod is on its way to a node while its claims are written."""
+    return bool(pod["spec"].get("resourceClaims")) or not pod["spec"].get("volumes")
 
 
 def _replacing(obj: Object) -> Object:
     """A merge patch that brings an object of the cluster to this state, fields that are gone included."""
     metadata, spec = obj["metadata"], obj.get("spec", {})
     patch: Object = {"metadata": {"labels": {**dict.fromkeys(_all_label_keys(), None), **metadata.get("labels", {})}}}
+    if obj["kind"] == "ResourceSlice":
+        patch["spec"] = spec
     if obj["kind"] == "Node":
         patch["spec"] = {"taints": spec.get("taints"), "unschedulable": spec.get("unschedulable")}
     return patch

@@ -10,7 +10,7 @@ from typing import Any
 
 from moorage.app.plugins import find_plugins
 from moorage.sim.inputs import read_cluster
-from moorage.sim.report import pod_document
+from moorage.sim.report import claim_document, pod_document
 from moorage.sim.rules import rules_of
 from moorage.sim.simulation import simulate
 from moorage.wire.configuration import Reading, read_configuration
@@ -36,5 +36,6 @@ def ask(objects: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     outcome = simulate(given, rules_of(reading(), seed=0, answers_to_all=False), explain=True)
     for story in outcome.pods:
         if (story.namespace, story.name) == (pending.get("namespace", "default"), pending["name"]):
-            return pod_document(story, outcome)
+            claims = {name: claim_document(status) for name, status in outcome.claims.items()}
+            return {**pod_document(story, outcome), "claims": claims}
     raise LookupError(f"no entry for the pending pod {pending['name']}")

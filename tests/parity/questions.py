@@ -66,6 +66,12 @@ class World:
         """Take an object away."""
         self._objects.pop(key, None)
 
+    def replace(self, kind: str, objects: Iterable[Object]) -> None:
+        """Put these objects in place of all of their kind."""
+        self._objects = {key: obj for key, obj in self._objects.items() if key[0] != kind}
+        for obj in objects:
+            self.put(obj)
+
     def with_pod(self, pod: Object) -> list[Object]:
         """All objects, the pod last."""
         return [*self._objects.values(), pod]
