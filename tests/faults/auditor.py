@@ -23,6 +23,7 @@ KINDS = {
     "nodes": "/api/v1/nodes",
     "events": "/apis/events.k8s.io/v1/events",
     "poddisruptionbudgets": "/apis/policy/v1/poddisruptionbudgets",
+    "resourceclaims": "/apis/resource.k8s.io/v1/resourceclaims",
     "podgroups": "/apis/scheduling.k8s.io/v1beta1/podgroups",
 }
 _LINE_LIMIT_BYTES = 16 << 20

@@ -87,6 +87,9 @@ def audit(history: History, terms: Terms) -> list[str]:
         *partial(history, terms),
         *budgets_broken(history, terms),
         *events_doubled(history, terms),
+        *devices_doubled(history),
+        *bound_without_devices(history, terms),
+        *reserved_for_nobody(history),
     ]
 
 
@@ -318,6 +321,68 @@ def events_doubled(history: History, terms: Terms) -> list[str]:
     if not terms.events_may_be_lost:
         found += [f"{name} was bound without a Scheduled event" for uid, name in bound.items() if not said[uid]]
     return found
+
+
+def devices_doubled(history: History) -> list[str]:
+    """No device is held by two claims at any time."""
+    holders: dict[tuple[str, str, str], Revision] = {}
+    found = []
+    for each in history.of("resourceclaims"):
+        held = set() if each.change == DELETED else _devices(each.object)
+        for device in [device for device, holder in holders.items() if holder.uid == each.uid and device not in held]:
+            del holders[device]
+        for device in held:
+            holder = holders.setdefault(device, each)
+            if holder.uid != each.uid:
+                found.append(f"{'/'.join(device)} is held by {holder.name} and by {each.name}")
+    return found
+
+
+def bound_without_devices(history: History, terms: Terms) -> list[str]:
+    """When a pod is bound, its claims hold devices of that node and are reserved for it."""
+    claims: dict[str, Object] = {}
+    seen: set[str] = set()
+    found = []
+    for each in history.revisions:
+        if each.kind == "resourceclaims":
+            claims[f"{each.namespace}/{each.name}"] = each.object
+        if each.kind != "pods" or not node_of(each.object) or each.uid in seen or not _is_ours(each.object, terms):
+            continue
+        seen.add(each.uid)
+        for name in _claim_names(each.object):
+            status = claims.get(f"{each.namespace}/{name}", {}).get("status") or {}
+            where = {pool for _, pool, _ in _devices({"status": status})}
+            if each.uid not in {consumer["uid"] for consumer in status.get("reservedFor") or ()}:
+                found.append(f"{each.name} was bound, and {name} is not reserved for it")
+            elif where != {node_of(each.object)}:
+                found.append(f"{each.name} was bound to {node_of(each.object)}, and {name} holds devices of {where}")
+    return found
+
+
+def reserved_for_nobody(history: History) -> list[str]:
+    """At the end no claim is reserved for a pod that is gone."""
+    pods = set(history.last("pods"))
+    return [
+        f"{_name(claim)} is reserved for {consumer['name']}, which is gone"
+        for claim in history.last("resourceclaims").values()
+        for consumer in (claim.get("status") or {}).get("reservedFor") or ()
+        if consumer["uid"] not in pods
+    ]
+
+
+def _devices(claim: Object) -> set[tuple[str, str, str]]:
+    """What a claim holds."""
+    allocation = (claim.get("status") or {}).get("allocation") or {}
+    results = (allocation.get("devices") or {}).get("results") or ()
+    return {(each["driver"], each["pool"], each["device"]) for each in results}
+
+
+def _claim_names(pod: Object) -> list[str]:
+    status = pod.get("status") or {}
+    special = status.get("extendedResourceClaimStatus")
+    made = [each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()]
+    named = [each.get("resourceClaimName") for each in pod["spec"].get("resourceClaims") or ()]
+    return [str(name) for name in (*named, *made, special and special["resourceClaimName"]) if name]
 
 
 # --- what the checks share ---

@@ -29,9 +29,8 @@ Place = Literal["shared", "controllers", "fresh"]
 """On an API server with others; on one where controllers run, one at a time; on one of its own, alone."""
 Story = Callable[[World], Awaitable[None]]
 PLANE = Options(audit_policy=stopwatch.POLICY)
-CONTROLLERS = ",".join(
-    f"{name}-controller" for name in ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector")
-)
+_CONTROLLERS = ("deployment", "replicaset", "statefulset", "disruption", "garbage-collector", "resourceclaim")
+CONTROLLERS = ",".join(f"{name}-controller" for name in _CONTROLLERS)
 LONGEST_S = 900.0
 
 

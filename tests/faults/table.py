@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from tests.faults import admission, api_faults, between, hostile, leaders, outages, sieve, spot, strangers, surroundings
+from tests.faults import (
+    admission,
+    api_faults,
+    between,
+    devices,
+    hostile,
+    leaders,
+    outages,
+    sieve,
+    spot,
+    strangers,
+    surroundings,
+)
 from tests.faults.lab import Scenario
 
 SCENARIOS: tuple[Scenario, ...] = (
@@ -16,4 +28,5 @@ SCENARIOS: tuple[Scenario, ...] = (
     *sieve.SCENARIOS,
     *spot.SCENARIOS,
     *admission.SCENARIOS,
+    *devices.SCENARIOS,
 )

@@ -62,6 +62,18 @@ def budget(least: int) -> dict[str, Any]:
     return {"metadata": {"name": "b", "uid": "b", "namespace": "ns"}, "spec": spec}
 
 
+def device_claim(name: str, device: str, *consumers: str, pool: str = "n1") -> dict[str, Any]:
+    result = {"driver": "d", "pool": pool, "device": device}
+    status: dict[str, Any] = {"reservedFor": [{"name": each, "uid": each} for each in consumers]}
+    if device:
+        status["allocation"] = {"devices": {"results": [result]}}
+    return {"metadata": {"name": name, "uid": name, "namespace": "ns"}, "status": status}
+
+
+def claiming(name: str, on: str = "") -> dict[str, Any]:
+    return pod(name, on, cpu="0", resourceClaims=[{"name": "x", "resourceClaimName": "c"}])
+
+
 def history(*story: tuple[Any, ...]) -> History:
     """A line each: kind, change, object and, if it matters, the second in which it was seen."""
     told = []
@@ -74,7 +86,7 @@ def app(name: str, on: str = "n1", **fields: Any) -> dict[str, Any]:
     return pod(name, on, ready=True, meta={"labels": {"app": "a"}, **fields})
 
 
-N, P, E, B = "nodes", "pods", "events", "poddisruptionbudgets"
+N, P, E, B, C = "nodes", "pods", "events", "poddisruptionbudgets", "resourceclaims"
 BREACHES: dict[str, tuple[Callable[[History, Terms], list[str]], History, str]] = {
     "a pod on two nodes": (
         lambda found, _terms: checks.moved(found),
@@ -202,6 +214,26 @@ BREACHES: dict[str, tuple[Callable[[History, Terms], list[str]], History, str]] 
         history((P, ADDED, pod("a")), (P, MODIFIED, pod("a", "n1"))),
         "a was bound without a Scheduled event",
     ),
+    "a device twice": (
+        lambda found, _terms: checks.devices_doubled(found),
+        history((C, ADDED, device_claim("a", "gpu")), (C, ADDED, device_claim("b", "gpu"))),
+        "d/n1/gpu is held by a and by b",
+    ),
+    "a claim that is not reserved": (
+        checks.bound_without_devices,
+        history((C, ADDED, device_claim("c", "gpu", "b")), (P, ADDED, claiming("b")), (P, ADDED, claiming("a", "n1"))),
+        "a was bound, and c is not reserved for it",
+    ),
+    "devices of another node": (
+        checks.bound_without_devices,
+        history((C, ADDED, device_claim("c", "gpu", "a", pool="n2")), (P, ADDED, claiming("a", "n1"))),
+        "a was bound to n1, and c holds devices of {'n2'}",
+    ),
+    "a claim of a pod that is gone": (
+        lambda found, _terms: checks.reserved_for_nobody(found),
+        history((C, ADDED, device_claim("c", "gpu", "a")), (P, ADDED, pod("a")), (P, DELETED, pod("a"))),
+        "c is reserved for a, which is gone",
+    ),
 }
 
 
@@ -224,7 +256,7 @@ def test_a_sound_run_has_none() -> None:
         *((P, MODIFIED, member(name, "n1")) for name in "ab"),
         (P, ADDED, pod("c", **tolerant), 5),
         (P, MODIFIED, pod("c", "n2", **tolerant), 6),
-        *((E, ADDED, scheduled(f"e-{name}", name)) for name in "abcd"),
+        *((E, ADDED, scheduled(f"e-{name}", name)) for name in "abcde"),
         (P, ADDED, app("x")),
         (P, ADDED, app("y")),
         (P, MODIFIED, app("x", **_LEAVING)),
@@ -232,6 +264,12 @@ def test_a_sound_run_has_none() -> None:
         (P, ADDED, pod("d"), 9),
         (N, MODIFIED, node("n1", cpu="4", unschedulable=True), 10),
         (P, MODIFIED, pod("d", "n1"), 10.5),
+        (C, ADDED, device_claim("b", "gpu", "x"), 10.6),
+        (C, MODIFIED, device_claim("b", ""), 10.7),
+        (C, ADDED, device_claim("c", "gpu", "e"), 10.8),
+        (P, ADDED, claiming("e"), 10.8),
+        (N, MODIFIED, node("n1", cpu="4"), 10.8),
+        (P, MODIFIED, claiming("e", "n1"), 10.9),
         (P, ADDED, pod("too-large", cpu="9"), 11),
         (P, ADDED, pod("gated", schedulingGates=[{"name": "g"}]), 11),
     )

@@ -15,6 +15,7 @@ from tests.faults.table import SCENARIOS
 
 SHARED = ("answer:bind-lost", "sieve:scheduler:crash:05", "sieve:scheduler:missed")
 KEEPING = ("keeper:notice-twice",)
+DEVICES = ("devices:crash:12", "devices:crash:21")
 FOUND: tuple[tuple[str, int], ...] = ()
 """Runs that once showed a breach, by scenario and seed."""
 
@@ -47,11 +48,11 @@ def test_what_is_asked_of_the_api_server_may_fail(fresh_control_plane: PlaneFact
 
 
 @pytest.mark.slow
-def test_the_keeper_under_fault(fresh_control_plane: PlaneFactory, tmp_path: Path) -> None:
-    """A notice that comes twice moves everybody once."""
+def test_what_needs_controllers_under_fault(fresh_control_plane: PlaneFactory, tmp_path: Path) -> None:
+    """A notice that comes twice moves everybody once; a crash between claims and binds leaves no device behind."""
     plane = fresh_control_plane()
     plane.start_controller_manager(f"--controllers={CONTROLLERS}")
-    runs = [(name, 1) for name in KEEPING] + [run for run in FOUND if named(run[0]).place == "controllers"]
+    runs = [(name, 1) for name in (*KEEPING, *DEVICES)] + [run for run in FOUND if named(run[0]).place == "controllers"]
     assert broken(asyncio.run(play(plane, tmp_path, runs, lanes=1))) == []
 
 
