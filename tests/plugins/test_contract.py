@@ -87,9 +87,11 @@ REMEDIES: tuple[type[contract.SuggestsRemedies], ...] = (
 COUNTS: tuple[type[contract.TellsCounts], ...] = (
     ControllerSpread, OnePodPerNode, PlacementStrategy, PriorityAnnotation, SpotPlacement,
 )  # fmt: skip
+DETAILS: tuple[type[contract.TellsDetails], ...] = (DynamicResources,)
 HOOKS: dict[type, Iterable[type[object]]] = {
     contract.SuggestsRemedies: REMEDIES,
     contract.TellsCounts: COUNTS,
+    contract.TellsDetails: DETAILS,
     contract.ReadsPriority: (PriorityAnnotation,),
     contract.PlansUnits: (PlanSort,),
     contract.OwnsNodes: (OnePodPerNode,),

@@ -14,6 +14,7 @@ from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion
 from moorage.sim import tables
 from moorage.sim.explanations import nodes_document
+from moorage.views.details import detail_groups
 
 if TYPE_CHECKING:  # a client of the API server, which files do not need
     from moorage.app.explain import Announcement
@@ -69,6 +70,10 @@ def write_table(opinion: Opinion, story: Sequence[Announcement], out: TextIO, *,
         tables.write_table(("NODE", "TOTAL", "WHY"), rows, out, numbers=("TOTAL",))
         if len(listed) < len(order):
             out.write(f"... and {len(order) - len(listed)} more nodes; --all shows them\n")
+        out.write("\n")
+    for group in detail_groups(opinion.nodes) if opinion.node is None else ():
+        out.write(tables.shown(group.title) + "\n")
+        out.writelines(f"    {tables.shown(line)}\n" for line in group.lines)
         out.write("\n")
     out.write(tables.shown(sentence(opinion)) + "\n")
     second = runner_up(opinion)

@@ -64,7 +64,7 @@ class Search:
         """`share_id` makes a name for the share that a claim gets of a device; the number tells several apart."""
         self.steps = 0
         """How many parts were begun."""
-        self._node, self._pools, self._claims = node, pools, claims
+        self.node, self._pools, self._claims = node, pools, claims
         self._usage, self._share_id = usage, share_id
         self.fit = DeviceFit(node, classes)
         """Judges devices apart from whether they are free."""
@@ -113,7 +113,7 @@ class Search:
     def allocations(self) -> tuple[Allocation, ...]:
         """What each claim gets, once devices were found."""
         return tuple(
-            allocation_of(claim, [_picked(each, chosen) for each in requests], chosen, self._node.name)
+            allocation_of(claim, [_picked(each, chosen) for each in requests], chosen, self.node.name)
             for claim, requests, chosen in zip(self._claims, self._wanted, self._chosen, strict=True)
         )
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from moorage.core.devicepools import DeviceCandidate
+
+if TYPE_CHECKING:
+    from moorage.core.devicecel import SelectableDevice
 
 MOST_ANSWERS = 64
 """How many expressions a device remembers; beyond that it starts over."""
@@ -20,7 +25,6 @@ def holds(expression: str, candidate: DeviceCandidate) -> bool:
     from moorage.core.devicecel import (  # noqa: PLC0415 - loaded with the first expression only
         CompileError,
         EvaluationError,
-        SelectableDevice,
         compile_selector,
         hinted,
     )
@@ -28,12 +32,29 @@ def holds(expression: str, candidate: DeviceCandidate) -> bool:
     selector = compile_selector(expression)
     if isinstance(selector, CompileError):
         raise SelectorError(f": CEL compile error: {selector.message}")
-    device = candidate.device
-    capacity = {name: each.value for name, each in device.capacity.items()}
-    answer = selector.matches(SelectableDevice(candidate.id.driver, device.attributes, capacity, device.shared))
+    answer = selector.matches(_selectable(candidate))
     if isinstance(answer, EvaluationError):
         raise SelectorError(f" on device {candidate.id}: CEL runtime error: {hinted(answer.message)}")
     if len(candidate.answers) >= MOST_ANSWERS:
         candidate.answers.clear()
     candidate.answers[expression] = answer
     return answer
+
+
+def condition_holds(condition: str, candidate: DeviceCandidate, limit: int) -> tuple[bool, int]:
+    """Whether a part of a selector holds for a device, false if it fails or costs more than `limit`; and its cost."""
+    from moorage.core.devicecel import CompileError, SelectorAnswer, compile_selector  # noqa: PLC0415 - as above
+
+    selector = compile_selector(condition)
+    if isinstance(selector, CompileError):
+        return False, 0
+    answer = selector.answer(_selectable(candidate), limit)
+    return isinstance(answer, SelectorAnswer) and answer.matches, answer.cost
+
+
+def _selectable(candidate: DeviceCandidate) -> SelectableDevice:
+    from moorage.core.devicecel import SelectableDevice  # noqa: PLC0415 - as above
+
+    device = candidate.device
+    capacity = {name: each.value for name, each in device.capacity.items()}
+    return SelectableDevice(candidate.id.driver, device.attributes, capacity, device.shared)

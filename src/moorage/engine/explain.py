@@ -8,8 +8,10 @@ from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
 from moorage.engine.diagnosis import rejections_by_row
+from moorage.framework.contract import TellsDetails
 from moorage.framework.cycle import Cycle
-from moorage.framework.runner import Runner
+from moorage.framework.details import Detail
+from moorage.framework.runner import Judgement, Runner
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +20,8 @@ class NodeExplanation:
 
     rejected: dict[str, list[str]] = field(default_factory=dict)
     scores: dict[str, int] = field(default_factory=dict)
+    details: tuple[Detail, ...] = ()
+    """More about the rejection, where the plugin can tell."""
 
     @property
     def total(self) -> int:
@@ -34,11 +38,23 @@ def explain(runner: Runner, state: ClusterState, pod: Pod, now: float) -> dict[s
     if judgement.refusal is not None:
         refused = {judgement.refusal.plugin: list(judgement.refusal.reasons)}
         return {name: NodeExplanation(rejected=dict(refused)) for name in sorted(state.node_names())}
+    details = _details(runner, cycle, judgement)
     for row, (plugin, reasons) in rejections_by_row(judgement).items():
-        found[state.node(row).name] = NodeExplanation(rejected={plugin: reasons})
+        found[state.node(row).name] = NodeExplanation(rejected={plugin: reasons}, details=details.get(row, ()))
     if len(judgement.passed):
         table = runner.score_table(cycle, judgement.passed)
         for index, row in enumerate(judgement.passed):
             scores = {name: int(column[index]) for name, column in table.items()}
             found[state.node(int(row)).name] = NodeExplanation(scores=scores)
     return dict(sorted(found.items()))
+
+
+def _details(runner: Runner, cycle: Cycle, judgement: Judgement) -> dict[int, tuple[Detail, ...]]:
+    """Row -> what the plugin that rejected it can tell beside its reasons."""
+    telling = {plugin.name: plugin for plugin in runner.plugins.having(TellsDetails)}
+    found: dict[int, tuple[Detail, ...]] = {}
+    for verdict in judgement.verdicts:
+        if verdict.plugin in telling:
+            told = telling[verdict.plugin].details(cycle, verdict.rows)
+            found |= {row: tuple(details) for row, details in told.items()}
+    return found

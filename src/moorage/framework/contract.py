@@ -11,7 +11,7 @@ the queue (`queue_key`, `unit_key`) has nothing in its place, and must not raise
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from moorage.core.arrays import Ints, Rows
@@ -22,6 +22,7 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
+from moorage.framework.details import Detail
 from moorage.framework.plugin import Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import GangNomination, Hold, Nomination, OnlyNodes, Rejections, Status
@@ -327,6 +328,14 @@ class TellsCounts(Named, Protocol):
 
         Asked before each attempt where the log is to tell (`-v 4`), never for a decision.
         """
+
+
+@runtime_checkable
+class TellsDetails(Named, Protocol):
+    """A filter that can say more of rows that it rejects than its reasons. Asked for explanations only."""
+
+    def details(self, cycle: Cycle, rows: Rows, /) -> Mapping[int, Sequence[Detail]]:
+        """Row -> what it found there, after `filter` was asked in the same cycle; of bounded size and time."""
 
 
 @runtime_checkable

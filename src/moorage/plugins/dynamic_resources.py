@@ -20,8 +20,10 @@ from moorage.core.allocating import Search
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
 from moorage.core.commands import Command, PodRef, RecordEvent
+from moorage.core.devicediagnosis import diagnose
 from moorage.core.devicefit import AllocationError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
+from moorage.core.devicerefusals import Holders, Looks
 from moorage.core.devices import DeviceId
 from moorage.core.edits import DropDevices
 from moorage.core.extendedclaims import SpecialClaim, make, remove, special_claim, tell
@@ -34,6 +36,8 @@ from moorage.core.values import dataclass
 from moorage.framework.arguments import PluginArgs, Seconds
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
+from moorage.framework.details import Detail
+from moorage.framework.device_details import MOST_LOOKS, device_details, elsewhere
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.runner import Judgement, Runner
@@ -211,6 +215,30 @@ class DynamicResources(Plugin):
         """100 for the best."""
         highest = int(scores.max(initial=0))
         return scores if not highest else scores * _HIGHEST // highest
+
+    def details(self, cycle: Cycle, rows: Rows) -> dict[int, tuple[Detail, ...]]:
+        """What stands against devices on rows that were rejected."""
+        plan: _Plan | None = cycle.memo.get(self.name)
+        held, looks = Holders(cycle.state), Looks(MOST_LOOKS)
+        found: dict[int, tuple[Detail, ...]] = {}
+        for row in map(int, rows):
+            if plan is not None and looks.left > 0:
+                found[row] = self._detail(cycle, plan, row, held, looks)
+        return found
+
+    def _detail(self, cycle: Cycle, plan: _Plan, row: int, held: Holders, looks: Looks) -> tuple[Detail, ...]:
+        here = np.array([row], dtype=np.intp)
+        claims = self._claims_at(cycle, plan, row)
+        if claims and row not in plan.found and plan.leftover is None:
+            try:
+                return tuple(device_details(diagnose(cycle.state, cycle.state.node(row), claims, held, looks)))
+            except AllocationError:  # the reason says what is wrong
+                return ()
+        return tuple(
+            elsewhere(claim, allocation)
+            for claim, allocation in plan.claims.allocated
+            if self._unusable(cycle.state, _Plan(DeviceClaims(((claim, allocation),), ()), unusable=False), here).any()
+        )
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
         """Give up the devices."""

@@ -14,6 +14,7 @@ import msgspec
 
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.framework.cycle import Cycle
+from moorage.framework.details import Detail
 from moorage.framework.runner import Runner
 
 _FASTEST = 1
@@ -47,7 +48,17 @@ class Explanations:
 
 def nodes_document(nodes: Mapping[str, NodeExplanation]) -> dict[str, dict[str, Any]]:
     """Each node with its rejection, or with its scores, as `explain` of a pod's entry has them."""
-    return {
-        name: {"rejected": node.rejected} if node.rejected else {"scores": node.scores, "total": node.total}
-        for name, node in nodes.items()
-    }
+    return {name: _node_document(node) for name, node in nodes.items()}
+
+
+def _node_document(node: NodeExplanation) -> dict[str, Any]:
+    if not node.rejected:
+        return {"scores": node.scores, "total": node.total}
+    details = {"details": [each.document() for each in node.details]} if node.details else {}
+    return {"rejected": node.rejected, **details}
+
+
+def node_explanation(document: Mapping[str, Any]) -> NodeExplanation:
+    """The explanation of a node, from its document."""
+    details = tuple(map(Detail.read, document.get("details", ())))
+    return NodeExplanation(document.get("rejected", {}), document.get("scores", {}), details)

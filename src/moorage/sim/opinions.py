@@ -9,9 +9,9 @@ from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.adapters.memory.errors import ApiError
 from moorage.core.events import PodSeen
 from moorage.core.pods import Pod
-from moorage.engine.explain import NodeExplanation
 from moorage.engine.opinion import Opinion, form_opinion
 from moorage.sim.costs import input_prices
+from moorage.sim.explanations import node_explanation
 from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
 from moorage.sim.outcome import PodStory, SimulationOutcome
@@ -77,8 +77,5 @@ def _opinion(story: PodStory, outcome: SimulationOutcome) -> Opinion:
         nominated_node=story.nominated_node,
         victims=tuple(story.victims),
         message=story.message,
-        nodes={
-            name: NodeExplanation(document.get("rejected", {}), document.get("scores", {}))
-            for name, document in documents.items()
-        },
+        nodes={name: node_explanation(document) for name, document in documents.items()},
     )

@@ -15,6 +15,7 @@ from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.faults import describe
 from moorage.engine.lifecycle import KEPT_STEPS
 from moorage.engine.opinion import Opinion
+from moorage.views.details import detail_groups
 from moorage.views.queues import place_of
 from moorage.views.timeline import lived
 from moorage.views.world import World
@@ -64,6 +65,7 @@ def _judgement(pod: Pod, chosen: str | None, nodes: Mapping[str, NodeExplanation
         "nodes": len(nodes),
         "best": [{"node": name, "total": node.total, "scores": node.scores} for name, node in shown],
         "rejections": _rejections(nodes),
+        "details": [group.document() for group in detail_groups(nodes)] if not fitting else [],
     }
 
 

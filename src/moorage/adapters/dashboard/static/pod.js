@@ -45,7 +45,11 @@ function whyNot(page) {
     { title: "Plugin", class: "tight", cell: (r) => r.plugin },
     { title: "Which", class: "text", cell: (r) => [r.nodes.map((n, i) => [i ? ", " : "", nodeLink(n)]), more(r)] },
   ], (r) => `${r.plugin} ${r.reason}`).update(page.rejections, `${plural(page.nodes - page.fitting, "node")} rejected, by reason`);
-  return panel("Why not elsewhere", table.element);
+  return panel("Why not elsewhere", table.element, (page.details ?? []).map(detail));
+}
+
+function detail(found) {
+  return h("section", {}, h("h3", {}, name(found.title)), h("ul", {}, found.lines.map((line) => h("li", {}, name(line)))));
 }
 
 function soFar(page) {
