@@ -373,6 +373,95 @@ def _gang(made: Puzzle, draw: Random) -> Plain:
     return pod("stuck", size, 50, labels=mark)
 
 
+# --- devices ---
+
+DRIVER = "gpu.example.com"
+_RESOURCE = "resource.k8s.io/v1"
+
+
+def _gpus(made: Puzzle, draw: Random) -> list[tuple[str, str]]:
+    """Classes, and a pool of devices for most nodes; the node and the name of each device."""
+    for name, condition in (("gpu", ""), ("small", f' && device.attributes["{DRIVER}"].model == "t4"')):
+        selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"{condition}'}}]
+        made.objects.append(thing("DeviceClass", name, _RESOURCE, cluster_wide=True, spec={"selectors": selectors}))
+    found = []
+    for each in made.nodes[: draw.randint(1, 3)]:
+        name, devices = each["metadata"]["name"], []
+        for number in range(draw.randint(1, 4)):
+            bus = {"string": draw.choice("xy")}
+            body: Plain = {
+                "name": f"gpu-{number}",
+                "attributes": {"model": {"string": draw.choice(("a100", "t4"))}, "bus": bus},
+                "capacity": {"memory": {"value": draw.choice(("16Gi", "40Gi"))}},
+            }
+            if draw.random() < 0.3:
+                body["taints"] = [{"key": "broken", "effect": "NoSchedule"}]
+            devices.append(body)
+            found.append((name, body["name"]))
+        pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": devices}
+        made.objects.append(thing("ResourceSlice", f"{name}-gpus", _RESOURCE, cluster_wide=True, spec=spec))
+    return found
+
+
+def _user(made: Puzzle, number: int, node_name: str, device: str) -> None:
+    """A pod that has a device."""
+    name = f"user-{number}"
+    fields = [{"key": "metadata.name", "operator": "In", "values": [node_name]}]
+    result = {"request": "r", "driver": DRIVER, "pool": node_name, "device": device}
+    allocation = {
+        "devices": {"results": [result]},
+        "nodeSelector": {"nodeSelectorTerms": [{"matchFields": fields}]},
+    }
+    consumer = {"resource": "pods", "name": name, "uid": f"uid-{name}"}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu"}}
+    claim = thing("ResourceClaim", name, _RESOURCE, spec={"devices": {"requests": [request]}})
+    claim["status"] = {"allocation": allocation, "reservedFor": [consumer]}
+    body = pod(name, 10, 10, nodeName=node_name, resourceClaims=[{"name": "c", "resourceClaimName": name}])
+    body["metadata"]["uid"] = f"uid-{name}"
+    made.objects += [claim, body]
+
+
+def _wish(draw: Random) -> Plain:
+    """What a claim asks for: often more than there is."""
+    memory = draw.choice(("16Gi", "40Gi", "80Gi"))
+    model = f'device.attributes["{DRIVER}"].model == "{draw.choice(("a100", "h100"))}"'
+    expression = f'{model} && device.capacity["{DRIVER}"].memory.compareTo(quantity("{memory}")) >= 0'
+    exactly: Plain = {"deviceClassName": draw.choice(("gpu", "small")), "count": draw.choice((1, 1, 2))}
+    if draw.random() < 0.7:
+        exactly["selectors"] = [{"cel": {"expression": expression}}]
+    devices: Plain = {"requests": [{"name": "gpu", "exactly": exactly}]}
+    if draw.random() < 0.4:
+        devices["constraints"] = [{"matchAttribute": f"{DRIVER}/bus"}]
+    return {"devices": devices}
+
+
+def _device_claim(made: Puzzle, draw: Random) -> Plain:
+    for number, (node_name, device) in enumerate(_gpus(made, draw)):
+        if draw.random() < 0.5:
+            _user(made, number, node_name, device)
+    made.objects.append(thing("ResourceClaim", "wish", _RESOURCE, spec=_wish(draw)))
+    return pod("stuck", 10, 10, resourceClaims=[{"name": "gpu", "resourceClaimName": "wish"}])
+
+
+def _device_template(made: Puzzle, draw: Random) -> Plain:
+    _gpus(made, draw)
+    made.objects.append(thing("ResourceClaimTemplate", "wish", _RESOURCE, spec={"spec": _wish(draw)}))
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "wish"}]
+    made.objects += [pod(f"ahead-{number}", 10, 10, resourceClaims=claims) for number in range(draw.randint(0, 2))]
+    return pod("stuck", 10, 10, resourceClaims=claims)
+
+
+def _device_resource(made: Puzzle, draw: Random) -> Plain:
+    for number, (node_name, device) in enumerate(_gpus(made, draw)):
+        if draw.random() < 0.5:
+            _user(made, number, node_name, device)
+    wanted = {"deviceclass.resource.kubernetes.io/small": str(draw.choice((1, 2, 5)))}
+    body = pod("stuck", 10, 10, more=wanted)
+    body["spec"]["containers"][0]["resources"]["limits"] = dict(wanted)
+    return body
+
+
 FAMILIES: dict[str, Callable[[Puzzle, Random], Plain]] = {
     "cpu": _cpu,
     "memory": _memory,
@@ -403,6 +492,9 @@ FAMILIES: dict[str, Callable[[Puzzle, Random], Plain]] = {
     "fragmented": _fragmented,
     "daemons": _daemons,
     "full-driver": _full_driver,
+    "device-claim": _device_claim,
+    "device-template": _device_template,
+    "device-resource": _device_resource,
 }
 
 

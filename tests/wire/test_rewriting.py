@@ -9,10 +9,12 @@ from typing import Any, get_args
 import pytest
 
 from moorage.core.edits import (
+    AddAlternative,
     AddClaim,
     AddNode,
     Annotate,
     DropAnnotations,
+    DropConstraint,
     DropDevices,
     DropHostPort,
     DropLabel,
@@ -22,13 +24,18 @@ from moorage.core.edits import (
     DropTaint,
     DropVolume,
     Edit,
+    FreeClaim,
+    LowerCapacity,
+    LowerCount,
     LowerRequest,
     MovePod,
     OpenGates,
     RelaxSpread,
     SetNodeLabel,
+    SetSelector,
     ShrinkGang,
     Tolerate,
+    TolerateDevice,
     Uncordon,
     UseScheduler,
 )
@@ -119,6 +126,39 @@ OBJECTS: dict[tuple[str, str, str], Plain] = {
         "metadata": {"name": "g", "namespace": "default"},
         "spec": {"minMember": 4},
     },
+    ("ResourceClaim", "default", "gpus"): {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "gpus", "namespace": "default"},
+        "spec": {
+            "devices": {
+                "requests": [
+                    {
+                        "name": "gpu",
+                        "exactly": {
+                            "deviceClassName": "gpu",
+                            "count": 2,
+                            "selectors": [{"cel": {"expression": "false"}}],
+                            "capacity": {"requests": {"memory": "2Gi"}},
+                        },
+                    }
+                ],
+                "constraints": [{"matchAttribute": "d/a"}],
+            }
+        },
+        "status": {"allocation": {"devices": {"results": []}}, "reservedFor": []},
+    },
+    ("ResourceSlice", "", "n-gpus"): {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "n-gpus", "uid": "s"},
+        "spec": {
+            "driver": "d",
+            "nodeName": "n",
+            "pool": {"name": "n", "generation": 3, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0", "taints": [{"key": "broken", "effect": "NoSchedule"}]}],
+        },
+    },
 }
 
 
@@ -153,6 +193,13 @@ EVERY: tuple[Edit, ...] = (
     Annotate("Deployment", "default", "web", "old", None),
     AddClaim("default", "c", "fast"),
     ShrinkGang("PodGroup", "default", "g", 2),
+    SetSelector("default", "gpus", "gpu", 0, "true", "accept everything"),
+    TolerateDevice("default", "gpus", "gpu", Taint("broken")),
+    LowerCount("default", "gpus", "gpu", 1),
+    LowerCapacity("default", "gpus", "gpu", "memory", "1Gi"),
+    AddAlternative("default", "gpus", "gpu", "other"),
+    DropConstraint("default", "gpus", 0, "matchAttribute d/a"),
+    FreeClaim("default", "gpus", ("gpu-0",), ("old",)),
 )
 """One of each kind."""
 
@@ -367,8 +414,88 @@ def test_other_objects() -> None:
 
 
 @pytest.mark.parametrize(
+    ("edit", "part", "want"),
+    [
+        pytest.param(
+            SetSelector("default", "gpus", "gpu", 0, "true", ""),
+            "selectors",
+            [{"cel": {"expression": "true"}}],
+            id="another selector",
+        ),
+        pytest.param(SetSelector("default", "gpus", "gpu", 0, "", ""), "selectors", None, id="no selector"),
+        pytest.param(
+            TolerateDevice("default", "gpus", "gpu", Taint("broken")),
+            "tolerations",
+            [{"key": "broken", "operator": "Exists", "effect": "NoSchedule"}],
+            id="toleration",
+        ),
+        pytest.param(LowerCount("default", "gpus", "gpu", 1), "count", 1, id="fewer"),
+        pytest.param(
+            LowerCapacity("default", "gpus", "gpu", "memory", "1Gi"),
+            "capacity",
+            {"requests": {"memory": "1Gi"}},
+            id="less",
+        ),
+    ],
+)
+def test_requests_for_devices(edit: Edit, part: str, want: object) -> None:
+    """What a request asks for changes, and nothing else."""
+    documents = changed(edit)
+    assert documents is not None
+    exactly = documents[0]["spec"]["devices"]["requests"][0]["exactly"]
+    assert exactly.get(part) == want
+    before = OBJECTS["ResourceClaim", "default", "gpus"]["spec"]["devices"]["requests"][0]["exactly"]
+    known = ("allocationMode", part)
+    assert {key: exactly[key] for key in exactly if key not in known} == {
+        key: before[key] for key in before if key not in known
+    }
+
+
+def test_another_alternative() -> None:
+    """What was asked for comes first, then as many of the other class; there can be eight."""
+    documents = changed(AddAlternative("default", "gpus", "gpu", "other"))
+    assert documents is not None
+    request = documents[0]["spec"]["devices"]["requests"][0]
+    assert set(request) == {"name", "firstAvailable"}
+    first, second = request["firstAvailable"]
+    assert (first["name"], first["deviceClassName"], first["count"]) == ("first", "gpu", 2)
+    assert second == {"name": "other-0", "deviceClassName": "other", "count": 2}
+    full = deepcopy(documents[0])
+    full["spec"]["devices"]["requests"][0]["firstAvailable"] = [{**second, "name": f"a{each}"} for each in range(8)]
+    objects = {**OBJECTS, ("ResourceClaim", "default", "gpus"): full}
+    assert changed(AddAlternative("default", "gpus", "gpu", "more"), objects=objects) is None
+
+
+def test_claims_let_go_and_nodes_bring_devices() -> None:
+    """A claim that is set free holds nothing, its pods have finished; a new node has a pool without troubles."""
+    documents = changed(FreeClaim("default", "gpus", ("gpu-0",), ("old",)))
+    assert documents is not None
+    assert "status" not in documents[0]
+    assert documents[1]["status"]["phase"] == "Succeeded"
+    documents = changed(AddNode("n", "m", ("n-gpus",)))
+    assert documents is not None
+    assert documents[1] == {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "n-gpus-m"},
+        "spec": {
+            "driver": "d",
+            "nodeName": "m",
+            "pool": {"name": "m", "generation": 3, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
     "edit",
     [
+        pytest.param(SetSelector("default", "gpus", "gpu", 1, "true", ""), id="no-such-selector"),
+        pytest.param(LowerCount("default", "gpus", "none", 1), id="no-such-request"),
+        pytest.param(LowerCount("default", "gpus", "gpu/none", 1), id="no-such-alternative"),
+        pytest.param(LowerCapacity("default", "gpus", "gpu", "none", "1"), id="no-such-capacity"),
+        pytest.param(DropConstraint("default", "gpus", 1, ""), id="no-such-constraint"),
+        pytest.param(FreeClaim("default", "none", ()), id="no-such-claim"),
         pytest.param(DropSelector("none"), id="no-such-key"),
         pytest.param(DropPodRule(7, anti=True), id="no-such-term"),
         pytest.param(DropPodRule(0, anti=False), id="no-affinity"),

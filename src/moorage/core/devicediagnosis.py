@@ -82,9 +82,14 @@ def _base(each: RequestDiagnosis) -> tuple[str, str]:
 
 
 def diagnose(
-    state: ClusterState, node: Node, claims: Sequence[ResourceClaim], held: Holders, looks: Looks
+    state: ClusterState,
+    node: Node,
+    claims: Sequence[ResourceClaim],
+    held: Holders,
+    looks: Looks,
+    most_near: int = MOST_NEAR,
 ) -> NodeDiagnosis:
-    """What stands against the claims on a node."""
+    """What stands against the claims on a node; so many near misses are kept for each request."""
     pools = state.devices.pools(node)
     classes: dict[str, DeviceClass] = state.objects.get(DEVICE_CLASS, {})
 
@@ -96,7 +101,7 @@ def diagnose(
     for claim in claims:
         refusing = Refusing(state, search((claim,)), 0, claim, by_id, looks, held)
         found += [
-            _request(refusing, pools, refusing.search.fit.ready(claim, request.name, choice, ()))
+            _request(refusing, pools, refusing.search.fit.ready(claim, request.name, choice, ()), most_near)
             for request in claim.requests
             for choice in request.alternatives or (request.exactly or DeviceChoice(),)
         ]
@@ -113,7 +118,7 @@ def diagnose(
     return replace(diagnosis, apart=apart)
 
 
-def _request(refusing: Refusing, pools: Sequence[Pool], wanted: Wanted) -> RequestDiagnosis:
+def _request(refusing: Refusing, pools: Sequence[Pool], wanted: Wanted, most_near: int) -> RequestDiagnosis:
     everything = wanted.choice.mode == ALL
     refused: dict[str, int] = {}
     near: list[NearMiss] = []
@@ -126,11 +131,12 @@ def _request(refusing: Refusing, pools: Sequence[Pool], wanted: Wanted) -> Reque
         refused[refusals[0].rule] = refused.get(refusals[0].rule, 0) + 1
         blocked += not refusals[0].unsuitable
         near.append(NearMiss(candidate, tuple(refusals)))
-        if len(near) > 8 * MOST_NEAR:
-            near = sorted(near, key=_distance)[:MOST_NEAR]
+        if len(near) > 8 * most_near:
+            near = sorted(near, key=_distance)[:most_near]
     count = None if everything else wanted.choice.count
     lacks = (blocked or int(not fits)) if count is None else max(0, count - fits)
-    nearest = tuple(sorted(near, key=_distance)[:MOST_NEAR])
+    suitable = [each for each in near if not _distance(each)[0]]
+    nearest = tuple(sorted(suitable or near, key=_distance)[:most_near])
     return RequestDiagnosis(refusing.claim, wanted.choice, wanted.name, count, fits, lacks, refused, nearest)
 
 
@@ -142,10 +148,10 @@ def _candidates(pools: Sequence[Pool], looks: Looks) -> Iterator[DeviceCandidate
             yield candidate
 
 
-def _distance(near: NearMiss) -> tuple[int, int]:
-    """Fewer refusals first; of equals those that the claim can change."""
-    hard = sum(each.fix is None or isinstance(each.fix, HeldBy) for each in near.refusals)
-    return len(near.refusals), hard
+def _distance(near: NearMiss) -> tuple[bool, int, int]:
+    """Devices of other classes last; fewer refusals first; of equals those that the claim can change."""
+    fixes = [each.fix for each in near.refusals]
+    return None in fixes, len(fixes), sum(isinstance(fix, HeldBy) for fix in fixes)
 
 
 def _without(claim: ResourceClaim, number: int) -> ResourceClaim:

@@ -145,6 +145,10 @@ class DeviceIndex:
         """All slices of a pool, of whatever generation."""
         return self._by_pool.get(pool, _NO_SLICES).values()
 
+    def slices_at(self, node: str) -> Collection[ResourceSlice]:
+        """The slices that are for one node alone."""
+        return self._by_node.get(node, _NO_SLICES).values()
+
     def pools(self, node: Node) -> tuple[Pool, ...]:
         """The pools that have something for a node, in the order in which they are tried."""
         seen = self._seen.get(node.name)

@@ -148,6 +148,10 @@ class ResourceSlice(ClusterWide):
         """Its pool."""
         return PoolId(self.driver, self.pool)
 
+    def device_id(self, device: Device) -> DeviceId:
+        """The full name of one of its devices."""
+        return DeviceId(self.driver, self.pool, device.name)
+
     @property
     def only_node(self) -> str:
         """The one node that it concerns, by name; empty if it may concern others."""

@@ -143,6 +143,8 @@ class AddNode:
 
     like: str
     name: str
+    slices: tuple[str, ...] = ()
+    """ResourceSlices with devices of the node that it is like, which it has of its own."""
 
 
 # --- others ---
@@ -189,6 +191,85 @@ class ShrinkGang:
     min_count: int
 
 
+# --- claims for devices: the request is `request`, or `request/alternative` ---
+
+
+@dataclass(frozen=True, slots=True)
+class SetSelector:
+    """A selector of a request becomes another expression, or goes if that is empty."""
+
+    namespace: str
+    claim: str
+    request: str
+    index: int
+    expression: str
+    gist: str
+    """What that comes to, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class TolerateDevice:
+    """A request tolerates a taint of devices."""
+
+    namespace: str
+    claim: str
+    request: str
+    taint: Taint
+
+
+@dataclass(frozen=True, slots=True)
+class LowerCount:
+    """A request asks for fewer devices."""
+
+    namespace: str
+    claim: str
+    request: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class LowerCapacity:
+    """A request asks for less of a capacity."""
+
+    namespace: str
+    claim: str
+    request: str
+    capacity: str
+    amount: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddAlternative:
+    """A request takes as many devices of another class, if it cannot have what it asks for."""
+
+    namespace: str
+    claim: str
+    request: str
+    device_class: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropConstraint:
+    """A claim loses a constraint."""
+
+    namespace: str
+    claim: str
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FreeClaim:
+    """A claim gives its devices back, and the pods that use them have finished."""
+
+    namespace: str
+    claim: str
+    devices: tuple[str, ...]
+    """What it holds, in words."""
+    pods: tuple[str, ...] = ()
+    """In the claim's namespace."""
+
+
 PodEdit: TypeAlias = (
     LowerRequest
     | Tolerate
@@ -205,11 +286,15 @@ PodEdit: TypeAlias = (
     | DropAnnotations
 )
 NodeEdit: TypeAlias = Uncordon | DropTaint | SetNodeLabel
-Edit: TypeAlias = PodEdit | NodeEdit | AddNode | MovePod | Annotate | AddClaim | ShrinkGang
+ClaimEdit: TypeAlias = (
+    SetSelector | TolerateDevice | LowerCount | LowerCapacity | AddAlternative | DropConstraint | FreeClaim
+)
+Edit: TypeAlias = PodEdit | NodeEdit | AddNode | MovePod | Annotate | AddClaim | ShrinkGang | ClaimEdit
 Edits: TypeAlias = tuple[Edit, ...]
 
 POD_EDITS: tuple[type[PodEdit], ...] = get_args(PodEdit)
 NODE_EDITS: tuple[type[NodeEdit], ...] = get_args(NodeEdit)
+CLAIM_EDITS: tuple[type[ClaimEdit], ...] = get_args(ClaimEdit)
 
 
 @dataclass(slots=True)

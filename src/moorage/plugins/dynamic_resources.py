@@ -38,6 +38,7 @@ from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.details import Detail
 from moorage.framework.device_details import MOST_LOOKS, device_details, elsewhere
+from moorage.framework.device_remedies import device_groups, device_remedies
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.runner import Judgement, Runner
@@ -241,9 +242,19 @@ class DynamicResources(Plugin):
         )
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
-        """Give up the devices."""
+        """Make the claims fit what the node has, set devices free, or give up the claims."""
+        cycle = Cycle(rejected.pod, rejected.state, 0.0)
+        self.pre_filter(cycle)
+        plan: _Plan | None = cycle.memo.get(self.name)
+        claims = () if plan is None else self._claims_at(cycle, plan, rejected.row)
+        if claims:
+            yield from device_remedies(rejected, rejected.state.node(rejected.row), claims)
         if rejected.pod.template.claims:
             yield Remedy((DropDevices(),), 7.0)
+
+    def remedy_groups(self, state: ClusterState, rows: Rows) -> Ints:
+        """Nodes whose devices differ need different remedies."""
+        return device_groups(state, rows)
 
     # --- nowhere ---
 

@@ -13,8 +13,10 @@ from dataclasses import replace
 from typing import Any
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
-from moorage.adapters.memory.objects import controller_of
-from moorage.core.edits import Changed, DropLabel, PodEdit
+from moorage.adapters.memory.devices import POD_CLAIM_NAME
+from moorage.adapters.memory.objects import controller_of, metadata_of, spec_of, status_of
+from moorage.core.deviceindex import RESOURCE_CLAIM
+from moorage.core.edits import Changed, ClaimEdit, DropLabel, PodEdit
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod
 from moorage.core.values import dataclass
@@ -25,7 +27,7 @@ from moorage.sim.simulation import SimulationError, SimulationRules, simulate
 from moorage.wire.kinds import find_kind
 from moorage.wire.manifests import DEFAULT_NAMESPACE
 from moorage.wire.podrewriting import RewriteError
-from moorage.wire.rewriting import Rewriter, decoded_pod, plans_of, rewritten
+from moorage.wire.rewriting import Rewriter, changed_claim, decoded_claim, decoded_pod, plans_of, rewritten
 
 AFFORDABLE = 6_000
 """So many objects are simulated again to check suggestions."""
@@ -117,6 +119,31 @@ class FileRewriter(Rewriter):
                 changed.waiting.append(alike)
             elif body is not None:
                 changed.waiting.append(decoded_pod(kin, rewritten(body, kin.name, edits, plans)))
+
+    def rewrite_claim(self, namespace: str, name: str, edits: list[ClaimEdit], changed: Changed) -> None:
+        """Change the claim where it is written down: itself, or the template that it was made from."""
+        stored = self._stored(RESOURCE_CLAIM, namespace, name)
+        template = None if stored is None else self._template_of(namespace, stored)
+        if template is None or self._raw(RESOURCE_CLAIM, namespace, name) is not None:
+            super().rewrite_claim(namespace, name, edits, changed)
+            return
+        document = deepcopy(dict(template))
+        document["spec"] = changed_claim(document.get("spec") or {}, edits)
+        changed.documents.append(document)
+        for each in self._cluster.store.list(RESOURCE_CLAIM, namespace):
+            known = self._raw(RESOURCE_CLAIM, namespace, each["metadata"]["name"])
+            if known is None and self._template_of(namespace, each) is template and not status_of(each):
+                changed.objects.append(decoded_claim(changed_claim(dict(each), edits)))
+
+    def _template_of(self, namespace: str, claim: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The ResourceClaimTemplate of the files that a claim was made from."""
+        owner = controller_of(claim)
+        pod = None if owner is None else self._stored("Pod", namespace, str(owner.get("name")))
+        for entry in () if pod is None else spec_of(pod).get("resourceClaims") or ():
+            name = (metadata_of(claim).get("annotations") or {}).get(POD_CLAIM_NAME)
+            if entry.get("name") == name and entry.get("resourceClaimTemplateName"):
+                return self._raw("ResourceClaimTemplate", namespace, entry["resourceClaimTemplateName"])
+        return None
 
     def _kin(self, pod: Pod) -> list[Pod]:
         """The waiting pods of the same template, this one included."""

@@ -33,3 +33,16 @@ def node_like(model: Mapping[str, Any], name: str, status: Container[str]) -> di
         "spec": {"taints": taints} if taints else {},
         "status": {key: deepcopy(value) for key, value in (model.get("status") or {}).items() if key in status},
     }
+
+
+def slice_like(model: Mapping[str, Any], node: str) -> dict[str, Any]:
+    """The devices of a node as another one has them, in a pool of its own; nothing is wrong with them."""
+    before = model["metadata"]
+    spec = deepcopy(dict(model.get("spec") or {}))
+    pool = spec["pool"] = dict(spec.get("pool") or {})
+    pool["name"] = node if pool.get("name") == spec.get("nodeName") else f"{pool.get('name')}-{node}"
+    spec["nodeName"] = node
+    for device in spec.get("devices") or ():
+        device.pop("taints", None)
+    metadata = {"name": f"{before['name']}-{node}"}
+    return {"apiVersion": model["apiVersion"], "kind": model["kind"], "metadata": metadata, "spec": spec}

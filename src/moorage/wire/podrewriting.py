@@ -31,6 +31,7 @@ from moorage.core.limits import Cutter
 from moorage.core.quantity import amount, format_amount, quantity_text
 from moorage.core.requests import is_pod_level_resource
 from moorage.core.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from moorage.core.taints import Taint
 from moorage.wire.podspec import VolumeWire
 from moorage.wire.volumes import parse_volumes
 
@@ -120,13 +121,12 @@ def _apply_plan(body: Plain, resource: str, plan: RequestPlan) -> None:
             resources["limits"] = {**limits, resource: text}
 
 
-def _tolerate(body: Plain, edit: Tolerate) -> None:
-    taint = edit.taint
+def tolerate(body: Plain, taint: Taint) -> None:
+    """Add a toleration to the spec of a pod, or to a request for devices."""
     toleration = {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect}
     if not taint.value:
         toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect}
-    spec = _spec(body)
-    spec["tolerations"] = [*(spec.get("tolerations") or ()), toleration]
+    body["tolerations"] = [*(body.get("tolerations") or ()), toleration]
 
 
 def _drop_selector(body: Plain, edit: DropSelector) -> None:
@@ -230,7 +230,7 @@ def _use_scheduler(body: Plain, edit: UseScheduler) -> None:
 
 
 _REWRITES: dict[type, Callable[[Plain, Any], None]] = {
-    Tolerate: _tolerate,
+    Tolerate: lambda body, edit: tolerate(_spec(body), edit.taint),
     DropSelector: _drop_selector,
     DropNodeRules: _drop_node_rules,
     DropPodRule: _drop_pod_rule,

@@ -12,15 +12,19 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from moorage.core.deviceindex import RESOURCE_CLAIM, RESOURCE_SLICE
 from moorage.core.edits import (
+    CLAIM_EDITS,
     NODE_EDITS,
     POD_EDITS,
     AddClaim,
     AddNode,
     Annotate,
     Changed,
+    ClaimEdit,
     DropTaint,
     Edits,
+    FreeClaim,
     LowerRequest,
     MovePod,
     NodeEdit,
@@ -31,9 +35,10 @@ from moorage.core.edits import (
 )
 from moorage.core.pods import Pod
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY, Taint
+from moorage.wire.claimrewriting import finished, freed, rewrite_claim
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import NODE, POD, find_kind, readable_versions
-from moorage.wire.newnodes import node_like
+from moorage.wire.newnodes import node_like, slice_like
 from moorage.wire.podrewriting import Plain, RequestPlan, RewriteError, request_plan, rewrite_pod
 
 Lookup: TypeAlias = Callable[[str, str, str], Mapping[str, Any] | None]
@@ -56,6 +61,7 @@ class Rewriter:
         try:
             self._change_pod(pod, edits, changed)
             self._change_nodes(edits, changed)
+            self._change_claims(edits, changed)
             for edit in edits:
                 self._change_other(edit, changed)
         except (RewriteError, WireError):
@@ -92,11 +98,33 @@ class Rewriter:
         given, stored = self._both("Node", "", edit.like)
         changed.documents.append(node_like(given, edit.name, _NODE_STATUS))
         changed.nodes.append(NODE.from_builtin(node_like(stored, edit.name, _NODE_STATUS)))
+        for name in edit.slices:
+            self._put(slice_like(self._copy(RESOURCE_SLICE, "", name), edit.name), changed)
         drivers = self._raw("CSINode", "", edit.like)
         if drivers is not None:
             document = _plain("CSINode", drivers)
             document["metadata"] = {"name": edit.name}
             self._put(document, changed)
+
+    # --- claims for devices ---
+
+    def _change_claims(self, edits: Edits, changed: Changed) -> None:
+        by_claim: dict[tuple[str, str], list[ClaimEdit]] = {}
+        for edit in edits:
+            if isinstance(edit, CLAIM_EDITS):
+                by_claim.setdefault((edit.namespace, edit.claim), []).append(edit)
+        for (namespace, name), own in by_claim.items():
+            self.rewrite_claim(namespace, name, own, changed)
+
+    def rewrite_claim(self, namespace: str, name: str, edits: list[ClaimEdit], changed: Changed) -> None:
+        """Change a claim itself. Subclasses that know the template that it was made from may change that instead."""
+        given, stored = self._both(RESOURCE_CLAIM, namespace, name)
+        changed.documents.append(changed_claim(given, edits))
+        changed.objects.append(decoded_claim(changed_claim(stored, edits)))
+        for pod in dict.fromkeys(pod for edit in edits if isinstance(edit, FreeClaim) for pod in edit.pods):
+            done, known = (finished(body) for body in self._both("Pod", namespace, pod))
+            changed.documents.append(done)
+            changed.standing.append(POD.from_builtin(known))
 
     # --- others ---
 
@@ -155,6 +183,28 @@ class Rewriter:
         if found is None:
             raise RewriteError(f"{kind} {name} is not known")
         return _plain(kind, found)
+
+
+def changed_claim(body: Plain, edits: Iterable[ClaimEdit]) -> Plain:
+    """A changed copy of a claim, or of the template of claims in a ResourceClaimTemplate."""
+    document: Plain = deepcopy(body)
+    for edit in edits:
+        if isinstance(edit, FreeClaim):
+            freed(document)
+        else:
+            rewrite_claim(document.setdefault("spec", {}), edit)
+    if document == body:
+        raise RewriteError("nothing changes")
+    return document
+
+
+def decoded_claim(stored: Plain) -> tuple[str, str, Any]:
+    """Kind, key and value of a claim."""
+    kind = find_kind(str(stored.get("apiVersion")), RESOURCE_CLAIM)
+    if kind is None:
+        raise RewriteError("claims of this version are not read")
+    value = kind.from_builtin(stored)
+    return kind.id, value.key, value
 
 
 def plans_of(stored: Plain, edits: Iterable[PodEdit]) -> dict[LowerRequest, RequestPlan]:

@@ -42,11 +42,18 @@ def kinds_of_nodes(state: ClusterState, template: PodTemplate) -> list[Node]:
             tuple(taint for taint in node.taints if not taint.key.startswith("node.kubernetes.io/")),
             tuple(node.labels.get(key) for key in keys),
             node.features if template.features else (),
+            _devices_of(state, node) if template.claims or template.asks else (),
         )
         count, first = kinds.get(kind, (0, node))
         kinds[kind] = (count + 1, min(first, node, key=lambda each: each.name))
     common = sorted(kinds.values(), key=lambda item: (-item[0], item[1].name))[:_MOST_KINDS]
     return sorted((node for _, node in common), key=lambda node: (node.allocatable.get("cpu", 0), node.name))
+
+
+def _devices_of(state: ClusterState, node: Node) -> tuple[object, ...]:
+    """What devices a node has of its own."""
+    devices = (device for part in state.devices.slices_at(node.name) for device in part.devices)
+    return tuple(sorted((device.name, hash((device.attributes, device.capacity))) for device in devices))
 
 
 def _label_keys(template: PodTemplate) -> list[str]:
@@ -63,7 +70,8 @@ def _label_keys(template: PodTemplate) -> list[str]:
 def more_nodes(state: ClusterState, like: str, count: int) -> Edits:
     """So many nodes like one, under names that are not in use."""
     names = _free_names(state, like)
-    return tuple(AddNode(like, next(names)) for _ in range(count))
+    slices = tuple(sorted(part.name for part in state.devices.slices_at(like)))
+    return tuple(AddNode(like, next(names), slices) for _ in range(count))
 
 
 def _free_names(state: ClusterState, like: str) -> Iterator[str]:

@@ -8,10 +8,12 @@ from typing import Any
 from moorage.core.controllers import controller_of
 from moorage.core.edits import (
     POD_EDITS,
+    AddAlternative,
     AddClaim,
     AddNode,
     Annotate,
     DropAnnotations,
+    DropConstraint,
     DropDevices,
     DropHostPort,
     DropLabel,
@@ -21,13 +23,18 @@ from moorage.core.edits import (
     DropTaint,
     DropVolume,
     Edits,
+    FreeClaim,
+    LowerCapacity,
+    LowerCount,
     LowerRequest,
     MovePod,
     OpenGates,
     RelaxSpread,
     SetNodeLabel,
+    SetSelector,
     ShrinkGang,
     Tolerate,
+    TolerateDevice,
     Uncordon,
     UseScheduler,
 )
@@ -127,6 +134,18 @@ def _shrink(_: Pod, edit: ShrinkGang) -> str:
     return f"let {members} of pod group {edit.namespace}/{edit.name} be enough"
 
 
+def _where(edit: Any) -> str:
+    return f"in request {edit.request} of claim {edit.namespace}/{edit.claim}"
+
+
+def _free(_: Pod, edit: FreeClaim) -> str:
+    holder = f"which claim {edit.namespace}/{edit.claim} holds"
+    if not edit.pods:
+        return f"free {listed(edit.devices)}, {holder} for no pod"
+    pods = listed([f"{edit.namespace}/{name}" for name in edit.pods])
+    return f"free {listed(edit.devices)}, {holder} for {pods}"
+
+
 _ONE: dict[type, Callable[[Pod, Any], str]] = {
     LowerRequest: _lower,
     Tolerate: lambda _, edit: f"tolerate the taint {edit.taint}",
@@ -150,4 +169,11 @@ _ONE: dict[type, Callable[[Pod, Any], str]] = {
         f"create PersistentVolumeClaim {edit.namespace}/{edit.name} in class {edit.storage_class}"
     ),
     ShrinkGang: _shrink,
+    SetSelector: lambda _, edit: f"{edit.gist} {_where(edit)}",
+    TolerateDevice: lambda _, edit: f"tolerate the taint {edit.taint} of devices {_where(edit)}",
+    LowerCount: lambda _, edit: f"ask for {counted(edit.count, 'device')} {_where(edit)}",
+    LowerCapacity: lambda _, edit: f"ask for {edit.amount} of {edit.capacity} {_where(edit)}",
+    AddAlternative: lambda _, edit: f"accept devices of class {edit.device_class}, too, {_where(edit)}",
+    DropConstraint: lambda _, edit: f"drop {edit.text} from claim {edit.namespace}/{edit.claim}",
+    FreeClaim: _free,
 }
