@@ -315,3 +315,58 @@ def ready_per_app(stage: DemoStage) -> dict[str, int]:
     """App -> ready pods."""
     pods = (pod for pod in stage.cluster.store.list("Pod") if is_live(pod) and is_ready(pod))
     return dict(Counter(str(pod["metadata"]["labels"]["app"]) for pod in pods))
+
+
+# devices
+
+
+def results(stage: DemoStage) -> list[tuple[str, str, str]]:
+    """Claim, pool and device of all that is held for one claim alone."""
+    claims = ((each["metadata"]["name"], status_of(each)) for each in stage.cluster.store.list("ResourceClaim"))
+    return [
+        (name, result["pool"], result["device"])
+        for name, status in claims
+        for result in ((status.get("allocation") or {}).get("devices") or {}).get("results", ())
+        if "shareID" not in result
+    ]
+
+
+def test_no_device_has_two_claims() -> None:
+    """At no moment of the scenario."""
+    stage = make_stage("devices")
+    most = 0
+    for second in range(int(cycle_start("devices", 2))):
+        stage.advance(float(second))
+        held = [(pool, device) for _, pool, device in results(stage)]
+        assert len(held) == len(set(held))
+        most = max(most, len(held))
+    assert most == 8, "at some time all are in use"
+    check_invariants(stage.engine.state)
+
+
+def test_claims_of_every_sort_get_devices() -> None:
+    """Of templates, shared by two pods, and for extended resources."""
+    stage = make_stage("devices")
+    stage.advance(cycle_start("devices", 1) - 0.1)
+    assert sorted(claim.rsplit("-", 4)[0] for claim, _, _ in results(stage)) == ["inference"] * 3
+    uplink = status_of(stage.cluster.store.get("ResourceClaim", NAMESPACE, "uplink"))
+    assert len(uplink["reservedFor"]) == 2
+    seen = stage.advance(cycle_start("devices", 1) + 13)
+    legacy = of(seen, HappeningKind.PLACED, "legacy")
+    assert len(legacy) == 2
+    assert all("gpu-" in str(each.facts["devices"]) for each in legacy)
+    assert any("extended-resources" in claim for claim, _, _ in results(stage))
+
+
+def test_a_device_that_fails_loses_its_pod_and_gets_another_when_it_works_again() -> None:
+    """Its pod is replaced by one that waits for a device of this size, and gets the repaired one."""
+    stage = make_stage("devices")
+    begin_s = cycle_start("devices", 1)
+    stage.advance(begin_s + 13)
+    before = {device for _, pool, device in results(stage) if pool == "gpu-a"}
+    stage.advance(begin_s + 15)
+    assert before - {device for _, pool, device in results(stage) if pool == "gpu-a"} == {"gpu-0"}
+    waiting = [entry.pod.name for entry in stage.engine.queue.entries()]
+    assert [name.partition("-")[0] for name in waiting] == ["inference"]
+    placed = of(stage.advance(begin_s + 34), HappeningKind.PLACED, "inference")
+    assert [(node_of(each), each.facts["devices"]) for each in placed] == [("gpu-a", "gpu-0")]

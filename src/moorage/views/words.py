@@ -178,7 +178,8 @@ def _chosen(facts: Facts) -> str:
         reasons.append(f"score {facts['score']}")
     if "waited_s" in facts:
         reasons.append(f"waited {facts['waited_s']:.1f} s")
-    return f"-> {facts['node']}" + (f" ({', '.join(reasons)})" if reasons else "")
+    devices = f" with {facts['devices']}" if "devices" in facts else ""
+    return f"-> {facts['node']}{devices}" + (f" ({', '.join(reasons)})" if reasons else "")
 
 
 def _preempts(facts: Facts) -> str:

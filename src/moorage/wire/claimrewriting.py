@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -13,6 +13,7 @@ from moorage.core.edits import (
     AddAlternative,
     ClaimEdit,
     DropConstraint,
+    FreeClaim,
     LowerCapacity,
     LowerCount,
     SetSelector,
@@ -37,8 +38,8 @@ def rewrite_claim(spec: Plain, edit: ClaimEdit) -> None:
             del devices["constraints"]
     elif isinstance(edit, AddAlternative):
         _add_alternative(_request(devices, edit.request.partition("/")[0]), edit)
-    else:
-        request, _, alternative = edit.request.partition("/")  # type: ignore[union-attr] - FreeClaim changes no spec
+    elif not isinstance(edit, FreeClaim):  # which changes no spec
+        request, _, alternative = edit.request.partition("/")
         _REWRITES[type(edit)](_choice(_request(devices, request), alternative), edit)
 
 
@@ -60,20 +61,21 @@ def finished(pod: Plain) -> Plain:
 
 
 def _request(devices: Plain, name: str) -> Plain:
-    for each in devices.get("requests") or ():
-        if each.get("name") == name:
-            return each  # type: ignore[no-any-return] - plain values
-    raise RewriteError(f"there is no request {name}")
+    return _named(devices.get("requests"), name)
 
 
 def _choice(request: Plain, alternative: str) -> Plain:
     """The part of a request that says what it asks for; in v1beta1 that is the request itself."""
     if not alternative:
         return request.get("exactly") or request
-    for each in request.get("firstAvailable") or ():
-        if each.get("name") == alternative:
-            return each  # type: ignore[no-any-return] - plain values
-    raise RewriteError(f"there is no alternative {alternative}")
+    return _named(request.get("firstAvailable"), alternative)
+
+
+def _named(items: Iterable[Plain] | None, name: str) -> Plain:
+    found = next((each for each in items or () if each.get("name") == name), None)
+    if found is None:
+        raise RewriteError(f"there is no {name}")
+    return found
 
 
 def _add_alternative(request: Plain, edit: AddAlternative) -> None:

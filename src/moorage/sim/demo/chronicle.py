@@ -12,9 +12,10 @@ from typing import Any
 
 from moorage.adapters.memory.changes import ChangeType
 from moorage.adapters.memory.cluster import EmbeddedCluster
-from moorage.adapters.memory.objects import KubeObject, condition_of, node_of
+from moorage.adapters.memory.objects import KubeObject, condition_of, node_of, status_of
 from moorage.core.commands import Bind, Command, KeeperCommand, RecordEvent
 from moorage.core.events import BindDone
+from moorage.core.phrases import listed
 from moorage.views.story import Sightings, bound, completion, decided, ending
 from moorage.views.words import WORDS, Facts, Happening, HappeningKind
 from moorage.wire.errors import WireError
@@ -62,8 +63,16 @@ class Chronicle:
 
     def bound(self, bind: Bind, answer: BindDone, scores: Mapping[str, int]) -> None:
         """A bind ended; `scores` are those of the nodes that fit."""
-        score = {"score": scores[bind.node]} if bind.node in scores else {}
-        self._note([_with(bound(bind, answer, self._now_s()), score)])
+        score: Facts = {"score": scores[bind.node]} if bind.node in scores else {}
+        devices = self._devices(bind)
+        got: Facts = {"devices": listed(devices)} if devices else {}
+        self._note([_with(bound(bind, answer, self._now_s()), {**score, **got})])
+
+    def _devices(self, bind: Bind) -> list[str]:
+        """The devices that the claims of a pod hold."""
+        claims = (status_of(each) for each in self._cluster.store.list("ResourceClaim", bind.pod.namespace))
+        own = (each for each in claims if any(user["uid"] == bind.pod.uid for user in each.get("reservedFor") or ()))
+        return [result["device"] for each in own for result in each["allocation"]["devices"]["results"]]
 
     def follow(self) -> None:
         """Look at what the cluster did."""

@@ -11,6 +11,7 @@ from moorage.core.capacity import Capacity
 from moorage.core.prices import PriceList, PriceRule, read_price
 from moorage.core.strategy import STRATEGY_ANNOTATIONS
 from moorage.framework.keeping import KeeperConfiguration
+from moorage.sim.demo.device_scenario import devices
 from moorage.sim.demo.scenario import (
     NAMESPACE,
     Act,
@@ -279,5 +280,11 @@ def _spot() -> Scenario:
     return Scenario(about, nodes, opening, 6.0, cycle, 60.0, _SPOT_PROFILE, keeper, prices=_PRICES)
 
 
-SCENARIOS: Mapping[str, Scenario] = {"default": _default(), "rollout": _rollout(), "busy": _busy(), "spot": _spot()}
+SCENARIOS: Mapping[str, Scenario] = {
+    "default": _default(),
+    "rollout": _rollout(),
+    "busy": _busy(),
+    "spot": _spot(),
+    "devices": devices(),
+}
 """Name -> scenario."""
