@@ -35,8 +35,9 @@ def everything() -> dict[type, Any]:
     profiles = build_profiles(configuration(), Registry(BUILTIN))
     engine = Engine(profiles, EngineSettings(extenders=(Extender("http://a", filter_verb="f"),)))
     state: ClusterState = engine.state
-    others = (state.evictions, state.nominations, state.volumes, state.devices, Cycle(make_pod("a"), state, 0.0))
-    return {type(each): each for each in (*parts(engine), *others, EvictionRate(1, 1), BudgetDebts())}
+    reserving = (state.evictions, state.nominations, state.volumes, state.devices, state.devices.writes)
+    others = (*reserving, Cycle(make_pod("a"), state, 0.0), EvictionRate(1, 1), BudgetDebts())
+    return {type(each): each for each in (*parts(engine), *others)}
 
 
 PARTS = everything()

@@ -1,11 +1,12 @@
 """What is written to a claim on the way of its pod: protection, allocation, reservation, and how they are taken back.
 
 All of it are strategic merge patches with the claim's uid as precondition. The API server refuses an allocation for a
-claim that holds another one, and a reservation of a claim that is being deleted, so no version is needed.
+claim that holds another one, and a reservation of a claim that is being deleted, so only deallocation needs a version.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,8 +42,9 @@ def reserve(pod: Pod, claim: ResourceClaim, allocation: Allocation | None) -> Pa
 
 
 def deallocate(pod: Pod, claim: ResourceClaim) -> PatchObject:
-    """Take everything from a claim that nobody else needs."""
-    return _status(pod, claim, {"allocation": None, "reservedFor": None, "devices": None})
+    """Take everything from a claim that nobody else needs; not if it has changed since, as that may mean a consumer."""
+    taken = _status(pod, claim, {"allocation": None, "reservedFor": None, "devices": None})
+    return replace(taken, resource_version=claim.resource_version)
 
 
 def _status(pod: Pod, claim: ResourceClaim, status: dict[str, Any]) -> PatchObject:

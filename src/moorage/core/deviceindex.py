@@ -10,12 +10,15 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
+from moorage.core.commands import Command, PatchObject
 from moorage.core.devicepools import Counter, DeviceCandidates, Pool, gather, spread
 from moorage.core.devices import DeviceId, DeviceTaintRule, PoolId, ResourceSlice
+from moorage.core.events import PatchDone
 from moorage.core.nodes import Node
 from moorage.core.quantity import parse_quantity
 from moorage.core.resourcenames import IMPLICIT_EXTENDED_RESOURCE
 from moorage.core.taints import Taint
+from moorage.core.unanswered import UnansweredWrites
 
 RESOURCE_CLAIM, RESOURCE_SLICE, DEVICE_CLASS = "ResourceClaim", "ResourceSlice", "DeviceClass"
 TAINT_RULE = "DeviceTaintRule"
@@ -71,6 +74,7 @@ class DeviceIndex:
         """What these shares consume, in nanos."""
         self._use_versions: dict[PoolId, int] = {}
         """Versions of what is in use of a pool."""
+        self.writes = UnansweredWrites()
         self._reservations: dict[str, dict[str, Allocation]] = {}
         """Uid of a pod on its way -> key of a claim -> what it is going to hold."""
         self._reserved: dict[str, dict[str, Allocation]] = {}
@@ -84,7 +88,10 @@ class DeviceIndex:
             self._note_slice(before, after)
         elif kind == RESOURCE_CLAIM and (before or after) is not None:
             self._note_special(before, after)
-            self._restate((after or before).key)
+            key = (after or before).key
+            self._restate(key)
+            for uid in self.writes.resolved(key, self._version(key)):
+                self._known(key, uid, seen=True)
         elif kind == DEVICE_CLASS and before != after:
             self.backing, self.backing_version = _backing(self._objects[DEVICE_CLASS].values()), self._tick()
         elif kind == TAINT_RULE and before != after:
@@ -270,18 +277,57 @@ class DeviceIndex:
         """A pod on its way takes devices for its claims, which are named by key; in place of what it had."""
         self.release(uid)
         if allocations:
-            self._reservations[uid] = dict(allocations)
+            self._reservations.setdefault(uid, {}).update(allocations)
             for key, allocation in allocations.items():
                 self._reserved.setdefault(key, {})[uid] = allocation
                 self._restate(key)
 
     def release(self, uid: str) -> Mapping[str, Allocation]:
-        """A pod needs its reservation no more: its claims hold the devices, or it is not bound; returns what it had."""
-        reserved = self._reservations.pop(uid, {})
+        """A pod needs its reservation no more: its claims hold the devices, or it is not bound; returns what it had.
+
+        What a write may still give to a claim stays taken until all is known about that write.
+        """
+        reserved = dict(self._reservations.get(uid, {}))
         for key in reserved:
+            if not self.writes.give_up(key, uid):
+                self._give_back(uid, key)
+        return reserved
+
+    def _give_back(self, uid: str, key: str) -> None:
+        if key in self._reservations.get(uid, {}):
+            _forget(self._reservations, uid, key)
             _forget(self._reserved, key, uid)
             self._restate(key)
-        return reserved
+
+    # --- writes on their way ---
+
+    def ordered(self, commands: Iterable[Command]) -> None:
+        """These commands go out."""
+        for command in commands:
+            if isinstance(command, PatchObject) and command.kind == RESOURCE_CLAIM:
+                self.writes.ordered(command, self._version(f"{command.namespace}/{command.name}") or "")
+
+    def answered(self, answer: PatchDone) -> bool:
+        """A write to a claim was answered; whether devices are free again that were kept for it."""
+        command = answer.command
+        key, uid = f"{command.namespace}/{command.name}", command.pod.uid
+        made = answer.version if answer.ok else None
+        return self.writes.answered(command, made, self._version(key)) and self._known(key, uid, seen=bool(made))
+
+    def _version(self, key: str) -> str | None:
+        claim: ResourceClaim | None = self._objects.get(RESOURCE_CLAIM, {}).get(key)
+        return None if claim is None else claim.resource_version
+
+    def _known(self, key: str, uid: str, *, seen: bool) -> bool:
+        """All is known about a write, and whether its effect was seen; returns whether devices are free by that.
+
+        A claim that holds nothing after its allocation was seen has been deallocated since.
+        """
+        given_up = self.writes.end(key, uid)
+        if given_up or (seen and self.pending(key) is not None):
+            self._give_back(uid, key)
+            return self.allocation(key) is None
+        return False
 
     @property
     def reservations(self) -> dict[str, dict[str, Allocation]]:

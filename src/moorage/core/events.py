@@ -115,6 +115,8 @@ class PatchDone:
     command: PatchObject
     ok: bool
     message: str = ""
+    version: str = ""
+    """The version of the object that the write made; empty where that is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -366,8 +366,12 @@ class Engine:
 
     def _patch_done(self, event: PatchDone, turn: Turn) -> None:
         """The answer to a write that PreBind waits for: the watch shows success, a failure ends the attempt."""
-        binding = self.bindings.get(event.command.pod.uid)
-        if event.ok or binding is None or binding.held_by is None or event.command not in binding.sent:
+        command = event.command
+        if command.kind == RESOURCE_CLAIM and self.state.devices.answered(event):
+            key = f"{command.namespace}/{command.name}"
+            self._context.changes.append(Change(What.OBJECT, kind=RESOURCE_CLAIM, key=key, frees=True))
+        binding = self.bindings.get(command.pod.uid)
+        if event.ok or binding is None or binding.held_by is None or command not in binding.sent:
             return  # one that is not held any more: the watch has shown that the write worked
         self._placing.bring_back(binding, failure_of(Status(Code.ERROR, (event.message,), binding.held_by.name)), turn)
 

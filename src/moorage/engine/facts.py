@@ -25,6 +25,7 @@ from moorage.core.membership import GangKey
 from moorage.core.nominations import Nominations
 from moorage.core.plan import Plan
 from moorage.core.pods import Pod
+from moorage.core.unanswered import UnansweredWrites
 from moorage.core.volumeindex import Reservation, VolumeIndex
 from moorage.core.volumes import ClaimRef
 from moorage.engine.asking import Asking, _Question
@@ -159,6 +160,11 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
     },
     Nominations: {"count": int, "_node_of": dict[str, str], "_pods_on": dict[str, dict[str, Pod]]},
     DeviceIndex: {"reservations": dict[str, dict[str, Allocation]]},
+    UnansweredWrites: {
+        "allocating": dict[str, dict[str, str]],
+        "given_up": dict[str, set[str]],
+        "ending": dict[str, str],
+    },
     VolumeIndex: {
         "_reservations": dict[str, Reservation],
         "_claimed": dict[str, dict[str, ClaimRef]],
@@ -241,8 +247,10 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_use_versions",
             "_reservations",
             "_reserved",
+            "writes",
         ]
     ),
+    UnansweredWrites: frozenset(),
     VolumeIndex: frozenset(["_objects", "_by_class", "_capacities", "_attachments"]),
     EvictionRate: frozenset(["_per_minute", "_per_owner"]),
     BudgetDebts: frozenset(),

@@ -42,6 +42,7 @@ class Failing:
                 asking.prepare(cycle)
             nomination, tail, commands = make_room(self._context.faults, runner, cycle, judgement)
             turn.commands.extend(commands)
+            self._context.state.devices.ordered(commands)
         self.heed(cycle, entry.unit, runner, turn)
         if nomination is not None or tail:
             if asking is not None and asking.consults(entry, runner, failure, nomination, turn):

@@ -79,6 +79,7 @@ class Placing:
         new, refusal = binding.advance(turn.now)
         if new:
             turn.commands.extend(new)
+            self._state.devices.ordered(new)
         if refusal is not None:
             self.bring_back(binding, failure_of(refusal), turn)
             return

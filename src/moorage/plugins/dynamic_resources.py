@@ -57,6 +57,8 @@ _REASONS = (
 _WORK_PER_S = 20_000
 """How many devices a search looks at in a second of its timeout; nothing here reads a clock."""
 _HIGHEST = 100
+_WRITING_S = 900.0
+"""How long the writes to claims may take between two changes of these."""
 
 
 @dataclass(slots=True)
@@ -272,12 +274,16 @@ class DynamicResources(Plugin):
             alone = _Plan(single, self._fails(single, cycle))
             others = [consumer for consumer in claim.reserved_for if consumer.uid != cycle.pod.uid]
             if not others and claim.allocation is not None and self._unusable(cycle.state, alone, rows).any():
-                command = claimwrites.deallocate(cycle.pod, claim)
-                return Status(Code.UNSCHEDULABLE, ("deallocation of ResourceClaim completed",), commands=(command,))
+                return self._ended(cycle, claim, "deallocation", claimwrites.deallocate(cycle.pod, claim))
         if plan.leftover is not None:
-            command = remove(cycle.pod, plan.leftover)
-            return Status(Code.UNSCHEDULABLE, ("deletion of ResourceClaim completed",), commands=(command,))
+            return self._ended(cycle, plan.leftover, "deletion", remove(cycle.pod, plan.leftover))
         return None
+
+    def _ended(self, cycle: Cycle, claim: ResourceClaim, how: str, command: Command) -> Status:
+        """What PostFilter says of a claim that it ends; the write is ordered once, however often the pod is tried."""
+        ordered = cycle.state.devices.writes.ends(claim.key, claim.resource_version)
+        commands = () if ordered else (command,)
+        return Status(Code.UNSCHEDULABLE, (f"{how} of ResourceClaim completed",), commands=commands)
 
     def _not_asked(self, runner: Runner, refused_by: str) -> Status | None:
         """If PreFilter ended before this plugin, kube-scheduler's message says so."""
@@ -312,7 +318,6 @@ class DynamicResources(Plugin):
         special: SpecialClaim | None = cycle.memo.get(_SPECIAL)
         if not cycle.template.claims and special is None:
             return None
-        deadline_s = cycle.memo.setdefault(_WAITS, cycle.now + self.args.binding_timeout)
         problem = missing(cycle.state, cycle.pod)
         if problem is not None:
             return Status(Code.ERROR, (problem,))
@@ -332,6 +337,8 @@ class DynamicResources(Plugin):
                 commands.append(written)
         objects = tuple((RESOURCE_CLAIM, name) for name in names)
         if commands:
+            # Every write is answered, by a refusal at the latest: the time that drivers have begins afterwards.
+            deadline_s = cycle.now + _WRITING_S
             return Hold(deadline_s, tuple(commands), "timed out waiting for the reservation of resourceclaims", objects)
         cycle.state.devices.release(cycle.pod.uid)
         return self._await_drivers(cycle, row, claims, objects)
@@ -370,6 +377,6 @@ class DynamicResources(Plugin):
                     f"waiting for binding conditions for device on node {node}",
                     cycle.template.scheduler_name,
                 )
-                deadline_s = cycle.memo[_WAITS] if by_s is None else by_s
+                deadline_s = by_s or cycle.memo.setdefault(_WAITS, cycle.now + self.args.binding_timeout)
                 return Hold(deadline_s, (event,), f"device binding timeout: claim={claim.name}", objects)
         return None

@@ -10,9 +10,12 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
+
 from moorage.adapters.kube.client import MERGE_PATCH, STRATEGIC_PATCH, KubeClient
 from moorage.adapters.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
 from moorage.adapters.kube.intake import resource_of
+from moorage.adapters.kube.watchstream import metadata_of
 from moorage.core.claims import DELETE_PROTECTION
 from moorage.core.commands import PatchObject, Verb
 from moorage.core.events import PatchDone
@@ -28,9 +31,10 @@ _CUSTOM = frozenset({"PlacementPolicy", COSCHEDULING_KIND, *QUEUE_KINDS})
 
 async def patch_object(client: KubeClient, command: PatchObject, pause: Callable[[int], Awaitable[None]]) -> PatchDone:
     """Carry the command out; `pause` waits before the attempt after the given one."""
+    version = ""
     for attempt in range(ATTEMPTS):
         try:
-            await _WAYS[command.verb](client, command)
+            version = await _WAYS[command.verb](client, command)
         except (NotFound, Conflict, Forbidden, BadRequest, Invalid) as error:
             return _failed(command, error)
         except KubeError as error:
@@ -39,11 +43,11 @@ async def patch_object(client: KubeClient, command: PatchObject, pause: Callable
             await pause(attempt)
         else:
             break
-    return PatchDone(command, ok=True)
+    return PatchDone(command, ok=True, version=version)
 
 
-async def _patch(client: KubeClient, command: PatchObject) -> None:
-    await client.patch(
+async def _patch(client: KubeClient, command: PatchObject) -> str:
+    made = await client.patch(
         client.in_use(resource_of(BY_ID[command.kind])),
         command.name,
         _body(command),
@@ -51,9 +55,10 @@ async def _patch(client: KubeClient, command: PatchObject) -> None:
         content_type=MERGE_PATCH if command.kind in _CUSTOM else STRATEGIC_PATCH,
         subresource=command.subresource or None,
     )
+    return metadata_of(msgspec.Raw(made)).resource_version
 
 
-async def _create(client: KubeClient, command: PatchObject) -> None:
+async def _create(client: KubeClient, command: PatchObject) -> str:
     kind = BY_ID[command.kind]
     resource = client.in_use(resource_of(kind))
     body = in_version(plain(command.patch), kind.name, resource.version)
@@ -61,15 +66,17 @@ async def _create(client: KubeClient, command: PatchObject) -> None:
     whole = {"apiVersion": resource.api_version, "kind": kind.name, **body, "metadata": metadata}
     with contextlib.suppress(AlreadyExists):
         await client.create(resource, whole, command.namespace or None)
+    return ""
 
 
-async def _delete(client: KubeClient, command: PatchObject) -> None:
+async def _delete(client: KubeClient, command: PatchObject) -> str:
     """Delete an object that may be protected: what protects it goes first."""
     resource, where = client.in_use(resource_of(BY_ID[command.kind])), command.namespace or None
     unprotected = {"metadata": {"uid": command.uid, "$deleteFromPrimitiveList/finalizers": [DELETE_PROTECTION]}}
     with contextlib.suppress(NotFound):
         await client.patch(resource, command.name, unprotected, where, content_type=STRATEGIC_PATCH)
         await client.delete(resource, command.name, where, uid=command.uid)
+    return ""
 
 
 _WAYS = {Verb.PATCH: _patch, Verb.CREATE: _create, Verb.DELETE: _delete}

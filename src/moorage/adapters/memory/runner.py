@@ -183,12 +183,12 @@ class CommandRunner:
                 return PatchDone(command, ok=False, message=f"{'/'.join(filter(None, key))} has been modified")
             if command.subresource == "status":
                 status = _merged(status_of(present), patch["status"])
-                self._store.put_status(present, status, uid=command.uid)
+                made = self._store.put_status(present, status, uid=command.uid)
             else:
-                self._store.patch(*key, _with_finalizers(present, _merged({}, patch)), uid=command.uid)
+                made = self._store.patch(*key, _with_finalizers(present, _merged({}, patch)), uid=command.uid)
         except ApiError as error:
             return PatchDone(command, ok=False, message=error.message)
-        return PatchDone(command, ok=True)
+        return PatchDone(command, ok=True, version=made["metadata"]["resourceVersion"])
 
     def _record(self, command: RecordEvent) -> None:
         """Store the event, or count it to the series of its equals; the oldest ones make room."""

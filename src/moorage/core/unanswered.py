@@ -1,0 +1,105 @@
+"""Writes to claims that were ordered, and whose effect is not seen yet.
+
+A device stays taken while a write that allocates it may still arrive, whatever becomes of its pod in the meantime. The
+end of a claim, by deallocation or deletion, is ordered once, not again at every attempt until the watch shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from moorage.core.commands import PatchObject, Verb
+from moorage.core.frozen import FrozenDict
+
+UNANSWERED = ""
+_NOTHING: FrozenDict[str, Any] = FrozenDict()
+
+
+class UnansweredWrites:
+    """What was ordered, by claim."""
+
+    def __init__(self) -> None:
+        self.allocating: dict[str, dict[str, str]] = {}
+        """Key of a claim -> uid of the pod that allocates -> `UNANSWERED`, or the version that has to be seen."""
+        self.given_up: dict[str, set[str]] = {}
+        """The same of pods that gave up in the meantime: key -> uids."""
+        self.ending: dict[str, str] = {}
+        """Key of a claim -> the version that it had when its end was ordered."""
+
+    def ordered(self, command: PatchObject, version: str) -> None:
+        """A write to a claim goes out; `version` is the claim's as far as it is known."""
+        if _ends(command):
+            self.ending[_key(command)] = version
+        elif _allocates(command):
+            self.allocating.setdefault(_key(command), {})[command.pod.uid] = UNANSWERED
+
+    def ends(self, key: str, version: str) -> bool:
+        """Whether the end of a claim in this version is ordered already."""
+        return self.ending.get(key) == version
+
+    def answered(self, command: PatchObject, made: str | None, seen: str | None) -> bool:
+        """The answer to a write: `made` is the version that it made, None if it was refused.
+
+        `seen` is the version that the watch has shown, None if it has shown that the claim is gone. Returns whether
+        all is known about an allocation now.
+        """
+        key, uid = _key(command), command.pod.uid
+        if _ends(command) and made is None:
+            self.ending.pop(key, None)
+        if not _allocates(command) or uid not in self.allocating.get(key, ()):
+            return False
+        if made and seen is not None and not _reaches(seen, made):
+            self.allocating[key][uid] = made
+            return False
+        return True
+
+    def resolved(self, key: str, seen: str | None) -> Iterator[str]:
+        """The watch shows a claim in a version, or that it is gone: uids of pods of whose writes all is known now."""
+        if self.ending.get(key, seen) != seen:
+            del self.ending[key]
+        for uid, made in [*self.allocating.get(key, {}).items()]:
+            if made and (seen is None or _reaches(seen, made)):
+                yield uid
+
+    def give_up(self, key: str, uid: str) -> bool:
+        """A pod needs its devices no more; whether a write may still give them to its claim."""
+        if uid not in self.allocating.get(key, ()):
+            return False
+        self.given_up.setdefault(key, set()).add(uid)
+        return True
+
+    def end(self, key: str, uid: str) -> bool:
+        """All is known about the write of a pod; whether the pod had given up."""
+        _drop(self.allocating, key, uid)
+        given_up = uid in self.given_up.get(key, ())
+        _drop(self.given_up, key, uid)
+        return given_up
+
+
+def _key(command: PatchObject) -> str:
+    return f"{command.namespace}/{command.name}"
+
+
+def _ends(command: PatchObject) -> bool:
+    return command.verb is Verb.DELETE or command.patch.get("status", _NOTHING).get("allocation", 0) is None
+
+
+def _allocates(command: PatchObject) -> bool:
+    return command.patch.get("status", _NOTHING).get("allocation") is not None
+
+
+def _drop(index: dict[str, dict[str, str]] | dict[str, set[str]], key: str, uid: str) -> None:
+    members = index.get(key)
+    if members is not None and uid in members:
+        if isinstance(members, set):
+            members.discard(uid)
+        else:
+            del members[uid]
+        if not members:
+            del index[key]
+
+
+def _reaches(seen: str, made: str) -> bool:
+    """Whether a version is at least as new; versions that are no numbers cannot be told apart."""
+    return int(seen) >= int(made) if seen.isdecimal() and made.isdecimal() else True
