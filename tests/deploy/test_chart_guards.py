@@ -17,6 +17,7 @@ import yaml
 
 from moorage.bench.controlplane import ControlPlane
 from tests.contract.manifests import a_node, a_pod
+from tests.controlplane_fixtures import serves
 from tests.deploy.chart import (
     ALL_KINDS,
     NAMESPACE,
@@ -34,6 +35,7 @@ pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.since(1, 30, "Valida
 
 PODS, NODES, VOLUMES = "/api/v1/namespaces/default/pods", "/api/v1/nodes", "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+DEVICES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
 VALUES = ("keeper.enabled=true", "webhook.enabled=true")
@@ -87,6 +89,10 @@ def accounts(control_plane_assets: None) -> Iterator[Accounts]:  # noqa: ARG001 
         make(plane, VOLUMES, {"metadata": {"name": "v1"}, "spec": capacity})
         wanted = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
         make(plane, CLAIMS, {"metadata": {"name": "c1"}, "spec": {**wanted, "storageClassName": ""}})
+        if serves(1, 34):
+            make(plane, DEVICES, {"metadata": {"name": "d1"}, "spec": DEVICE_SPEC})
+            told = {**ALLOCATED, "devices": [{**DEVICE, "data": {"a": "b"}}]}
+            make(plane, DEVICES, {"metadata": {"name": "d2"}, "spec": DEVICE_SPEC, "status": told})
         with released(plane, *VALUES):
             found = Accounts(plane)
             _await_guards(found)
@@ -96,22 +102,26 @@ def accounts(control_plane_assets: None) -> Iterator[Accounts]:  # noqa: ARG001 
 def _await_guards(accounts: Accounts) -> None:
     """API servers hear of policies within a moment: wait until the first and the last are in force."""
     deadline = time.monotonic() + 60
-    for component, path, body in (
+    writes: tuple[tuple[str, str, Any], ...] = (
         ("keeper", f"{PODS}/p1", {"metadata": {"labels": {"app": "x"}}}),
         ("keeper", f"{NODES}/n1", {"metadata": {"labels": {"x": "y"}}}),
         ("keeper", f"{PODS}/p1/status", {"status": {"message": "x"}}),
         ("scheduler", f"{PODS}/p1/status", {"status": {"message": "x"}}),
         ("scheduler", f"{CLAIMS}/c1", {"metadata": {"labels": {"x": "y"}}}),
         ("scheduler", f"{VOLUMES}/v1", {"metadata": {"labels": {"x": "y"}}}),
+        ("scheduler", f"{DEVICES}/d1", {"metadata": {"labels": {"x": "y"}}}),
+        ("scheduler", DEVICES, {"metadata": {"name": "x"}, "spec": DEVICE_SPEC}),
         ("webhook", LEASES, {"metadata": {"name": "other"}}),
         ("webhook", REGISTRATION, None),
-    ):
+    )
+    for component, path, body in (each for each in writes if _is_served(each[1])):
         while True:
             # A dry run passes all of admission and writes nothing.
             if body is None:
                 status, text = _update(accounts, lambda found: found["metadata"].update(labels={"x": "y"}))
             else:
-                method, content = ("POST", "application/json") if path == LEASES else ("PATCH", MERGE)
+                posted = path in (LEASES, DEVICES)
+                method, content = ("POST", "application/json") if posted else ("PATCH", MERGE)
                 status, text = accounts.ask(component, method, f"{path}?dryRun=All", body, content)
             if status == 403 and "ValidatingAdmissionPolicy" in text:
                 break
@@ -119,6 +129,10 @@ def _await_guards(accounts: Accounts) -> None:
             time.sleep(0.1)
 
 
+SPECIAL, PROTECTION = "resource.kubernetes.io/extended-resource-claim", "resource.kubernetes.io/delete-protection"
+DEVICE_SPEC = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpus"}}]}}
+DEVICE = {"driver": "gpu.example", "pool": "p", "device": "d"}
+ALLOCATED = {"allocation": {"devices": {"results": [{"request": "r", **DEVICE}]}}}
 CONDITION = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
 ALLOWED: dict[str, tuple[str, str, str, Any, str]] = {
     "a deletion cost": ("keeper", "PATCH", f"{PODS}/p1", {"metadata": {"annotations": {COST: "7"}}}, MERGE),
@@ -157,6 +171,18 @@ ALLOWED: dict[str, tuple[str, str, str, Any, str]] = {
         },
         MERGE,
     ),
+    "protection of a claim for devices": (
+        "scheduler", "PATCH", f"{DEVICES}/d1", {"metadata": {"finalizers": [PROTECTION]}}, STRATEGIC,
+    ),
+    "devices for a claim": ("scheduler", "PATCH", f"{DEVICES}/d1/status", {"status": ALLOCATED}, STRATEGIC),
+    "no devices": (
+        "scheduler", "PATCH", f"{DEVICES}/d2/status", {"status": {"allocation": None, "devices": None}}, STRATEGIC,
+    ),
+    "a claim for extended resources": (
+        "scheduler", "POST", DEVICES,
+        {"metadata": {"name": "mine", "annotations": {SPECIAL: "true"}}, "spec": DEVICE_SPEC}, MERGE,
+    ),
+    "the end of such a claim": ("scheduler", "DELETE", f"{DEVICES}/mine", None, MERGE),
     "a replica's lease": (
         "webhook", "POST", LEASES,
         {"metadata": {"name": "moorage-webhook-host-1"}, "spec": {"holderIdentity": "me"}}, MERGE,
@@ -165,7 +191,12 @@ ALLOWED: dict[str, tuple[str, str, str, Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", ALLOWED)
+def _is_served(path: str) -> bool:
+    """Older servers have no claims for devices in this version."""
+    return not path.startswith(DEVICES) or serves(1, 34)
+
+
+@pytest.mark.parametrize("case", [case for case, each in ALLOWED.items() if _is_served(each[2])])
 def test_what_components_write_passes(accounts: Accounts, case: str) -> None:
     """Every write of scheduler, keeper and webhook that a guard looks at."""
     component, method, path, body, content = ALLOWED[case]
@@ -207,11 +238,21 @@ REFUSED: dict[str, tuple[str, str, str, Any, str]] = {
     "a volume's policy": (
         "scheduler", "PATCH", f"{VOLUMES}/v1", {"spec": {"persistentVolumeReclaimPolicy": "Delete"}}, "claimRef",
     ),
+    "a label of a claim for devices": (
+        "scheduler", "PATCH", f"{DEVICES}/d1", {"metadata": {"labels": {"a": "b"}}}, "labels",
+    ),
+    "another finalizer of it": (
+        "scheduler", "PATCH", f"{DEVICES}/d1", {"metadata": {"finalizers": ["a.b/c"]}}, "finalizers",
+    ),
+    "the claim of a user": ("scheduler", "DELETE", f"{DEVICES}/d1", None, "extended resources"),
+    "a claim like a user's": (
+        "scheduler", "POST", DEVICES, {"metadata": {"name": "x"}, "spec": DEVICE_SPEC}, "extended resources",
+    ),
     "the scheduler's lease": ("webhook", "POST", LEASES, {"metadata": {"name": "moorage"}, "spec": {}}, "own leases"),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.parametrize("case", [case for case, each in REFUSED.items() if _is_served(each[2])])
 def test_what_components_do_not_write_is_refused(accounts: Accounts, case: str) -> None:
     """RBAC would allow it; the refusal names the policy and what is wrong."""
     component, method, path, body, words = REFUSED[case]
