@@ -41,7 +41,7 @@ def test_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     tainted = f"free - - gpu.example.com/ecc-errors:NoSchedule {attributes}"
     assert rows["n1 gpu.example.com n1 gpu-0"] == f"in use default/training default/trainer - {attributes}"
     assert rows["n1 gpu.example.com n1 gpu-2"] == tainted
-    assert rows["n2 gpu.example.com n2 gpu-0"] == "blocked - - - gpu-0/memory=80Gi, model=a100"
+    assert rows["n2 gpu.example.com n2 gpu-0"] == "blocked - - - memory=80Gi, gpu-0/memory=80Gi, model=a100"
     card = rows["(all) net.example.com network card-0"]
     assert card == "shared default/training default/trainer - bandwidth=4G of 10G"
     assert lines[10].split() == ["gpu.example.com", "n2", "gpu-0/memory", "40Gi", "80Gi", "-"]

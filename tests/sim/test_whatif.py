@@ -552,3 +552,23 @@ def test_the_table_says_each_thing_once() -> None:
         "drain n1: default/bare has no controller, so that it is gone for good; kubectl drain wants --force",
         "1 moved, 0 waiting, 0 started, 2 evicted, 0 added, 0 removed",
     ]
+
+
+def test_new_nodes_have_devices_of_their_own() -> None:
+    """A copy of a node with a GPU has one, too, in a pool of its own: the pod that waits for one gets it."""
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    gpus = {"driver": "gpu", "nodeName": "n1", "pool": pool, "devices": [{"name": "gpu-0"}]}
+    wanted = {"spec": {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}}
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one"}]
+    objects = [
+        *TWO_NODES,
+        manifest("DeviceClass", "gpu", spec={}),
+        manifest("ResourceSlice", "n1-gpus", spec=gpus),
+        manifest("ResourceClaimTemplate", "one", "default", spec=wanted),
+        pod_manifest("first", resourceClaims=claims),
+        pod_manifest("second", resourceClaims=claims),
+    ]
+    alone = simulate(cluster_input(objects, "test"), default_rules())
+    assert [(story.name, story.node) for story in alone.pods] == [("first", "n1"), ("second", None)]
+    found = asked(objects, AddNodes(1, "n1"))
+    assert [(story.name, story.node) for story in found.after.pods] == [("first", "n1"), ("second", "n1-new-1")]

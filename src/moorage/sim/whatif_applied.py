@@ -28,12 +28,13 @@ from moorage.adapters.memory.objects import (
     status_of,
 )
 from moorage.adapters.memory.store import Store
+from moorage.core.deviceindex import RESOURCE_SLICE
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY
 from moorage.core.values import dataclass
 from moorage.engine.keeping.marks import MIRROR
 from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale
 from moorage.sim.whatif_removal import by_falling_ordinal, newest_sign_s, removal_order
-from moorage.wire.newnodes import node_like
+from moorage.wire.newnodes import node_like, slice_like
 
 UNSCHEDULABLE_TAINT = {"key": UNSCHEDULABLE_TAINT_KEY, "effect": "NoSchedule"}
 _NODE_STATUS = ("capacity", "allocatable", "nodeInfo", "features", "declaredFeatures", "runtimeHandlers")
@@ -96,11 +97,14 @@ class _Work:
     def _add_nodes(self, change: AddNodes) -> None:
         model = self._store.get("Node", "", change.like)
         csi_model = self._store.find("CSINode", "", change.like)
+        slices = [each for each in self._store.list(RESOURCE_SLICE) if spec_of(each).get("nodeName") == change.like]
         for name in self._new_names(change):
             self._cluster.admission.load(_new_node(model, name))
             self.applied.new_nodes.append(name)
             if csi_model is not None:
                 self._store.load({**csi_model, "metadata": {"name": name}})
+            for part in slices:
+                self._store.load(slice_like(part, name))
 
     def _new_names(self, change: AddNodes) -> Iterator[str]:
         number, made = 0, 0

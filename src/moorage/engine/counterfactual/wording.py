@@ -51,17 +51,29 @@ def sentence(state: ClusterState, pod: Pod, fit: Fit) -> str:
     where = "there" if fit.node in added else f"on {fit.node}"
     evicted = f" once {listed(fit.evicted)} made room" if fit.evicted else ""
     todo = describe(pod, fit.edits)
-    return f"{todo[0].upper()}{todo[1:]}{_owner(state, pod, fit)}; it then fits {where}{evicted}."
+    return f"{todo[0].upper()}{todo[1:]}{_owner(state, pod, fit)}{_template(fit)}; it then fits {where}{evicted}."
 
 
 def describe(pod: Pod, edits: Edits) -> str:
     """The edits as one phrase."""
-    said = [_ONE[type(edit)](pod, edit) for edit in edits if not isinstance(edit, AddNode)]
+    said = [_ONE[type(edit)](pod, edit) for edit in edits if not isinstance(edit, (AddNode, *_OF_REQUESTS))]
+    requests: dict[str, list[str]] = {}
+    for edit in edits:
+        if isinstance(edit, _OF_REQUESTS):
+            where = f"request {edit.request} of claim {edit.namespace}/{edit.claim}"
+            requests.setdefault(where, []).append(_ONE[type(edit)](pod, edit))
+    said = [*(f"{joined(changes)} in {where}" for where, changes in requests.items()), *said]
     likes = [edit.like for edit in edits if isinstance(edit, AddNode)]
     for like in dict.fromkeys(likes):
         count = likes.count(like)
         said.append(f"add one more node like {like}" if count == 1 else f"add {count} more nodes like {like}")
     return joined(said)
+
+
+def _template(fit: Fit) -> str:
+    """Claims that are made from a template are changed there."""
+    names = [each["metadata"]["name"] for each in fit.changed.documents if each["kind"] == "ResourceClaimTemplate"]
+    return f" (in ResourceClaimTemplate {listed(names)})" if names else ""
 
 
 def _owner(state: ClusterState, pod: Pod, fit: Fit) -> str:
@@ -134,18 +146,13 @@ def _shrink(_: Pod, edit: ShrinkGang) -> str:
     return f"let {members} of pod group {edit.namespace}/{edit.name} be enough"
 
 
-def _where(edit: Any) -> str:
-    return f"in request {edit.request} of claim {edit.namespace}/{edit.claim}"
-
-
 def _free(_: Pod, edit: FreeClaim) -> str:
-    holder = f"which claim {edit.namespace}/{edit.claim} holds"
-    if not edit.pods:
-        return f"free {listed(edit.devices)}, {holder} for no pod"
-    pods = listed([f"{edit.namespace}/{name}" for name in edit.pods])
-    return f"free {listed(edit.devices)}, {holder} for {pods}"
+    pods = listed([f"{edit.namespace}/{name}" for name in edit.pods]) or "no pod"
+    return f"free {listed(edit.devices)} (held by claim {edit.namespace}/{edit.claim} for {pods})"
 
 
+_OF_REQUESTS = (SetSelector, TolerateDevice, LowerCount, LowerCapacity, AddAlternative)
+"""What changes a request for devices."""
 _ONE: dict[type, Callable[[Pod, Any], str]] = {
     LowerRequest: _lower,
     Tolerate: lambda _, edit: f"tolerate the taint {edit.taint}",
@@ -169,11 +176,11 @@ _ONE: dict[type, Callable[[Pod, Any], str]] = {
         f"create PersistentVolumeClaim {edit.namespace}/{edit.name} in class {edit.storage_class}"
     ),
     ShrinkGang: _shrink,
-    SetSelector: lambda _, edit: f"{edit.gist} {_where(edit)}",
-    TolerateDevice: lambda _, edit: f"tolerate the taint {edit.taint} of devices {_where(edit)}",
-    LowerCount: lambda _, edit: f"ask for {counted(edit.count, 'device')} {_where(edit)}",
-    LowerCapacity: lambda _, edit: f"ask for {edit.amount} of {edit.capacity} {_where(edit)}",
-    AddAlternative: lambda _, edit: f"accept devices of class {edit.device_class}, too, {_where(edit)}",
+    SetSelector: lambda _, edit: edit.gist,
+    TolerateDevice: lambda _, edit: f"tolerate the taint {edit.taint} of devices",
+    LowerCount: lambda _, edit: f"ask for {counted(edit.count, 'device')}",
+    LowerCapacity: lambda _, edit: f"ask for {edit.amount} of {edit.capacity}",
+    AddAlternative: lambda _, edit: f"accept devices of class {edit.device_class}, too,",
     DropConstraint: lambda _, edit: f"drop {edit.text} from claim {edit.namespace}/{edit.claim}",
     FreeClaim: _free,
 }
