@@ -15,7 +15,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core docs site lock controlplane browser promtool versions container properties suggestions parity drill takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -77,6 +77,9 @@ bench: $(READY) controlplane ## Against kube-scheduler on real API servers, 35 m
 
 bench-core: $(READY) ## Decisions per second of the engine alone (ARGS=--check compares with the baseline)
 	@$(BIN)/moorage bench core $(ARGS)
+
+turns: $(READY) controlplane ## Compare the speed with that of another commit, in turns (COMMIT=HEAD~10 ARGS="--core equal --cluster basic")
+	@$(BIN)/python -m tests.turns.run $(COMMIT) $(ARGS)
 
 properties: $(READY) ## Try 10,000 random histories of the plan and of gangs (SEQUENCES=)
 	@MOORAGE_PLAN_SEQUENCES=$(or $(SEQUENCES),10000) $(BIN)/python -m pytest -n $(JOBS) --timeout 0 tests/core/test_plan.py tests/engine/test_plan_random.py tests/engine/test_gangs_random.py

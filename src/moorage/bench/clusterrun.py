@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from dataclasses import field, replace
@@ -120,12 +121,18 @@ def units_of(load: ClusterLoad, sizes: Sizes, contender: Contender) -> int:
 
 
 def measure(
-    workload: str, contender: Contender, sizes: Sizes, *, round_number: int = 1, progress: Progress = lambda *_: None
+    workload: str,
+    contender: Contender,
+    sizes: Sizes,
+    *,
+    round_number: int = 1,
+    progress: Progress = lambda *_: None,
+    python: str = sys.executable,
 ) -> Measurement:
-    """Start a control plane, measure, and throw it away."""
+    """Start a control plane, measure, and throw it away. `python` has the Moorage that is measured."""
     load = loads.LOADS[workload]
     with ControlPlane.start(plane_options(gangs=load.gangs)) as plane:
-        return asyncio.run(_Run(plane, workload, contender, sizes, round_number, progress).go())
+        return asyncio.run(_Run(plane, workload, contender, sizes, round_number, progress, python).go())
 
 
 @dataclass(slots=True)
@@ -136,6 +143,7 @@ class _Run:
     sizes: Sizes
     round_number: int
     progress: Progress
+    python: str
 
     async def go(self) -> Measurement:
         load = loads.LOADS[self.workload]
@@ -156,7 +164,7 @@ class _Run:
 
     @contextlib.asynccontextmanager
     async def _started(self, load: ClusterLoad) -> AsyncIterator[_Costs]:
-        child = start(self.contender, self.plane, gangs=load.gangs)
+        child = start(self.contender, self.plane, gangs=load.gangs, python=self.python)
         try:
             yield _Costs(child)
         finally:

@@ -37,15 +37,15 @@ def plane_options(*, gangs: bool) -> Options:
     return Options(feature_gates=GATES, runtime_config={"scheduling.k8s.io/v1beta1": True})
 
 
-def start(contender: Contender, plane: ControlPlane, *, gangs: bool) -> Child:
-    """Start the process, without waiting until it is ready."""
+def start(contender: Contender, plane: ControlPlane, *, gangs: bool, python: str = sys.executable) -> Child:
+    """Start the process, without waiting until it is ready; `python` has the Moorage that is measured."""
     log = plane.logs / f"{contender}.log"
     # As when installed, Python code is compiled once and kept, not at every start.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    return Child.start(str(contender), _command(contender, plane, gangs=gangs), log=log, env=environment)
+    return Child.start(str(contender), _command(contender, plane, gangs=gangs, python=python), log=log, env=environment)
 
 
-def _command(contender: Contender, plane: ControlPlane, *, gangs: bool) -> list[str]:
+def _command(contender: Contender, plane: ControlPlane, *, gangs: bool, python: str) -> list[str]:
     me = str(plane.scheduler_kubeconfig)
     if contender is Contender.LIMIT:
         return [sys.executable, "-m", "moorage.bench.limitclient", me]
@@ -54,7 +54,7 @@ def _command(contender: Contender, plane: ControlPlane, *, gangs: bool) -> list[
     port = free_ports(1)[0]
     serving = [f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={port}"]
     if contender is Contender.MOORAGE:
-        return [sys.executable, "-m", "moorage", "scheduler", *serving]
+        return [python, "-m", "moorage", "scheduler", *serving]
     gates = [f"--feature-gates={','.join(f'{name}=true' for name in GATES)}"] if gangs else []
     return [
         str(plane.binary("kube-scheduler")),
