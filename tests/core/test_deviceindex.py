@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moorage.core.deviceindex import RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
-from moorage.core.devices import CounterUse, DeviceId, DeviceTaintRule, PoolId, ResourceSlice
+from moorage.core.devices import CounterUse, DeviceId, DeviceTaintRule, Reach, ResourceSlice
 from moorage.core.frozen import FrozenDict
 from moorage.core.state import ClusterState
 from moorage.core.taints import Taint
@@ -128,7 +128,7 @@ def test_pools_are_those_of_the_slices_that_there_are(
     for part in slices:
         state.remove_object(RESOURCE_SLICE, part.name)
     assert seen(state) == {}
-    assert state.devices.empty
+    assert state.devices.views.empty
 
 
 def test_a_node_that_moves_sees_other_pools() -> None:
@@ -231,11 +231,41 @@ def test_reservations_can_be_taken_over() -> None:
     assert not other.devices.held(DeviceId(DEVICE_DRIVER, "p", "b"))
 
 
-def test_versions_tell_whether_something_else_is_in_use() -> None:
-    """Of the pool concerned, not of others."""
-    state = put(make_state([NODE]), near("s", "a"), near("t", "b", pool="q"))
-    pools = PoolId(DEVICE_DRIVER, "p"), PoolId(DEVICE_DRIVER, "q")
-    before = [*map(state.devices.use_version, pools)]
-    put(state, make_resource_claim("c", allocation=make_allocation("p/a")))
-    after = [*map(state.devices.use_version, pools)]
-    assert (after[0] != before[0], after[1] == before[1]) == (True, True)
+def test_the_log_has_views_of_which_something_else_is_in_use() -> None:
+    """Nodes that see the pool concerned, not others; and what the API server knows already is no news."""
+    state = put(make_state([NODE]), near("s", "a"), far("t", "b", pool="q"), make_slice("u", pool="r", devices=["c"]))
+    views = state.devices.views
+    mine, other = views.view(NODE), views.view(make_node("n2"))
+
+    def news(*objects: Any) -> set[int]:
+        position = views.log.position
+        put(state, *objects)
+        return set(views.log.since(position) or ())
+
+    claim = make_resource_claim("c")
+    state.devices.reserve("pod", {claim.key: make_allocation("p/a")})
+    assert news(replace(claim, allocation=replace(make_allocation("p/a"), allocated_s=1.0))) == set()
+    assert news(claim, make_resource_claim("d", allocation=make_allocation("q/b"))) == {other}
+    assert news(make_resource_claim("e", allocation=make_allocation("r/c"))) == {mine, other}
+
+
+def test_nodes_that_the_same_slices_concern_share_a_view() -> None:
+    """Until a slice comes, changes or goes that concerns one of them."""
+    nodes = [make_node(f"n{number}", labels={"zone": "a"}) for number in range(3)]
+    state = put(make_state(nodes), make_slice("u", pool="r", on="zone In a", devices=["c"]))
+
+    def groups() -> list[list[str]]:
+        views: dict[int, list[str]] = {}
+        for node in nodes:
+            views.setdefault(state.devices.views.view(node), []).append(node.name)
+        return sorted(views.values())
+
+    assert groups() == [["n0", "n1", "n2"]]
+    put(state, near("s", "a"))
+    assert groups() == [["n0", "n2"], ["n1"]]
+    state.remove_object(RESOURCE_SLICE, "s")
+    assert groups() == [["n0", "n1", "n2"]]
+    assert state.devices.views.height <= 3
+    each = [make_device(name, reach=Reach(name)) for name in ("n0", "n1")]
+    put(state, make_slice("s", pool="p", reach=None, per_device=True, devices=each))
+    assert groups() == [["n0"], ["n1"], ["n2"]]

@@ -8,10 +8,10 @@ the events is not counted: that is the adapters' work.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from moorage.adapters.process import tune_process
-from moorage.bench import workloads
+from moorage.bench import devices, workloads
 from moorage.core.commands import Bind
 from moorage.core.echo import Echo
 from moorage.core.events import Event, NodeSeen, PodSeen
@@ -75,12 +75,14 @@ class BenchWorkload:
 
     pods: Callable[[int], Iterator[Pod]]
     decisions: int
-    hosts_each: bool = False
-    """Whether every pod needs a host of its own, so that there can be no more of them than nodes."""
     one_zone: bool = False
     """Whether all pods have to share one of the three zones."""
     together: int = 1
     """So many pods are one gang; the number of pods is a multiple of it."""
+    per_node: int = _PODS_PER_NODE
+    """How many of the pods a node has room for."""
+    claims: bool = False
+    """Whether nodes have devices, and pods claims for them."""
 
 
 WORKLOADS: dict[str, BenchWorkload] = {
@@ -88,11 +90,12 @@ WORKLOADS: dict[str, BenchWorkload] = {
     "different": BenchWorkload(different_pods, 3_000),
     "spread": BenchWorkload(workloads.spread_pods, 4_000),
     "affinity": BenchWorkload(workloads.affinity_pods, 4_000, one_zone=True),
-    "anti-affinity": BenchWorkload(workloads.anti_affinity_pods, 4_000, hosts_each=True),
+    "anti-affinity": BenchWorkload(workloads.anti_affinity_pods, 4_000, per_node=1),
     "preferred-affinity": BenchWorkload(workloads.preferred_affinity_pods, 4_000),
     "selectors": BenchWorkload(workloads.selector_pods, 5_000),
     "mixed": BenchWorkload(workloads.mixed_pods, 4_000),
     "gangs": BenchWorkload(workloads.gang_pods, 1_000 * workloads.GANG, together=workloads.GANG),
+    "devices": BenchWorkload(workloads.device_pods, 4_000, per_node=devices.SERVED, claims=True),
 }
 
 
@@ -116,6 +119,16 @@ def make_engine(nodes: int, pods_present: int) -> Engine:
     return engine
 
 
+def equip(engine: Engine, workload: BenchWorkload, nodes: int, pods: Sequence[Pod]) -> Echo:
+    """Show the engine what the pods need beside nodes; returns what answers its commands."""
+    if not workload.claims:
+        return Echo(pods)
+    echo = devices.ClaimEcho(pods)
+    engine.handle(devices.seen(devices.device_objects(nodes)), now=0.0, budget=0)
+    engine.handle(devices.seen(("", body) for body in echo.claims.values()), now=0.0, budget=0)
+    return echo
+
+
 def measure(
     workload: str,
     nodes: int,
@@ -137,10 +150,10 @@ def _place(workload: str, nodes: int, pods_present: int, decisions: int | None, 
     engine = make_engine(nodes, pods_present)
     chosen = WORKLOADS[workload]
     usable = nodes // _ZONES if chosen.one_zone else nodes
-    room = nodes if chosen.hosts_each else usable * _PODS_PER_NODE - pods_present * usable // nodes
+    room = usable * chosen.per_node - (pods_present * usable // nodes if chosen.per_node == _PODS_PER_NODE else 0)
     decisions = max(min(decisions or chosen.decisions, room) // chosen.together, 1) * chosen.together
     pods = list(chosen.pods(decisions))
-    echo = Echo(pods)
+    echo = equip(engine, chosen, nodes, pods)
     answers: list[Event] = []
     bound, elapsed_s, start = 0, 0.0, 0
     while answers or start < len(pods):

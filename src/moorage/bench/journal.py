@@ -14,9 +14,8 @@ from pathlib import Path
 
 from moorage.adapters.journal.writer import Journal
 from moorage.adapters.process import tune_process
-from moorage.bench.core import WORKLOADS, make_engine
+from moorage.bench.core import WORKLOADS, equip, make_engine
 from moorage.core.commands import Bind
-from moorage.core.echo import Echo
 from moorage.core.events import Event, PodSeen
 from moorage.core.values import dataclass
 
@@ -44,8 +43,8 @@ def measure(workload: str, folder: Path, nodes: int = _NODES) -> JournalRow:
     tune_process()
     engine = make_engine(nodes, 0)
     chosen = WORKLOADS[workload]
-    pods = list(chosen.pods(chosen.decisions if not chosen.hosts_each else min(chosen.decisions, nodes)))
-    echo = Echo(pods)
+    pods = list(chosen.pods(min(chosen.decisions, nodes * chosen.per_node)))
+    echo = equip(engine, chosen, nodes, pods)
     began_s = time.process_time()
     journal = Journal(folder, engine, "", seed=0, version="")
     answers: list[Event] = []

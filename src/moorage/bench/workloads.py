@@ -1,4 +1,4 @@
-"""Pods that look at other pods: spread over zones, affinity and anti-affinity, and gangs.
+"""Pods that look at other pods: spread over zones, affinity and anti-affinity, and gangs; and pods with devices.
 
 Most workloads are one class of pods, so that the figure says what the rule costs on top of an ordinary decision.
 """
@@ -94,3 +94,9 @@ def gang_pods(count: int) -> Iterator[Pod]:
         owner = Owner("Job", f"gang-{number}", f"gang-{number}", "batch/v1")
         said = FrozenDict({GROUP_ANNOTATIONS[0]: f"gang-{number}", MIN_AVAILABLE: str(GANG)})
         yield from _pods(f"gang-{number}", GANG, {"app": "gangs"}, annotations=said, owner=owner)
+
+
+def device_pods(count: int) -> Iterator[Pod]:
+    """Pods with a claim of their own each, as if they were made from one template."""
+    for number in range(count):
+        yield from _pods(f"device-{number}", 1, {"app": "devices"}, claims=(f"device-{number}",))

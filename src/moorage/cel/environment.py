@@ -14,6 +14,7 @@ from moorage.cel.functions import Library, merged
 from moorage.cel.macros import EXTENSION_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, Macros
 from moorage.cel.parsing import parse
 from moorage.cel.planning import PlanError, Program, compiled
+from moorage.cel.reading import Path, paths_of
 from moorage.cel.types import Type
 from moorage.cel.validating import validate
 from moorage.cel.values import CelError, TypeValue, Value
@@ -43,6 +44,8 @@ class Expression:
 
     type: Type
     _program: Program
+    reads: Mapping[str, frozenset[Path]]
+    """Variable -> what is read of it, see `paths_of`."""
 
     def evaluate(self, variables: Mapping[str, Value], limit: int = MOST_COST) -> Evaluation:
         """Its value with these variables."""
@@ -95,4 +98,4 @@ class Environment:
             program = compiled(tree, self.__dict__["_functions"], self.__dict__["_constants"])
         except PlanError as error:
             raise ExpressionError(f"program instantiation failed: {error}") from None
-        return Expression(found, program)
+        return Expression(found, program, {name: paths_of(tree, name) for name in self.variables})

@@ -59,7 +59,7 @@ class Search:
         claims: Sequence[ResourceClaim],
         classes: Mapping[str, DeviceClass],
         usage: DeviceUsage,
-        share_id: Callable[[ResourceClaim, DeviceId, int], str],
+        share_id: Callable[[ResourceClaim, DeviceId, int], str] = lambda *_: "",
     ) -> None:
         """`share_id` makes a name for the share that a claim gets of a device; the number tells several apart."""
         self.steps = 0

@@ -6,17 +6,19 @@ once per device. Names, messages and costs are those of k8s.io/dynamic-resource-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import field
 from functools import lru_cache
+from typing import TypeAlias
 
 from moorage.cel import types as ty
 from moorage.cel.environment import MOST_COST, Environment, Expression
 from moorage.cel.errors import ExpressionError
-from moorage.cel.values import CelError, DefaultMap, Foreign, Map, Optional, Value, type_name
+from moorage.cel.values import MISSING, CelError, DefaultMap, Foreign, Map, Optional, Value, type_name
 from moorage.core import celformats, celquantity, celsemver
 from moorage.core.celquantity import read_quantity
 from moorage.core.celsemver import SemverError, parse_semver
-from moorage.core.devices import Version
+from moorage.core.devices import Device, DeviceCapacity, Version
 from moorage.core.values import dataclass
 
 _DEVICE = ty.struct("kubernetes.DRADevice")
@@ -127,12 +129,38 @@ class SelectorAnswer:
     cost: int
 
 
+_ATTRIBUTES, _CAPACITY = "attributes", "capacity"
+_NAMED = 3
+"""Paths to single attributes and capacities have a kind, a domain and a name, and may go on inside the value."""
+_Name: TypeAlias = tuple[str, str, str, str]
+"""Kind, domain, name, and the name with its domain."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceSelector:
     """A compiled selector."""
 
     text: str
     _expression: Expression
+    _names: tuple[_Name, ...] | None = None
+    """The single attributes and capacities that it reads; None if it reads more of a device."""
+    answers: dict[Hashable, bool] = field(default_factory=dict, compare=False)
+    """What it said of devices, by `key`; kept by callers."""
+
+    def key(self, driver: str, device: Device) -> Hashable | None:
+        """What it reads of a device without errors: equal keys, equal answers. None: it has to be asked."""
+        if self._names is None:
+            return None
+        found: list[object] = [driver, device.shared]
+        for kind, domain, name, full in self._names:
+            given: Mapping[str, object] = device.attributes if kind == _ATTRIBUTES else device.capacity
+            value = given.get(full, MISSING)
+            if domain == driver and name in given:
+                if value is not MISSING:
+                    return None
+                value = given[name]
+            found += (value.__class__, value.value if isinstance(value, DeviceCapacity) else value)
+        return tuple(found)
 
     def matches(self, device: SelectableDevice) -> bool | EvaluationError:
         """Whether it selects the device."""
@@ -185,7 +213,23 @@ def compile_selector(expression: str) -> DeviceSelector | CompileError:
         return CompileError(str(error)[:_LONGEST_MESSAGE])
     if compiled.type not in (ty.BOOL, ty.DYN):
         return CompileError(f"must evaluate to bool or the unknown type, not {compiled.type}")
-    return DeviceSelector(expression, compiled)
+    return DeviceSelector(expression, compiled, _names(compiled))
+
+
+def _names(expression: Expression) -> tuple[_Name, ...] | None:
+    paths = [path for path in expression.reads["device"] if not path or path[0] in (_ATTRIBUTES, _CAPACITY)]
+    if any(len(path) < _NAMED for path in paths):
+        return None
+    named = {path[:_NAMED] for path in paths}
+    return tuple((kind, domain, name, f"{domain}/{name}") for kind, domain, name in sorted(named))
+
+
+def is_readable(device: Device) -> bool:
+    """Whether selectors can be asked about a device; otherwise all of them fail."""
+    values = (each for each in device.attributes.values() if each.__class__ is not str)
+    return not any(isinstance(_attribute(each), CelError) for each in values) and not any(
+        isinstance(_quantity(each.value), CelError) for each in device.capacity.values()
+    )
 
 
 def hinted(message: str) -> str:

@@ -1,23 +1,23 @@
 """Devices as an allocator looks them up: pools by node, what is in use, and what pods on their way have reserved.
 
-Kept up to date by every change of a slice, a taint rule or a claim: no decision looks at all slices of a cluster. What
-a claim holds is what the API server says, else what a pod on its way has reserved for it.
+Kept up to date by every change of a slice, a taint rule or a claim. What a claim holds is what the API server says,
+else what a pod on its way has reserved for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
 from moorage.core.commands import Command, PatchObject
-from moorage.core.devicepools import Counter, DeviceCandidates, Pool, gather, spread
-from moorage.core.devices import DeviceId, DeviceTaintRule, PoolId, ResourceSlice
+from moorage.core.devicepools import Counter, Pool
+from moorage.core.devices import DeviceId, PoolId
+from moorage.core.deviceviews import DeviceViews, forget
 from moorage.core.events import PatchDone
 from moorage.core.nodes import Node
 from moorage.core.quantity import parse_quantity
 from moorage.core.resourcenames import IMPLICIT_EXTENDED_RESOURCE
-from moorage.core.taints import Taint
 from moorage.core.unanswered import UnansweredWrites
 
 RESOURCE_CLAIM, RESOURCE_SLICE, DEVICE_CLASS = "ResourceClaim", "ResourceSlice", "DeviceClass"
@@ -26,18 +26,6 @@ DEVICE_KINDS = frozenset({RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE, DEVICE_CLA
 EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of the special claim that a scheduler makes for the extended resources of a pod."""
 
-_NO_SLICES: Mapping[str, ResourceSlice] = {}
-
-
-class _Seen(NamedTuple):
-    """The pools of a node, and what they were gathered from."""
-
-    labels: Mapping[str, str]
-    versions: tuple[int, int, int]
-    """Of taint rules, of slices for several nodes, and of slices for this one."""
-    pool_versions: tuple[tuple[PoolId, int], ...]
-    pools: tuple[Pool, ...]
-
 
 class DeviceIndex:
     """Finds devices by the nodes that can use them, and knows which are free."""
@@ -45,19 +33,8 @@ class DeviceIndex:
     def __init__(self, objects: Mapping[str, Mapping[str, Any]]) -> None:
         """`objects` is the state's table of objects, kind -> key -> value."""
         self._objects = objects
-        self._by_pool: dict[PoolId, dict[str, ResourceSlice]] = {}
-        self._by_node: dict[str, dict[str, ResourceSlice]] = {}
-        """Slices for one node, by its name."""
-        self._wide: dict[str, ResourceSlice] = {}
-        """Slices for several nodes."""
-        self._clock = self._wide_version = self._rules_version = 0
-        """Versions are times of the latest change, each of which has another one."""
-        self._pool_versions: dict[PoolId, int] = {}
-        self._node_versions: dict[str, int] = {}
-        self._candidates: dict[str, DeviceCandidates] = {}
-        """Devices of slices, by name, as far as they were needed since a rule changed."""
-        self._seen: dict[str, _Seen] = {}
-        """Pools of nodes, as far as they were needed."""
+        self.views = DeviceViews(lambda: objects.get(TAINT_RULE, {}))
+        """What nodes see of slices."""
         self.backing: Mapping[str, DeviceClass] = {}
         """Extended resource -> the class of devices that backs it."""
         self.backing_version = 0
@@ -72,8 +49,6 @@ class DeviceIndex:
         """How many shares of a device are in use."""
         self._consumed: dict[DeviceId, dict[str, int]] = {}
         """What these shares consume, in nanos."""
-        self._use_versions: dict[PoolId, int] = {}
-        """Versions of what is in use of a pool."""
         self.writes = UnansweredWrites()
         self._reservations: dict[str, dict[str, Allocation]] = {}
         """Uid of a pod on its way -> key of a claim -> what it is going to hold."""
@@ -85,7 +60,7 @@ class DeviceIndex:
     def note(self, kind: str, before: Any, after: Any) -> None:
         """An object was added (`before` None), changed or removed (`after` None)."""
         if kind == RESOURCE_SLICE:
-            self._note_slice(before, after)
+            self.views.note_slice(before, after)
         elif kind == RESOURCE_CLAIM and (before or after) is not None:
             self._note_special(before, after)
             key = (after or before).key
@@ -93,21 +68,10 @@ class DeviceIndex:
             for uid in self.writes.resolved(key, self._version(key)):
                 self._known(key, uid, seen=True)
         elif kind == DEVICE_CLASS and before != after:
-            self.backing, self.backing_version = _backing(self._objects[DEVICE_CLASS].values()), self._tick()
+            self.backing = _backing(self._objects[DEVICE_CLASS].values())
+            self.backing_version += 1
         elif kind == TAINT_RULE and before != after:
-            self._rules_version = self._tick()
-            self._candidates.clear()
-
-    def _note_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
-        if before is not None:
-            self._drop(before)
-        if after is not None:
-            self._by_pool.setdefault(after.pool_id, {})[after.name] = after
-            if after.only_node:
-                self._by_node.setdefault(after.only_node, {})[after.name] = after
-            else:
-                self._wide[after.name] = after
-            self._touch(after)
+            self.views.note_rule(before, after)
 
     def _note_special(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
         for claim in (before, after):
@@ -121,88 +85,9 @@ class DeviceIndex:
         key = self._special.get(uid)
         return None if key is None else self._objects.get(RESOURCE_CLAIM, {}).get(key)
 
-    def _drop(self, part: ResourceSlice) -> None:
-        self._candidates.pop(part.name, None)
-        self._touch(part)
-        if _forget(self._by_pool, part.pool_id, part.name):
-            del self._pool_versions[part.pool_id]
-            self._use_versions.pop(part.pool_id, None)
-        if not part.only_node:
-            self._wide.pop(part.name, None)
-        elif _forget(self._by_node, part.only_node, part.name):
-            del self._node_versions[part.only_node]
-
-    def _touch(self, part: ResourceSlice) -> None:
-        now = self._pool_versions[part.pool_id] = self._tick()
-        if part.only_node:
-            self._node_versions[part.only_node] = now
-        else:
-            self._wide_version = now
-
-    def _tick(self) -> int:
-        self._clock += 1
-        return self._clock
-
-    @property
-    def empty(self) -> bool:
-        """Whether no driver has published anything."""
-        return not self._by_pool
-
-    def slices_of(self, pool: PoolId) -> Collection[ResourceSlice]:
-        """All slices of a pool, of whatever generation."""
-        return self._by_pool.get(pool, _NO_SLICES).values()
-
-    def slices_at(self, node: str) -> Collection[ResourceSlice]:
-        """The slices that are for one node alone."""
-        return self._by_node.get(node, _NO_SLICES).values()
-
     def pools(self, node: Node) -> tuple[Pool, ...]:
         """The pools that have something for a node, in the order in which they are tried."""
-        seen = self._seen.get(node.name)
-        if seen is not None and self._is_current(seen, node):
-            return seen.pools
-        near = [*self._by_node.get(node.name, _NO_SLICES).values()]
-        near += [part for part in self._wide.values() if part.reaches(node.name, node.labels)]
-        pools = gather(near, self.slices_of, self._devices_of)
-        keys = {part.pool_id for part in near}
-        versions = tuple((key, self._pool_versions[key]) for key in keys)
-        self._seen[node.name] = _Seen(node.labels, self._versions(node.name), versions, pools)
-        return pools
-
-    @property
-    def pool_ids(self) -> list[PoolId]:
-        """All pools."""
-        return [*self._by_pool]
-
-    def whole(self, pool: PoolId) -> Pool | None:
-        """A pool as if one node could use all of it; None if there is no such pool."""
-        return next(iter(gather(self.slices_of(pool), self.slices_of, self._devices_of)), None)
-
-    def _is_current(self, seen: _Seen, node: Node) -> bool:
-        return (
-            seen.versions == self._versions(node.name)
-            and (seen.labels is node.labels or seen.labels == node.labels)
-            and all(self._pool_versions.get(key) == version for key, version in seen.pool_versions)
-        )
-
-    def _versions(self, node: str) -> tuple[int, int, int]:
-        return self._rules_version, self._wide_version, self._node_versions.get(node, 0)
-
-    def _devices_of(self, part: ResourceSlice) -> DeviceCandidates:
-        found = self._candidates.get(part.name)
-        if found is None:
-            found = self._candidates[part.name] = spread(part, self._rule_taints)
-        return found
-
-    def _rule_taints(self, device: DeviceId) -> tuple[Taint, ...]:
-        rules: Mapping[str, DeviceTaintRule] = self._objects.get(TAINT_RULE, {})
-        return tuple(
-            rule.taint for _, rule in sorted(rules.items()) if rule.taint is not None and rule.applies_to(device)
-        )
-
-    def forget_node(self, node: str) -> None:
-        """A node is gone: what was gathered for it is not needed any more."""
-        self._seen.pop(node, None)
+        return self.views.pools(self.views.view(node))
 
     # --- what is in use ---
 
@@ -228,10 +113,6 @@ class DeviceIndex:
                         left[counter] -= taken
         return left
 
-    def use_version(self, pool: PoolId) -> int:
-        """Differs whenever something else of the pool is in use."""
-        return self._use_versions.get(pool, 0)
-
     def allocation(self, key: str) -> Allocation | None:
         """What a claim holds, or is going to hold."""
         return self._standing.get(key)
@@ -248,7 +129,7 @@ class DeviceIndex:
         before = self._standing.pop(key, None)
         if after is not None:
             self._standing[key] = after
-        if before != after:
+        if (before and before.devices) != (after and after.devices):
             self._count(before, -1)
             self._count(after, 1)
 
@@ -257,9 +138,7 @@ class DeviceIndex:
             if each.admin_access:
                 continue
             name = each.id
-            pool = PoolId(each.driver, each.pool)
-            if pool in self._by_pool:
-                self._use_versions[pool] = self._tick()
+            self.views.note_use(PoolId(each.driver, each.pool))
             if not each.share_id:
                 _add(self._holders, name, by)
                 continue
@@ -295,8 +174,8 @@ class DeviceIndex:
 
     def _give_back(self, uid: str, key: str) -> None:
         if key in self._reservations.get(uid, {}):
-            _forget(self._reservations, uid, key)
-            _forget(self._reserved, key, uid)
+            forget(self._reservations, uid, key)
+            forget(self._reserved, key, uid)
             self._restate(key)
 
     # --- writes on their way ---
@@ -363,12 +242,3 @@ def _add(counts: dict[Any, int], key: Any, by: int) -> None:
         counts[key] = total
     else:
         counts.pop(key, None)
-
-
-def _forget(index: dict[Any, dict[str, Any]], group: Any, name: str) -> bool:
-    """Take a member out of its group; whether that was the last one."""
-    members = index[group]
-    members.pop(name, None)
-    if not members:
-        del index[group]
-    return not members

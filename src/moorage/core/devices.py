@@ -165,6 +165,13 @@ class ResourceSlice(ClusterWide):
             device.reach is not None and device.reach.includes(name, labels) for device in self.devices
         )
 
+    def near_devices(self, name: str, labels: Mapping[str, str]) -> tuple[str, ...]:
+        """Where each device says itself which nodes can use it: those that this one can use."""
+        if not self.per_device:
+            return ()
+        near = (each for each in self.devices if each.reach is not None and each.reach.includes(name, labels))
+        return tuple(each.name for each in near)
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceTaintRule(ClusterWide):
@@ -180,5 +187,8 @@ class DeviceTaintRule(ClusterWide):
 
     def applies_to(self, device: DeviceId) -> bool:
         """Whether the taint counts as one of this device."""
-        wanted = (self.driver, self.pool, self.device)
-        return self.selects and all(want in (None, has) for want, has in zip(wanted, device, strict=True))
+        return self.may_apply_to(PoolId(device.driver, device.pool)) and self.device in (None, device.device)
+
+    def may_apply_to(self, pool: PoolId) -> bool:
+        """Whether the taint may count as one of devices of this pool."""
+        return self.selects and self.driver in (None, pool.driver) and self.pool in (None, pool.pool)

@@ -1,4 +1,7 @@
-"""Selectors on devices that might be allocated: each expression is evaluated once per device, as long as it stays."""
+"""Selectors on devices that might be allocated: each expression is evaluated once per device, as long as it stays.
+
+An expression that reads single attributes and capacities only is evaluated once for all devices that are equal in them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ if TYPE_CHECKING:
 
 MOST_ANSWERS = 64
 """How many expressions a device remembers; beyond that it starts over."""
+_MOST_KEYS = 4096
+"""Of how many different devices an expression remembers what it said; likewise."""
 
 
 class SelectorError(Exception):
@@ -20,24 +25,37 @@ class SelectorError(Exception):
 def holds(expression: str, candidate: DeviceCandidate) -> bool:
     """Whether a CEL expression holds for a device."""
     known = candidate.answers.get(expression)
-    if known is not None:
-        return known
+    if known is None:
+        if len(candidate.answers) >= MOST_ANSWERS:
+            candidate.answers.clear()
+        known = candidate.answers[expression] = _asked(expression, candidate)
+    return known
+
+
+def _asked(expression: str, candidate: DeviceCandidate) -> bool:
     from moorage.core.devicecel import (  # noqa: PLC0415 - loaded with the first expression only
         CompileError,
         EvaluationError,
         compile_selector,
         hinted,
+        is_readable,
     )
 
     selector = compile_selector(expression)
     if isinstance(selector, CompileError):
         raise SelectorError(f": CEL compile error: {selector.message}")
+    device, driver = candidate.device, candidate.id.driver
+    key = selector.key(driver, device) if is_readable(device) else None
+    known = None if key is None else selector.answers.get(key)
+    if known is not None:
+        return known
     answer = selector.matches(_selectable(candidate))
     if isinstance(answer, EvaluationError):
         raise SelectorError(f" on device {candidate.id}: CEL runtime error: {hinted(answer.message)}")
-    if len(candidate.answers) >= MOST_ANSWERS:
-        candidate.answers.clear()
-    candidate.answers[expression] = answer
+    if key is not None:
+        if len(selector.answers) >= _MOST_KEYS:
+            selector.answers.clear()
+        selector.answers[key] = answer
     return answer
 
 

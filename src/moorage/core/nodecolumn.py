@@ -24,7 +24,7 @@ class NodeColumn(Generic[Number]):
 
     def __init__(self) -> None:
         self._kept: npt.NDArray[Number] | None = None
-        self._log: ChangeLog | None = None
+        self._log: ChangeLog[int] | None = None
         self._position = -1
 
     def of(

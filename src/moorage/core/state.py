@@ -110,8 +110,8 @@ class ClusterState:
         self.alive: Mask = np.zeros(self.capacity, dtype=np.bool_)
         self.unschedulable: Mask = np.zeros(self.capacity, dtype=np.bool_)
         self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
-        self.node_log, self.pod_log = ChangeLog(), ChangeLog()
-        self.start_log = ChangeLog()
+        self.node_log, self.pod_log = ChangeLog[int](), ChangeLog[int]()
+        self.start_log = ChangeLog[int]()
         """Rows on which a pod's start time changed, which no rule about placing reads."""
         self.objects: dict[str, dict[str, Any]] = {}
         """kind -> key -> core value, for every kind that is neither pod nor node."""
@@ -268,7 +268,7 @@ class ClusterState:
             self._homeless.setdefault(name, {})[record.pod.uid] = record
         self._nodes[row] = None
         self.volume_use.node_left(row)
-        self.devices.forget_node(name)
+        self.devices.views.forget_node(name)
         self.resources.set_allocatable(row, {})
         self.labels.set_row(row, {})
         self.images.set_row(row, ())

@@ -246,7 +246,7 @@ def device_groups(state: ClusterState, rows: Rows) -> Ints:
     found = np.zeros(len(rows), dtype=np.int64)
     for index, row in enumerate(rows):
         shapes: dict[object, int] = {}
-        for part in state.devices.slices_at(state.node(int(row)).name):
+        for part in state.devices.views.slices_at(state.node(int(row)).name):
             for device in part.devices:
                 used = state.devices.in_use(part.device_id(device))
                 shape = (device.attributes, device.capacity, device.taints, used)

@@ -8,8 +8,8 @@ where nobody else needs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -20,6 +20,7 @@ from moorage.core.allocating import Search
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
 from moorage.core.commands import Command, PodRef, RecordEvent
+from moorage.core.deviceanswers import DeviceAnswers
 from moorage.core.devicediagnosis import diagnose
 from moorage.core.devicefit import AllocationError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
@@ -63,7 +64,7 @@ _WRITING_S = 900.0
 
 @dataclass(slots=True)
 class _Plan:
-    """What a pod needs of devices, and what was found for it on which row."""
+    """What a pod needs of devices."""
 
     claims: DeviceClaims
     unusable: bool
@@ -72,10 +73,6 @@ class _Plan:
     """Extended resources that classes of devices back."""
     leftover: ResourceClaim | None = None
     """The special claim of an earlier attempt, which has to go first."""
-    specials: dict[int, SpecialClaim] = field(default_factory=dict)
-    """Row -> what is asked for there in a special claim."""
-    found: dict[int, tuple[tuple[ResourceClaim, Allocation], ...]] = field(default_factory=dict)
-    """Row -> what the claims get there that need devices, the special one last."""
 
     @property
     def looks(self) -> bool:
@@ -104,6 +101,7 @@ class DynamicResources(Plugin):
 
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         self.args: DynamicResourcesArgs = args or DynamicResourcesArgs()
+        self._answers = DeviceAnswers()
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Pods with claims, and those that request resources that a DeviceClass backs."""
@@ -149,50 +147,61 @@ class DynamicResources(Plugin):
         plan: _Plan | None = cycle.memo.get(self.name)
         if plan is None:
             return None
-        bits: Ints = np.zeros(len(rows), dtype=np.int64)
-        if plan.looks:
-            try:
-                for index, row in enumerate(rows):
-                    bits[index] = self._look(cycle, plan, int(row))
-            except AllocationError as error:
-                return Rejections(np.ones(len(rows), dtype=np.int64), (Reason(str(error), False),), str(error))
-        bits[(bits == 0) & self._unusable(cycle.state, plan, rows)] = _ELSEWHERE
+        try:
+            bits, _ = self._looked(cycle, plan, rows)
+        except AllocationError as error:
+            return Rejections(np.ones(len(rows), dtype=np.int64), (Reason(str(error), False),), str(error))
+        if plan.claims.allocated:
+            bits[(bits == 0) & self._unusable(cycle.state, plan, rows)] = _ELSEWHERE
         return Rejections(bits, _REASONS) if bits.any() else None
 
-    def _look(self, cycle: Cycle, plan: _Plan, row: int) -> int:
-        """Look for devices on a row; the bit of what stands against it."""
-        if plan.leftover is not None:
-            return _LEFTOVER
-        state, node = cycle.state, cycle.state.node(row)
-        claims = self._claims_at(cycle, plan, row)
-        if not claims:
-            plan.found[row] = ()
-            return 0
-        classes: Mapping[str, DeviceClass] = state.objects.get(DEVICE_CLASS, {})
+    def _looked(self, cycle: Cycle, plan: _Plan, rows: Rows) -> Ints:
+        """Look for devices, int64[2, n]: the bits of what stands against rows, and points for alternatives."""
+        found: Ints = np.zeros((2, len(rows)), dtype=np.int64)
+        if plan.leftover is not None and plan.looks:
+            found[0] = _LEFTOVER
+        elif plan.backed:
+            for special, here in self._specials(cycle, plan, rows):
+                claims = self._open(cycle, plan, special)
+                if claims:
+                    found[:, here] = self._answers.get(cycle.state, claims, rows[here], self._finish)
+        elif plan.claims.open:
+            found = self._answers.get(cycle.state, plan.claims.open, rows, self._finish)
+        return found
 
-        def share_id(claim: ResourceClaim, device: DeviceId, number: int) -> str:
-            return name_uuid(state.seed, f"{claim.uid}/{claim.key}/{device}/{number}/{cycle.now}")
-
-        search = Search(node, state.devices.pools(node), claims, classes, state.devices, share_id)
+    def _finish(self, search: Search) -> bool:
         found = search.run(int(self.args.filter_timeout * _WORK_PER_S) or (1 << 62))
         if found is None:
-            raise AllocationError(f"node {node.name}: timed out trying to allocate devices")
-        if found:
-            plan.found[row] = tuple(zip(claims, search.allocations(), strict=True))
-            return 0
-        return _INVALID if search.met_invalid_pool else _NONE
+            raise AllocationError(f"node {search.node.name}: timed out trying to allocate devices")
+        return found
 
-    def _claims_at(self, cycle: Cycle, plan: _Plan, row: int) -> tuple[ResourceClaim, ...]:
-        """The claims that need devices on a row: there may be a special one for what the node does not offer itself."""
-        offered, backing = cycle.state.node(row).allocatable, cycle.state.devices.backing
-        missing_here = [name for name in plan.backed if not offered.get(name)]
-        if not missing_here:
-            return plan.claims.open
-        special = special_claim(cycle.template.asks, missing_here, lambda name: backing[name].name)
-        if not special.requests:
-            return plan.claims.open
-        plan.specials[row] = special
-        return (*plan.claims.open, special.claim(cycle.pod))
+    def _specials(self, cycle: Cycle, plan: _Plan, rows: Rows) -> Iterator[tuple[SpecialClaim | None, Ints]]:
+        """The special claims of rows for what their nodes do not offer themselves, and the positions of the rows."""
+        names, resources = sorted(plan.backed), cycle.state.resources
+        lacks: Mask = np.ones((len(names), len(rows)), dtype=np.bool_)
+        for place, name in enumerate(names):
+            column = resources.known(name)
+            if column is not None:
+                lacks[place] = resources.allocatable[column].take(rows) == 0
+        for sort in np.unique(lacks, axis=1).T:
+            special = self._special(cycle, [name for name, lacking in zip(names, sort, strict=True) if lacking])
+            yield special, np.flatnonzero((sort == lacks.T).all(axis=1))
+
+    def _special(self, cycle: Cycle, resources: Collection[str]) -> SpecialClaim | None:
+        backing = cycle.state.devices.backing
+        special = special_claim(cycle.template.asks, resources, lambda name: backing[name].name)
+        return special if special.requests else None
+
+    def _open(self, cycle: Cycle, plan: _Plan, special: SpecialClaim | None) -> tuple[ResourceClaim, ...]:
+        """The claims that need devices, the special one last."""
+        return plan.claims.open if special is None else (*plan.claims.open, special.claim(cycle.pod))
+
+    def _claims_at(self, cycle: Cycle, plan: _Plan, row: int) -> tuple[tuple[ResourceClaim, ...], SpecialClaim | None]:
+        """The claims that need devices on a row, and of them the special one."""
+        special = None
+        if plan.backed:
+            ((special, _),) = self._specials(cycle, plan, np.array([row], dtype=np.intp))
+        return self._open(cycle, plan, special), special
 
     def _unusable(self, state: ClusterState, plan: _Plan, rows: Rows) -> Mask:
         """Where claims hold devices that cannot be used, bool[len(rows)]."""
@@ -210,9 +219,10 @@ class DynamicResources(Plugin):
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """Prefer nodes where requests get what they named first."""
         plan: _Plan = cycle.memo[self.name]
-        before = preference(plan.claims.allocated)
-        points = (before + preference(plan.found.get(int(row), ())) for row in rows)
-        return np.fromiter(points, np.int64, len(rows))
+        points: Ints = np.zeros(len(rows), dtype=np.int64)
+        if any(request.alternatives for claim in plan.claims.open for request in claim.requests):
+            points = self._looked(cycle, plan, rows)[1]
+        return points + preference(plan.claims.allocated)
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
         """100 for the best."""
@@ -231,12 +241,12 @@ class DynamicResources(Plugin):
 
     def _detail(self, cycle: Cycle, plan: _Plan, row: int, held: Holders, looks: Looks) -> tuple[Detail, ...]:
         here = np.array([row], dtype=np.intp)
-        claims = self._claims_at(cycle, plan, row)
-        if claims and row not in plan.found and plan.leftover is None:
-            try:
+        try:
+            if plan.leftover is None and self._looked(cycle, plan, here)[0].any():
+                claims = self._claims_at(cycle, plan, row)[0]
                 return tuple(device_details(diagnose(cycle.state, cycle.state.node(row), claims, held, looks)))
-            except AllocationError:  # the reason says what is wrong
-                return ()
+        except AllocationError:  # the reason says what is wrong
+            return ()
         return tuple(
             elsewhere(claim, allocation)
             for claim, allocation in plan.claims.allocated
@@ -248,7 +258,7 @@ class DynamicResources(Plugin):
         cycle = Cycle(rejected.pod, rejected.state, 0.0)
         self.pre_filter(cycle)
         plan: _Plan | None = cycle.memo.get(self.name)
-        claims = () if plan is None else self._claims_at(cycle, plan, rejected.row)
+        claims = () if plan is None else self._claims_at(cycle, plan, rejected.row)[0]
         if claims:
             yield from device_remedies(rejected, rejected.state.node(rejected.row), claims)
         if rejected.pod.template.claims:
@@ -299,15 +309,29 @@ class DynamicResources(Plugin):
         plan: _Plan | None = cycle.memo.get(self.name)
         if plan is None or not plan.looks:
             return None
-        if row not in plan.found and self._look(cycle, plan, row):
+        claims, special = self._claims_at(cycle, plan, row)
+        if special is not None:
+            special = cycle.memo[_SPECIAL] = special.named(cycle.pod, cycle.state.seed, cycle.now)
+            claims = self._open(cycle, plan, special)
+        allocations = self._allocate(cycle, row, claims)
+        if allocations is None:
             return Status(Code.ERROR, ("claim allocation not found for node",))
-        keys = [claim.key for claim, _ in plan.found[row]]
-        if row in plan.specials:
-            special = cycle.memo[_SPECIAL] = plan.specials[row].named(cycle.pod, cycle.state.seed, cycle.now)
-            keys[-1] = special.claim(cycle.pod).key
-        allocations = (replace(allocation, allocated_s=cycle.now) for _, allocation in plan.found[row])
-        cycle.state.devices.reserve(cycle.pod.uid, dict(zip(keys, allocations, strict=True)))
+        taken = {
+            claim.key: replace(each, allocated_s=cycle.now) for claim, each in zip(claims, allocations, strict=True)
+        }
+        cycle.state.devices.reserve(cycle.pod.uid, taken)
         return None
+
+    def _allocate(self, cycle: Cycle, row: int, claims: tuple[ResourceClaim, ...]) -> tuple[Allocation, ...] | None:
+        """What claims get on a row."""
+        state, node = cycle.state, cycle.state.node(row)
+        classes: Mapping[str, DeviceClass] = state.objects.get(DEVICE_CLASS, {})
+
+        def share_id(claim: ResourceClaim, device: DeviceId, number: int) -> str:
+            return name_uuid(state.seed, f"{claim.uid}/{claim.key}/{device}/{number}/{cycle.now}")
+
+        search = Search(node, state.devices.pools(node), claims, classes, state.devices, share_id)
+        return search.allocations() if self._finish(search) else None
 
     def unreserve(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
         """What was written stays: the next attempt can use it, or deallocates it."""

@@ -109,7 +109,7 @@ def inventory(state: ClusterState, node: Node | None = None, driver: str | None 
     """All devices, or those that a node can use; of one driver if it is named."""
     index = state.devices
     held = _holdings(state, driver)
-    pools = index.pools(node) if node is not None else _pools(index, index.pool_ids)
+    pools = index.pools(node) if node is not None else _pools(index, index.views.pool_ids)
     entries: list[DeviceEntry] = []
     told: list[PoolEntry] = []
     for pool in pools:
@@ -126,11 +126,11 @@ def inventory(state: ClusterState, node: Node | None = None, driver: str | None 
 
 def drivers(state: ClusterState) -> list[str]:
     """The drivers that publish devices."""
-    return sorted({pool.driver for pool in state.devices.pool_ids})
+    return sorted({pool.driver for pool in state.devices.views.pool_ids})
 
 
 def _pools(index: DeviceIndex, ids: Iterable[PoolId]) -> list[Pool]:
-    return [pool for each in ids if (pool := index.whole(each)) is not None]
+    return [pool for each in ids if (pool := index.views.whole(each)) is not None]
 
 
 def _holdings(state: ClusterState, driver: str | None) -> dict[DeviceId, list[tuple[DeviceHolding, Allocation]]]:
@@ -217,7 +217,7 @@ def _only_node(allocation: Allocation) -> str | None:
 
 
 def _pool_entry(index: DeviceIndex, pool: Pool, left: Mapping[PoolCounter, int]) -> PoolEntry:
-    sets = [each for part in index.slices_of(pool.id) for each in part.counter_sets]
+    sets = [each for part in index.views.slices_of(pool.id) for each in part.counter_sets]
     texts = {(each.name, name): text for each in sets for name, text in each.counters.items()}
     counters = {
         "/".join(key): (written_like(left[key], texts[key]), written_like(total, texts[key]))

@@ -52,7 +52,7 @@ def kinds_of_nodes(state: ClusterState, template: PodTemplate) -> list[Node]:
 
 def _devices_of(state: ClusterState, node: Node) -> tuple[object, ...]:
     """What devices a node has of its own."""
-    devices = (device for part in state.devices.slices_at(node.name) for device in part.devices)
+    devices = (device for part in state.devices.views.slices_at(node.name) for device in part.devices)
     return tuple(sorted((device.name, hash((device.attributes, device.capacity))) for device in devices))
 
 
@@ -70,7 +70,7 @@ def _label_keys(template: PodTemplate) -> list[str]:
 def more_nodes(state: ClusterState, like: str, count: int) -> Edits:
     """So many nodes like one, under names that are not in use."""
     names = _free_names(state, like)
-    slices = tuple(sorted(part.name for part in state.devices.slices_at(like)))
+    slices = tuple(sorted(part.name for part in state.devices.views.slices_at(like)))
     return tuple(AddNode(like, next(names), slices) for _ in range(count))
 
 

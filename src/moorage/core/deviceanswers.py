@@ -1,0 +1,127 @@
+"""Kept answers: which nodes can serve claims for devices.
+
+An answer is about what the claims ask for, not about their names, so claims that were made from one template share it;
+and about a view (`core.deviceviews`), so nodes that see the same devices share it. It holds until something else of the
+view is in use. What exactly the claims get is searched again on the chosen node alone.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+
+import numpy as np
+
+from moorage.core.allocating import Search
+from moorage.core.arrays import Ints, Rows
+from moorage.core.claims import DeviceClass, DeviceRequest, ResourceClaim
+from moorage.core.deviceindex import DEVICE_CLASS
+from moorage.core.deviceviews import DeviceViews
+from moorage.core.podclaims import preference
+from moorage.core.state import ClusterState
+
+NOT_KNOWN, FITS, NONE, INVALID = -1, 0, 1, 2
+"""An answer: there are devices for all claims, there are not, or there are not and slices contradict each other."""
+_KEPT_SHAPES = 64
+"""Of how many sorts of claims answers are kept."""
+
+Finish = Callable[[Search], bool]
+"""Runs a search to its end; whether there are devices."""
+
+
+class DeviceAnswers:
+    """Which rows can serve claims; one for each profile."""
+
+    def __init__(self) -> None:
+        self._columns: OrderedDict[Hashable, _Column] = OrderedDict()
+        self._state: ClusterState | None = None
+        self._views: Ints = np.zeros(0, dtype=np.int64)
+        """Row -> its view, int64[capacity]."""
+        self._nodes_at = self._names_at = 0
+
+    def get(self, state: ClusterState, claims: Sequence[ResourceClaim], rows: Rows, finish: Finish) -> Ints:
+        """The answers about rows for claims that need devices, int64[2, n]: which, and the points for alternatives."""
+        views = self._views_of(state, rows)
+        column = self._column(state, claims)
+        column.catch_up(state.devices.views)
+        found = column.values.take(views, axis=1)
+        if (found[0] == NOT_KNOWN).any():
+            for view in dict.fromkeys(views[found[0] == NOT_KNOWN].tolist()):
+                search = search_on(state, view, claims)
+                column.values[:, view] = _answer(search, claims, fits=finish(search))
+            found = column.values.take(views, axis=1)
+        return found
+
+    def _views_of(self, state: ClusterState, rows: Rows) -> Ints:
+        views = state.devices.views
+        changed = names = None
+        if state is self._state and len(self._views) == state.capacity:
+            changed, names = state.node_log.since(self._nodes_at), views.node_log.since(self._names_at)
+        if changed is None or names is None:
+            self._state, self._views = state, np.zeros(state.capacity, dtype=np.int64)
+            changed, names = state.rows().tolist(), []
+        if changed or names:
+            named = (row for row in map(state.row_of, names) if row is not None)
+            for row in dict.fromkeys((*changed, *named)):
+                if state.alive[row]:
+                    self._views[row] = views.view(state.node(row))
+        self._nodes_at, self._names_at = state.node_log.position, views.node_log.position
+        return state.pick(self._views, rows)
+
+    def _column(self, state: ClusterState, claims: Sequence[ResourceClaim]) -> _Column:
+        key = _shape(claims, state.objects.get(DEVICE_CLASS, {}))
+        found = self._columns.get(key)
+        if found is None:
+            found = self._columns[key] = _Column()
+            if len(self._columns) > _KEPT_SHAPES:
+                self._columns.popitem(last=False)
+        else:
+            self._columns.move_to_end(key)
+        return found
+
+
+class _Column:
+    """The answers for claims that ask for the same."""
+
+    __slots__ = ("_position", "values")
+
+    def __init__(self) -> None:
+        self.values: Ints = np.zeros((2, 0), dtype=np.int64)
+        """Answers and points by view, int64[2, views]."""
+        self._position = -1
+
+    def catch_up(self, views: DeviceViews) -> None:
+        """Forget the answers about views that have changed."""
+        if views.height > self.values.shape[1]:
+            more = max(views.height, 2 * self.values.shape[1]) - self.values.shape[1]
+            self.values = np.pad(self.values, ((0, 0), (0, more)), constant_values=NOT_KNOWN)
+        changed = views.log.since(self._position)
+        if changed is None:
+            self.values[:] = NOT_KNOWN
+        elif changed:
+            self.values[0, changed] = NOT_KNOWN
+        self._position = views.log.position
+
+
+def search_on(state: ClusterState, view: int, claims: Sequence[ResourceClaim]) -> Search:
+    """A search for devices for claims on a node with this view."""
+    views, classes = state.devices.views, state.objects.get(DEVICE_CLASS, {})
+    return Search(views.node_with(view), views.pools(view), claims, classes, state.devices)
+
+
+def _answer(search: Search, claims: Sequence[ResourceClaim], *, fits: bool) -> tuple[int, int]:
+    if fits:
+        scored = any(request.alternatives for claim in claims for request in claim.requests)
+        return FITS, preference(zip(claims, search.allocations(), strict=True)) if scored else 0
+    return INVALID if search.met_invalid_pool else NONE, 0
+
+
+def _shape(claims: Sequence[ResourceClaim], classes: Mapping[str, DeviceClass]) -> Hashable:
+    """What claims ask for, whatever they are called, and what the classes mean that they name."""
+    names = dict.fromkeys(name for claim in claims for request in claim.requests for name in _classes_of(request))
+    selectors = tuple((name, classes[name].selectors if name in classes else None) for name in names)
+    return tuple((claim.requests, claim.constraints) for claim in claims), selectors
+
+
+def _classes_of(request: DeviceRequest) -> list[str]:
+    return [each.device_class for each in request.alternatives or (request.exactly,) if each is not None]
