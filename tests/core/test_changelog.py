@@ -13,7 +13,7 @@ from moorage.core.changelog import ChangeLog
 @given(first=st.lists(st.integers(0, 9)), later=st.lists(st.integers(0, 9)))
 def test_since_returns_what_was_noted_later(first: list[int], later: list[int]) -> None:
     """Oldest first, repeats included."""
-    log = ChangeLog()
+    log = ChangeLog[int]()
     for row in first:
         log.append(row)
     position = log.position
@@ -32,7 +32,7 @@ def test_a_reader_that_never_looked_is_told_so() -> None:
 def test_old_entries_are_trimmed_and_late_readers_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The log stays bounded; who comes too late reads everything anew, who does not misses nothing."""
     monkeypatch.setattr(changelog, "_KEEP", 8)
-    log = ChangeLog()
+    log = ChangeLog[int]()
     positions = []
     for row in range(1000):
         positions.append(log.position)
