@@ -10,34 +10,43 @@ from moorage.cel.syntax import Call, Ident, Literal, Node, Select
 Path: TypeAlias = tuple[str, ...]
 """Constant keys, one below the other."""
 _INDEXES = frozenset({"_[_]", "_[?_]", "_?._"})
+_LONGEST = 64
+"""Of a chain of keys; what has a longer one is not looked into."""
 
 
 def paths_of(tree: Node, variable: str) -> frozenset[Path]:
     """The paths below a variable that an expression reads; the empty one if it reads the variable as a whole."""
     found: set[Path] = set()
-    waiting = [tree]
+    waiting, seen = [tree], set[int]()  # macros use one node in several places
     while waiting:
         node = waiting.pop()
-        path = _path(node, variable)
-        if path is None:
-            waiting.extend(children(node))
-        else:
-            found.add(path)
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        base, keys, computed = _chain(node)
+        waiting += computed
+        if not isinstance(base, Ident):
+            waiting += children(base)
+        elif base.name == variable:
+            found.add(keys)
     return frozenset(found)
 
 
-def _path(node: Node, variable: str) -> Path | None:
-    """The path that a node is; None if it is none, or if a key is computed."""
+def _chain(node: Node) -> tuple[Node, Path, list[Node]]:
+    """What keys are selected from, these keys up to the first that is computed, and the computed ones."""
     keys: list[str] = []
-    while not isinstance(node, Ident):
+    computed: list[Node] = []
+    for _ in range(_LONGEST):
         if isinstance(node, Select):
             keys.append(node.field)
             node = node.operand
         elif isinstance(node, Call) and node.function in _INDEXES:
             node, key = node.args
-            if not isinstance(key, Literal) or not isinstance(key.value, str):
-                return None
-            keys.append(key.value)
+            if isinstance(key, Literal) and isinstance(key.value, str):
+                keys.append(key.value)
+            else:
+                keys.clear()
+                computed.append(key)
         else:
-            return None
-    return tuple(reversed(keys)) if node.name == variable else None
+            break
+    return node, tuple(reversed(keys)), computed
