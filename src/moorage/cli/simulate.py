@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,7 +12,16 @@ import click
 from moorage.cli.options import WholeNumber, common_options, config_option, kubeconfig_option, output_option
 from moorage.cli.output import GOOD, NO, InputError, say
 from moorage.core.values import dataclass
-from moorage.sim.whatif_changes import MOST_NODES, AddNodes, Afresh, Change, ChangeError, Drain, parse_scale
+from moorage.sim.whatif_changes import (
+    MOST_NODES,
+    AddNodes,
+    Afresh,
+    Change,
+    ChangeError,
+    Drain,
+    parse_scale,
+    parse_set_queue,
+)
 
 if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, and --help needs none of it
     from moorage.sim.inputs import ClusterInput
@@ -40,7 +50,10 @@ class SimulateOptions:
     scales: Sequence[str] = ()
     add_nodes: Sequence[int] = ()
     likes: Sequence[str] = ()
+    set_queues: Sequence[str] = ()
     afresh: bool = False
+    queues: bool = False
+    """Whether the tree of queues is shown."""
     explain: bool = False
     seed: int = 0
     fail_on_pending: bool = False
@@ -90,7 +103,15 @@ def change_options(command: Function) -> Function:
             help="Add N nodes, copies of the node that --like names.",
         ),
         click.option("--like", "likes", multiple=True, metavar="NODE", help="The node that --add-nodes copies."),
+        click.option(
+            "--set-queue",
+            "set_queues",
+            multiple=True,
+            metavar="NAME/FIELD=VALUE",
+            help="Set a field of a queue, such as team-a/quota.nvidia.com/gpu=4. May be repeated.",
+        ),
         click.option("--afresh", is_flag=True, help="Place every pod again, as if all were pending."),
+        click.option("--queues", is_flag=True, help="Show the tree of queues: shares, what is allocated, what waits."),
         click.option("--explain", is_flag=True, help="Show for every pod and node the scores or why it was rejected."),
         click.option(
             "--seed",
@@ -118,9 +139,9 @@ def command(kubeconfig: str | None, **asked: Any) -> int:
     and other objects, as `kubectl get -o yaml` or `moorage snapshot` print them. Controllers are expanded into pods.
     Virtual time runs until nothing changes any more.
 
-    With --drain, --scale, --add-nodes or --afresh, the changes are then made and time runs on; the difference is
-    printed: which pods move, wait or are evicted, utilisation and cost. The same holds for --base-config, and for
-    --config alone on a live cluster.
+    With --drain, --scale, --add-nodes, --set-queue or --afresh, the changes are then made and time runs on; the
+    difference is printed: which pods move, wait or are evicted, utilisation and cost. The same holds for --base-config,
+    and for --config alone on a live cluster.
     """
     if not asked["files"] and kubeconfig is None:
         raise click.UsageError("Missing option '-f' / '--filename' or '--kubeconfig'")
@@ -153,6 +174,9 @@ def answer(asked: SimulateOptions) -> int:
             report.write_yaml(outcome, sys.stdout, more)
         elif more is None:
             report.write_table(outcome, sys.stdout)
+        if asked.queues and asked.output_format == "table":
+            sys.stdout.write("\n")
+            report.write_queues(outcome, sys.stdout)
     return NO if asked.fail_on_pending and outcome.pending else GOOD
 
 
@@ -205,9 +229,12 @@ def _changes(asked: SimulateOptions, namespace: str) -> list[Change]:
     changes: list[Change] = [Drain(node) for node in asked.drains]
     changes += [AddNodes(number, like) for number, like in zip(asked.add_nodes, asked.likes, strict=True)]
     problems: list[str] = []
-    for text in asked.scales:
+    scale = partial(parse_scale, namespace=namespace)
+    texts: list[tuple[Callable[[str], Change], str]] = [(scale, text) for text in asked.scales]
+    texts += [(parse_set_queue, text) for text in asked.set_queues]
+    for parse, text in texts:
         try:
-            changes.append(parse_scale(text, namespace))
+            changes.append(parse(text))
         except ChangeError as error:
             problems += error.problems
     if problems:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import click
@@ -26,12 +27,14 @@ def command(files: tuple[str, ...]) -> int:
     """
     from moorage.cli.profiles import find_registry  # noqa: PLC0415
     from moorage.sim.checks import check_file  # noqa: PLC0415
+    from moorage.sim.queues import tree_problems  # noqa: PLC0415
 
     contents = _read_all(files)
     registry = find_registry()
     found = [check_file(file, data, registry) for file, data in contents]
     say("note", (notice for one in found for notice in one.notices))
-    problems = list(dict.fromkeys(str(problem) for one in found for problem in one.problems))
+    together = tree_problems(queue for one in found for queue in one.queues)
+    problems = list(dict.fromkeys(map(str, chain(*(one.problems for one in found), together))))
     if problems:
         click.echo("\n".join(problems))
         return NO

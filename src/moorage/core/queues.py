@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import ClusterWide
+from moorage.core.quantity import format_amount
 from moorage.core.selectors import EVERYTHING, Selector
 from moorage.core.values import dataclass
 
@@ -73,6 +74,11 @@ class Queue(ClusterWide):
     def share_of(self, resource: str) -> ResourceShare:
         """What the queue has of a resource."""
         return self.resources.get(resource, UNGOVERNED)
+
+
+def bound_text(resource: str, amount: int, no_end: str = "-1") -> str:
+    """A quota or a limit as it is written."""
+    return no_end if amount >= UNLIMITED else format_amount(resource, amount)
 
 
 def queue_name(labels: Mapping[str, str], namespace_labels: Mapping[str, str] = EMPTY, default: str = "") -> str:

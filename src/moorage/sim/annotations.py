@@ -15,6 +15,7 @@ from moorage.core.capacity import CAPACITY_LABELS, Capacity
 from moorage.core.membership import GROUP_ANNOTATIONS, GROUP_LABEL, MIN_AVAILABLE, gang_size
 from moorage.core.objects import CRON_JOB
 from moorage.core.pods import DEFAULT_SCHEDULER
+from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE_LABEL, TASK_ORDER_LABEL
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_stamp
 from moorage.core.values import dataclass
 from moorage.sim.inputs import NODE, POD, TEMPLATE_PATHS
@@ -51,6 +52,7 @@ _NEVER = _Rule(lambda text: text == "never", "is without effect; write never, or
 _STAMP = _Rule(lambda text: parse_stamp(text) is not None, "must be the number of a rule, from 1 on")
 _STRATEGY = _Rule(lambda _: True, "")
 """Looked at by the strategy's own parser, which says more than one thing."""
+_YES_OR_NO = _Rule(("true", "false").__contains__, 'must be "true" or "false"')
 _ANY = _Rule(lambda _: True, "")
 _CAPACITY = _Rule(
     lambda text: CAPACITY_LABELS[0].type_of(text) is not Capacity.UNKNOWN, "says nothing; write spot or on-demand"
@@ -73,7 +75,14 @@ _OF_PODS: Mapping[str, _Rule] = {
     **dict.fromkeys(STRATEGY_ANNOTATIONS, _STRATEGY),
 }
 _KNOWN: Mapping[str, _Rule] = {**_OF_OWNERS, **_OF_PODS}
-_LABELS_OF_PODS: Mapping[str, _Rule] = {GROUP_LABEL: _NAME, SPOT: _NEVER, RULE_STAMP: _STAMP}
+_LABELS_OF_PODS: Mapping[str, _Rule] = {
+    GROUP_LABEL: _NAME,
+    SPOT: _NEVER,
+    RULE_STAMP: _STAMP,
+    QUEUE_LABEL: _NAME,
+    PREEMPTIBLE_LABEL: _YES_OR_NO,
+    TASK_ORDER_LABEL: _NUMBER,
+}
 _LABELS_OF_NODES: Mapping[str, _Rule] = {
     CAPACITY_LABELS[0].key: _CAPACITY,
     **{label.key: _ANY for label in CAPACITY_LABELS[1:]},

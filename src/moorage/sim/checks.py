@@ -9,6 +9,7 @@ from moorage.core.values import dataclass
 from moorage.framework.registry import Registry
 from moorage.sim.annotations import annotation_problems
 from moorage.sim.inputs import ObjectCheck
+from moorage.sim.queues import is_queue, queue_problems
 from moorage.sim.specs import inside
 from moorage.sim.strategies import policy_problems
 from moorage.sim.workload_selectors import selector_problems
@@ -37,6 +38,8 @@ class FileFindings:
     """Objects and configuration documents that were looked into."""
     problems: list[Problem] = field(default_factory=list)
     notices: list[Problem] = field(default_factory=list)
+    queues: list[Manifest] = field(default_factory=list)
+    """Queues, which are looked at together with those of other files."""
     unread: dict[str, int] = field(default_factory=dict)
     """Kind -> number of objects of kinds that are not read."""
 
@@ -67,6 +70,8 @@ def check_file(file: str, data: bytes, registry: Registry) -> FileFindings:
             found.problems += selector_problems(manifest)
             found.problems += annotation_problems(manifest)
             found.problems += policy_problems(manifest)
+            found.problems += queue_problems(manifest)
+            found.queues += [manifest] if is_queue(manifest) else []
         found.checked += 1
     if configuration:
         found.add(read_configuration_documents(configuration, file, registry))

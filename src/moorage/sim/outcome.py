@@ -9,6 +9,7 @@ from typing import Any
 from moorage.adapters.memory.cluster import EmbeddedCluster
 from moorage.core.objects import object_key
 from moorage.core.prices import PriceList
+from moorage.core.queueaccounts import QueueAccount
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
 from moorage.sim.costs import Cost
@@ -73,6 +74,8 @@ class SimulationOutcome:
     """`namespace/name` of every ResourceClaim -> its status."""
     special_claims: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """`namespace/name` of pods with a special claim for extended resources -> what their status says of it."""
+    queues: Sequence[QueueAccount] = ()
+    """What every queue has, may have and waits for in the end; each before the queues below it."""
 
     @property
     def pending(self) -> int:

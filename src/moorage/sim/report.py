@@ -16,6 +16,7 @@ from moorage.core.prices import format_price
 from moorage.sim import tables
 from moorage.sim.costs import Cost
 from moorage.sim.outcome import PodStory, SimulationOutcome
+from moorage.views.queuetree import TREE_COLUMNS, TREE_NUMBERS, amounts_document, tree_rows
 
 _NO_NODE = "-"
 
@@ -48,6 +49,14 @@ def write_table(outcome: SimulationOutcome, out: TextIO) -> None:
     if outcome.cost is not None:
         out.write(f"{_cost_line(outcome.cost)}\n")
     out.write(", ".join(f"{number} {name}" for name, number in summary(outcome).items()) + "\n")
+
+
+def write_queues(outcome: SimulationOutcome, out: TextIO) -> None:
+    """The tree of queues."""
+    if outcome.queues:
+        tables.write_table(TREE_COLUMNS, tree_rows(outcome.queues), out, numbers=TREE_NUMBERS)
+    else:
+        out.write("there are no queues\n")
 
 
 def pod_document(story: PodStory, outcome: SimulationOutcome) -> dict[str, Any]:
@@ -86,6 +95,8 @@ def _rest(outcome: SimulationOutcome) -> dict[str, Any]:
     }
     if outcome.claims:
         document["claims"] = {name: claim_document(status) for name, status in outcome.claims.items()}
+    if outcome.queues:
+        document["queues"] = {account.queue.name: amounts_document(account) for account in outcome.queues}
     if outcome.cost is not None:
         document["cost"] = cost_document(outcome.cost)
     return document

@@ -32,6 +32,7 @@ from moorage.sim.feed import Feed
 from moorage.sim.inputs import ClusterInput
 from moorage.sim.outcome import FinalCluster, NodeLoad, PodStory, SimulationOutcome
 from moorage.sim.unread_rules import unread_rules
+from moorage.views.queuetree import accounts_of
 from moorage.wire.problems import ABSENT, Problem
 
 LONGEST_S = 3600.0
@@ -263,6 +264,7 @@ class _Run:
                 for each in self._cluster.store.list("Pod")
                 if status_of(each).get("extendedResourceClaimStatus")
             },
+            queues=accounts_of(self._engine),
             world=FinalCluster(self._cluster, self._engine.state, self._prices.figures_from),
         )
 

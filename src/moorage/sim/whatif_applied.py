@@ -32,13 +32,14 @@ from moorage.core.deviceindex import RESOURCE_SLICE
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY
 from moorage.core.values import dataclass
 from moorage.engine.keeping.marks import MIRROR
-from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale
+from moorage.sim.whatif_changes import AddNodes, Afresh, Change, ChangeError, Drain, Scale, SetQueue
+from moorage.sim.whatif_queues import set_queue
 from moorage.sim.whatif_removal import by_falling_ordinal, newest_sign_s, removal_order
 from moorage.wire.newnodes import node_like, slice_like
 
 UNSCHEDULABLE_TAINT = {"key": UNSCHEDULABLE_TAINT_KEY, "effect": "NoSchedule"}
 _NODE_STATUS = ("capacity", "allocatable", "nodeInfo", "features", "declaredFeatures", "runtimeHandlers")
-_OF_KIND = {AddNodes: 0, Scale: 1, Drain: 2, Afresh: 3}
+_OF_KIND = {AddNodes: 0, SetQueue: 1, Scale: 2, Drain: 3, Afresh: 4}
 
 
 @dataclass(slots=True)
@@ -85,6 +86,8 @@ class _Work:
         match change:
             case AddNodes():
                 self._add_nodes(change)
+            case SetQueue():
+                set_queue(change, self._store)
             case Scale():
                 self._scale(change)
             case Drain():

@@ -25,6 +25,10 @@ SCALABLE: Mapping[str, tuple[str, ...]] = {
     "StatefulSet": ("statefulset", "statefulsets", "sts", "statefulset.apps", "statefulsets.apps"),
 }
 """Kinds with a number of replicas -> what kubectl's users call them, in lower case."""
+QUEUE_FIELDS = ("parent", "priority", "preemptMinRuntime", "reclaimMinRuntime")
+SHARE_FIELDS = ("quota", "weight", "limit")
+"""Fields of a queue, and of one of its resources, that can be set."""
+_SET_QUEUE_REMEDY = "write NAME/FIELD=VALUE, such as team-a/quota.nvidia.com/gpu=4 or team-a/priority=200"
 _SCALE_REMEDY = "write KIND/NAME=N or NAMESPACE/KIND/NAME=N, such as Deployment/web=5"
 
 
@@ -83,7 +87,26 @@ class Afresh:
         return "place all pods afresh"
 
 
-Change: TypeAlias = Drain | Scale | AddNodes | Afresh
+@dataclass(frozen=True, slots=True)
+class SetQueue:
+    """A field of a queue gets another value, or its default if that is empty."""
+
+    queue: str
+    field: str
+    resource: str
+    """The resource that the field is about; empty for fields of the queue itself."""
+    value: str
+
+    @property
+    def path(self) -> str:
+        """The field as it is written on the command line."""
+        return f"{self.field}.{self.resource}" if self.resource else self.field
+
+    def __str__(self) -> str:
+        return f"set {self.path} of queue {self.queue} to {self.value or 'its default'}"
+
+
+Change: TypeAlias = Drain | Scale | AddNodes | SetQueue | Afresh
 
 
 def parse_scale(text: str, namespace: str = "default") -> Scale:
@@ -100,6 +123,22 @@ def parse_scale(text: str, namespace: str = "default") -> Scale:
     if not _NUMBER.fullmatch(number) or int(number) > MOST_REPLICAS:
         raise ChangeError([f"scale: {text!r}: {number!r} is not a number of replicas; write 0 to {MOST_REPLICAS}"])
     return Scale(kind, where[0] if where else namespace, name, int(number))
+
+
+def parse_set_queue(text: str) -> SetQueue:
+    """`NAME/FIELD=VALUE`; fields of a resource name it: `team-a/quota.nvidia.com/gpu=4`."""
+    path, equals, value = text.partition("=")
+    name, slash, place = path.partition("/")
+    field, dot, resource = place.partition(".")
+    if not equals or not slash or not name or not place:
+        raise ChangeError([f"set-queue: {text!r} is not understood; {_SET_QUEUE_REMEDY}"])
+    if field not in (*QUEUE_FIELDS, *SHARE_FIELDS):
+        remedy = did_you_mean(field, (*QUEUE_FIELDS, *SHARE_FIELDS))
+        raise ChangeError([f"set-queue: {text!r}: {field!r} is no field of a queue; {remedy}"])
+    if (field in SHARE_FIELDS) != bool(resource) or (dot and not resource):
+        wanted = f"write {field}" if field in QUEUE_FIELDS else f"name the resource, such as {field}.nvidia.com/gpu"
+        raise ChangeError([f"set-queue: {text!r}: {place!r} is no field of a queue; {wanted}"])
+    return SetQueue(name, field, resource, value.strip())
 
 
 def _kind_of(text: str) -> str | None:
@@ -132,6 +171,9 @@ def _absence(change: Change, known: Mapping[str, set[tuple[str, str]]]) -> str:
         case Drain(node) | AddNodes(_, node) if ("", node) not in known.get("Node", ()):
             nodes = sorted(name for _, name in known.get("Node", ()))
             return f"{change}: there is no node {node!r}; {did_you_mean(node, nodes)}"
+        case SetQueue(name) if ("", name) not in known.get("Queue", ()):
+            queues = sorted(each for _, each in known.get("Queue", ()))
+            return f"{change}: there is no queue {name!r}; {did_you_mean(name, queues)}"
         case Scale(kind, namespace, name) if (namespace, name) not in known.get(kind, ()):
             elsewhere = sorted(where for where, each in known.get(kind, ()) if each == name)[:_MOST_SUGGESTIONS]
             if elsewhere:

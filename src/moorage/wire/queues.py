@@ -12,7 +12,7 @@ from moorage.core.durations import parse_duration
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
 from moorage.core.limits import RESOURCE_NAMES
-from moorage.core.queues import DEFAULT_PRIORITY, WEIGHT_UNIT, Queue, ResourceShare
+from moorage.core.queues import DEFAULT_PRIORITY, WEIGHT_UNIT, Queue, ResourceShare, bound_text
 from moorage.core.resources import CPU, MEMORY
 from moorage.core.selectors import EVERYTHING
 from moorage.wire.amounts import parse_amounts
@@ -154,6 +154,27 @@ def volcano_queue(wire: VolcanoQueueWire) -> Queue:
     shares = {name: ResourceShare(quotas.get(name, 0), weight, limits.get(name, UNLIMITED)) for name in names}
     parent = "" if spec.parent == _VOLCANO_ROOT else spec.parent or ""
     return _queue(wire.metadata, shares, parent=parent, priority=spec.priority)
+
+
+def queue_spec(value: Queue) -> dict[str, Any]:
+    """The spec of a Queue of Moorage that says the same as a queue of KAI or Volcano, which name no namespaces."""
+    spec: dict[str, Any] = {"parent": value.parent} if value.parent else {}
+    spec["priority"] = value.priority
+    spec["resources"] = {
+        name: {
+            "quota": bound_text(name, share.quota),
+            "weight": share.weight / WEIGHT_UNIT,
+            "limit": bound_text(name, share.limit),
+        }
+        for name, share in value.resources.items()
+    }
+    for field, seconds in (
+        ("preemptMinRuntime", value.preempt_min_runtime_s),
+        ("reclaimMinRuntime", value.reclaim_min_runtime_s),
+    ):
+        if seconds is not None:
+            spec[field] = f"{seconds:g}s"
+    return spec
 
 
 def _queue(

@@ -1,0 +1,91 @@
+"""The tree of queues: what each may have, has and waits for; for tables, documents, pages and metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moorage.core.quantity import format_amount
+from moorage.core.queueaccounts import QueueAccount, queue_accounts
+from moorage.core.queues import WEIGHT_UNIT, bound_text
+from moorage.engine.engine import Engine
+
+TREE_COLUMNS = (
+    "QUEUE",
+    "PRIORITY",
+    "RESOURCE",
+    "QUOTA",
+    "WEIGHT",
+    "LIMIT",
+    "SHARE",
+    "ALLOCATED",
+    "WAITING",
+    "DOMINANT",
+)
+TREE_NUMBERS = TREE_COLUMNS[3:]
+_INDENT, _NOTHING = "  ", "-"
+
+
+def accounts_of(engine: Engine) -> list[QueueAccount]:
+    """All queues that an engine knows, each before the queues below it."""
+    return queue_accounts(engine.state, (entry.pod for entry in engine.queue.entries()))
+
+
+def amounts_document(account: QueueAccount) -> dict[str, dict[str, str]]:
+    """What a queue has, may have and waits for, in canonical quantities by resource."""
+    held = account.holdings.items()
+    return {
+        "allocated": {name: format_amount(name, each.allocated) for name, each in held},
+        "fairShare": {name: format_amount(name, each.share) for name, each in held},
+        "waiting": {name: format_amount(name, each.waiting) for name, each in held},
+    }
+
+
+def account_document(account: QueueAccount) -> dict[str, Any]:
+    """A queue with everything that is known of it."""
+    queue = account.queue
+    terms = {
+        name: {
+            "quota": bound_text(name, each.quota),
+            "weight": weight_of(each.weight),
+            "limit": bound_text(name, each.limit),
+        }
+        for name, each in queue.resources.items()
+    }
+    return {
+        "name": queue.name,
+        "parent": queue.parent or None,
+        "level": account.level,
+        "priority": queue.priority,
+        "resources": terms,
+        **amounts_document(account),
+        "dominantShare": round(account.dominant_share, 6),
+        "problem": account.problem or None,
+    }
+
+
+def tree_rows(accounts: Sequence[QueueAccount]) -> list[tuple[str, ...]]:
+    """Rows for `TREE_COLUMNS`: a line for each queue and resource; a queue is named on its first line only."""
+    return [row for account in accounts for row in _rows(account)]
+
+
+def _rows(account: QueueAccount) -> list[tuple[str, ...]]:
+    queue = account.queue
+    title = _INDENT * account.level + queue.name + (f" ({account.problem})" if account.problem else "")
+    firsts = (title, str(queue.priority)), ("", "")
+    dominant = f"{account.dominant_share:.0%}"
+    if not account.holdings:
+        return [(*firsts[0], *[_NOTHING] * 7, dominant)]
+    rows = []
+    for index, (name, each) in enumerate(account.holdings.items()):
+        terms = queue.share_of(name)
+        weight = f"{weight_of(terms.weight):g}" if name in queue.resources else _NOTHING
+        amounts = [format_amount(name, amount) for amount in (each.share, each.allocated, each.waiting)]
+        bounds = bound_text(name, terms.quota, _NOTHING), weight, bound_text(name, terms.limit, _NOTHING)
+        rows.append((*firsts[index > 0], name, *bounds, *amounts, "" if index else dominant))
+    return rows
+
+
+def weight_of(thousandths: int) -> float:
+    """A weight as it is written."""
+    return thousandths / WEIGHT_UNIT

@@ -1,0 +1,178 @@
+"""What `simulate` and `validate` say about queues."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from moorage.adapters.memory.manifests import node_manifest, pod_manifest
+from moorage.cli.main import run
+
+GPU = "nvidia.com/gpu"
+KAI = "scheduling.run.ai/v2"
+
+
+def queue(name: str, parent: str = "", api: str = "moorage.dev/v1alpha1", **fields: Any) -> dict[str, Any]:
+    spec = {**({"parent": parent} if parent else {}), **fields}
+    return {"apiVersion": api, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def gpus(**terms: Any) -> dict[str, Any]:
+    return {GPU: terms}
+
+
+def pod(name: str, of: str, gpu: int, **fields: Any) -> dict[str, Any]:
+    made = pod_manifest(name, labels={"moorage.dev/queue": of, "moorage.dev/preemptible": "true"}, **fields)
+    made["spec"]["containers"][0]["resources"] = {"requests": {GPU: str(gpu)}, "limits": {GPU: str(gpu)}}
+    return made
+
+
+CLUSTER = [
+    {**node_manifest("n1"), "status": {"capacity": {GPU: "4", "pods": "110"}}},
+    queue("research"),
+    queue("team-a", "research", resources=gpus(quota="1", weight=3)),
+    queue("team-b", "research", resources=gpus(quota="2", weight=1)),
+    pod("a-1", "team-a", 1, nodeName="n1"),
+    pod("a-2", "team-a", 8),
+    pod("b-1", "team-b", 1, nodeName="n1"),
+    pod("b-2", "team-b", 2, nodeName="n1"),
+]
+"""Nothing can move: the pod that waits is larger than the only node."""
+
+
+def written(folder: Path, objects: list[dict[str, Any]], name: str = "cluster.yaml") -> str:
+    (folder / name).write_text(yaml.safe_dump_all(objects))
+    return str(folder / name)
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    assert run(["simulate", *arguments, "-o", "json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> str:
+    assert run([*arguments]) == code
+    out, err = capsys.readouterr()
+    return out + err
+
+
+def test_queues_are_in_the_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The unit that is left after the quotas goes to the larger weight; a parent has what its children have."""
+    queues = document(capsys, "-f", written(tmp_path, CLUSTER))["queues"]
+    assert queues["team-a"] == {"allocated": {GPU: "1"}, "fairShare": {GPU: "2"}, "waiting": {GPU: "8"}}
+    assert queues["team-b"] == {"allocated": {GPU: "3"}, "fairShare": {GPU: "2"}, "waiting": {GPU: "0"}}
+    assert queues["research"] == {"allocated": {GPU: "4"}, "fairShare": {GPU: "4"}, "waiting": {GPU: "8"}}
+
+
+def test_without_queues_the_document_has_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A label alone makes no queue."""
+    others = [each for each in CLUSTER if each["kind"] != "Queue"]
+    assert "queues" not in document(capsys, "-f", written(tmp_path, others))
+
+
+def test_what_counts_in_no_queue_is_not_divided(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pods of a queue that does not exist, or that is a parent, hold what nobody else gets."""
+    objects = [*CLUSTER[:7], pod("stray", "nowhere", 1, nodeName="n1"), pod("high", "research", 1, nodeName="n1")]
+    queues = document(capsys, "-f", written(tmp_path, objects))["queues"]
+    assert queues["research"]["fairShare"] == {GPU: "2"}
+    assert queues["research"]["allocated"] == {GPU: "2"}
+
+
+def test_the_tree_is_a_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Children stand below their parent, indented."""
+    printed = said(capsys, "simulate", "-f", written(tmp_path, CLUSTER), "--queues", code=0)
+    lines = [line.split() for line in printed.partition("QUEUE ")[2].splitlines()]
+    assert ["team-a", "100", GPU, "1", "3", "-", "2", "1", "8", "50%"] in lines
+    assert ["team-b", "100", GPU, "2", "1", "-", "2", "3", "0", "150%"] in lines
+    assert "\n  team-a" in printed
+
+
+@pytest.mark.parametrize(
+    ("setting", "share"),
+    [
+        ("team-a/quota.nvidia.com/gpu=4", {"team-a": "4", "team-b": "2"}),
+        ("team-b/quota.nvidia.com/gpu=3", {"team-a": "1", "team-b": "3"}),
+        ("team-b/weight.nvidia.com/gpu=9", {"team-a": "1", "team-b": "3"}),
+        ("team-a/weight.nvidia.com/gpu=0", {"team-a": "1", "team-b": "3"}),
+        ("team-a/limit.nvidia.com/gpu=1", {"team-a": "1", "team-b": "3"}),
+        ("team-b/priority=200", {"team-a": "1", "team-b": "3"}),
+        ("team-b/parent=", {"team-a": "4", "team-b": "2"}),
+        ("team-b/quota.nvidia.com/gpu=", {"team-a": "3", "team-b": "1"}),
+    ],
+)
+def test_a_queue_is_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, share: dict[str, str]
+) -> None:
+    """Quota, weight, limit, priority and parent; an empty value takes a field away."""
+    found = document(capsys, "-f", written(tmp_path, CLUSTER), "--set-queue", setting)
+    assert {name: found["queues"][name]["fairShare"][GPU] for name in share} == share
+    path, _, value = setting.removeprefix("team-").partition("/")[2].partition("=")
+    words = f"set {path} of queue {setting[:6]} to {value or 'its default'}"
+    assert found["difference"]["changes"] == [words]
+
+
+def test_a_queue_of_kai_is_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It keeps everything else: its quota and its parent."""
+    terms = {"quota": 1, "overQuotaWeight": 3, "limit": -1}
+    theirs = queue("team-a", api=KAI, parentQueue="research", resources={"gpu": terms})
+    objects = [theirs if each["metadata"]["name"] == "team-a" else each for each in CLUSTER]
+    before = document(capsys, "-f", written(tmp_path, objects))["queues"]
+    found = document(capsys, "-f", written(tmp_path, objects), "--set-queue", "team-b/weight.nvidia.com/gpu=3")
+    assert found["queues"] == before
+    found = document(capsys, "-f", written(tmp_path, objects), "--set-queue", "team-a/weight.nvidia.com/gpu=0")
+    assert found["queues"]["team-a"]["fairShare"] == {GPU: "1"}
+    assert found["queues"]["research"] == before["research"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("team-x/priority=1", "there is no queue 'team-x'; did you mean team-"),
+        ("team-a/qouta.cpu=1", "'qouta' is no field of a queue; did you mean quota?"),
+        ("team-a/quota=1", "name the resource, such as quota.nvidia.com/gpu"),
+        ("team-a/priority.cpu=1", "write priority"),
+        ("team-a", "write NAME/FIELD=VALUE"),
+        ("team-a/quota.cpu=many", "'many' is not a quantity"),
+        ("team-a/priority=high", "spec.priority"),
+        ("research/parent=team-a", "is part of itself"),
+        ("research/parent=nobody", "which does not exist"),
+    ],
+)
+def test_what_cannot_be_set(tmp_path: Path, capsys: pytest.CaptureFixture[str], setting: str, words: str) -> None:
+    """One line that says why."""
+    assert words in said(capsys, "simulate", "-f", written(tmp_path, CLUSTER), "--set-queue", setting, code=2)
+
+
+def test_good_queues_are_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also those without a weight or with 0, without an end, and those whose parent is in another file."""
+    children = [
+        queue("a", "all", resources=gpus(quota="-1", weight=0, limit="4")),
+        queue("b", "all", resources={"cpu": {}}, namespaces={"matchLabels": {"team": "b"}}, reclaimMinRuntime="5m"),
+    ]
+    files = written(tmp_path, children), written(tmp_path, [queue("all")], "parents.yaml")
+    assert "ok: 3 objects" in said(capsys, "validate", "-f", files[0], "-f", files[1], code=0)
+
+
+@pytest.mark.parametrize(
+    ("objects", "words"),
+    [
+        ([queue("a", priorty=5)], "Queue a: spec.priorty: 5: is not a field; did you mean priority?"),
+        ([queue("a", resources=gpus(qouta="1"))], f'spec.resources[{GPU}].qouta: "1": is not a field'),
+        ([queue("a", resources=gpus(quota="1x"))], "'1x' is not a quantity"),
+        ([queue("a", resources=gpus(weight=-1))], "weight"),
+        ([queue("a", reclaimMinRuntime="soon")], "spec.reclaimMinRuntime"),
+        ([queue("a", "b"), queue("b", "a")], "is part of itself"),
+        ([queue("alpha"), queue("b", "alpa")], 'spec.parent: "alpa": is no queue of these files'),
+        ([pod("p", "", 1)], "must not be empty"),
+    ],
+)
+def test_what_is_wrong_with_queues(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], objects: list[dict[str, Any]], words: str
+) -> None:
+    """Fields, quantities, durations, trees and labels."""
+    assert words in said(capsys, "validate", "-f", written(tmp_path, objects), code=1)
