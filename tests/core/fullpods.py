@@ -21,7 +21,7 @@ TERM = PodAffinity(required=(PodTerm(SELECTOR, "zone"),))
 FULL = PodTemplate(
     namespace="team",
     labels=LABELS,
-    annotations=FrozenDict({RULE_STAMP: "1", "moorage.dev/pod-group-min-available": "2"}),
+    annotations=FrozenDict({RULE_STAMP: "1", "moorage.dev/pod-group-min-available": "2", "gpu-fraction": "0.5"}),
     owner=Owner("ReplicaSet", "rs", "rs-uid"),
     scheduler_name="other",
     priority=7,
@@ -65,5 +65,6 @@ OTHER = Pod(
     scheduled_s=1.0,
     gang_record=STARTED,
     ready=False,
+    devices=(1,),
 )
 """Differs from POD in every field."""

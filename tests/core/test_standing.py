@@ -26,8 +26,11 @@ KEPT = frozenset({"_vectors", "_latest", "_amounts", "_events", "_version", "ver
 def a_state() -> ClusterState:
     """With counters that somebody has asked for, as those are kept from then on."""
     state = ClusterState()
-    state.upsert_node(Node("n1", allocatable=FrozenDict({"cpu": 4000, "pods": 9, "example.com/gpu": 2})))
+    state.upsert_node(
+        Node("n1", allocatable=FrozenDict({"cpu": 4000, "pods": 9, "example.com/gpu": 2, "nvidia.com/gpu": 2}))
+    )
     state.owner_rows(FULL)
+    state.shares()
     assert state.rows().tolist() == [0]
     return state
 
@@ -100,6 +103,7 @@ MOVES = {
     "phase": PodMove.REMOVED,
     "requests": PodMove.UPDATED,
     "deleted_s": PodMove.UPDATED,
+    "devices": PodMove.UPDATED,
 }
 NO_COLUMN = frozenset(
     {

@@ -14,6 +14,7 @@ from moorage.plugins.cost_aware import CostAware
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.fragmentation import Fragmentation
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.image_locality import ImageLocality
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
@@ -32,6 +33,7 @@ from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.priority_annotation import PriorityAnnotation
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.plugins.shared_devices import SharedDevices
 from moorage.plugins.spot_placement import SpotPlacement
 from moorage.plugins.taint_toleration import TaintToleration
 from moorage.plugins.volume_binding import VolumeBinding
@@ -43,23 +45,24 @@ QUEUE_SORT: tuple[type[contract.QueueSortPlugin], ...] = (PrioritySort, PlanSort
 PRE_FILTER: tuple[type[contract.PreFilterPlugin], ...] = (
     NodePorts, NodeAffinity, PodTopologySpread, InterPodAffinity, VolumeBinding, VolumeRestrictions, VolumeZone,
     NodeVolumeLimits, DynamicResources, GangScheduling, ControllerSpread, PlacementStrategy, SpotPlacement, NodeName,
-    NodeDeclaredFeatures,
+    NodeDeclaredFeatures, SharedDevices,
 )  # fmt: skip
 FILTER: tuple[type[contract.FilterPlugin], ...] = (
     NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread,
     InterPodAffinity, VolumeBinding, VolumeRestrictions, VolumeZone, NodeVolumeLimits, DynamicResources,
     NodeDeclaredFeatures, ControllerSpread, PlacementStrategy, SpotPlacement, OnePodPerNode,
+    SharedDevices,
 )  # fmt: skip
 POST_FILTER: tuple[type[contract.PostFilterPlugin], ...] = (DefaultPreemption, DynamicResources)
 SCORE: tuple[type[contract.ScorePlugin], ...] = (
     TaintToleration, NodeAffinity, NodeResourcesFit, PodTopologySpread, InterPodAffinity, VolumeBinding, ImageLocality,
-    NodeResourcesBalancedAllocation, SpotPlacement, CostAware, DynamicResources,
+    NodeResourcesBalancedAllocation, SpotPlacement, CostAware, DynamicResources, SharedDevices, Fragmentation,
 )  # fmt: skip
 PRE_SCORE: tuple[type[contract.PreScore], ...] = (
     NodeAffinity, PodTopologySpread, InterPodAffinity, VolumeBinding, SpotPlacement, NodeResourcesBalancedAllocation,
-    DynamicResources,
+    DynamicResources, SharedDevices,
 )  # fmt: skip
-RESERVE: tuple[type[contract.ReservePlugin], ...] = (VolumeBinding, DynamicResources)
+RESERVE: tuple[type[contract.ReservePlugin], ...] = (VolumeBinding, DynamicResources, SharedDevices)
 PRE_BIND: tuple[type[contract.PreBindPlugin], ...] = (VolumeBinding, DynamicResources)
 BIND: tuple[type[contract.BindPlugin], ...] = (DefaultBinder,)
 POST_BIND: tuple[type[contract.PostBindPlugin], ...] = (VolumeBinding,)
@@ -100,6 +103,8 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.SpreadsHosts: (ControllerSpread,),
     contract.FollowsStrategies: (PlacementStrategy,),
     contract.ComparesRows: (PlacementStrategy,),
+    contract.AnnotatesBinding: (SharedDevices,),
+    contract.LearnsWorkload: (Fragmentation,),
     contract.CountsEvictions: (DefaultPreemption,),
     contract.GangPostFilter: (DefaultPreemption,),
     contract.AwaitsPods: (ControllerSpread, SpotPlacement, PlacementStrategy),

@@ -10,6 +10,7 @@ from moorage.sim.annotations import _KNOWN, _LABELS_OF_PODS
 
 KEY = re.compile(r'"(moorage\.dev/[a-z][a-z-]*)"')
 OTHERS = {
+    "moorage.dev/devices",
     "moorage.dev/fallback-from",
     "moorage.dev/keeper-cordoned",
     "moorage.dev/keeper-notice",
@@ -22,6 +23,7 @@ OTHERS = {
     "moorage.dev/replica-follows",
     "moorage.dev/replica-of",
     "moorage.dev/term",
+    "moorage.dev/unhealthy-devices",
 }
 """Written by Moorage itself, or not on workloads and pods."""
 

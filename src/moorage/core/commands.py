@@ -9,7 +9,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
-from moorage.core.frozen import FrozenDict
+from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.gangrecords import GangRecord
 from moorage.core.pods import Condition
 from moorage.core.values import dataclass
@@ -39,6 +39,8 @@ class Bind(NamedTuple):
     """Number of nodes that passed every filter, for the log."""
     extender: int | None = None
     """Place in the configuration of the extender that binds instead of us."""
+    annotations: FrozenDict[str, str] = EMPTY
+    """Written with the Binding; the API server copies them to the pod."""
 
 
 @dataclass(frozen=True, slots=True)

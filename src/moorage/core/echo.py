@@ -35,6 +35,7 @@ from moorage.core.events import (
     StatusDone,
 )
 from moorage.core.pods import Pod
+from moorage.core.sharewriting import taken_devices
 
 
 @overload
@@ -102,7 +103,8 @@ class Echo:
         if pod is None or not isinstance(command, Bind | PatchPodStatus):
             return []
         if isinstance(command, Bind):
-            pod = replace(pod, node=command.node, nominated_node=None)
+            devices = taken_devices(command.annotations) if command.annotations else ()
+            pod = replace(pod, node=command.node, nominated_node=None, devices=devices)
         else:
             pod = with_status(pod, command)
         self.pods[uid] = pod

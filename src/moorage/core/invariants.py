@@ -14,6 +14,7 @@ from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
 from moorage.core.ownercounts import owner_key
 from moorage.core.podterms import HeldTerm, held_terms
+from moorage.core.sharedevices import SharedDevices
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.core.strategy import Stamp, stamp_of
@@ -40,6 +41,7 @@ def check_invariants(state: ClusterState) -> None:
     _check_pod_counts(state)
     _check_pod_terms(state)
     _check_owners(state)
+    _check_shared_devices(state)
 
 
 def _check_nodes(state: ClusterState) -> None:
@@ -135,6 +137,23 @@ def _check_owners(state: ClusterState) -> None:
             marked.setdefault((owner_key(template), stamp), Counter())[record.row] += 1
     stamped = {(key, stamp): _counter(counts) for key, stamp, counts in state.owners.all_stamped()}
     check(stamped == marked, "live pods by stamp differ from a recount")
+
+
+def _check_shared_devices(state: ClusterState) -> None:
+    """What is left of devices is what they have less what pods on their rows ask for."""
+    if not state.shared_devices.followed:
+        return
+    want, found = SharedDevices(state.capacity), state.shared_devices
+    want.follow((row, state.node(row)) for row in state.rows().tolist())
+    for record in state.records():
+        ask = record.pod.template.share
+        if record.row != NOWHERE and ask is not None and not ask.problem:
+            check(bool(record.devices) or not found.devices(record.row).count, f"{record.pod.key}: has no device")
+            if record.devices:
+                want.stand(record.pod.uid, record.row, ask, record.devices)
+    slots = len(want.milli)
+    check(np.array_equal(want.milli, found.milli[:slots]), "compute left on devices differs from a recount")
+    check(np.array_equal(want.memory, found.memory[:slots]), "memory left on devices differs from a recount")
 
 
 def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: str) -> None:

@@ -85,6 +85,8 @@ SLICE_DEVICES = 256
 """Devices of a ResourceSlice, likewise; API servers allow 128."""
 DEVICE_TEXT = 16_384
 """Characters of a CEL expression, and of the parameters of a configuration, likewise; API servers allow 10,240."""
+SHARED_DEVICES = 64
+"""Devices of a node that pods may share; those beyond it are not used. A pod that asks for more is not placed."""
 TEMPLATE_BYTES = 64 << 10
 """Size of the parts of a pod that make up its template. Larger templates are not shared between equal pods."""
 

@@ -11,6 +11,7 @@ from moorage.core.gangrecords import GangRecord
 from moorage.core.limits import Excess
 from moorage.core.membership import GangKey, gang_key, gang_size
 from moorage.core.resources import NO_REQUESTS, Requests
+from moorage.core.shareasks import ShareAsk, share_ask
 from moorage.core.taints import Toleration
 from moorage.core.values import dataclass
 
@@ -125,6 +126,8 @@ class PodTemplate:
     """The gang that the pod names, whichever way."""
     gang_size: int | None = field(default=None, init=False, compare=False, repr=False)
     """How many members must be placed together, if an annotation says so."""
+    share: ShareAsk | None = field(default=None, init=False, compare=False, repr=False)
+    """What it asks for of devices that pods may share, in whichever words."""
     size: int = field(default=0, init=False, compare=False, repr=False)
     """Its approximate size in bytes, for caches."""
     _hash: int = field(default=0, compare=False, repr=False)
@@ -136,6 +139,8 @@ class PodTemplate:
         object.__setattr__(self, "gang", gang)
         if gang is not None:
             object.__setattr__(self, "gang_size", gang_size(self.annotations))
+        if self.annotations or self.asks:
+            object.__setattr__(self, "share", share_ask(self.annotations, self.requests, self.asks))
 
     def __hash__(self) -> int:
         return self._hash
@@ -203,6 +208,8 @@ class Pod:
     """The record of the start of its gang, if it carries that."""
     ready: bool = True
     """Whether the condition Ready is true; budgets count those pods only."""
+    devices: tuple[int, ...] = ()
+    """Indices of the shared devices that it was bound with, ascending; empty if it has none or that is not known."""
 
     @property
     def namespace(self) -> str:
@@ -248,4 +255,5 @@ def as_pending(pod: Pod) -> Pod:
         scheduled_condition=None,
         scheduled_s=None,
         preempted=False,
+        devices=(),
     )

@@ -38,10 +38,12 @@ from moorage.core.pods import FINISHED, Pod, PodTemplate
 from moorage.core.podterms import PodTerms
 from moorage.core.policies import PolicyIndex
 from moorage.core.services import ServiceIndex
+from moorage.core.sharedevices import SharedDevices
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.statement import Statement, Undo
 from moorage.core.volumeindex import VOLUME_KINDS, VolumeIndex
 from moorage.core.volumeuse import VolumeUse
+from moorage.core.workload import Workload
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -52,7 +54,7 @@ _FIRST_CAPACITY = 16
 class PodRecord:
     """A pod that stands on a node. `row` is NOWHERE while the node is not known."""
 
-    __slots__ = ("assumed", "group", "node", "pod", "row", "vector")
+    __slots__ = ("assumed", "devices", "group", "node", "pod", "row", "vector")
 
     def __init__(self, pod: Pod, node: str, assumed: bool) -> None:
         self.pod = pod
@@ -63,6 +65,8 @@ class PodRecord:
         self.assumed = assumed
         self.group: LabelGroup | None = None
         """What `pod_counts` counts it under while it stands on a row."""
+        self.devices = pod.devices
+        """The shared devices that it has, or had when it last stood on its row."""
 
 
 class PodMove(StrEnum):
@@ -105,8 +109,8 @@ class ClusterState:
         self.owners = OwnerCounts()
         self.services, self.policies = ServiceIndex(), PolicyIndex()
         self.nominations = Nominations(self.undo)
-        self.evictions = Evictions()
-        self.gangs = GangIndex()
+        self.evictions, self.workload = Evictions(), Workload()
+        self.gangs, self.shared_devices = GangIndex(), SharedDevices(self.capacity)
         self.alive: Mask = np.zeros(self.capacity, dtype=np.bool_)
         self.unschedulable: Mask = np.zeros(self.capacity, dtype=np.bool_)
         self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
@@ -231,6 +235,21 @@ class ClusterState:
             self.owners.follow((record.pod, record.row) for record in self._records.values() if record.row != NOWHERE)
         return self.owners.rows(template)
 
+    def shares(self) -> SharedDevices:
+        """What is left of the devices that pods share, counted from the first use on. Do not change it."""
+        shared = self.shared_devices
+        if not shared.followed:
+            shared.follow((row, self.node(row)) for row in self.rows().tolist())
+            for record in self._records.values():
+                self._share(record)
+        return shared
+
+    def _share(self, record: PodRecord) -> None:
+        """A pod on a row takes what it asks for of devices there."""
+        ask = record.pod.template.share
+        if ask is not None and not ask.problem and record.row != NOWHERE:
+            record.devices = self.shared_devices.stand(record.pod.uid, record.row, ask, record.devices)
+
     def object(self, kind: str, key: str) -> Any | None:
         """One object of another kind."""
         return self.objects.get(kind, {}).get(key)
@@ -250,6 +269,8 @@ class ClusterState:
         self.images.set_row(row, node.images)
         self.unschedulable[row] = node.unschedulable
         self.taints.set_row(row, node.taints)
+        if self.shared_devices.followed:
+            self.shared_devices.set_row(row, node)
         self.node_log.append(row)
         for record in self._homeless.pop(node.name, {}).values():
             self._stand(record, row)
@@ -275,6 +296,7 @@ class ClusterState:
         self.images.version += 1
         self.unschedulable[row] = False
         self.taints.set_row(row, ())
+        self.shared_devices.set_row(row, None)
         self.alive[row] = False
         self._living = None
         self._free.append(row)
@@ -312,6 +334,7 @@ class ClusterState:
         self.resources.grow(new)
         self.labels.grow(new)
         self.taints.grow(new)
+        self.shared_devices.grow(new)
         extra = new - old
         self.alive = np.pad(self.alive, (0, extra))
         self.unschedulable = np.pad(self.unschedulable, (0, extra))
@@ -336,6 +359,7 @@ class ClusterState:
         known, was_assumed = record.pod, record.assumed
         same = known.template is pod.template or known.template == pod.template
         same = same and (known.requests is pod.requests or known.requests == pod.requests)
+        same = same and (not pod.devices or pod.devices == record.devices)
         if same and record.node == pod.node:
             self._refresh(record, pod)
             if known.deleted_s != pod.deleted_s:
@@ -344,7 +368,10 @@ class ClusterState:
                 return PodMove.UPDATED
             return _CONFIRMED if was_assumed else PodMove.SAME
         self._drop(record)
-        self._add(PodRecord(pod, pod.node, assumed=False))
+        successor = PodRecord(pod, pod.node, assumed=False)
+        if record.node == pod.node:
+            successor.devices = pod.devices or record.devices
+        self._add(successor)
         if record.node != pod.node:
             return PodMove.MOVED
         return PodMove.CONFIRMED if was_assumed else PodMove.UPDATED
@@ -455,6 +482,8 @@ class ClusterState:
             self.pod_terms.stand(record.pod.template, row)
         if self.owners.followed:
             self.owners.note(record.pod, row, 1)
+        if record.pod.template.share is not None and self.shared_devices.followed:
+            self._share(record)
         self.pod_log.append(row)
 
     def _leave(self, record: PodRecord) -> None:
@@ -475,6 +504,8 @@ class ClusterState:
             self.pod_terms.leave(record.pod.template, row)
         if self.owners.followed:
             self.owners.note(record.pod, row, -1)
+        if record.pod.template.share is not None:
+            self.shared_devices.leave(record.pod.uid)
         self.pod_log.append(row)
 
     # --- other objects ---

@@ -57,7 +57,7 @@ from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.changes import Change, What
-from moorage.framework.contract import PlansUnits
+from moorage.framework.contract import LearnsWorkload, PlansUnits
 from moorage.framework.cycle import Cycle
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Judgement, Runner
@@ -143,6 +143,10 @@ class Engine:
         endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
         extenders = settings.extenders
         context.asking = Asking(extenders, self.state, self.queue, endings, context.token) if extenders else None
+        learns = any(runner.plugins.first(LearnsWorkload) is not None for runner in self.runners.values())
+        if learns and not self.state.workload.followed:
+            self.state.workload.follow([record.pod for record in self.state.records()])
+            self.state.workload.follow([entry.pod for entry in self.queue.entries()])
 
     # --- the one door ---
 
@@ -163,6 +167,7 @@ class Engine:
         looks = budget > 0
         if looks:
             self._take_stock(turn)
+            self.state.workload.settle()
         self._tell_waiting(turn)
         self._context.ring(now)
         if looks:
@@ -254,6 +259,7 @@ class Engine:
         if move not in _NO_NEWS:
             self._changed(move, pod, before, turn.commands)
         finished = pod.phase in FINISHED
+        self.state.workload.seen(pod)
         if finished or pod.deleted_s is not None:
             if finished or pod.node is None:
                 context.evictor.gone(pod.uid, turn.now)
@@ -394,6 +400,7 @@ class Engine:
         self._placing.abandon(uid, turn)
         self.state.volumes.release(uid)
         self.state.devices.release(uid)
+        self.state.workload.gone(uid)
         record = self.state.remove_pod(uid)
         if record is not None:
             self._concern(record.pod)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import TYPE_CHECKING, get_args
 
-from moorage.core.commands import Command, PatchPodStatus, RecordEvent
+from moorage.core.commands import Bind, Command, PatchPodStatus, RecordEvent
+from moorage.core.frozen import FrozenDict
 from moorage.core.state import ClusterState
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
@@ -18,7 +19,7 @@ from moorage.engine.lifecycle import BINDING, BOUND, GONE, READY
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod
 from moorage.framework.changes import Change, What
-from moorage.framework.contract import Unreserve
+from moorage.framework.contract import AnnotatesBinding, Unreserve
 from moorage.framework.cycle import Cycle
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, Status
@@ -105,11 +106,20 @@ class Placing:
                     continue
                 self.bring_back(binding, failure_of(Status(answer.code, answer.reasons, plugin.name)), turn)
                 return
+            annotating = binding.runner.plugins.having(AnnotatesBinding)
+            if annotating and isinstance(answer, Bind):
+                answer = self._annotated(answer, annotating, binding)
             asking = self._context.asking
             turn.commands.append(answer if asking is None else asking.delegated(answer, binding.cycle.template))
             return
         failure = Failure("no bind plugin took the pod", frozenset(), Code.ERROR)
         self.bring_back(binding, failure, turn)
+
+    def _annotated(self, bind: Bind, plugins: Iterable[AnnotatesBinding], binding: BindingCycle) -> Bind:
+        found: dict[str, str] = {}
+        for plugin in plugins:
+            found.update(plugin.binding_annotations(binding.cycle, binding.row))
+        return bind._replace(annotations=FrozenDict(found)) if found else bind
 
     def arrived(self, binding: BindingCycle, turn: Turn) -> None:
         """The pod is bound."""

@@ -34,7 +34,8 @@ from moorage.framework.status import Code, OnlyNodes, Status
 from moorage.framework.views import ClassView, NodeView, PodPlugins, Scorer
 
 _POD_READERS = (Reads.AMOUNTS, Reads.PODS)
-_KEPT_CLASSES = 64
+_KEPT_CLASSES, _KEPT_ROWS = 64, 1 << 21
+"""So many classes are kept at least, and more while their rows are no more than that: 16 MB of ranks."""
 _KEPT_TEMPLATES = 4096
 
 
@@ -243,7 +244,8 @@ class ClassTable:
         signs = (node_signs, *[sign(template) for sign in self._pod_signs])
         found = self._by_signs.get(signs)
         if found is None:
-            while len(self._by_signs) >= _KEPT_CLASSES or self._sign_bytes > KEPT_TEMPLATE_BYTES:
+            most = max(_KEPT_CLASSES, _KEPT_ROWS // cycle.state.capacity)
+            while len(self._by_signs) >= most or self._sign_bytes > KEPT_TEMPLATE_BYTES:
                 self._drop_one()
             found = self._by_signs[signs] = self._make(cycle, node_signs)
             self._sign_bytes += found.size
@@ -358,5 +360,4 @@ def make_scorers(plugins: Instances, weights: Mapping[str, int]) -> tuple[Scorer
 
 
 def _asked_always(scorer: Scorer) -> bool:
-    reads = scorer.plugin.reads
-    return reads is Reads.CLUSTER or (reads in _POD_READERS and scorer.normalizes is not None)
+    return scorer.plugin.reads is Reads.CLUSTER

@@ -211,6 +211,14 @@ class Unreserve(Named, Protocol):
         """The node may be gone: find what is held for a pod by the pod, not by the row."""
 
 
+@runtime_checkable
+class AnnotatesBinding(Named, Protocol):
+    """Beside Reserve: has something written on the pod together with its Binding."""
+
+    def binding_annotations(self, cycle: Cycle, row: int, /) -> Mapping[str, str]:
+        """Annotations for the pod, which the API server copies to it when it is bound; empty for none."""
+
+
 # --- optional hooks for the engine, the extender, the keeper and metrics ---
 
 
@@ -360,6 +368,15 @@ class SeparatesPods(Named, Protocol):
 
     def separates(self, template: PodTemplate, other: PodTemplate, /) -> Iterable[str]:
         """The topology keys in whose domains a pod like `other` may be why one like `template` is rejected."""
+
+
+@runtime_checkable
+class LearnsWorkload(Protocol):
+    """A plugin that reads `state.workload`, which the engine keeps up to date where there is one."""
+
+    @property
+    def learns_workload(self) -> bool:
+        """Whether it does."""
 
 
 @runtime_checkable

@@ -129,7 +129,7 @@ class Runner:
         view = found.view
         view.refresh(cycle)
         asked = cycle.asked = self._classes.asked(cycle)
-        if not asked.open and found.plain and not self._state.nominations.count and view.nodes.flat:
+        if not (asked.open or view.raws or self._state.nominations.count) and found.plain and view.nodes.flat:
             return self._best(cycle, view)
         return self._decide_open(cycle, found, asked)
 
@@ -161,7 +161,7 @@ class Runner:
         if len(rows) <= 1:
             return int(rows[0]) if len(rows) else NOWHERE
         totals = self._state.pick(view.rank, rows)
-        for raw in () if view.nodes.flat else view.nodes.raws:
+        for raw in view.raws if view.nodes.flat else (*view.nodes.raws, *view.raws):
             totals = totals + raw.scorer.weight * raw.normalizer.normalize(cycle, raw.values[rows])
         for scores in self._scores(cycle, asked.scorers, rows).values():
             totals = totals + scores

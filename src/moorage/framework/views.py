@@ -144,13 +144,15 @@ class _RowRank:
 class PodPlugins:
     """The plugins that read the pods on a node; shared by the classes that the same plugins skip."""
 
-    __slots__ = ("by_amounts", "by_pods", "filters", "keyed", "scorer_names", "scorers")
+    __slots__ = ("by_amounts", "by_pods", "filters", "keyed", "normalizing", "scorer_names", "scorers")
 
     def __init__(self, filters: tuple[FilterPlugin, ...], scorers: tuple[Scorer, ...]) -> None:
         self.filters = filters
-        self.scorers = scorers
+        self.normalizing = tuple([scorer for scorer in scorers if scorer.normalizes is not None])
+        """Their raw scores are kept; what they mean depends on the other feasible rows."""
         self.scorer_names = tuple([scorer.plugin.name for scorer in scorers])
         self.keyed = _with_epoch(filters, scorers)
+        scorers = self.scorers = tuple([scorer for scorer in scorers if scorer.normalizes is None])
         self.by_amounts = _RowRank(
             [p for p in filters if p.reads is Reads.AMOUNTS], [s for s in scorers if s.plugin.reads is Reads.AMOUNTS]
         )
@@ -177,6 +179,8 @@ class ClassView:
         self.feasible = 0
         """Number of rows that all kept filters pass."""
         self.ties = Ties()
+        self.raws = [RawColumn(s, s.normalizes, _NO_RANK) for s in plugins.normalizing if s.normalizes is not None]
+        """Raw scores of the plugins that normalise and read the pods on a node, right where a row is feasible."""
         self._known: dict[bytes, int] = {}
         """Ranks by amounts, for rows whose amounts become those that another row had before."""
         self._node_position = -1
@@ -241,6 +245,8 @@ class ClassView:
             self.rank.fill(INFEASIBLE)
         else:
             self.rank = np.full(state.capacity, INFEASIBLE, dtype=np.int64)
+        for raw in self.raws:
+            raw.values = np.zeros(state.capacity, dtype=np.int64)
         rows = state.rows() if self.nodes.all_pass else np.flatnonzero(self.nodes.mask)
         self.feasible = self._judge(cycle, rows)
 
@@ -256,6 +262,8 @@ class ClassView:
                 self.rank[: len(rows)] = total
             else:
                 self.rank[rows] = total
+            for raw in self.raws:
+                raw.values[rows] = raw.scorer.plugin.score(cycle, rows)
         return len(rows)
 
     def _repair(self, cycle: Cycle, row: int) -> None:
@@ -264,6 +272,9 @@ class ClassView:
             self.rank[row] = after
             self.feasible += (after >= 0) - (before >= 0)
             self.ties.changed(row, before, after)
+        if after >= 0:
+            for raw in self.raws:
+                raw.values[row] = _row_score(raw.scorer.plugin)(cycle, row)
 
     def _rank_of(self, cycle: Cycle, row: int) -> int:
         if not self.nodes.mask.item(row):

@@ -8,6 +8,7 @@ from moorage.plugins.cost_aware import CostAware
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.fragmentation import Fragmentation
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.image_locality import ImageLocality
 from moorage.plugins.inter_pod_affinity import InterPodAffinity
@@ -26,6 +27,7 @@ from moorage.plugins.pod_topology_spread import PodTopologySpread
 from moorage.plugins.priority_annotation import PriorityAnnotation
 from moorage.plugins.priority_sort import PrioritySort
 from moorage.plugins.scheduling_gates import SchedulingGates
+from moorage.plugins.shared_devices import SharedDevices
 from moorage.plugins.spot_placement import SpotPlacement
 from moorage.plugins.taint_toleration import TaintToleration
 from moorage.plugins.volume_binding import VolumeBinding
@@ -61,4 +63,6 @@ BUILTIN: tuple[type[Plugin], ...] = (
     SpotPlacement,
     PlacementStrategy,
     CostAware,
+    SharedDevices,
+    Fragmentation,
 )

@@ -12,10 +12,20 @@ from typing import Any, NamedTuple
 from moorage.adapters.memory.kubelet import RUN_SECONDS, parse_seconds
 from moorage.core.annotations import MIN_HOSTS, ON_DEMAND_BASE, SPOT, parse_count
 from moorage.core.capacity import CAPACITY_LABELS, Capacity
+from moorage.core.limits import SHARED_DEVICES
 from moorage.core.membership import GROUP_ANNOTATIONS, GROUP_LABEL, MIN_AVAILABLE, gang_size
 from moorage.core.objects import CRON_JOB
 from moorage.core.pods import DEFAULT_SCHEDULER
 from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE_LABEL, TASK_ORDER_LABEL
+from moorage.core.shareasks import (
+    ALIBABA_COUNT,
+    ALIBABA_MILLI,
+    ALIBABA_MODEL,
+    KAI_DEVICES,
+    KAI_FRACTION,
+    KAI_MEMORY,
+    readable_ask,
+)
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_stamp
 from moorage.core.values import dataclass
 from moorage.sim.inputs import NODE, POD, TEMPLATE_PATHS
@@ -54,6 +64,9 @@ _STRATEGY = _Rule(lambda _: True, "")
 """Looked at by the strategy's own parser, which says more than one thing."""
 _YES_OR_NO = _Rule(("true", "false").__contains__, 'must be "true" or "false"')
 _ANY = _Rule(lambda _: True, "")
+_FRACTION = _Rule(lambda text: readable_ask({KAI_FRACTION: text}), "must be a fraction of a device such as 0.5")
+_MILLI = _Rule(lambda text: readable_ask({ALIBABA_MILLI: text}), "must be a whole number from 1 to 1000")
+_DEVICES = _Rule(lambda text: readable_ask({ALIBABA_COUNT: text}), f"must be a whole number from 1 to {SHARED_DEVICES}")
 _CAPACITY = _Rule(
     lambda text: CAPACITY_LABELS[0].type_of(text) is not Capacity.UNKNOWN, "says nothing; write spot or on-demand"
 )
@@ -73,6 +86,12 @@ _OF_PODS: Mapping[str, _Rule] = {
     SPOT: _NEVER,
     RULE_STAMP: _STAMP,
     **dict.fromkeys(STRATEGY_ANNOTATIONS, _STRATEGY),
+    KAI_FRACTION: _FRACTION,
+    KAI_MEMORY: _COUNT,
+    KAI_DEVICES: _DEVICES,
+    ALIBABA_MILLI: _MILLI,
+    ALIBABA_COUNT: _DEVICES,
+    ALIBABA_MODEL: _ANY,
 }
 _KNOWN: Mapping[str, _Rule] = {**_OF_OWNERS, **_OF_PODS}
 _LABELS_OF_PODS: Mapping[str, _Rule] = {

@@ -30,6 +30,8 @@ class PodStory:
     nominated_node: str | None = None
     victims: list[str] = field(default_factory=list)
     message: str | None = None
+    devices: tuple[int, ...] = ()
+    """Indices of the shared devices that it got."""
 
     @property
     def key(self) -> str:

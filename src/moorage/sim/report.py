@@ -70,6 +70,8 @@ def pod_document(story: PodStory, outcome: SimulationOutcome) -> dict[str, Any]:
         "victims": story.victims,
         "message": story.message,
     }
+    if story.devices:
+        document["gpus"] = list(story.devices)
     if story.key in outcome.special_claims:
         document["extendedResourceClaimStatus"] = outcome.special_claims[story.key]
     if outcome.explanations is not None:

@@ -180,6 +180,7 @@ class _Run:
                 self._pods[pod.uid] = pod
                 if pod.node is not None:
                     self._stories[pod.uid].node = pod.node
+                    self._stories[pod.uid].devices = pod.devices
             case PodSeen(pod) if pod.node is None and not pod.finished and pod.deleted_s is None:
                 self._begin(pod)
             case PodGone(uid) if uid in self._stories:
@@ -213,7 +214,7 @@ class _Run:
             return
         self._ended[story.key] = uid
         _, preemptor = self._evictions.get(uid, ("", ""))
-        story.node = None
+        story.node, story.devices = None, ()
         story.message = f"evicted to make room for {preemptor}" if preemptor else "deleted"
 
     def _note_victim(self, command: DeletePod) -> None:

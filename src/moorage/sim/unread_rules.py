@@ -12,6 +12,7 @@ from moorage.core.annotations import MIN_HOSTS, ON_DEMAND_BASE, SPOT
 from moorage.core.membership import GROUP_ANNOTATIONS, GROUP_LABEL, MIN_AVAILABLE
 from moorage.core.objects import PLACEMENT_POLICY, object_key
 from moorage.core.pods import DEFAULT_SCHEDULER
+from moorage.core.shareasks import SHARE_ANNOTATIONS
 from moorage.core.strategy import STRATEGY_ANNOTATIONS
 from moorage.framework.profiles import Profile
 from moorage.sim.inputs import POD, TEMPLATE_PATHS
@@ -26,6 +27,7 @@ READERS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(STRATEGY_ANNOTATIONS, "PlacementStrategy"),
         **dict.fromkeys(("moorage.dev/priority", "priority"), "PriorityAnnotation"),
         **dict.fromkeys((*GROUP_ANNOTATIONS, MIN_AVAILABLE), "GangScheduling"),
+        **dict.fromkeys(SHARE_ANNOTATIONS, "SharedDevices"),
     },
     "label": {GROUP_LABEL: "GangScheduling", SPOT: "SpotPlacement"},
 }

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 from typing import TypeVar
 
 from moorage.core.affinity import NodeAffinity
+from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
@@ -48,7 +50,32 @@ def generate_cluster(seed: int, *, nodes: int = 9, pods: int = 24, pending: int 
     names = [node.name for node in drawn]
     standing = tuple(_pod(random, f"p{number}", names, random.choice(names)) for number in range(pods if names else 0))
     waiting = tuple(_pod(random, f"w{number}", names, None) for number in range(pending))
-    return GeneratedCluster(seed, drawn, standing, waiting)
+    shares = Random(f"shares {seed}")
+    return GeneratedCluster(
+        seed,
+        tuple(_with_devices(shares, node) for node in drawn),
+        tuple(_with_share(shares, pod) for pod in standing),
+        tuple(_with_share(shares, pod) for pod in waiting),
+    )
+
+
+def _with_devices(random: Random, node: Node) -> Node:
+    """The node with devices that pods may share, or without."""
+    devices, sized = random.choice((0, 1, 2, 4)), random.random() < 0.7
+    labels = {"nvidia.com/gpu.product": random.choice(("T4", "A10")), "nvidia.com/gpu.memory": "16000"}
+    return replace(
+        node,
+        allocatable=FrozenDict({**node.allocatable, "nvidia.com/gpu": devices}),
+        labels=FrozenDict({**node.labels, **labels}) if devices and sized else node.labels,
+    )
+
+
+def _with_share(random: Random, pod: Pod) -> Pod:
+    """The pod with the wish for a share of a device, or without."""
+    shares = {"gpu-fraction": "0.3"}, {"gpu-fraction": "0.7"}, {"gpu-memory": "5000"}
+    wish: dict[str, str] = random.choice(({}, {}, *shares, {"alibabacloud.com/gpu-count": "2"}))
+    template = replace(pod.template, annotations=FrozenDict({**pod.template.annotations, **wish}))
+    return replace(pod, template=template) if wish else pod
 
 
 def _node(random: Random, name: str) -> Node:

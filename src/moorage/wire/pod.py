@@ -83,6 +83,7 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         _time_s(scheduled_at),
         record,
         ready,
+        entry.devices,
     )
 
 

@@ -16,6 +16,7 @@ from moorage.core.images import normalized_image
 from moorage.core.limits import HOST_PORTS, NODE_SELECTOR, POD_LABELS, RESOURCE_CLAIMS, Cutter
 from moorage.core.pods import DEFAULT_SCHEDULER, UNRESOLVED_CLAIM, HostPort, PodTemplate, PodVolume
 from moorage.core.requests import Amounts, ContainerResources, PodResources, effective_limits, effective_requests
+from moorage.core.sharewriting import taken_devices, without_written
 from moorage.core.values import dataclass
 from moorage.wire.amounts import parse_amounts
 from moorage.wire.errors import FieldError, decode_part
@@ -61,6 +62,8 @@ class ParsedPod:
 
     template: PodTemplate
     resources: PodResources
+    devices: tuple[int, ...] = ()
+    """The shared devices that its annotations say it has got."""
 
 
 def parse_pod(
@@ -71,12 +74,13 @@ def parse_pod(
     labels = frozen_map(_texts(metadata.labels, "metadata.labels", POD_LABELS, cutter))
     node_affinity, pod_affinity, pod_anti_affinity = parse_affinity(bytes(spec.affinity), cutter)
     resources = _resources(spec, _requests, cutter)
+    annotations = _part(_TEXTS, metadata.annotations, "metadata.annotations") or {}
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     images = (*(normalized_image(container.image or "") for container in containers), *volume_images)
     template = PodTemplate(
         namespace=metadata.namespace or DEFAULT_NAMESPACE,
         labels=labels,
-        annotations=frozen_annotations(_part(_TEXTS, metadata.annotations, "metadata.annotations")),
+        annotations=frozen_annotations(without_written(annotations)),
         owner=controller_of(_part(_OWNERS, metadata.owner_references, "metadata.ownerReferences")),
         scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER,
         priority=spec.priority or 0,
@@ -100,7 +104,7 @@ def parse_pod(
         limits=_readable_limits(spec),
         excess=tuple(cutter.excess),
     )
-    return ParsedPod(template, resources)
+    return ParsedPod(template, resources, taken_devices(annotations))
 
 
 def _part(decoder: msgspec.json.Decoder[Any], raw: msgspec.Raw, path: str) -> Any:

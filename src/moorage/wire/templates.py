@@ -16,10 +16,10 @@ from weakref import ref
 
 from moorage.core.limits import CONTAINERS, REMEMBERED_POD_BYTES, REMEMBERED_PODS, TEMPLATE_BYTES, Cutter, Excess
 from moorage.core.pods import PodTemplate, PodVolume
-from moorage.core.requests import PodResources, effective_requests
+from moorage.core.requests import effective_requests
 from moorage.core.resources import Requests
 from moorage.wire.podspec import PodStatusWire, PodWire
-from moorage.wire.podtemplate import parse_pod, with_status
+from moorage.wire.podtemplate import ParsedPod, parse_pod, with_status
 from moorage.wire.volumes import parse_volumes
 
 StatusKey: TypeAlias = tuple[bytes, tuple[str, ...], bool]
@@ -39,11 +39,13 @@ _MOST_RESIZES = 64
 class PodEntry:
     """What was made of the parts of a pod; for as long as the template lives."""
 
-    __slots__ = ("_by_status", "_resources", "template")
+    __slots__ = ("_by_status", "_resources", "devices", "template")
 
-    def __init__(self, template: ref[PodTemplate], resources: PodResources) -> None:
+    def __init__(self, template: ref[PodTemplate], parsed: ParsedPod) -> None:
         self.template = template
-        self._resources = resources
+        self.devices = parsed.devices
+        """The shared devices of pods with these parts, which are no part of the template."""
+        self._resources = parsed.resources
         self._by_status: dict[StatusKey, Requests] = {}
 
     def requests(self, template: PodTemplate, status: PodStatusWire, *, resize_infeasible: bool) -> Requests:
@@ -97,9 +99,9 @@ class TemplateTable:
             return template, found
         parsed = parse_pod(wire, volumes, images, cutter)
         if _size_of(key) > TEMPLATE_BYTES:
-            return parsed.template, PodEntry(ref(parsed.template), parsed.resources)
+            return parsed.template, PodEntry(ref(parsed.template), parsed)
         template = self._interned(parsed.template)
-        found = self._entries[key] = PodEntry(ref(template, partial(_discard, self._entries, key)), parsed.resources)
+        found = self._entries[key] = PodEntry(ref(template, partial(_discard, self._entries, key)), parsed)
         return template, found
 
     def _interned(self, template: PodTemplate) -> PodTemplate:

@@ -19,7 +19,8 @@ from moorage.adapters.journal.factcodec import FactReader, FactWriter
 from moorage.adapters.journal.records import Image, Restorer, Scribe, checked_object
 from moorage.adapters.journal.values import Unreadable, decode, reading
 from moorage.core.nodes import Node
-from moorage.core.state import ClusterState
+from moorage.core.pods import Pod
+from moorage.core.state import ClusterState, PodRecord
 from moorage.engine.engine import Engine
 
 _CHUNK = 256
@@ -33,11 +34,17 @@ def dump(engine: Engine, scribe: Scribe) -> bytes:
     return scribe.image(_facts(engine, FactWriter(scribe), scribe))
 
 
+def _with_devices(record: PodRecord) -> Pod:
+    """The pod with the shared devices that were chosen for it, which an assumed one does not show yet."""
+    pod = record.pod
+    return pod if record.devices == pod.devices else replace(pod, devices=record.devices)
+
+
 def _facts(engine: Engine, writer: FactWriter, scribe: Scribe) -> list[Any]:
     state = engine.state
     nodes = ([int(row), scribe.pack(state.node(int(row)))] for row in state.rows())
     objects = ([kind, key, scribe.pack(value)] for kind, each in state.objects.items() for key, value in each.items())
-    pods = ([scribe.pod(record.pod), record.node, record.assumed] for record in state.records())
+    pods = ([scribe.pod(_with_devices(record)), record.node, record.assumed] for record in state.records())
     plugins = [
         [name, each.name, writer.listed(each.plugin, each.plugin.remembers)]
         for name, runner in engine.runners.items()

@@ -252,10 +252,12 @@ class Scribe:
             and not pod.gates
             and not pod.preempted
             and pod.gang_record is None
+            and not pod.devices
         ):
             return row
         requests = None if pod.requests is template.requests else self.number(pod.requests)
-        return (*row, requests, pod.nominated_node, pod.deleted_s, pod.gates, pod.preempted, pod.gang_record)
+        more = (requests, pod.nominated_node, pod.deleted_s, pod.gates, pod.preempted, pod.gang_record, pod.devices)
+        return (*row, *more)
 
 
 class _PodRow(msgspec.Struct, array_like=True):
@@ -279,6 +281,7 @@ class _PodRow(msgspec.Struct, array_like=True):
     gates: tuple[str, ...] = ()
     preempted: bool = False
     gang_record: GangRecord | None = None
+    devices: tuple[int, ...] = ()
 
 
 class _Turn(msgspec.Struct, array_like=True):
@@ -402,6 +405,7 @@ class Restorer:
             scheduled_s=told.scheduled_s,
             gang_record=told.gang_record,
             ready=told.ready,
+            devices=told.devices,
         )
 
 

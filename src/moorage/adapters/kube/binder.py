@@ -150,8 +150,9 @@ class Binder:
             if said is not None:
                 return await self._bind_truth(command, said) if said else BindDone(pod.uid, _BOUND, command.node)
         metadata: dict[str, Any] = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
-        if self._annotations is not None:
-            metadata["annotations"] = self._annotations()
+        annotations = {**command.annotations, **({} if self._annotations is None else self._annotations())}
+        if annotations:
+            metadata["annotations"] = annotations
         body = {
             "apiVersion": "v1",
             "kind": "Binding",

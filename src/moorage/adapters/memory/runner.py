@@ -109,7 +109,7 @@ class CommandRunner:
     def _bind(self, command: Bind) -> BindDone:
         pod = command.pod
         try:
-            self._store.bind(pod.namespace, pod.name, pod.uid, command.node)
+            self._store.bind(pod.namespace, pod.name, pod.uid, command.node, command.annotations)
         except NotFound as error:
             return BindDone(pod.uid, BindOutcome.GONE, message=error.message)
         except Conflict as error:

@@ -218,7 +218,9 @@ class Store:
         old = self.get(kind, namespace, name)
         return self.put_status(old, with_condition(status_of(old), condition, self.clock.now_s), uid=uid)
 
-    def bind(self, namespace: str, name: str, uid: str, node: str) -> KubeObject:
+    def bind(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str] | None = None
+    ) -> KubeObject:
         """Bind a pod, with the API server's refusals; an empty uid is no precondition. The node need not exist."""
         pod = self.get("Pod", namespace, name)
         self._check_uid("Pod", pod, uid)
@@ -231,6 +233,8 @@ class Store:
         copied = {label: labels[label] for label in TOPOLOGY_LABELS if label in labels}
         if copied:
             metadata["labels"] = {**(metadata.get("labels") or {}), **copied}
+        if annotations:
+            metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
         status = with_condition(status_of(pod), {"type": "PodScheduled", "status": "True"}, self.clock.now_s)
         status.pop("nominatedNodeName", None)
         return self._commit(
