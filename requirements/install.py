@@ -28,6 +28,7 @@ _BROKEN = r"Retrying .* broken by .*?(?P<why>[^ :'\"][^:'\"]*?)['\")]*: /"
 _WORDS = {
     re.compile(r"Looking in indexes: (?P<index>[^\s,]+)"): "waiting for {index}",
     re.compile(r"Collecting (?P<package>[^\s=<>!~;(]+)"): "looking for {package} on {index}",
+    re.compile(r"Processing \S*?(?P<package>[^\s/]+\.whl)"): "reading {package}",
     re.compile(r"Downloading (?P<file>\S+)(?P<size>( \(.*\))?)"): "downloading {file}{size}",
     re.compile(r"Installing collected packages"): "unpacking",
     re.compile(_BROKEN): "{index} does not answer ({why}); trying again",
@@ -63,7 +64,8 @@ class PipTranscript(Transcript):
 
     def __init__(self, packages: int, tell: Callable[[str], None]) -> None:
         index = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple")
-        self._known = {"index": re.sub("//[^/]*@", "//", index)}
+        source = os.environ.get("PIP_FIND_LINKS", index) if "PIP_NO_INDEX" in os.environ else index
+        self._known = {"index": re.sub("//[^/]*@", "//", source)}
         super().__init__("waiting for {index}".format(**self._known), tell)
         self._packages = packages
         self._collected = 0

@@ -123,6 +123,18 @@ def test_without_a_network_the_reason_and_the_remedy_are_one_line(
     assert "Connection refused; connect to the network, or set PIP_INDEX_URL to a mirror" in done.stderr
 
 
+def test_a_folder_of_wheels_is_named_in_place_of_the_registry(
+    environment: tuple[Path, list[str]], tmp_path: Path
+) -> None:
+    """Where no registry may be asked, none is blamed."""
+    offline = {**settings("http://127.0.0.1:1/simple"), "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    command: list[str | Path] = [sys.executable, INSTALL, environment[0], wanting(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120, env=offline)
+    assert done.returncode == 1
+    assert f"could not be loaded from {tmp_path}: " in done.stderr
+    assert "127.0.0.1" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize(
     ("target", "want"),
     [("demo", ["runtime.txt", "install.txt"]), ("setup", ["dev.txt"])],

@@ -48,6 +48,17 @@ SUITES: Mapping[str, tuple[str, ...]] = {
         "tests/deploy/test_chart_fence.py",
         "tests/deploy/test_crds.py",
     ),
+    "examples": (
+        "pytest",
+        "tests/deploy/test_controller_spread_scheduler.py",
+        "tests/deploy/test_custom_k8s_scheduler.py",
+        "tests/deploy/test_custom_scheduler.py",
+        "tests/deploy/test_smart_scheduler.py",
+        "tests/deploy/test_spot_extender.py",
+        "tests/app/test_kube_scheduler.py",
+        "-m",
+        "controlplane",
+    ),
 }
 """By name: a module that writes JUnit results, and its arguments."""
 OPEN = tuple(name for name in SUITES if (CASES / "run.py").is_file() or not name.startswith("conformance"))
