@@ -456,6 +456,11 @@ TABLE: Sequence[tuple[str, str, bool, bool, bool, bool]] = (
     ("create", "pods/eviction",                       False, False, False, True),
     ("delete", "pods",                                True, False, False, True),
     ("patch", "nodes",                                False, False, False, True),
+    ("create", "resourceclaims.resource.k8s.io",      True, False, False, False),
+    ("patch", "resourceclaims.resource.k8s.io",       True, False, False, False),
+    ("patch", "resourceclaims.resource.k8s.io/status", True, False, False, False),
+    ("update", "resourceclaims.resource.k8s.io",      False, False, False, False),
+    ("patch", "resourceslices.resource.k8s.io",       False, False, False, False),
     ("create", "pods",                                False, False, False, False),
     ("create", "pods/exec",                           False, False, False, False),
     ("get", "secrets",                                False, False, False, False),
@@ -487,7 +492,7 @@ def test_accounts_may_do_their_work_and_no_more(plane: ControlPlane) -> None:
 def can(plane: ControlPlane, component: str, verb: str, what: str, *where: str) -> bool:
     account = f"--as=system:serviceaccount:{NAMESPACE}:{RELEASE}-{component}"
     subresource: tuple[str, ...] = ()
-    if what.startswith("pods/"):
+    if what.startswith("pods/") or what.endswith("/status"):
         what, _, name = what.partition("/")
         subresource = (f"--subresource={name}",)
     answer = kubectl(plane, "auth", "can-i", verb, what, *subresource, *where, account, good=None)

@@ -20,7 +20,7 @@ from tests.faults.world import Object, World
 WRITE = "|".join(sorted(WRITES))
 CLAIM_WRITE = r"/resourceclaims"
 NO_EVENT = r"^(?!.*/events)"
-CRASHES = 40
+CRASHES = 34
 """More than there are writes, events aside: the last one must not happen, or some would be left out."""
 BINDING_TIMEOUT_S = 3
 GIVEN_BACK_S = 60.0

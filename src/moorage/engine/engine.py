@@ -40,6 +40,7 @@ from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
 from moorage.engine.changes import MOVES, helps, node_change, wakers_of
 from moorage.engine.context import EngineContext, Observer, Stop
+from moorage.engine.devicehealth import HEALTH_KINDS, DeviceHealth
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import failed
@@ -99,6 +100,7 @@ class Engine:
         self._placing = Placing(context, self._failing, lambda: self.gangs)
         self._notices = Notices(context, self._failing)
         self.gangs = Gangs(context, self._placing, self._failing, self._notices)
+        self.device_health = DeviceHealth(self.state)
         self._handlers: dict[type, Callable[[Any, Turn], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
@@ -337,18 +339,20 @@ class Engine:
         if node is not None:
             self._context.changes.append(Change(What.NODE_REMOVED, node=node))
 
-    def _object_seen(self, event: ObjectSeen, _: Turn) -> None:
+    def _object_seen(self, event: ObjectSeen, turn: Turn) -> None:
         before = self.state.put_object(event.kind, event.key, event.value)
-        self._object_changed(event.kind, event.key, before, event.value)
+        self._object_changed(event.kind, event.key, before, event.value, turn)
 
-    def _object_gone(self, event: ObjectGone, _: Turn) -> None:
+    def _object_gone(self, event: ObjectGone, turn: Turn) -> None:
         before = self.state.remove_object(event.kind, event.key)
-        self._object_changed(event.kind, event.key, before, None)
+        self._object_changed(event.kind, event.key, before, None, turn)
 
-    def _object_changed(self, kind: str, key: str, before: Any, after: Any) -> None:
+    def _object_changed(self, kind: str, key: str, before: Any, after: Any, turn: Turn) -> None:
         if kind in GANG_KINDS and said_of_gangs(self.state, before) != said_of_gangs(self.state, after):
             for pod in self.gangs.ruled_by(kind, key):
                 self._concern(pod)
+        if kind in HEALTH_KINDS:
+            self.device_health.changed(kind, before, after, next(iter(self.runners)), turn.commands)
         frees = kind == RESOURCE_CLAIM and gives_back(before, after)
         self._context.changes.append(Change(What.OBJECT, kind=kind, key=key, frees=frees))
 

@@ -190,6 +190,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_handlers",
             "_woken_by",
             "_paced",
+            "device_health",
             "stopped_after",
             "document",
         ]

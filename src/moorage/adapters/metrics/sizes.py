@@ -109,6 +109,11 @@ def _cache(engine: Engine) -> Iterable[Metric]:
         "Nodes whose pods request more than they offer: another scheduler, or a user by hand, bound to them too.",
         value=overcommitted_count(state),
     )
+    yield CounterMetricFamily(
+        "moorage_unhealthy_devices",
+        "Devices in use that were tainted, or that their driver no longer offered.",
+        value=engine.device_health.unhealthy,
+    )
     underway = GaugeMetricFamily(
         "scheduler_goroutines", "Operations that are under way, by what they do.", labels=("operation",)
     )

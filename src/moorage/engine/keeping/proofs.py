@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from moorage.core.arrays import Mask
 from moorage.core.capacity import Capacity, CapacityTypes
+from moorage.core.claims import ResourceClaim
+from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.pods import Pod, PodTemplate, as_pending
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.engine.engine import Engine
@@ -95,6 +97,7 @@ class Proofs:
         ghost = as_pending(pod if template is None else replace(pod, template=template))
         with self.state.statement() as attempt:
             self.state.remove_pod(pod.uid)
+            self._give_back_devices(pod)
             try:
                 record = self._world.trial(now).place(ghost, choose)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not keep the others' pods from moving
@@ -103,6 +106,17 @@ class Proofs:
             if record is not None:
                 attempt.commit()
         return None if record is None else record.node
+
+    def _give_back_devices(self, pod: Pod) -> None:
+        """What the pod's own claims hold goes with it: its successor gets claims from the same templates."""
+        for name in pod.template.claims:
+            claim: ResourceClaim | None = self.state.object(RESOURCE_CLAIM, f"{pod.namespace}/{name}")
+            if claim is not None and claim.owner is not None and claim.owner.uid == pod.uid:
+                left = replace(claim, allocation=None, reserved_for=(), devices=())
+                self.state.put_object(RESOURCE_CLAIM, claim.key, left)
+        special = self.state.devices.special_of(pod.uid)
+        if special is not None:
+            self.state.remove_object(RESOURCE_CLAIM, special.key)
 
     def _best(self, runner: Runner, cycle: Cycle, leaving: Mask) -> int:
         rows = runner.judge(cycle, self.state.rows()).passed
