@@ -53,7 +53,7 @@ class DeviceHealth:
 
     def _problem(self, device: AllocatedDevice) -> str:
         """What is wrong with a device; empty if nothing is, or if its pool is being published."""
-        pool = self._state.devices.whole(PoolId(device.driver, device.pool))
+        pool = self._state.devices.views.whole(PoolId(device.driver, device.pool))
         if pool is not None and not pool.usable:
             return ""
         found = next((each for each in pool.candidates if each.id == device.id), None) if pool is not None else None
