@@ -14,6 +14,7 @@ from moorage.plugins.cost_aware import CostAware
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.fair_share import FairShare
 from moorage.plugins.fragmentation import Fragmentation
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.image_locality import ImageLocality
@@ -45,7 +46,7 @@ QUEUE_SORT: tuple[type[contract.QueueSortPlugin], ...] = (PrioritySort, PlanSort
 PRE_FILTER: tuple[type[contract.PreFilterPlugin], ...] = (
     NodePorts, NodeAffinity, PodTopologySpread, InterPodAffinity, VolumeBinding, VolumeRestrictions, VolumeZone,
     NodeVolumeLimits, DynamicResources, GangScheduling, ControllerSpread, PlacementStrategy, SpotPlacement, NodeName,
-    NodeDeclaredFeatures, SharedDevices,
+    NodeDeclaredFeatures, SharedDevices, FairShare,
 )  # fmt: skip
 FILTER: tuple[type[contract.FilterPlugin], ...] = (
     NodeName, NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread,
@@ -99,6 +100,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.PlansUnits: (PlanSort,),
     contract.OwnsNodes: (OnePodPerNode,),
     contract.PlacesGangs: (GangScheduling,),
+    contract.SharesQueues: (FairShare,),
     contract.TellsCapacity: (SpotPlacement,),
     contract.SpreadsHosts: (ControllerSpread,),
     contract.FollowsStrategies: (PlacementStrategy,),

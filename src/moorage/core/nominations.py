@@ -4,7 +4,10 @@ priority.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from moorage.core.pods import Pod
+from moorage.core.queueledger import QueueLedger
 from moorage.core.statement import Undo
 
 _KEPT_CHANGES = 4096
@@ -13,8 +16,9 @@ _KEPT_CHANGES = 4096
 class Nominations:
     """uid -> node and node -> pods, kept together."""
 
-    def __init__(self, undo: Undo) -> None:
-        self._undo = undo
+    def __init__(self, undo: Undo, queues: QueueLedger) -> None:
+        """`queues` counts what pods of queues are promised."""
+        self._undo, self._queues = undo, queues
         self.position = 0
         """The current end of the log of changes; keep it and pass it to `since` later."""
         self.count = 0
@@ -36,11 +40,15 @@ class Nominations:
         self._node_of[pod.uid] = node
         self.count = len(self._node_of)
         self._pods_on.setdefault(node, {})[pod.uid] = pod
+        if self._queues.active:
+            self._queues.promise(pod)
 
     def clear(self, uid: str) -> str | None:
         """End a nomination; returns its node."""
         node = self._node_of.pop(uid, None)
         if node is not None:
+            if self._queues.active:
+                self._queues.unpromise(uid)
             self.count = len(self._node_of)
             self._note(node)
             pods = self._pods_on[node]
@@ -58,6 +66,8 @@ class Nominations:
         self._node_of[uid] = node
         self.count = len(self._node_of)
         self._pods_on[node] = pods
+        if self._queues.active:
+            self._queues.promise(pods[uid])
 
     def touch(self, uid: str) -> None:
         """The pod was placed on a node, or was removed from it: its nomination counts differently now."""
@@ -73,6 +83,10 @@ class Nominations:
         """The pod of this uid as it was when it was nominated."""
         node = self._node_of.get(uid)
         return None if node is None else self._pods_on[node][uid]
+
+    def pods(self) -> Iterator[Pod]:
+        """All nominated pods."""
+        return (pod for pods in self._pods_on.values() for pod in pods.values())
 
     def nodes(self) -> list[str]:
         """All nodes with nominated pods."""

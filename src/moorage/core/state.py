@@ -37,6 +37,7 @@ from moorage.core.podcounts import LabelGroup, PodCounts
 from moorage.core.pods import FINISHED, Pod, PodTemplate
 from moorage.core.podterms import PodTerms
 from moorage.core.policies import PolicyIndex
+from moorage.core.queueledger import LEDGER_KINDS, QueueLedger
 from moorage.core.services import ServiceIndex
 from moorage.core.sharedevices import SharedDevices
 from moorage.core.sparsecounts import SparseCounts
@@ -49,6 +50,10 @@ Number = TypeVar("Number", bound=np.generic)
 
 NOWHERE = -1
 _FIRST_CAPACITY = 16
+
+
+def _nowhere(capacity: int) -> Mask:
+    return np.zeros(capacity, dtype=np.bool_)
 
 
 class PodRecord:
@@ -108,11 +113,9 @@ class ClusterState:
         self.pod_terms = PodTerms()
         self.owners = OwnerCounts()
         self.services, self.policies = ServiceIndex(), PolicyIndex()
-        self.nominations = Nominations(self.undo)
         self.evictions, self.workload = Evictions(), Workload()
         self.gangs, self.shared_devices = GangIndex(), SharedDevices(self.capacity)
-        self.alive: Mask = np.zeros(self.capacity, dtype=np.bool_)
-        self.unschedulable: Mask = np.zeros(self.capacity, dtype=np.bool_)
+        self.alive, self.unschedulable = _nowhere(self.capacity), _nowhere(self.capacity)
         self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
         self.node_log, self.pod_log = ChangeLog[int](), ChangeLog[int]()
         self.start_log = ChangeLog[int]()
@@ -124,6 +127,8 @@ class ClusterState:
         self.object_versions: dict[str, int] = {}
         """kind -> a number that rises whenever an object of the kind comes, goes or changes; absent means 0."""
         self.devices, self.volumes = DeviceIndex(self.objects), VolumeIndex(self.objects)
+        self.queues = QueueLedger(self.objects)
+        self.nominations = Nominations(self.undo, self.queues)
         self.volume_use = VolumeUse(self.volumes)
         self._nodes: list[Node | None] = [None] * self.capacity
         self._row_of: dict[str, int] = {}
@@ -384,11 +389,15 @@ class ClusterState:
             self.start_log.append(record.row)
         if known.deleted_s != pod.deleted_s:
             self._regroup(record, known)
+            if self.queues.active:
+                self.queues.stand(pod, leaving=pod.deleted_s is not None)
         if self.undo.steps is not None:
 
             def undo() -> None:
                 record.pod, record.assumed = known, was_assumed
                 self._regroup(record, pod)
+                if self.queues.active:
+                    self.queues.stand(known, leaving=known.deleted_s is not None)
 
             self.undo.steps.append(undo)
 
@@ -417,6 +426,8 @@ class ClusterState:
         self.nominations.touch(pod.uid)
         if pod.template.gang is not None:
             self.gangs.stand(pod.template.gang, record)
+        if self.queues.active:
+            self.queues.stand(pod, leaving=False)
         self._stand(record, row)
         if self.undo.steps is not None:
             self.undo.steps.append(lambda: self._drop(record))
@@ -442,6 +453,8 @@ class ClusterState:
         self.nominations.touch(record.pod.uid)
         if record.pod.template.gang is not None:
             self.gangs.stand(record.pod.template.gang, record)
+        if self.queues.active:
+            self.queues.stand(record.pod, leaving=record.pod.deleted_s is not None)
         row = self._row_of.get(record.node)
         if row is None:
             self._homeless.setdefault(record.node, {})[record.pod.uid] = record
@@ -456,6 +469,8 @@ class ClusterState:
         self.nominations.touch(uid)
         if record.pod.template.gang is not None:
             self.gangs.leave(record.pod.template.gang, uid)
+        if self.queues.active:
+            self.queues.leave(uid)
         if record.row == NOWHERE:
             homeless = self._homeless[record.node]
             del homeless[uid]
@@ -516,13 +531,22 @@ class ClusterState:
         before = table.get(key)
         table[key] = value
         self._note_object(kind, key, before, value)
+        self._note_queue(kind, before, value)
         return before
 
     def remove_object(self, kind: str, key: str) -> Any | None:
         """Remove an object of another kind; returns it."""
         before = self.objects.get(kind, {}).pop(key, None)
         self._note_object(kind, key, before, None)
+        self._note_queue(kind, before, None)
         return before
+
+    def _note_queue(self, kind: str, before: Any, after: Any) -> None:
+        if kind in LEDGER_KINDS and self.queues.note_object(kind, before, after):
+            for record in self._records.values():
+                self.queues.stand(record.pod, leaving=record.pod.deleted_s is not None)
+            for pod in self.nominations.pods():
+                self.queues.promise(pod)
 
     def _note_object(self, kind: str, key: str, before: Any, after: Any) -> None:
         if self.undo.steps is not None:

@@ -28,6 +28,7 @@ from moorage.framework.runner import Runner
 if TYPE_CHECKING:
     from moorage.engine.asking import Asking
     from moorage.engine.planning import Planning
+    from moorage.engine.sharing import Sharing
 
 Observer = Callable[[Runner, Cycle], None]
 """Called right before every attempt, with the state that the attempt will see; must not change anything."""
@@ -66,6 +67,8 @@ class EngineContext:
         self.observer = observer
         self.planning: Planning | None = None
         """The plan of who gets the nodes; None unless profiles are planned."""
+        self.sharing: Sharing | None = None
+        """Units that belong to queues; None unless a profile knows queues."""
         self.asking: Asking | None = None
         """Calls of extenders; None if none are configured."""
         self._tokens = 0

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from moorage.core import limits
 from moorage.core.commands import Command
 from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.events import (
@@ -35,6 +34,7 @@ from moorage.core.gangs import GANG_KINDS, said_of_gangs
 from moorage.core.membership import GangKey
 from moorage.core.podclaims import gives_back
 from moorage.core.pods import FINISHED, Pod, PodTemplate, on_node
+from moorage.core.queues import QUEUE_KINDS
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
@@ -45,8 +45,9 @@ from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import failed
 from moorage.engine.gangs import Gangs, one_of_each
-from moorage.engine.gate import refused
+from moorage.engine.gate import Gates
 from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, WAITING
+from moorage.engine.makingroom import MakingRoom
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.placing import Placing, choose
@@ -101,6 +102,8 @@ class Engine:
         self._notices = Notices(context, self._failing)
         self.gangs = Gangs(context, self._placing, self._failing, self._notices)
         self.device_health = DeviceHealth(self.state)
+        self._gates = Gates(context, self.gangs, self._notices)
+        self._rooms = MakingRoom(context)
         self._handlers: dict[type, Callable[[Any, Turn], None]] = {
             PodSeen: self._pod_seen,
             PodGone: self._pod_gone,
@@ -142,6 +145,7 @@ class Engine:
         context.planning = None
         if order is not None:
             context.planning = Planning(context, order, self.gangs.recovery.runs, self.gangs.concern)
+        self._rooms.equip(self._sort)
         endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
         extenders = settings.extenders
         context.asking = Asking(extenders, self.state, self.queue, endings, context.token) if extenders else None
@@ -184,6 +188,8 @@ class Engine:
         decided = 0
         while decided < budget:
             unit = queue.pop(now) if asking is None else asking.pop(now)
+            if unit is None and queue.shared is not None and self._rooms.make(turn):
+                continue
             if unit is None and not decided and not self.bindings.posted:
                 unit = queue.pop_slow(now)  # nothing that was decided or is being bound has to wait for it
             if unit is None:
@@ -209,6 +215,7 @@ class Engine:
             self.gangs.review(turn)
         if self._notices.next_s() is not None:
             self._notices.tell(turn)
+        self._rooms.forget(turn.now)
 
     def next_change_s(self, *, deciding: bool = True) -> float | None:
         """When time alone could change a decision: a deadline or an answer that expires.
@@ -295,6 +302,8 @@ class Engine:
         if known is None and self.state.record(pod.uid) is not None:
             return  # its bind succeeded, and this is an older version of it
         before = None if known is None else known.pod.nominated_node
+        if known is None and self._rooms.expects:
+            self._rooms.came_back(pod)
         entry = self.queue.upsert(pod, now, unit)
         if (before or pod.nominated_node) and entry.state not in ON_ITS_WAY:
             self._follow_nomination(pod, before)
@@ -353,6 +362,8 @@ class Engine:
                 self._concern(pod)
         if kind in HEALTH_KINDS:
             self.device_health.changed(kind, before, after, next(iter(self.runners)), turn.commands)
+        if kind in QUEUE_KINDS:
+            self._rooms.follow(turn.now)
         frees = kind == RESOURCE_CLAIM and gives_back(before, after)
         self._context.changes.append(Change(What.OBJECT, kind=kind, key=key, frees=frees))
 
@@ -372,6 +383,8 @@ class Engine:
         record = self.state.record(event.uid)
         if record is not None:
             self._concern(record.pod)
+        if not event.ok:
+            self._rooms.stays(event.uid)
         self._context.evictor.answered(event, turn)
 
     def _patch_done(self, event: PatchDone, turn: Turn) -> None:
@@ -538,24 +551,7 @@ class Engine:
         return self.gangs.queue_key(unit, self._sort)
 
     def _gate(self, unit: Unit, now: float) -> str | None:
-        if unit.gang is not None:
-            return self.gangs.gate(unit, now) or self._plan_gate(unit, now)
-        pod = unit.pod
-        runner = self._context.runner_of(pod)
-        if runner is None:
-            return ""
-        refusal = refused(runner, pod, self.faults)
-        if refusal is not None:
-            if refusal.plugin == limits.REASON:
-                self._notices.later(unit, refusal.message, now)
-            return refusal.plugin
-        return None if self._context.planning is None else self._plan_gate(unit, now)
-
-    def _plan_gate(self, unit: Unit, now: float) -> str | None:
-        if self._context.planning is None or self._context.planning.admits(unit):
-            return None
-        self._notices.later(unit, self._context.planning.refusal(unit), now)
-        return self._context.planning.name
+        return self._gates.of(unit, now)
 
     def _next_wakeup(self, now: float) -> float | None:
         pacing = self.queue.pacing
@@ -564,7 +560,7 @@ class Engine:
         if pacing.ready() and not self.bindings.posted:
             return now
         times = [pacing.next_s(now), self.queue.next_wakeup(), self.bindings.next_wakeup(), self._context.next_alarm()]
-        times += [self.gangs.next_review_s(), self._notices.next_s()]
+        times += [self.gangs.next_review_s(), self._notices.next_s(), self._rooms.next_s()]
         return min((time for time in times if time is not None), default=None)
 
     # --- deciding ---
@@ -577,7 +573,7 @@ class Engine:
         if runner is None:
             self.queue.remove(pod.uid, turn.now)
             return 1
-        if context.planning is not None and self._plan_gate(unit, turn.now) is not None:
+        if context.planning is not None and self._gates.plan(unit, turn.now) is not None:
             self.queue.hold(unit, context.planning.name, turn.now)
             return 1
         if unit.gang is not None:

@@ -26,12 +26,20 @@ class Evictor:
         self._notes: dict[str, RecordEvent] = {}
         """Victim -> the event to publish once its eviction has succeeded."""
 
-    def evict(self, victim: Pod, preemptor: Pod, node: str, commands: list[Command], holds: str | None = None) -> None:
+    def evict(
+        self,
+        victim: Pod,
+        preemptor: Pod,
+        node: str,
+        commands: list[Command],
+        holds: str | None = None,
+        why: str = "preempting to accommodate a higher priority pod",
+    ) -> None:
         """Delete a pod for another one, unless it is being deleted; `holds` has to wait for it, else the preemptor."""
         if victim.deleted_s is not None or not self._state.evictions.order(victim.uid, holds or preemptor.uid):
             return
         scheduler = preemptor.template.scheduler_name
-        message = f"{scheduler}: preempting to accommodate a higher priority pod"
+        message = f"{scheduler}: {why}"
         commands.append(DeletePod(ref_of(victim), PREEMPTION, message, ref_of(preemptor)))
         self._notes[victim.uid] = preempted_event(victim, preemptor, node)
 

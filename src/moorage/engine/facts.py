@@ -38,11 +38,13 @@ from moorage.engine.evictor import Evictor
 from moorage.engine.gangroom import GangRoom
 from moorage.engine.gangs import Gangs
 from moorage.engine.gangturns import GangTurns
+from moorage.engine.makingroom import Evicted, MakingRoom
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.planning import Planning
 from moorage.engine.queue import SchedulingQueue
 from moorage.engine.recovery import Recovery
+from moorage.engine.sharing import Sharing
 from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.warnings import Warnings
 from moorage.framework.changes import Change
@@ -58,6 +60,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_context": EngineContext,
         "gangs": Gangs,
         "_notices": Notices,
+        "_rooms": MakingRoom,
     },
     EngineContext: {
         "queue": SchedulingQueue,
@@ -69,7 +72,10 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_tokens": int,
         "planning": Planning | None,
         "asking": Asking | None,
+        "sharing": Sharing | None,
     },
+    Sharing: {"wanting": dict[str, Unit]},
+    MakingRoom: {"_expected": dict[str, Evicted]},
     SchedulingQueue: {
         "_pods": dict[str, QueuedPod],
         "_gangs": dict[str, Unit],
@@ -187,6 +193,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_sort",
             "_failing",
             "_placing",
+            "_gates",
             "_handlers",
             "_woken_by",
             "_paced",
@@ -208,7 +215,9 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_answers_to_all",
         ]
     ),
-    SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals"]),
+    Sharing: frozenset(["_context", "_state", "_ledger", "_sort", "_plugins", "_fallback", "_units", "_builds"]),
+    MakingRoom: frozenset(["_context", "_state", "_sharing", "_seen"]),
+    SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals", "shared"]),
     Pacing: frozenset({"room", "untouched"}),
     BindingCycles: frozenset(["waited", "_deadlines", "_interests", "_wakes"]),
     Evictor: frozenset(["_state", "_queue"]),
@@ -224,7 +233,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Breakers: frozenset({"_news"}),
     Cycle: frozenset(["pod", "template", "state", "now", "asked"]),
     Evictions: frozenset(),
-    Nominations: frozenset(["position", "_log", "_undo"]),
+    Nominations: frozenset(["position", "_log", "_undo", "_queues"]),
     DeviceIndex: frozenset(
         [
             "_objects",

@@ -37,7 +37,10 @@ class Failing:
         state, asking = self._context.state, self._context.asking
         failure = failure_of_judgement(judgement, state.node_count)
         nomination, tail = None, ""
-        if failure.code is not Code.ERROR and state.node_count:
+        sharing = self._context.sharing
+        if sharing is not None and sharing.governs(entry.pod):
+            failure = sharing.wants_room(entry.unit, failure)
+        elif failure.code is not Code.ERROR and state.node_count:
             if asking is not None:
                 asking.prepare(cycle)
             nomination, tail, commands = make_room(self._context.faults, runner, cycle, judgement)

@@ -251,6 +251,11 @@ class Gangs:
             return 1
         needs, ready = found
         ready.sort(key=_by_importance)
+        sharing = self._context.sharing
+        if sharing is not None and sharing.governs(gang.pod):
+            ready = sharing.next_members(gang.key, ready)
+            needs = needs._replace(members=len(ready))
+            found = PlaceableGang(needs, ready)
         # 2. The nodes, in one domain if the group asks for that.
         domains = needs.domains(self._state)
         context = self._context
@@ -364,6 +369,10 @@ class Gangs:
     ) -> Made:
         if not self._state.node_count or (placement.failure is not None and placement.failure.code is Code.ERROR):
             return NOTHING_MADE
+        sharing = self._context.sharing
+        if sharing is not None and sharing.governs(gang.pod):
+            failure = sharing.wants_room(gang, placement.failure or Failure("no room", frozenset()))
+            return Made(nominated=True, evicts=True, rejected_by=failure.rejected_by)
         return self._room.make(gang, found.ready, found.needs, domains, turn)
 
     def _fail(self, gang: Unit, found: PlaceableGang, placement: GangPlacement, made: Made, turn: Turn) -> None:

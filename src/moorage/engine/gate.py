@@ -1,12 +1,20 @@
-"""Whether a pod may be tried at all; used by the queue, by gangs and by all what-ifs."""
+"""Whether a pod, or a unit of the queue, may be tried at all; used by the queue, by gangs and by all what-ifs."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from moorage.core import limits
 from moorage.core.pods import Pod
 from moorage.engine.faults import Faults
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, Status
+
+if TYPE_CHECKING:
+    from moorage.engine.context import EngineContext
+    from moorage.engine.gangs import Gangs
+    from moorage.engine.notices import Notices
+    from moorage.engine.units import Unit
 
 
 def may_enter(runner: Runner | None, pod: Pod, faults: Faults) -> bool:
@@ -29,3 +37,45 @@ def refused(runner: Runner, pod: Pod, faults: Faults) -> Status | None:
         if answer is not None and answer.code is not Code.SUCCESS:
             return Status(answer.code, answer.reasons, plugin.name)
     return None
+
+
+class Gates:
+    """PreEnqueue for units: the name of the plugin that keeps one from being tried, None if it may be."""
+
+    def __init__(self, context: EngineContext, gangs: Gangs, notices: Notices) -> None:
+        self._context = context
+        self._gangs = gangs
+        self._notices = notices
+
+    def of(self, unit: Unit, now: float) -> str | None:
+        """Everything that may keep it from being tried."""
+        if self._context.queue.shared is not None and (held := self._queue(unit, now)) is not None:
+            return held
+        if unit.gang is not None:
+            return self._gangs.gate(unit, now) or self.plan(unit, now)
+        pod = unit.pod
+        runner = self._context.runner_of(pod)
+        if runner is None:
+            return ""
+        refusal = refused(runner, pod, self._context.faults)
+        if refusal is not None:
+            if refusal.plugin == limits.REASON:
+                self._notices.later(unit, refusal.message, now)
+            return refusal.plugin
+        return None if self._context.planning is None else self.plan(unit, now)
+
+    def plan(self, unit: Unit, now: float) -> str | None:
+        """The plan of who gets the nodes."""
+        planning = self._context.planning
+        if planning is None or planning.admits(unit):
+            return None
+        self._notices.later(unit, planning.refusal(unit), now)
+        return planning.name
+
+    def _queue(self, unit: Unit, now: float) -> str | None:
+        """The queue that it names."""
+        held = None if self._context.sharing is None else self._context.sharing.gate(unit)
+        if held is None:
+            return None
+        self._notices.later(unit, held[1], now)
+        return held[0]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import field
-from typing import Any
+from typing import Any, Protocol
 
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
@@ -70,6 +70,30 @@ Helps = Callable[[str, Unit, Change], bool]
 """(plugin, unit, change): whether the change may help a unit that the plugin rejected."""
 _FEW_STALE = 64
 """How many more stale items than pods the active heap may hold."""
+
+
+class SharedOrder(Protocol):
+    """Active units that belong to queues (`engine.sharing`)."""
+
+    def takes(self, unit: Unit) -> bool:
+        """Add a unit; False if it belongs to no queue, or the queue of units orders it."""
+
+    def peek(self) -> tuple[Any, ...] | None:
+        """The key of the unit that comes next among them."""
+
+    def pop(self) -> tuple[tuple[Any, ...], int, Unit] | None:
+        """Take that out."""
+
+    def renew(self, pods: Iterable[Pod]) -> None:
+        """Sort active units again; these are all pods that wait."""
+
+    def waits(self, pod: Pod) -> None:
+        """A pod waits, or was changed while it does."""
+
+    def leaves(self, uid: str) -> None:
+        """A pod waits no more."""
+
+
 Timed = tuple[float, tuple[Any, ...], int, Unit]
 """(time, queue key, ticket, unit)"""
 
@@ -112,6 +136,8 @@ class SchedulingQueue:
     _tickets: int = 0
     _flush_s: float | None = None
     arrivals: Arrivals = field(default_factory=Arrivals)
+    shared: SharedOrder | None = None
+    """The order of units that belong to queues; None while there are no queues."""
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -159,6 +185,8 @@ class SchedulingQueue:
         if entry is not None and entry.unit.gang != gang and entry.state in WAITING:
             self.remove(pod.uid, now)
             entry = None
+        if self.shared is not None:
+            self.shared.waits(pod)
         if entry is None:
             return self._add(pod, now) if gang is None else self._add_member(pod, gang, now)
         before, entry.pod = entry.pod, pod
@@ -227,6 +255,8 @@ class SchedulingQueue:
         entry = self._pods.pop(uid, None)
         if entry is None:
             return None
+        if self.shared is not None:
+            self.shared.leaves(uid)
         unit = entry.unit
         if entry.state not in _ENDS_ELSEWHERE:
             if unit.gang is None:
@@ -263,7 +293,8 @@ class SchedulingQueue:
         """
         self.pacing.begin(now, untouched)
         for item in self.pacing.admitted(now):
-            heapq.heappush(self._active, item)
+            if self.shared is None or not self.shared.takes(item[2]):
+                heapq.heappush(self._active, item)
 
     def pop_slow(self, now: float) -> Unit | None:
         """The next unit to try of a slow namespace, now in flight; for when `pop` finds nothing else."""
@@ -303,6 +334,8 @@ class SchedulingQueue:
             heapq.heappop(self._active)
         while self._backing_off and _stale(self._backing_off[0]):
             heapq.heappop(self._backing_off)
+        if self.shared is not None and self.shared.peek() is not None:
+            return True
         return bool(self._active or (self._backing_off and not self.pacing.ready()))
 
     def tidy(self) -> None:
@@ -311,6 +344,8 @@ class SchedulingQueue:
             heap[:] = sorted((item for item in heap if not _stale(item)), key=lambda item: item[:3])
         active = [item for item in self._active if item[2].ticket == item[1]]
         self._active[:] = sorted(active, key=lambda item: item[:2])
+        if self.shared is not None:
+            self.shared.renew(entry.pod for entry in self._pods.values())
 
     def changed(self, change: Change, now: float, plugins: Iterable[str]) -> None:
         """Wake the units that one of these plugins rejected and that the change may help."""
@@ -442,6 +477,8 @@ class SchedulingQueue:
     def _push_active(self, unit: Unit, now: float, why: str) -> None:
         unit.move(ACTIVE, now, why)
         self._tickets = unit.ticket = self._tickets + 1
+        if self.shared is not None and self.shared.takes(unit):
+            return
         heapq.heappush(self._active, (self.key(unit), unit.ticket, unit))
         if len(self._active) > 2 * len(self._pods) + _FEW_STALE:
             self.tidy()  # a standby never pops, and would keep every pod that has come and gone
@@ -486,9 +523,11 @@ class SchedulingQueue:
                     del self._by_plugin[name]
 
     def _pop_active(self, now: float) -> Unit | None:
-        active, pacing = self._active, self.pacing
-        while active:
-            item = heapq.heappop(active)
+        active, pacing, shared = self._active, self.pacing, self.shared
+        while active or shared is not None:
+            item = heapq.heappop(active) if shared is None else self._next_of_both(shared)
+            if item is None:
+                return None
             unit = item[2]
             if unit.ticket != item[1]:
                 continue
@@ -500,6 +539,15 @@ class SchedulingQueue:
                 return unit
             pacing.set_aside(namespace, item)
         return None
+
+    def _next_of_both(self, shared: SharedOrder) -> tuple[tuple[Any, ...], int, Unit] | None:
+        """The next unit with queues and without: by priority, then age."""
+        active, key = self._active, shared.peek()
+        while active and active[0][2].ticket != active[0][1]:
+            heapq.heappop(active)
+        if active and (key is None or active[0][0] <= key):
+            return heapq.heappop(active)
+        return shared.pop()
 
     def _pop_backing_off(self, now: float) -> Unit | None:
         """With nothing active, the first pod in backoff that did not fail by error."""

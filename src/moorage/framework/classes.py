@@ -88,6 +88,11 @@ def pre_filter(plugins: Iterable[PreFilterPlugin], cycle: Cycle) -> PreFiltered:
     return PreFiltered(None, tuple(only), frozenset(skipped)) if only or skipped else _SAID_NOTHING
 
 
+def says_nothing(plugins: Iterable[PreFilterPlugin], cycle: Cycle) -> bool:
+    """Whether PreFilter plugins neither refuse the pod nor narrow the nodes."""
+    return pre_filter(plugins, cycle) is _SAID_NOTHING
+
+
 def wanted_scorers(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> tuple[Scorer, ...]:
     """Run PreScore; the scorers that do not skip the pod. `PluginError` for any status but SUCCESS and SKIP."""
     wanted = []
@@ -143,6 +148,8 @@ class OpenPoints(NamedTuple):
     late: LatePoints
     open: bool
     """Whether there is any PreFilter, Filter or Score to ask; otherwise kept answers suffice."""
+    only_pre_filters: bool
+    """Whether all of them are PreFilter; if they have nothing to say, kept answers suffice, too."""
 
 
 class _Known:
@@ -267,7 +274,7 @@ class ClassTable:
             tuple(p for p in plugins.pre_bind if p.name not in out),
             tuple(p for p in plugins.post_bind if p.name not in out),
         )
-        return OpenPoints(*early, late, any(early))
+        return OpenPoints(*early, late, any(early), not (early[1] or early[2]))
 
     def _drop_one(self) -> None:
         """Drop the oldest class that was not used since it was last considered; used ones are spared once."""

@@ -292,6 +292,47 @@ class PlacesGangs(Protocol):
         """How patient the engine is with them."""
 
 
+class SharingTerms(Protocol):
+    """How the engine shares the cluster among queues."""
+
+    @property
+    def default_queue(self) -> str:
+        """The queue of pods that name none, nor does their namespace; empty for none."""
+
+    @property
+    def preemptible_below(self) -> int:
+        """Pods of lower priority may be evicted for a share, unless a label says otherwise."""
+
+    @property
+    def consolidate(self) -> bool:
+        """Whether pods are moved to other nodes so that a waiting one fits."""
+
+    @property
+    def stale_gang_seconds(self) -> float:
+        """A gang with too few members left is evicted after this time; below 0 never."""
+
+    @property
+    def reclaim_multiplier(self) -> float:
+        """How much further beyond its share a queue must be than the one that takes something from it."""
+
+    @property
+    def pdb_policy(self) -> str:
+        """`Strict`: no pod is evicted if that violates a disruption budget."""
+
+    @property
+    def max_evictions_per_minute(self) -> int:
+        """Evictions for shares in any minute; 0 means no limit."""
+
+
+@runtime_checkable
+class SharesQueues(Named, Protocol):
+    """Pods of profiles that have such a plugin may belong to queues (`engine.sharing`)."""
+
+    @property
+    def sharing_terms(self) -> SharingTerms:
+        """How the cluster is shared."""
+
+
 @runtime_checkable
 class TellsCapacity(Protocol):
     """Asked by the keeper, so that the profile and the keeper mean the same by spot."""

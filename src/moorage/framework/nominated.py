@@ -1,4 +1,5 @@
-"""Nominated pods as seen by the pod that is being scheduled: those of equal or higher priority count as present.
+"""Nominated pods as seen by the pod that is being scheduled: those of equal or higher priority count as present, and so
+do those that belong to a queue, as priorities of different queues are not compared.
 
 What they request is kept as columns for the priority that was asked about last. The columns follow the nominations node
 by node, so a decision does not pay for nominations that have not changed.
@@ -105,5 +106,6 @@ class NominatedPods:
         return [
             pod
             for pod in state.nominations.on(node)
-            if pod.template.priority >= priority and state.record(pod.uid) is None
+            if state.record(pod.uid) is None
+            and (pod.template.priority >= priority or state.queues.governs(pod.template))
         ]

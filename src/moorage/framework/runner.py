@@ -24,6 +24,7 @@ from moorage.framework.classes import (
     PodClass,
     make_scorers,
     pre_filter,
+    says_nothing,
     wanted_scorers,
 )
 from moorage.framework.contract import PlacesGangs, ReadsPriority, SlackFilter
@@ -129,8 +130,12 @@ class Runner:
         view = found.view
         view.refresh(cycle)
         asked = cycle.asked = self._classes.asked(cycle)
-        if not (asked.open or view.raws or self._state.nominations.count) and found.plain and view.nodes.flat:
-            return self._best(cycle, view)
+        if found.plain and view.nodes.flat and not (view.raws or self._state.nominations.count):
+            if not asked.open:
+                return self._best(cycle, view)
+            if asked.only_pre_filters and says_nothing(asked.pre_filters, cycle):
+                self._classes.note_open(asked)
+                return self._best(cycle, view)
         return self._decide_open(cycle, found, asked)
 
     def _best(self, cycle: Cycle, view: ClassView) -> int:

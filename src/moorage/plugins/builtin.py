@@ -8,6 +8,7 @@ from moorage.plugins.cost_aware import CostAware
 from moorage.plugins.default_binder import DefaultBinder
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.fair_share import FairShare
 from moorage.plugins.fragmentation import Fragmentation
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.image_locality import ImageLocality
@@ -56,6 +57,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     DefaultBinder,
     NodeDeclaredFeatures,
     GangScheduling,
+    FairShare,
     OnePodPerNode,
     PlanSort,
     PriorityAnnotation,

@@ -1,0 +1,161 @@
+"""Carries out what `sharedroom` has found: evictions and promises; and remembers which pods are expected back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from moorage.core.commands import PatchPodStatus
+from moorage.core.eviction_rate import owner_of
+from moorage.core.pods import Pod, as_pending
+from moorage.engine.context import EngineContext
+from moorage.engine.evictor import ref_of
+from moorage.engine.sharedroom import Order, Room
+from moorage.engine.sharing import Sharing
+from moorage.engine.turn import Turn
+from moorage.engine.units import Unit
+from moorage.framework.contract import QueueSortPlugin, SharesQueues
+
+_EXPECTED_S = 60.0
+"""How long an evicted pod counts as asking for what it had: its controller usually replaces it sooner."""
+
+
+class Evicted(NamedTuple):
+    """A pod that was evicted and is expected to come back."""
+
+    owner: str
+    until_s: float
+    successor: str = ""
+    """The uid under which a place elsewhere is kept for it; empty if there is none."""
+
+
+class MakingRoom:
+    """Makes room for units of queues, round by round."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self._state = context.state
+        self._sharing: Sharing | None = None
+        self._seen: tuple[object, ...] = ()
+        """What the last round was made for; another one would end like it."""
+        self._expected: dict[str, Evicted] = {}
+
+    def equip(self, sort: QueueSortPlugin) -> None:
+        """Follow the profiles in force; `sort` orders the units of a leaf."""
+        context = self._context
+        knows = any(runner.plugins.first(SharesQueues) for runner in context.runners.values())
+        self._sharing = context.sharing = Sharing(context, sort) if knows else None
+        context.queue.shared = self._sharing if self._state.queues.active else None
+        self._seen = ()
+
+    @property
+    def expects(self) -> bool:
+        """Whether an evicted pod is expected to come back."""
+        return bool(self._expected)
+
+    def follow(self, now: float) -> None:
+        """A queue came, went or changed: with the first one queues decide on the order, with the last one no more."""
+        queue, active = self._context.queue, self._state.queues.active
+        if (queue.shared is not None) == (active and self._sharing is not None):
+            return
+        queue.shared = self._sharing if active else None
+        queue.tidy()
+        queue.restart(now)
+
+    def tidy(self) -> None:
+        """Count again what is expected, after an image was read."""
+        for uid, evicted in self._expected.items():
+            record = self._state.record(uid)
+            if not evicted.successor:
+                self._state.queues.expect(uid, value=True)
+            elif record is not None:
+                self._state.queues.stand(record.pod, leaving=True)
+
+    def make(self, turn: Turn) -> bool:
+        """Make room where that is possible; returns whether units may be tried at once."""
+        if self._sharing is None:
+            return False
+        units = [unit for unit in self._sharing.waiting() if not self._promised(unit.members)]
+        if not units or self._seen == self._world(units):
+            return False
+        orders = Room(self._context, self._sharing, turn.now).make(units)
+        for order in orders:
+            self._carry_out(order, turn)
+        self._sharing.renew()
+        self._seen = self._world([unit for unit in self._sharing.waiting() if not self._promised(unit.members)])
+        return any(not order.victims for order in orders)
+
+    def _world(self, units: Iterable[Unit]) -> tuple[object, ...]:
+        state = self._state
+        places = (state.pod_log.position, state.node_log.position, state.objects_version, state.nominations.position)
+        return *places, len(state.evictions.ordered), tuple(unit.uid for unit in units)
+
+    def _promised(self, uids: Iterable[str]) -> bool:
+        node_of = self._state.nominations.node_of
+        return any(node_of(uid) is not None for uid in uids)
+
+    def _carry_out(self, order: Order, turn: Turn) -> None:
+        unit, context, state = order.unit, self._context, self._state
+        for uid, why in zip(order.victims, order.why, strict=True):
+            record = state.record(uid)
+            if record is not None:
+                self._expect(record.pod, order.moves.get(uid), turn.now)
+                context.evictor.evict(record.pod, unit.pod, record.node, turn.commands, unit.uid, why)
+        for entry in list(unit.members.values()):
+            node = order.nodes.get(entry.pod.uid)
+            if node is not None:
+                state.nominations.set(entry.pod, node)
+                if entry.pod.nominated_node != node:
+                    turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=node))
+        if not order.victims:
+            context.queue.wake(unit, turn.now)
+
+    # --- evicted pods ---
+
+    def _expect(self, pod: Pod, node: str | None, now: float) -> None:
+        """A pod is evicted; one that only moves gets a place on another node kept for its successor."""
+        evicted = Evicted(owner_of(pod), now + _EXPECTED_S)
+        if node is None:
+            self._state.queues.expect(pod.uid, value=True)
+        else:
+            evicted = evicted._replace(successor=f"successor:{pod.uid}")
+            self._state.queues.stand(pod, leaving=True)
+            self._state.nominations.set(replace(as_pending(pod), uid=evicted.successor), node)
+        self._expected[pod.uid] = evicted
+
+    def came_back(self, pod: Pod) -> None:
+        """A new pod waits: it may be what was evicted, and gets the place that was kept for it."""
+        if not self._expected:
+            return
+        owner = owner_of(pod)
+        for uid, evicted in self._expected.items():
+            if evicted.owner == owner and uid != pod.uid:
+                node = self._state.nominations.node_of(evicted.successor)
+                self._unexpect(uid)
+                if node is not None:
+                    self._state.nominations.set(pod, node)
+                return
+
+    def stays(self, uid: str) -> None:
+        """An eviction failed."""
+        if uid in self._expected:
+            self._unexpect(uid)
+            record = self._state.record(uid)
+            if record is not None:
+                self._state.queues.stand(record.pod, leaving=record.pod.deleted_s is not None)
+
+    def _unexpect(self, uid: str) -> None:
+        evicted = self._expected.pop(uid)
+        self._state.queues.expect(uid, value=False)
+        if evicted.successor:
+            self._context.end_nomination(evicted.successor)
+
+    def next_s(self) -> float | None:
+        """When an evicted pod need not be expected any more."""
+        return min((each.until_s for each in self._expected.values()), default=None)
+
+    def forget(self, now: float) -> None:
+        """Expect no more what has been gone for long."""
+        for uid in [uid for uid, each in self._expected.items() if each.until_s <= now]:
+            self._unexpect(uid)

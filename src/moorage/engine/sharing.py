@@ -1,0 +1,226 @@
+"""Queues share the cluster: the order of units that belong to one, and room for what a queue may have.
+
+`state.queues` counts what queues have and ask for. Here waiting units are sorted by their queues (`unittree`); units
+that found no node are noted, and once there is nothing left to try, room is made for them (`sharedroom`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from moorage.core.gangs import group_object, lasting, own_priority, terms_of
+from moorage.core.membership import GangKey
+from moorage.core.pods import Pod
+from moorage.core.queueledger import Membership, QueueTerms
+from moorage.core.queues import task_order
+from moorage.core.queuetree import Amounts
+from moorage.engine.context import EngineContext
+from moorage.engine.failures import Failure
+from moorage.engine.lifecycle import ACTIVE, BACKOFF, UNSCHEDULABLE
+from moorage.engine.units import QueuedPod, Unit
+from moorage.engine.unittree import Item, UnitTree
+from moorage.framework.contract import QueueSortPlugin, SharesQueues, SharingTerms
+from moorage.framework.status import Code
+
+_LATER_S = 1e12
+"""Added to the age of jobs that have as many members as they need: they come after those that have not."""
+_TRIED = frozenset({UNSCHEDULABLE, BACKOFF})
+
+
+class Sharing:
+    """Units that belong to queues, in order."""
+
+    def __init__(self, context: EngineContext, sort: QueueSortPlugin) -> None:
+        self._context = context
+        self._state = context.state
+        self._ledger = context.state.queues
+        self._sort = sort
+        self._plugins = {
+            name: plugin
+            for name, runner in context.runners.items()
+            if (plugin := runner.plugins.first(SharesQueues)) is not None
+        }
+        self._fallback = None if context.fallback is None else context.fallback.plugins.first(SharesQueues)
+        self._ledger.terms_of = self._terms_of
+        self._ledger.reassign()
+        self._units = UnitTree(self._ledger.tree)
+        self._builds = -1
+        self.wanting: dict[str, Unit] = {}
+        """Units that found no node, and for which room has to be made."""
+
+    def _plugin(self, scheduler_name: str) -> SharesQueues | None:
+        return self._plugins.get(scheduler_name, self._fallback)
+
+    def _terms_of(self, scheduler_name: str) -> QueueTerms | None:
+        plugin = self._plugin(scheduler_name)
+        if plugin is None:
+            return None
+        return QueueTerms(plugin.sharing_terms.default_queue, plugin.sharing_terms.preemptible_below)
+
+    def terms(self, pod: Pod) -> SharingTerms:
+        """How the profile of a pod that belongs to a queue shares."""
+        plugin = self._plugin(pod.template.scheduler_name)
+        if plugin is None:
+            raise LookupError(f"the profile of {pod.template.scheduler_name} knows no queues")
+        return plugin.sharing_terms
+
+    # --- membership ---
+
+    def member(self, pod: Pod) -> Membership:
+        """Where a pod belongs."""
+        return self._ledger.member(pod.template)
+
+    def governs(self, pod: Pod) -> bool:
+        """Whether a pod belongs to a queue, so that room is made for it here."""
+        return self._ledger.governs(pod.template)
+
+    def gate(self, unit: Unit) -> tuple[str, str] | None:
+        """The plugin that keeps a unit from being tried and why; None if it may be."""
+        if not self._ledger.active:
+            return None
+        members = {self.member(entry.pod) for entry in unit.members.values()}
+        plugin = self._plugin(unit.pod.template.scheduler_name)
+        if plugin is None:
+            return None
+        problem = next((each.problem for each in sorted(members, key=lambda each: each.queue) if each.problem), "")
+        if not problem and len({each.queue for each in members}) > 1:
+            problem = f"its members name different queues: {', '.join(sorted(each.queue or '-' for each in members))}"
+        if problem:
+            return plugin.name, problem
+        if self._state.evictions.holds(unit.uid):
+            return plugin.name, "waiting for the evictions that make room for it"
+        return None
+
+    # --- the order ---
+
+    def takes(self, unit: Unit) -> bool:
+        """Add an active unit; False if it belongs to no queue."""
+        before, units = self._units, self._fresh()
+        leaf = self.member(unit.pod).leaf
+        if leaf is None:
+            return False
+        if units is before:  # otherwise it was sorted in with all others
+            units.push(leaf, self.item(unit))
+        return True
+
+    def peek(self) -> tuple[Any, ...] | None:
+        """The key of the unit that comes next."""
+        item = self._fresh().peek()
+        return None if item is None else item.key
+
+    def pop(self) -> tuple[tuple[Any, ...], int, Unit] | None:
+        """Take out the unit that comes next."""
+        item = self._fresh().pop()
+        return None if item is None else item[:3]
+
+    def waits(self, pod: Pod) -> None:
+        """A pod waits, or was changed while it does."""
+        if not pod.gates:
+            self._ledger.wait(pod)
+
+    def leaves(self, uid: str) -> None:
+        """A pod waits no more."""
+        self._ledger.unwait(uid)
+
+    def _fresh(self) -> UnitTree:
+        """The units, with shares as they are now."""
+        tree = self._ledger.settle(self._state)
+        if tree is not self._units.tree or tree.builds != self._builds:
+            self._units, self._builds = UnitTree(tree), tree.builds
+            for unit in {id(entry.unit): entry.unit for entry in self._context.queue.entries()}.values():
+                leaf = self.member(unit.pod).leaf
+                if unit.state is ACTIVE and leaf is not None:
+                    self._units.push(leaf, self.item(unit))
+        return self._units
+
+    def renew(self, pods: Iterable[Pod] = ()) -> None:
+        """Sort active units again; these pods wait."""
+        self._builds = -1
+        for pod in pods:
+            self.waits(pod)
+
+    def order(self, units: Iterable[Unit]) -> UnitTree:
+        """Other units in the same order."""
+        found = UnitTree(self._ledger.settle(self._state))
+        for unit in units:
+            leaf = self.member(unit.pod).leaf
+            if leaf is not None:
+                found.push(leaf, self.item(unit))
+        return found
+
+    def item(self, unit: Unit) -> Item:
+        """A unit with its place in its leaf, and what its next pods need."""
+        need = self.need([entry.pod for entry in self.next_pods(unit)])
+        waiting = unit.pod
+        if unit.gang is None:
+            return Item(self._key(waiting, waiting.created_s, waiting.key), unit.ticket, unit, need)
+        return Item(self.gang_key(unit.gang, waiting), unit.ticket, unit, need)
+
+    def gang_key(self, key: GangKey, pod: Pod, active: int | None = None) -> tuple[Any, ...]:
+        """The place of a gang in its leaf; `pod` stands for it, `active` is how many members run if that is not now."""
+        terms = terms_of(self._state, key, (pod,))
+        least = 1 if terms is None or terms.min_count is None else terms.min_count
+        active = len(lasting(self._state, key)) if active is None else active
+        priority = own_priority(self._state, key)
+        if priority is not None and priority != pod.template.priority:
+            pod = replace(pod, template=replace(pod.template, priority=priority))
+        group = group_object(self._state, key)
+        created_s = pod.created_s if group is None else group.created_s
+        return self._key(pod, created_s + _LATER_S * (active >= least) + _LATER_S * (active > least), key.object_key)
+
+    def pod_key(self, pod: Pod, active: int | None = None) -> tuple[Any, ...]:
+        """The place of the job of a running pod in its leaf; of a gang as if so many members ran."""
+        if pod.template.gang is not None:
+            return self.gang_key(pod.template.gang, pod, active)
+        return self._key(pod, pod.created_s + _LATER_S * (active != 0), pod.key)
+
+    def _key(self, pod: Pod, since_s: float, name: str) -> tuple[Any, ...]:
+        return *self._sort.queue_key(pod, since_s), name
+
+    def next_pods(self, unit: Unit) -> list[QueuedPod]:
+        """The pods of a unit that are placed next, together: as many as it lacks to its minimum, else one."""
+        entries = list(unit.members.values())
+        if unit.gang is None:
+            return entries
+        return self.next_members(unit.gang, entries)
+
+    def next_members(self, key: GangKey, entries: Sequence[QueuedPod]) -> list[QueuedPod]:
+        """The same of these waiting members of a gang."""
+        terms = terms_of(self._state, key, [entry.pod for entry in entries])
+        least = len(entries) if terms is None or terms.min_count is None else terms.min_count
+        count = max(1, least - len(lasting(self._state, key)))
+        return sorted(entries, key=lambda entry: pod_order(entry.pod))[:count]
+
+    def need(self, pods: Iterable[Pod]) -> Amounts:
+        """What pods request together."""
+        found = [self._ledger.amounts(pod.requests) for pod in pods]
+        if len(found) == 1:
+            return found[0]
+        total: dict[int, int] = {}
+        for amounts in found:
+            for index, amount in amounts:
+                total[index] = total.get(index, 0) + amount
+        return tuple(total.items())
+
+    # --- units without a node ---
+
+    def wants_room(self, unit: Unit, failure: Failure) -> Failure:
+        """A unit found no node; returns the failure, which changes of queues can help against, too."""
+        if failure.code is not Code.ERROR:
+            self.wanting[unit.uid] = unit
+        plugin = self._plugin(unit.pod.template.scheduler_name)
+        return failure if plugin is None else replace(failure, rejected_by=failure.rejected_by | {plugin.name})
+
+    def waiting(self) -> list[Unit]:
+        """Units for which room has to be made."""
+        queue = self._context.queue
+        for uid in [uid for uid, unit in self.wanting.items() if not queue.holds(unit) or unit.state not in _TRIED]:
+            del self.wanting[uid]
+        return list(self.wanting.values())
+
+
+def pod_order(pod: Pod) -> tuple[int, str]:
+    """The place of a pod among those of its job."""
+    return -task_order(pod.template.labels), pod.name

@@ -1,0 +1,93 @@
+"""FairShare: queues share the cluster.
+
+The engine orders waiting pods by their queues, keeps queues within their limits and makes room for what a queue may
+have (`engine.sharing`) for every profile that has this plugin; its arguments say how. Here is what keeps a single pod
+from being placed: a limit, or the quota for pods that may not be evicted, of its queue or of one above it.
+
+Pods without a queue are no concern of it, and nothing is done at all while there is no Queue object.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from moorage.core.objects import NAMESPACE
+from moorage.core.pods import PodTemplate
+from moorage.core.quantity import format_amount
+from moorage.core.queueorder import shortage
+from moorage.core.queues import DEFAULT_PRIORITY, QUEUE_KINDS
+from moorage.core.state import ClusterState
+from moorage.framework.arguments import PluginArgs
+from moorage.framework.changes import Change, What
+from moorage.framework.cycle import Cycle
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.status import Status, unresolvable
+
+_MOST = 2**31 - 1
+
+
+class FairShareArgs(PluginArgs):
+    """Which pods belong to which queue, and how room is made for them."""
+
+    default_queue: Annotated[str, Field(max_length=253)] = ""
+    """The queue of pods that name none, nor does their namespace; without it they have none."""
+    preemptible_below: Annotated[int, Field(ge=-_MOST, le=_MOST)] = DEFAULT_PRIORITY
+    """Pods of lower priority may be evicted for other queues, unless a label says otherwise."""
+    consolidate: bool = True
+    """Whether pods are moved to other nodes so that a waiting one fits."""
+    stale_gang_seconds: Annotated[float, Field(ge=-1, le=86_400)] = 60.0
+    """A gang that has lost so many members that too few are left is evicted after this time; -1: never."""
+    reclaim_multiplier: Annotated[float, Field(ge=1, le=1000)] = 1.0
+    """How much further beyond its share a queue must be than the one that takes something from it."""
+    pdb_policy: Literal["BestEffort", "Strict"] = "BestEffort"
+    """Strict: no pod is evicted if that violates a disruption budget."""
+    max_evictions_per_minute: Annotated[int, Field(ge=0, le=_MOST)] = 10_000
+    """Evictions for shares in any minute; 0 means no limit."""
+
+
+class FairShare(Plugin):
+    """Keeps queues within their limits; the engine does the rest."""
+
+    name: ClassVar[str] = "FairShare"
+    Args: ClassVar[type[PluginArgs]] = FairShareArgs
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wakes: ClassVar[What] = What.OBJECT | What.POD_REMOVED | What.NODE_ADDED | What.NODE_ALLOCATABLE | What.SELF
+    kinds: ClassVar[frozenset[str]] = frozenset({*QUEUE_KINDS, NAMESPACE})
+
+    def __init__(self, args: FairShareArgs | None = None) -> None:
+        self.args: FairShareArgs = args or FairShareArgs()
+
+    @property
+    def sharing_terms(self) -> FairShareArgs:
+        """How the engine shares the cluster."""
+        return self.args
+
+    def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
+        """Whether pods of this template belong to a queue that could run into a limit."""
+        return state.queues.active and state.queues.bounded(template)
+
+    def pre_filter(self, cycle: Cycle) -> Status | None:
+        """Refuse a pod that would take a queue beyond what it may have."""
+        queues = cycle.state.queues
+        if not queues.active:
+            return None
+        member = queues.member(cycle.template)
+        if member.leaf is None:
+            return unresolvable(member.problem) if member.problem else None
+        if queues.counts(cycle.pod.uid):  # it is promised a node, so what it needs is counted already
+            return None
+        found = shortage(member.leaf, queues.amounts(cycle.pod.requests), preemptible=member.preemptible)
+        if found is None:
+            return None
+        node, index, is_quota = found
+        resource = queues.tree.resources[index]
+        bound, used = (node.quota, node.fixed) if is_quota else (node.limit, node.allocated)
+        what = "quota for pods that may not be evicted" if is_quota else "limit"
+        most, has = format_amount(resource, bound[index]), format_amount(resource, used[index])
+        return unresolvable(f"queue {node.name} has {has} of its {what} of {most} {resource}")
+
+    def helps(self, template: PodTemplate, change: Change) -> bool:  # noqa: ARG002 - part of the interface
+        """Any queue, and any pod that leaves, may."""
+        return True
