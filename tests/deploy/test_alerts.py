@@ -62,6 +62,10 @@ def _gauge(metric: str, component: str, calm: str, alarming: str, /, *, quiet: i
     return Case({one: calm}, {one: alarming}, quiet, firing)
 
 
+def _queue(what: str, values: str) -> dict[str, str]:
+    return {series(f"moorage_queue_{what}", "scheduler", queue="team-a", resource="nvidia.com/gpu"): values}
+
+
 VICTIMS = series("scheduler_preemption_victims_sum", "scheduler")
 REQUESTS = "controller_runtime_webhook_requests_total"
 GOOD, BAD = (series(REQUESTS, "webhook", webhook="/mutate", code=code) for code in ("200", "500"))
@@ -71,6 +75,13 @@ CASES: Mapping[str, Case] = {
     "MoorageNoLeader": leader("scheduler", "moorage"),
     "MooragePodsPendingTooLong": _gauge(
         "scheduler_pending_pods", "scheduler", "0x60", "1x60", quiet=14, firing=16, queue="unschedulable"
+    ),
+    "MoorageQueueStarved": Case(
+        {**_queue("allocated", "3x60"), **_queue("fair_share", "4x60"), **_queue("waiting", "2x60")},
+        {**_queue("allocated", "1x60"), **_queue("fair_share", "4x60"), **_queue("waiting", "2x60")},
+        quiet=14,
+        firing=16,
+        labels={"queue": "team-a", "resource": "nvidia.com/gpu"},
     ),
     "MoorageSchedulingErrors": counted("scheduler_schedule_attempts_total", "scheduler", result="error"),
     "MoorageBindErrors": counted(

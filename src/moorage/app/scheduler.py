@@ -39,6 +39,7 @@ from moorage.app.leadership import Leadership
 from moorage.app.lifetime import first
 from moorage.app.loop import DecisionLoop
 from moorage.app.process import STOPPING, UNLISTED, Process, run, tuned, until_stopped
+from moorage.app.queuestatus import write_queue_statuses
 from moorage.app.reload import Reloader
 from moorage.app.selfcheck import SelfCheck
 from moorage.app.sources import Following, watched_kinds
@@ -234,7 +235,12 @@ class Scheduler(Process):
             await self._extenders.close()
 
     def _chores(self) -> Sequence[Coroutine[Any, Any, None]]:
-        return self._loop.run(), dump_on_signal(self.engine)
+        statuses = [] if self._options.dry_run else [write_queue_statuses(self.engine, self._client, self._acts)]
+        return self._loop.run(), dump_on_signal(self.engine), *statuses
+
+    def _acts(self) -> bool:
+        """Whether this process places pods at present."""
+        return self._loop.deciding and self.leading()
 
     async def _live(self) -> None:
         """Decide, or stand by until this process leads, once the caches are filled; follow the configuration file."""

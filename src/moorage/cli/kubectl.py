@@ -1,4 +1,4 @@
-"""The kubectl plugin: `kubectl moorage explain|queue|devices|what-if`, always on the live cluster.
+"""The kubectl plugin: `kubectl moorage explain|queue|queues|devices|what-if`, always on the live cluster.
 
 kubectl runs an executable `kubectl-moorage` that it finds on the PATH, with everything behind `moorage` as arguments.
 """
@@ -19,6 +19,7 @@ from moorage.cli.simulate import SimulateOptions, answer, change_options
 PLUGIN_COMMANDS: Mapping[str, str] = {
     "explain": "Show where a pod goes and why, node by node.",
     "queue": "List the pending pods, and why they are pending.",
+    "queues": "Show the tree of queues: shares, what is allocated, what waits.",
     "devices": "Show which devices there are, and who has them.",
     "what-if": "Show the effect of a drain, a scaling, more nodes or another configuration.",
 }
@@ -36,7 +37,7 @@ class _PluginCommands(Commands):
         """Import a command."""
         if name == "what-if":
             return what_if
-        module = "kubectl_queue" if name == "queue" else name
+        module = f"kubectl_{name}" if name in ("queue", "queues") else name
         command: click.Command = import_module(f"moorage.cli.{module}").command
         return command
 

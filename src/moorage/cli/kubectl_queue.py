@@ -26,7 +26,9 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 def command(namespace: str | None, all_namespaces: bool, kubeconfig: str | None, output_format: str) -> int:
     """List the pending pods: their queue, for how long, and why.
 
-    The queue is derived from gates, conditions, nominations and events, whichever scheduler a pod belongs to.
+    Here, the queue of a pod is where the scheduler keeps it until it fits: active, backoff, unschedulable or gated. It
+    is derived from gates, conditions, nominations and events, whichever scheduler a pod belongs to. What Queue objects
+    may have, have and wait for is what `kubectl moorage queues` shows.
     """
     from moorage.app.look import LookError  # noqa: PLC0415 - not needed for --help
     from moorage.app.waiting import list_waiting  # noqa: PLC0415

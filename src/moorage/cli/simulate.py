@@ -176,7 +176,7 @@ def answer(asked: SimulateOptions) -> int:
             report.write_table(outcome, sys.stdout)
         if asked.queues and asked.output_format == "table":
             sys.stdout.write("\n")
-            report.write_queues(outcome, sys.stdout)
+            report.write_queues(outcome.queues, sys.stdout)
     return NO if asked.fail_on_pending and outcome.pending else GOOD
 
 

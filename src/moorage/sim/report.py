@@ -13,6 +13,7 @@ import msgspec
 
 from moorage.core.phrases import counted
 from moorage.core.prices import format_price
+from moorage.core.queueaccounts import QueueAccount
 from moorage.sim import tables
 from moorage.sim.costs import Cost
 from moorage.sim.outcome import PodStory, SimulationOutcome
@@ -51,10 +52,10 @@ def write_table(outcome: SimulationOutcome, out: TextIO) -> None:
     out.write(", ".join(f"{number} {name}" for name, number in summary(outcome).items()) + "\n")
 
 
-def write_queues(outcome: SimulationOutcome, out: TextIO) -> None:
+def write_queues(queues: Sequence[QueueAccount], out: TextIO) -> None:
     """The tree of queues."""
-    if outcome.queues:
-        tables.write_table(TREE_COLUMNS, tree_rows(outcome.queues), out, numbers=TREE_NUMBERS)
+    if queues:
+        tables.write_table(TREE_COLUMNS, tree_rows(queues), out, numbers=TREE_NUMBERS)
     else:
         out.write("there are no queues\n")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from moorage.core.quantity import format_amount
@@ -62,6 +62,11 @@ def account_document(account: QueueAccount) -> dict[str, Any]:
         "dominantShare": round(account.dominant_share, 6),
         "problem": account.problem or None,
     }
+
+
+def document(accounts: Iterable[QueueAccount]) -> dict[str, dict[str, Any]]:
+    """All queues by name."""
+    return {account.queue.name: account_document(account) for account in accounts}
 
 
 def tree_rows(accounts: Sequence[QueueAccount]) -> list[tuple[str, ...]]:

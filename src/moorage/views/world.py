@@ -15,7 +15,9 @@ from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSee
 from moorage.core.follow import SEEN
 from moorage.core.membership import GangKey
 from moorage.core.nodes import Node
+from moorage.core.objects import NAMESPACE
 from moorage.core.pods import Pod
+from moorage.core.queues import QUEUE_KINDS
 from moorage.core.strategies import STRATEGY_KINDS
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
@@ -58,6 +60,9 @@ class QueueTold:
 class Settled:
     """The initial state is complete; everything from now on is news."""
 
+
+_SHOWN_WITH_PODS = frozenset({*DEVICE_KINDS, *QUEUE_KINDS, NAMESPACE})
+"""Kinds of objects that say what pods get."""
 
 Told: TypeAlias = Event | QueueTold | Happening | Settled
 
@@ -241,7 +246,7 @@ class World:
             self.versions.strategies += 1
         elif event.kind == "PriceList":
             self.versions.spot += 1
-        elif event.kind in DEVICE_KINDS:
+        elif event.kind in _SHOWN_WITH_PODS:
             self.versions.pods += 1
 
     def _review(self) -> None:

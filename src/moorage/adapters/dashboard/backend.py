@@ -23,6 +23,7 @@ from moorage.views.placements import StrategyLocation, strategies_page, takes_st
 from moorage.views.podpage import pod_page
 from moorage.views.previews import check_strategy, preview
 from moorage.views.queues import queue_page
+from moorage.views.sharespage import shares_page
 from moorage.views.spotpage import spot_page
 from moorage.views.world import Told, World
 
@@ -184,6 +185,10 @@ class DashboardBackend:
     async def queue(self, place: str) -> dict[str, Any]:
         """The pending pods."""
         return await self.ask(lambda world: queue_page(world, _QUEUE_ROWS, place))
+
+    async def queues(self) -> dict[str, Any]:
+        """The tree of queues."""
+        return await self.ask(shares_page)
 
     async def node(self, name: str) -> dict[str, Any]:
         """One node."""

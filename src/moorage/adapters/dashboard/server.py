@@ -37,6 +37,7 @@ def application(backend: DashboardBackend, guard: Guard) -> web.Application:
         ("snapshot", pages.snapshot),
         ("events", pages.events),
         ("queue", pages.queue),
+        ("queues", pages.queues),
         ("node", pages.node),
         ("search", pages.search),
         ("pod", pages.pod),
@@ -132,6 +133,9 @@ class _Pages:
 
     async def queue(self, request: web.Request) -> web.Response:
         return _json(await self._backend.queue(request.query.get("place", "")))
+
+    async def queues(self, _: web.Request) -> web.Response:
+        return _json(await self._backend.queues())
 
     async def node(self, request: web.Request) -> web.Response:
         return _json(await self._backend.node(_text(request.query, "name")))

@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 from moorage.adapters import clock
+from moorage.adapters.metrics.queues import queue_families
 from moorage.engine.engine import Engine
 from moorage.engine.races import overcommitted_count
 from moorage.engine.units import Place, Unit
@@ -30,6 +31,7 @@ def size_families(engine: Engine) -> Iterable[Metric]:
     yield from _cache(engine)
     yield from _plugins(engine)
     yield from _gangs(engine)
+    yield from queue_families(engine)
     yield _circuits(engine)
 
 

@@ -7,6 +7,7 @@ import { nodePage } from "./node.js";
 import { podPage } from "./pod.js";
 import { queuePage } from "./queue.js";
 import { searchPage } from "./search.js";
+import { sharesPage } from "./shares.js";
 import { spotPage } from "./spot.js";
 import { store } from "./store.js";
 import { strategiesPage } from "./strategies.js";
@@ -15,7 +16,7 @@ import { whatifPage } from "./whatif.js";
 import { cores, count, mebibytes, moment, percent } from "./words.js";
 
 const PAGES = {
-  map: ["Map", mapPage], queue: ["Queue", queuePage], strategies: ["Strategies", strategiesPage], spot: ["Spot", spotPage],
+  map: ["Map", mapPage], queue: ["Queue", queuePage], shares: ["Shares", sharesPage], strategies: ["Strategies", strategiesPage], spot: ["Spot", spotPage],
   timeline: ["Timeline", timelinePage], whatif: ["What if", whatifPage],
 };
 const OTHERS = { pod: ["Pod", podPage], node: ["Node", nodePage], find: ["Search", searchPage] };
