@@ -10,7 +10,7 @@ import msgspec
 
 from moorage.core import limits
 from moorage.core.affinity import PodAffinity, PodTerm
-from moorage.core.membership import GROUP_LABEL
+from moorage.core.membership import GROUP_LABEL, KAI_ANNOTATION, VOLCANO_ANNOTATIONS
 from moorage.core.pods import Owner, Pod, PodVolume
 from moorage.core.queues import KAI_QUEUE, QUEUE, QUEUE_LABEL, VOLCANO_QUEUE
 from moorage.core.selectors import EVERYTHING, Operator, Requirement, Selector
@@ -89,6 +89,30 @@ def _share(number: int) -> tuple[str, Body]:
 
 def _queued(name: str) -> Pod:
     return _pod(name, labels={**LABELS, QUEUE_LABEL: NAME})
+
+
+def _member(number: int) -> Body:
+    return {"type": "Node", "selector": {"exactMatch": {"name": f"n{number}"}}}
+
+
+def _subgroup(number: int) -> Body:
+    return {"name": f"s{number}", "minMember": 1}
+
+
+def _policy(number: int) -> Body:
+    return {"subGroupSize": number + 1, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}}
+
+
+def _task(number: int) -> tuple[str, int]:
+    return f"t{number}", 1
+
+
+def _kai_gang(name: str) -> Pod:
+    return _pod(name, annotations={KAI_ANNOTATION: NAME})
+
+
+def _volcano_gang(name: str) -> Pod:
+    return _pod(name, annotations={VOLCANO_ANNOTATIONS[0]: NAME})
 
 
 def _expression(number: int) -> Body:
@@ -388,6 +412,24 @@ OBJECT_SHAPES: dict[str, Shape] = {
     ),
     **_selector("policy's", "PlacementPolicy", _pod),
     "policy's rules": Shape("PlacementPolicy", _name, lambda e: {"spec": {"selector": {}, "rules": e}}, _pod),
+    "levels of a topology": Shape("Topology", _name, lambda e: {"spec": {"levels": e}}, _pod),
+    "members of a hyper node": Shape("HyperNode", _member, lambda e: {"spec": {"members": e}}, _pod),
+    "KAI group's sub-groups": Shape(
+        "PodGroup.scheduling.run.ai", _subgroup, lambda e: {"spec": {"subGroups": e}}, _kai_gang
+    ),
+    "Volcano group's tasks": Shape(
+        "PodGroup.scheduling.volcano.sh",
+        _task,
+        lambda e: {"spec": {"minTaskMember": e}},
+        _volcano_gang,
+        is_map=True,
+    ),
+    "Volcano group's policies": Shape(
+        "PodGroup.scheduling.volcano.sh", _policy, lambda e: {"spec": {"subGroupPolicy": e}}, _volcano_gang
+    ),
+    "Volcano group's resources": Shape(
+        "PodGroup.scheduling.volcano.sh", _amount, lambda e: {"spec": {"minResources": e}}, _volcano_gang, is_map=True
+    ),
     **_selector("queue's", QUEUE, _queued, lambda **e: {"spec": {"namespaces": e}}),
     "queue's resources": Shape(QUEUE, _share, lambda e: {"spec": {"resources": e}}, _queued, is_map=True),
     "KAI queue's resources": Shape(KAI_QUEUE, _share, lambda e: {"spec": {"resources": e}}, _queued, is_map=True),
@@ -437,6 +479,12 @@ LEFT_OUT: dict[str, int] = {
     "node selector of a runtime": limits.NODE_SELECTOR,
     "tolerations of a runtime": limits.TOLERATIONS,
     "coscheduling group's resources": limits.RESOURCE_NAMES,
+    "levels of a topology": limits.TOPOLOGY_LEVELS,
+    "members of a hyper node": limits.HYPER_NODE_MEMBERS,
+    "KAI group's sub-groups": limits.SUB_GROUPS,
+    "Volcano group's tasks": limits.SUB_GROUPS,
+    "Volcano group's policies": limits.SUB_GROUPS,
+    "Volcano group's resources": limits.RESOURCE_NAMES,
     "queue's resources": limits.RESOURCE_NAMES,
     "KAI queue's resources": limits.RESOURCE_NAMES,
     "Volcano queue's capability": limits.RESOURCE_NAMES,

@@ -13,6 +13,7 @@ from moorage.core.resources import Requests
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.core.strategy import RULE_STAMP
 from moorage.core.taints import Toleration
+from moorage.core.topologyasks import TopologyAsk
 
 ASKS = Requests((("cpu", 100), ("example.com/gpu", 1), ("example.com/offered-by-nobody", 1)), 100, 1 << 20)
 LABELS = FrozenDict({"app": "a", "pod-group": "g"})
@@ -43,6 +44,7 @@ FULL = PodTemplate(
     host_network=True,
     features=("a",),
     limits=(("cpu", 200),),
+    topology=TopologyAsk(required="rack"),
     excess=(Excess("spec.volumes", 300, 256),),
 )
 POD = Pod("p", "p", FULL, node="n1", requests=ASKS)

@@ -179,7 +179,8 @@ def make_profile(
     """A profile that runs these plugins at every point they have, in this order."""
     everyone = tuple(plugins)
     by_point = {point: tuple(given(p) for p in everyone if point in type(p).points()) for point in Point}
-    return Profile(scheduler_name, by_point, {p.name: (weights or {}).get(p.name, 1) for p in by_point[Point.SCORE]})
+    scores = {p.name: (weights or {}).get(p.name, 1) for p in by_point[Point.SCORE]}
+    return Profile(scheduler_name, by_point, scores, tuple(given(p) for p in everyone if not type(p).points()))
 
 
 def given(plugin: Plugin) -> Factory:

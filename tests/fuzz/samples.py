@@ -351,6 +351,18 @@ _OBJECTS: dict[str, dict[str, Any]] = {
             "guarantee": {"resource": {"cpu": "1"}},
         }
     },
+    "Topology": {"spec": {"levels": ["block", "rack", "kubernetes.io/hostname"]}},
+    "HyperNode": {
+        "spec": {
+            "tier": 2,
+            "tierName": "spine",
+            "members": [
+                {"type": "HyperNode", "selector": {"exactMatch": {"name": "s0"}}},
+                {"type": "Node", "selector": {"regexMatch": {"pattern": "^n[0-9]"}}},
+                {"type": "Node", "selector": {"labelMatch": {"matchLabels": {"app": "web"}}}},
+            ],
+        }
+    },
     "PriceList": {
         "apiVersion": "moorage.dev/v1alpha1",
         "kind": "PriceList",

@@ -14,6 +14,8 @@ from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
 from moorage.core.objects import (
     COSCHEDULING_GROUPS,
+    KAI_GROUPS,
+    VOLCANO_GROUPS,
     Namespace,
     PlacementPolicy,
     PodDisruptionBudget,
@@ -28,6 +30,8 @@ from moorage.core.queues import Queue, ResourceShare
 from moorage.core.selectors import EVERYTHING, NOTHING, Operator, Requirement, Selector, selector_from_labels
 from moorage.core.strategy import parse_strategy
 from moorage.core.taints import Toleration
+from moorage.core.topology import HyperNode, NodeMatch, Topology
+from moorage.core.topologyasks import SliceAsk, SubGroup, TopologyAsk
 from moorage.core.volumes import (
     ClaimRef,
     CSIDriver,
@@ -440,6 +444,93 @@ OTHERS = [
         id="Queue, Volcano",
     ),
     pytest.param(
+        body("moorage.dev/v1alpha1", "Topology", spec={"levels": ["block", "rack"]}),
+        Topology("x", ("block", "rack")),
+        id="Topology",
+    ),
+    pytest.param(
+        body("kueue.x-k8s.io/v1beta2", "Topology", spec={"levels": [{"nodeLabel": "block"}, {"nodeLabel": "rack"}]}),
+        Topology("x", ("block", "rack")),
+        id="Topology, Kueue",
+    ),
+    pytest.param(
+        body("kai.scheduler/v1alpha1", "Topology", spec={"levels": [{"nodeLabel": "rack"}]}),
+        Topology("x", ("rack",)),
+        id="Topology, KAI",
+    ),
+    pytest.param(
+        body(
+            "topology.volcano.sh/v1alpha1",
+            "HyperNode",
+            spec={
+                "tier": 2,
+                "tierName": "spine",
+                "members": [
+                    {"type": "HyperNode", "selector": {"exactMatch": {"name": "s0"}}},
+                    {"type": "Node", "selector": {"regexMatch": {"pattern": "^gpu-[0-9]+$"}}},
+                    {"type": "Node", "selector": {"labelMatch": APP}},
+                ],
+            },
+        ),
+        HyperNode(
+            "x",
+            2,
+            "spine",
+            (
+                NodeMatch(nodes=False, name="s0"),
+                NodeMatch(nodes=True, pattern="^gpu-[0-9]+$"),
+                NodeMatch(nodes=True, labels=FrozenDict(APP["matchLabels"])),
+            ),
+        ),
+        id="HyperNode",
+    ),
+    pytest.param(
+        body(
+            "scheduling.run.ai/v2alpha2",
+            "PodGroup",
+            spec={
+                "minMember": 3,
+                "topologyConstraint": {"topology": "t", "requiredTopologyLevel": "block"},
+                "subGroups": [
+                    {"name": "a", "minMember": 1, "topologyConstraint": {"preferredTopologyLevel": "rack"}},
+                    {"name": "b", "parent": "a"},
+                ],
+            },
+        ),
+        PodGroup(
+            "default",
+            "x",
+            api_group=KAI_GROUPS,
+            min_count=3,
+            topology=TopologyAsk(required="block", topology="t"),
+            subgroups=(SubGroup("a", least=1, ask=TopologyAsk(preferred="rack")), SubGroup("b", "a")),
+        ),
+        id="PodGroup, KAI",
+    ),
+    pytest.param(
+        body(
+            "scheduling.volcano.sh/v1beta1",
+            "PodGroup",
+            spec={
+                "minMember": 4,
+                "minTaskMember": {"worker": 3},
+                "networkTopology": {"mode": "hard", "highestTierAllowed": 2},
+                "subGroupPolicy": [
+                    {"subGroupSize": 2, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}},
+                ],
+            },
+        ),
+        PodGroup(
+            "default",
+            "x",
+            api_group=VOLCANO_GROUPS,
+            min_count=4,
+            topology=TopologyAsk(required="volcano.sh/tier-2", slices=(SliceAsk("volcano.sh/tier-1", 2),)),
+            subgroups=(SubGroup("worker", least=3),),
+        ),
+        id="PodGroup, Volcano",
+    ),
+    pytest.param(
         body("scheduling.volcano.sh/v1beta1", "Queue", spec={"weight": 2}),
         Queue("x", resources=FrozenDict({"cpu": ResourceShare(0, 2000), "memory": ResourceShare(0, 2000)})),
         id="Queue, Volcano, by weight alone",
@@ -542,6 +633,20 @@ def test_the_barest_object_is_read(kind: Kind) -> None:
             "Queue x: spec.reclaimMinRuntime: 'soon' is not a duration",
             id="no duration",
         ),
+        pytest.param(
+            body("moorage.dev/v1alpha1", "Topology", spec={"levels": ["rack", "rack"]}),
+            "Topology x: spec.levels[1]: 'rack' appears twice",
+            id="a level twice",
+        ),
+        pytest.param(
+            body(
+                "topology.volcano.sh/v1alpha1",
+                "HyperNode",
+                spec={"members": [{"selector": {"regexMatch": {"pattern": "(a+)+$"}}}]},
+            ),
+            "HyperNode x: spec.members[0].selector.regexMatch.pattern: '(a+)+$' may take too long",
+            id="a pattern that takes exponential time",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_one_line(obj: dict[str, Any], want_start: str) -> None:
@@ -558,7 +663,7 @@ def test_the_table_covers_the_kinds_that_the_simulator_promises() -> None:
         Node Pod Deployment ReplicaSet ReplicationController StatefulSet DaemonSet Job CronJob Service
         PersistentVolumeClaim PersistentVolume StorageClass CSINode CSIDriver CSIStorageCapacity VolumeAttachment
         ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice DeviceTaintRule PodDisruptionBudget
-        PriorityClass RuntimeClass PodGroup PlacementPolicy Queue Namespace PriceList
+        PriorityClass RuntimeClass PodGroup PlacementPolicy Queue Topology HyperNode Namespace PriceList
     """
     assert {kind.name for kind in KINDS} == set(promised.split())
     assert len(BY_ID) == len(KINDS)
@@ -585,7 +690,12 @@ def test_kinds_are_found_by_version_and_name() -> None:
     """A kind of the same name in another group or version is not taken for it."""
     assert find_kind("extensions/v1beta1", "Deployment") is None
     assert find_kind("v1", "Ingress") is None
-    assert readable_versions("PodGroup") == ("scheduling.k8s.io/v1beta1", "scheduling.x-k8s.io/v1alpha1")
+    assert readable_versions("PodGroup") == (
+        "scheduling.k8s.io/v1beta1",
+        "scheduling.x-k8s.io/v1alpha1",
+        "scheduling.run.ai/v2alpha2",
+        "scheduling.volcano.sh/v1beta1",
+    )
 
 
 def test_pods_of_one_table_share_their_template() -> None:

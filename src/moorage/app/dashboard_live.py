@@ -23,8 +23,9 @@ from moorage.adapters.kube.resources import LEASES, Resource
 from moorage.adapters.kube.watchstream import ObjectMeta, decode_page
 from moorage.app.devices import DEVICE_OBJECTS
 from moorage.app.sources import watched_kinds
-from moorage.core.gangs import COSCHEDULING_KIND
+from moorage.core.gangs import GROUP_KINDS
 from moorage.core.strategies import STRATEGY_KINDS
+from moorage.core.topology import LEVEL_KINDS
 from moorage.engine.keeping.notes import KeeperReason
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import keeper_configuration
@@ -34,7 +35,7 @@ from moorage.views.words import POD, Happening, HappeningKind
 from moorage.wire.kinds import BY_ID, Kind
 from moorage.wire.nesting import decode_whole
 
-_READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", "PodGroup", COSCHEDULING_KIND, *DEVICE_OBJECTS)
+_READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", *GROUP_KINDS, *sorted(LEVEL_KINDS), *DEVICE_OBJECTS)
 """What the pages read in addition to the profiles."""
 _CORE_EVENTS = Resource("", "v1", "events", kind="Event")
 _REASONS = {

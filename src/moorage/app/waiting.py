@@ -12,7 +12,7 @@ import msgspec
 from moorage.adapters import clock
 from moorage.adapters.kube.resources import EVENTS
 from moorage.app.look import Look, look
-from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, terms_of
+from moorage.core.gangs import GROUP_KINDS, terms_of
 from moorage.core.membership import GangKey
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
@@ -122,7 +122,7 @@ def list_waiting(kubeconfig: str | None, namespace: str | None = None) -> Waitin
     async def see(found: Look) -> WaitingList:
         waiting = WaitingList(found.server, warnings=found.warnings)
         pods = await _values(found, pod_kind(TemplateTable()))
-        groups = [group for each in (NATIVE_KIND, COSCHEDULING_KIND) for group in await _values(found, BY_ID[each])]
+        groups = [group for each in GROUP_KINDS for group in await _values(found, BY_ID[each])]
         fill(waiting, pods, groups, await list_events(found, f"reason={FAILED}"), clock.now_s(), namespace)
         return waiting
 
@@ -188,8 +188,8 @@ def _gangs(pods: Iterable[Pod], groups: Iterable[PodGroup]) -> list[WaitingGang]
     """The gangs of pending pods, with what they need according to the scheduler."""
     state = ClusterState()
     for group in groups:
-        native = group.api_group == BY_ID[NATIVE_KIND].group
-        state.put_object(NATIVE_KIND if native else COSCHEDULING_KIND, group.key, group)
+        kind = next(each for each in GROUP_KINDS if BY_ID[each].group == group.api_group)
+        state.put_object(kind, group.key, group)
     members: dict[GangKey, list[Pod]] = {}
     for pod in pods:
         if pod.template.gang is not None and pod.deleted_s is None and not pod.finished:

@@ -31,12 +31,23 @@ if TYPE_CHECKING:
 
 NATIVE_KIND = "PodGroup"
 COSCHEDULING_KIND = "PodGroup.scheduling.x-k8s.io"
+KAI_KIND = "PodGroup.scheduling.run.ai"
+VOLCANO_KIND = "PodGroup.scheduling.volcano.sh"
+_KINDS_BY = {
+    Declared.SPEC: (NATIVE_KIND,),
+    Declared.LABEL: (COSCHEDULING_KIND, NATIVE_KIND),
+    Declared.ANNOTATION: (COSCHEDULING_KIND, NATIVE_KIND),
+    Declared.VOLCANO: (VOLCANO_KIND,),
+    Declared.KAI: (KAI_KIND,),
+}
+"""Where the PodGroup of a gang is looked for, in this order."""
+GROUP_KINDS = (NATIVE_KIND, COSCHEDULING_KIND, KAI_KIND, VOLCANO_KIND)
 PRIORITY_CLASS = "PriorityClass"
 SIZE_KINDS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER)
 """Controllers whose replica counts give the size of a gang that says nothing else."""
 POD_MAKERS = frozenset({REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER})
 """Those that make the pods themselves, from a template that names the gang."""
-GANG_KINDS = frozenset({NATIVE_KIND, COSCHEDULING_KIND, PRIORITY_CLASS, *SIZE_KINDS})
+GANG_KINDS = frozenset({*GROUP_KINDS, PRIORITY_CLASS, *SIZE_KINDS})
 """Objects that the terms of a gang depend on."""
 
 
@@ -143,11 +154,8 @@ def lasting(state: ClusterState, key: GangKey) -> list[PodRecord]:
 
 
 def group_object(state: ClusterState, key: GangKey) -> PodGroup | None:
-    """The PodGroup of a gang: Kubernetes' own for the spec, else the coscheduling one before Kubernetes' own."""
-    if NATIVE_KIND not in state.objects and COSCHEDULING_KIND not in state.objects:
-        return None
-    kinds = (NATIVE_KIND,) if key.by is Declared.SPEC else (COSCHEDULING_KIND, NATIVE_KIND)
-    for kind in kinds:
+    """The PodGroup of a gang, of the kind that its members name."""
+    for kind in _KINDS_BY[key.by]:
         known = state.objects.get(kind)
         found = known.get(key.object_key) if known else None
         if isinstance(found, PodGroup):

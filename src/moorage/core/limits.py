@@ -105,6 +105,16 @@ OBJECTS_TOLD = 1000
 """How many unreadable objects of a kind are remembered as already logged. Beyond that the oldest is forgotten, and
 logged once more if it changes. Such objects are counted in `moorage_objects_skipped_total` every time."""
 
+TOPOLOGY_LEVELS = 16
+"""Levels of a Topology; one with more is not read, likewise."""
+HYPER_NODE_MEMBERS = 1024
+"""Entries of `members` of a HyperNode, likewise."""
+PATTERN_CHARS = 128
+"""Characters of a pattern of names in a HyperNode, likewise."""
+SLICE_LAYERS = 4
+"""Layers of slices of a gang; one with more waits, and its message says so."""
+SUB_GROUPS = 64
+"""Sub-groups of a gang, likewise."""
 STRATEGY_TEXT = 16_384
 """Characters of a placement strategy: of the annotation, or of all rules of a PlacementPolicy as JSON. A longer one is
 not read: its pods may be placed anywhere, as with any strategy that cannot be parsed."""

@@ -12,6 +12,8 @@ from typing import NamedTuple
 GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 GROUP_ANNOTATIONS = ("moorage.dev/pod-group", "pod-group")
 """The first one that is there counts."""
+KAI_ANNOTATION = "pod-group-name"
+VOLCANO_ANNOTATIONS = ("scheduling.k8s.io/group-name", "scheduling.volcano.sh/group-name")
 MIN_AVAILABLE = "moorage.dev/pod-group-min-available"
 _MOST_MEMBERS = 1_000_000
 
@@ -24,6 +26,13 @@ class Declared(StrEnum):
     LABEL = "label"
     """The label of the coscheduling CRD."""
     ANNOTATION = "annotation"
+    VOLCANO = "volcano"
+    """An annotation of Volcano: a PodGroup of its own."""
+    KAI = "kai"
+    """An annotation of KAI: likewise."""
+
+
+_FOREIGN = (*((key, Declared.VOLCANO) for key in VOLCANO_ANNOTATIONS), (KAI_ANNOTATION, Declared.KAI))
 
 
 class GangKey(NamedTuple):
@@ -52,6 +61,10 @@ def gang_key(
         name = annotations.get(annotation)
         if name:
             return GangKey(namespace, name, Declared.ANNOTATION)
+    for annotation, by in _FOREIGN if annotations else ():
+        name = annotations.get(annotation)
+        if name:
+            return GangKey(namespace, name, by)
     return None
 
 

@@ -131,6 +131,10 @@ class LabelColumns:
         if labels:
             self._row_keys[row] = tuple(labels)
 
+    def names(self) -> list[str]:
+        """The keys that some node has."""
+        return list(self._columns)
+
     def known(self, key: str) -> LabelColumn | None:
         """The column of a key if any node has it."""
         return self._columns.get(key)

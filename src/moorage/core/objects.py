@@ -13,6 +13,7 @@ from moorage.core.pods import Owner
 from moorage.core.selectors import NOTHING, Selector
 from moorage.core.strategy_syntax import Strategy, SyntaxRefusal
 from moorage.core.taints import Toleration
+from moorage.core.topologyasks import SubGroup, TopologyAsk
 from moorage.core.values import dataclass
 
 NAMESPACE = "Namespace"
@@ -30,6 +31,10 @@ NATIVE_GROUPS = "scheduling.k8s.io"
 """API group of Kubernetes' own PodGroup."""
 COSCHEDULING_GROUPS = "scheduling.x-k8s.io"
 """API group of the coscheduling CRD of the same name."""
+KAI_GROUPS = "scheduling.run.ai"
+"""API group of KAI's PodGroup."""
+VOLCANO_GROUPS = "scheduling.volcano.sh"
+"""API group of Volcano's PodGroup."""
 
 NO_RULES = SyntaxRefusal(())
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
@@ -170,7 +175,7 @@ class Namespace(ClusterWide):
 
 @dataclass(frozen=True, slots=True)
 class PodGroup(Namespaced):
-    """A gang, native or of the coscheduling CRD."""
+    """A gang: Kubernetes' own, of the coscheduling CRD, KAI's or Volcano's."""
 
     namespace: str
     name: str
@@ -189,6 +194,9 @@ class PodGroup(Namespaced):
     priority_class: str = ""
     topology_key: str | None = None
     """All members go into one domain of this node label."""
+    topology: TopologyAsk | None = None
+    """What the gang as a whole asks of the levels of a Topology."""
+    subgroups: tuple[SubGroup, ...] = ()
     workload: str | None = None
     """Name of the Workload object that the group was made from."""
     scheduled: bool = False

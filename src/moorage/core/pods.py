@@ -13,6 +13,7 @@ from moorage.core.membership import GangKey, gang_key, gang_size
 from moorage.core.resources import NO_REQUESTS, Requests
 from moorage.core.shareasks import ShareAsk, share_ask
 from moorage.core.taints import Toleration
+from moorage.core.topologyasks import TopologyAsk
 from moorage.core.values import dataclass
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -118,6 +119,8 @@ class PodTemplate:
     host_network: bool = False
     features: tuple[str, ...] = ()
     """Node features that the pod needs (NodeDeclaredFeatures), sorted."""
+    topology: TopologyAsk | None = None
+    """What its annotations ask of the levels of a Topology, for the members of its gang with the same role."""
     limits: tuple[tuple[str, int], ...] = ()
     """What the containers may use at most, by resource name, sorted; no rule reads it, metrics tell it."""
     excess: tuple[Excess, ...] = ()

@@ -42,6 +42,7 @@ from moorage.core.services import ServiceIndex
 from moorage.core.sharedevices import SharedDevices
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.statement import Statement, Undo
+from moorage.core.topologytree import TopologyTrees
 from moorage.core.volumeindex import VOLUME_KINDS, VolumeIndex
 from moorage.core.volumeuse import VolumeUse
 from moorage.core.workload import Workload
@@ -108,7 +109,7 @@ class ClusterState:
         self.taints = TaintColumn(self.capacity)
         self.ports = PortIndex()
         self.images = ImageIndex()
-        self.domains = Domains()
+        self.domains, self.topologies = Domains(), TopologyTrees()
         self.pod_counts = PodCounts()
         self.pod_terms = PodTerms()
         self.owners = OwnerCounts()

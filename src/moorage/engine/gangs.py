@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from moorage.core.commands import PatchPodStatus
 from moorage.core.events import StatusDone
-from moorage.core.gangneeds import Domain, GangNeeds, needs_of
-from moorage.core.gangs import COSCHEDULING_KIND, NATIVE_KIND, GangTerms, lasting, own_priority
+from moorage.core.gangneeds import ANYWHERE, Domain, GangNeeds, needs_of
+from moorage.core.gangs import GROUP_KINDS, GangTerms, lasting, own_priority
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import object_key
 from moorage.core.pods import Pod
@@ -39,7 +39,7 @@ from moorage.engine.trial import GangPlacement, Trial
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.changes import Change, What
-from moorage.framework.contract import GangPatience, GangPostFilter
+from moorage.framework.contract import GangPatience, GangPostFilter, PlansGangs
 from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.status import Code
@@ -104,7 +104,7 @@ class Gangs:
     def ruled_by(self, kind: str, key: str) -> list[Pod]:
         """One member of each gang whose size or priority this object determines."""
         gangs = list(self._controlled.get((kind, key), ()))
-        if kind in (NATIVE_KIND, COSCHEDULING_KIND):
+        if kind in GROUP_KINDS:
             namespace, _, name = key.partition("/")
             gangs = [GangKey(namespace, name, by) for by in Declared]
         return [pod for gang in gangs if (pod := self._one_of(gang)) is not None]
@@ -367,12 +367,14 @@ class Gangs:
         domains: Sequence[Domain | None],
         turn: Turn,
     ) -> Made:
-        if not self._state.node_count or (placement.failure is not None and placement.failure.code is Code.ERROR):
+        failed = placement.failure is not None and placement.failure.code is Code.ERROR
+        if not self._state.node_count or failed or placement.hopeless:
             return NOTHING_MADE
         sharing = self._context.sharing
         if sharing is not None and sharing.governs(gang.pod):
             failure = sharing.wants_room(gang, placement.failure or Failure("no room", frozenset()))
             return Made(nominated=True, evicts=True, rejected_by=failure.rejected_by)
+        domains = ANYWHERE if placement.planned else domains
         return self._room.make(gang, found.ready, found.needs, domains, turn)
 
     def _fail(self, gang: Unit, found: PlaceableGang, placement: GangPlacement, made: Made, turn: Turn) -> None:
@@ -388,6 +390,21 @@ class Gangs:
             bindings, patience = placement.bindings, self._patience(gang)
             self._room.turns.keep(gang, found.ready, found.needs, bindings, patience, turn.now)
         self._give_back(gang, failure, turn, made.nominate)
+        if placement.planned and not placement.hopeless and not made.nominated:
+            self._start_anew(gang, found, turn)
+
+    def _start_anew(self, gang: Unit, found: PlaceableGang, turn: Turn) -> None:
+        """A running gang has no room for lost members where the others are: after a while all of it may move."""
+        there = lasting(self._state, gang.key)
+        planner = self._context.responsible(gang.pod).plugins.first(PlansGangs)
+        if not there or planner is None or not self.recovery.runs(gang.key, found.needs.terms):
+            return
+        due_s = gang.first_s + planner.replace_after_seconds
+        if turn.now < due_s:
+            self._context.set_alarm(due_s, gang)
+        elif Trial(self._context, turn.now, reserves=False).fits_anew(found.ready, there, found.needs):
+            message = f"pod group {gang.key.object_key} lost members that have no room beside the others"
+            self.recovery.start_anew(gang.key, there, f"{message}; it fits elsewhere as a whole", turn)
 
     def _others_wanted(self, placement: GangPlacement, now: float) -> Iterator[str]:
         """Plugins that keep placed members from nodes where they would not be in the way of the others."""

@@ -290,7 +290,8 @@ class Recovery:
         why = self._objection(there, budgets, turn.now)
         if why is None:
             self._debts.note((record.pod for record in there), budgets, turn.now)
-            self._release(key, there, turn.commands)
+            message = f"pod group {key.object_key} was started in part and could not be completed"
+            self._release(key, there, message, turn.commands)
             return
         self._deadlines.set(key, turn.now + _AGAIN_S)
         message = f"pod group {key.object_key} was started in part and is not released: {why}"
@@ -319,13 +320,19 @@ class Recovery:
         runner = self._context.runner_of(record.pod)
         return record.pod.template.scheduler_name if runner is None else runner.profile.scheduler_name
 
-    def _release(self, key: GangKey, there: list[PodRecord], commands: Commands) -> None:
-        message = f"pod group {key.object_key} was started in part and could not be completed"
+    def _release(self, key: GangKey, there: list[PodRecord], message: str, commands: Commands) -> None:
         for record in there:
             self._context.evictor.release(record.pod, RELEASED, message, self._reporter(record), commands)
         gang = self._context.queue.gang(key)
         for uid in () if gang is None else gang.members:
             self._context.end_nomination(uid)
+
+    def start_anew(self, key: GangKey, there: list[PodRecord], message: str, turn: Turn) -> None:
+        """Release the members of a running gang that fits elsewhere as a whole, unless that is not allowed."""
+        budgets = Budgets(self._state.objects.get(BUDGETS, {}).values())
+        if self._objection(there, budgets, turn.now) is None:
+            self._debts.note((record.pod for record in there), budgets, turn.now)
+            self._release(key, there, message, turn.commands)
 
     # --- reporting ---
 

@@ -13,22 +13,28 @@ that another could have used.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
+
+import numpy as np
 
 from moorage.core.gangneeds import Domain, GangNeeds
-from moorage.core.pods import Pod
+from moorage.core.pods import Pod, as_pending
 from moorage.core.state import NOWHERE, PodRecord
 from moorage.core.values import dataclass
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext, Observer
+from moorage.engine.diagnosis import rejecting_plugins
 from moorage.engine.failing import make_room
 from moorage.engine.failures import Failure, failure_of, failure_of_judgement
 from moorage.engine.faults import failed
 from moorage.engine.placing import assume, choose, reserve, unreserve
 from moorage.engine.units import QueuedPod, as_queued
+from moorage.framework.contract import PlansGangs
 from moorage.framework.cycle import Cycle
 from moorage.framework.gang_capacity import kind_of
+from moorage.framework.gangplans import GangPlan, RoomLimits
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Reads
 from moorage.framework.runner import Judgement, Runner
@@ -36,6 +42,9 @@ from moorage.framework.status import Code, Status
 
 _MOST_KINDS = 8
 """The most kinds of members that are examined; a gang with more of them is filed under every filter instead."""
+
+_MOST_PLANS = 8
+"""The most plans that are made in one attempt."""
 
 
 @dataclass(slots=True)
@@ -50,6 +59,12 @@ class GangPlacement:
     """Why the first member without a node found none."""
     rejected_by: set[str] = field(default_factory=set)
     """Plugins that kept members from nodes, in other domains too."""
+    plan: GangPlan | None = None
+    """What was carried out, if a plugin had a plan."""
+    planned: bool = False
+    """Whether a plugin plans the gang, even if it found no plan."""
+    hopeless: bool = False
+    """Whether evictions cannot help."""
     given_up: Sequence[Pod] = ()
     """Members that found a node only after their nominations had ended."""
     tried: list[Pod] = field(default_factory=list)
@@ -175,9 +190,12 @@ class Trial:
         if obstacle is not None:
             rejected_by = frozenset({GANG_SCHEDULING, *self._counting(ready)})
             return GangPlacement(failure=Failure(obstacle.message, rejected_by))
+        planned = self._place_planned(ready, needs)
+        if planned is not None:
+            return planned
         placement: GangPlacement | None = None
         for domain in domains:
-            placement = self.place_in(domain, ready, needs, placement)
+            placement = self._place_in_order(domain, ready, needs, placement)
             if placement.enough:
                 return placement
         nominations = self._state.nominations
@@ -192,6 +210,127 @@ class Trial:
                     what_if.commit()
                     break
         return placement or GangPlacement()
+
+    # --- a gang that is planned ---
+
+    def _place_planned(self, ready: Sequence[QueuedPod], needs: GangNeeds) -> GangPlacement | None:
+        """Place the members where a plugin wants them; None if none has a plan for such gangs.
+
+        A plan counts amounts. Where a filter rejects a member for another reason, what was found out is part of the
+        next plan; after a few of them the gang waits.
+        """
+        planner = self._context.responsible(ready[0].pod).plugins.first(PlansGangs) if ready else None
+        if planner is None:
+            return None
+        limits, placement = RoomLimits(), GangPlacement()
+        nominations = self._state.nominations
+        before = {entry.pod: node for entry in ready if (node := nominations.node_of(entry.pod.uid)) is not None}
+        with self._state.statement() as what_if:
+            for pod in before:  # the nomination of one member must not block another
+                nominations.clear(pod.uid)
+            for _ in range(_MOST_PLANS):
+                cycles = [self._member_cycle(entry) for entry in ready]
+                plan = self._context.faults.ask(planner, planner.plan_gang, cycles, self._runner_of, needs, limits)
+                if plan is None:
+                    return None
+                if isinstance(plan, Status):
+                    return self._unplanned(ready, plan, planner.name)
+                placement = self._carry_out(plan, ready, needs, limits)
+                if placement.enough:
+                    nodes = {binding.entry.pod: binding.node for binding in placement.bindings}
+                    placement.given_up = [pod for pod, node in before.items() if nodes.get(pod) != node]
+                    what_if.commit()
+                    break
+                self._context.stopped()
+        return placement
+
+    def fits_anew(self, ready: Sequence[QueuedPod], there: Sequence[PodRecord], needs: GangNeeds) -> bool:
+        """Whether a planned gang fits as a whole once the members that stand have left their nodes."""
+        pods = [*(entry.pod for entry in ready), *(as_pending(record.pod) for record in there)]
+        entries = [as_queued(pod, self._now) for pod in pods]
+        with self._state.statement():
+            for record in there:
+                self._state.remove_pod(record.pod.uid)
+            found = self._place_planned(entries, needs._replace(members=len(entries)))
+        return found is not None and found.enough
+
+    def _carry_out(
+        self, plan: GangPlan, ready: Sequence[QueuedPod], needs: GangNeeds, limits: RoomLimits
+    ) -> GangPlacement:
+        placement = GangPlacement(plan=plan, planned=True)
+        with self._state.statement() as what_if:
+            fitted: Counter[tuple[int, int]] = Counter()
+            for entry in ready:
+                row = plan.rows.get(entry.pod.uid)
+                if row is None:
+                    continue
+                placement.tried.append(entry.pod)
+                cycle = self._member_cycle(entry)
+                runner = self._runner_of(cycle)
+                pods = runner.alike(cycle)
+                if not self._put_member(placement, entry, cycle, row):
+                    limits.note(pods, row, fitted[pods, row])
+                    return placement
+                fitted[pods, row] += 1
+            placement.enough = needs.admits(self._state, len(placement.bindings))
+            if placement.enough:
+                what_if.commit()
+        return placement
+
+    def _put_member(self, placement: GangPlacement, entry: QueuedPod, cycle: Cycle, row: int) -> bool:
+        runner = self._runner_of(cycle)
+        if self._observer is not None:
+            self._observer(runner, cycle)
+        if not runner.takes(cycle, row):
+            judgement = runner.judge(cycle, np.array([row], dtype=np.intp))
+            placement.fail(failure_of_judgement(judgement, 1), entry.pod)
+            return False
+        binding = assume(self._state, entry, runner, cycle, row)
+        status = self._reserve(binding)
+        if status is not None:
+            placement.fail(failure_of(status), entry.pod)
+            return False
+        placement.bindings.append(binding)
+        return True
+
+    def _unplanned(self, ready: Sequence[QueuedPod], status: Status, planner: str) -> GangPlacement:
+        """There is no plan: what keeps members from nodes may have to change, too."""
+        failure = failure_of(replace(status, plugin=planner))
+        placement = GangPlacement(failure=failure, planned=True, rejected_by={planner, *self._counting(ready)})
+        if status.code is Code.UNRESOLVABLE:
+            placement.hopeless = True
+            return placement
+        for entry in {kind_of(entry.pod): entry for entry in ready[:_MOST_KINDS]}.values():
+            cycle = self._member_cycle(entry)
+            placement.rejected_by |= rejecting_plugins(self._runner_of(cycle).judge(cycle, self._state.rows()))
+        return placement
+
+    def _member_cycle(self, entry: QueuedPod) -> Cycle:
+        cycle = Cycle(entry.pod, self._state, self._now)
+        cycle.misfit_s = entry.misfit_s
+        return cycle
+
+    def _runner_of(self, cycle: Cycle) -> Runner:
+        return self._context.responsible(cycle.pod)
+
+    # --- a gang that is not ---
+
+    def _place_in_order(
+        self, domain: Domain | None, ready: Sequence[QueuedPod], needs: GangNeeds, last: GangPlacement | None
+    ) -> GangPlacement:
+        """Place the members in a domain; if they have ranks, and nodes an order, they go to their nodes in it."""
+        planner = self._context.responsible(ready[0].pod).plugins.first(PlansGangs) if ready else None
+        with self._state.statement() as what_if:
+            placement = self.place_in(domain, ready, needs, last)
+            placed = [(binding.cycle, binding.row) for binding in placement.bindings]
+            rows = None
+            if placement.enough and planner is not None:
+                rows = planner.order_gang([cycle for cycle, _ in placed], [row for _, row in placed])
+            if rows is None:
+                what_if.commit()
+                return placement
+        ordered = self._carry_out(GangPlan(rows), ready, needs, RoomLimits())
+        return ordered if ordered.enough else self.place_in(domain, ready, needs, last)
 
     def _counting(self, ready: Iterable[QueuedPod]) -> Iterable[str]:
         """The filters that read amounts: what helps against their rejections also makes room for minResources."""
@@ -229,9 +368,7 @@ class Trial:
         return placement
 
     def _place_member(self, placement: GangPlacement, entry: QueuedPod, domain: Domain | None) -> None:
-        runner = self._context.responsible(entry.pod)
-        cycle = Cycle(entry.pod, self._state, self._now)
-        cycle.misfit_s = entry.misfit_s
+        runner, cycle = self._context.responsible(entry.pod), self._member_cycle(entry)
         if domain is not None:
             cycle.memo[GANG_SCHEDULING] = domain
         if self._observer is not None:

@@ -11,7 +11,7 @@ the queue (`queue_key`, `unit_key`) has nothing in its place, and must not raise
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from moorage.core.arrays import Ints, Rows
@@ -23,6 +23,7 @@ from moorage.core.state import ClusterState
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.details import Detail
+from moorage.framework.gangplans import GangPlan, RoomLimits
 from moorage.framework.plugin import Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import GangNomination, Hold, Nomination, OnlyNodes, Rejections, Status
@@ -331,6 +332,32 @@ class SharesQueues(Named, Protocol):
     @property
     def sharing_terms(self) -> SharingTerms:
         """How the cluster is shared."""
+
+
+@runtime_checkable
+class PlansGangs(Named, Protocol):
+    """Asked by the engine where the members of a gang go, before the first of them is placed."""
+
+    @property
+    def replace_after_seconds(self) -> float:
+        """A running gang whose lost members have found no room for this long is placed anew as a whole."""
+
+    def plan_gang(
+        self, members: Sequence[Cycle], runner_of: Callable[[Cycle], Runner], needs: GangNeeds, limits: RoomLimits, /
+    ) -> GangPlan | Status | None:
+        """The nodes of the members; or why they cannot be placed; or None if the gang is no concern of the plugin.
+
+        `limits` is what turned out about room when an earlier plan for this attempt was carried out.
+        """
+
+    def order_gang(self, placed: Sequence[Cycle], rows: Sequence[int], /) -> Mapping[str, int] | None:
+        """The rows that members of a gang without a plan found, exchanged so that they are in the order of ranks.
+
+        By uid; None if they may stay as they are.
+        """
+
+    def gang_domains(self, members: Sequence[Cycle], needs: GangNeeds, /) -> Sequence[Rows] | None:
+        """The rows of each domain that evictions may free for the gang; None if it is no concern of the plugin."""
 
 
 @runtime_checkable

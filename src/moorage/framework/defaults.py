@@ -1,8 +1,8 @@
 """Which plugins every profile starts with, and which names kube-scheduler knows.
 
 The list is kube-scheduler 1.37's, in its order and with its weights (0 stands for 1), plus GangScheduling, which
-Moorage always runs and kube-scheduler keeps behind a gate, and FairShare, which does nothing without queues. Names that
-the registry does not hold are left out when a profile is resolved.
+Moorage always runs and kube-scheduler keeps behind a gate, and FairShare and TopologyPlacement, which do nothing where
+no queue and no topology concerns a pod. Names that the registry does not hold are left out when a profile is resolved.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ DEFAULT_PLUGINS: tuple[EnabledPlugin, ...] = (
     EnabledPlugin("NodeDeclaredFeatures"),
     EnabledPlugin("GangScheduling"),
     EnabledPlugin("FairShare"),
+    EnabledPlugin("TopologyPlacement"),
 )
 
 _FILTERS = (Point.PRE_FILTER, Point.FILTER)

@@ -37,6 +37,8 @@ from moorage.framework.status import Code, Reason, Rejections, Status
 from moorage.framework.ties import Ties
 from moorage.framework.views import ClassView, Scorer
 
+_MANY = 1 << 40
+
 
 @dataclass(frozen=True, slots=True)
 class PluginRejections:
@@ -145,23 +147,7 @@ class Runner:
         return view.ties.pick(pod_hash(self._state.seed, cycle.pod.key), view.ranks, self._state.node_hashes)
 
     def _decide_open(self, cycle: Cycle, found: PodClass, asked: OpenPoints) -> int:
-        self._classes.note_open(asked)
-        said = found.kept
-        if said.refusal is None and asked.pre_filters:
-            said = said.and_then(pre_filter(asked.pre_filters, cycle))
-        if said.refusal is not None:
-            return NOWHERE
-        view = found.view
-        rows = self._state.rows() if view.feasible == self._state.node_count else view.feasible_rows()
-        names = said.nodes
-        if names is not None:
-            rows = rows[np.isin(rows, self._rows_named(names))]
-        rows = self._without_nominated(cycle, rows)
-        for plugin in asked.filters:
-            if len(rows) and plugin.name not in said.skipped:
-                rejections = plugin.filter(cycle, rows)
-                if rejections is not None:
-                    rows = rows.compress(rejections.bits == 0)
+        view, rows = found.view, self._passing(cycle, found, asked)
         cycle.feasible = len(rows)
         if len(rows) <= 1:
             return int(rows[0]) if len(rows) else NOWHERE
@@ -171,6 +157,55 @@ class Runner:
         for scores in self._scores(cycle, asked.scorers, rows).values():
             totals = totals + scores
         return self._highest(cycle, rows, totals)
+
+    def _passing(self, cycle: Cycle, found: PodClass, asked: OpenPoints) -> Rows:
+        """The rows that pass every filter, from kept answers where there are any; `found.view` is up to date."""
+        self._classes.note_open(asked)
+        said = found.kept
+        if said.refusal is None and asked.pre_filters:
+            said = said.and_then(pre_filter(asked.pre_filters, cycle))
+        view = found.view
+        rows = self._state.rows() if view.feasible == self._state.node_count else view.feasible_rows()
+        if said.refusal is not None:
+            return rows[:0]
+        names = said.nodes
+        if names is not None:
+            rows = rows[np.isin(rows, self._rows_named(names))]
+        rows = self._without_nominated(cycle, rows)
+        for plugin in asked.filters:
+            if len(rows) and plugin.name not in said.skipped:
+                rejections = plugin.filter(cycle, rows)
+                if rejections is not None:
+                    rows = rows.compress(rejections.bits == 0)
+        return rows
+
+    def alike(self, cycle: Cycle) -> int:
+        """Equal for pods that no plugin whose answers are kept can tell apart; good until the next decision."""
+        return id(self._classes.find(cycle))
+
+    def room(self, cycle: Cycle, rows: Rows) -> Ints:
+        """How many pods like this each of the rows can hold as far as amounts go, 0 where a filter rejects it."""
+        found = self._classes.find(cycle)
+        found.view.refresh(cycle)
+        good = np.zeros(self._state.capacity, dtype=np.bool_)
+        good[self._passing(cycle, found, self._classes.asked(cycle))] = True
+        most: Ints = np.where(good[rows], _MANY, 0)
+        amounts = dict(self._state.resources.vector(cycle.template.requests).pairs)
+        left, _ = self.slack(cycle, rows, found.kept.skipped)
+        for column, amount in left.items():
+            np.minimum(most, np.where(amount < 0, 0, amount // max(amounts.get(column, 1), 1) + 1), out=most)
+        return most
+
+    def takes(self, cycle: Cycle, row: int) -> bool:
+        """Whether a row that was chosen already passes every filter; as fast as `decide`, and sets what that sets."""
+        found = self._classes.find(cycle)
+        found.attempts += 1
+        found.view.refresh(cycle)
+        asked = cycle.asked = self._classes.asked(cycle)
+        cycle.feasible = found.view.feasible
+        if not asked.open and found.plain and not self._state.nominations.count:
+            return bool(found.view.rank.item(row) >= 0)
+        return self.fits(cycle, row)
 
     def _highest(self, cycle: Cycle, rows: Rows, totals: Ints) -> int:
         hashes = self._state.pick(self._state.node_hashes, rows)

@@ -31,6 +31,7 @@ from moorage.plugins.scheduling_gates import SchedulingGates
 from moorage.plugins.shared_devices import SharedDevices
 from moorage.plugins.spot_placement import SpotPlacement
 from moorage.plugins.taint_toleration import TaintToleration
+from moorage.plugins.topology_placement import TopologyPlacement
 from moorage.plugins.volume_binding import VolumeBinding
 from moorage.plugins.volume_restrictions import VolumeRestrictions
 from moorage.plugins.volume_zone import VolumeZone
@@ -58,6 +59,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     NodeDeclaredFeatures,
     GangScheduling,
     FairShare,
+    TopologyPlacement,
     OnePodPerNode,
     PlanSort,
     PriorityAnnotation,

@@ -32,7 +32,9 @@ from moorage.core.state import ClusterState, PodRecord
 from moorage.core.victims import RankOf, VictimTable, staying
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
+from moorage.framework.contract import PlansGangs
 from moorage.framework.cycle import Cycle
+from moorage.framework.domain_preemption import DomainSearch
 from moorage.framework.gang_preemption import GangFound, GangSearch
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.preemption import (
@@ -56,6 +58,8 @@ _HELD = "waiting for the preemption for this pod to be finished"
 _GUARDED = "PreemptionHeldBack"
 """Reason of the event about evictions that were held back."""
 _MOST = 2**31 - 1
+
+_NO_DOMAIN_FREE = "the gang fits no domain even without less important pods."
 
 
 class DefaultPreemptionArgs(PluginArgs):
@@ -168,11 +172,21 @@ class DefaultPreemption(Plugin):
         table = self._fresh_table(state, runner.rank_of)
         rules = self._rules(cycles[0], table, _least_priority(cycles))
         budgets = state.objects.get(BUDGETS, {})
+        planner = runner.plugins.first(PlansGangs)
+        domains = None if planner is None else planner.gang_domains(cycles, needs)
+        if planner is not None and domains is not None:
+            freed = DomainSearch(cycles, runner, table, budgets, rules, needs).search(planner, domains)
+            if freed is None:
+                return unresolvable(f"preemption: {_NO_DOMAIN_FREE}")
+            return self._nominated(cycles, GangFound(freed.nodes, freed.victims))
         enough = self.args.enough(state.node_count)
         found = GangSearch(cycles, runner, table, budgets, rules, enough, needs).search()
         if not found.nodes:
             message = f"room for {found.placed} of {needs.members} pods of the gang: {found.why}"
             return unresolvable(f"preemption: {message}")
+        return self._nominated(cycles, found)
+
+    def _nominated(self, cycles: Sequence[Cycle], found: GangFound) -> GangNomination | Status:
         uids = tuple(record.pod.uid for record in reversed(found.victims))
         return self._held_back(cycles, uids) or GangNomination(found.nodes, uids, _placements(found))
 

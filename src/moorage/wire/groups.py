@@ -1,16 +1,19 @@
-"""Pod groups: JSON of Kubernetes' own kind and of the coscheduling CRD becomes one value."""
+"""Pod groups: JSON of Kubernetes' own kind, of the coscheduling CRD, of KAI and of Volcano becomes one value."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from moorage.core.limits import RESOURCE_NAMES
-from moorage.core.objects import COSCHEDULING_GROUPS, NATIVE_GROUPS, PodGroup
+from moorage.core.limits import RESOURCE_NAMES, SUB_GROUPS
+from moorage.core.objects import COSCHEDULING_GROUPS, KAI_GROUPS, NATIVE_GROUPS, VOLCANO_GROUPS, PodGroup
+from moorage.core.topologyasks import NOTHING_ASKED, SliceAsk, SubGroup, TopologyAsk
 from moorage.wire.errors import FieldError
 from moorage.wire.metadata import Int32Wire, MetadataWire, epoch_s, frozen_annotations, frozen_map
 from moorage.wire.quantities import QuantityWire, frozen_amounts
+from moorage.wire.topology import ask_of, subgroups_of, volcano_ask
 from moorage.wire.whole import whole
 from moorage.wire.workloads import JobConditionWire
 
@@ -98,6 +101,73 @@ class CoschedulingGroupWire(msgspec.Struct, gc=False):
     status: GroupStatusWire | None = None
 
 
+class LevelsWire(msgspec.Struct, gc=False, rename="camel"):
+    """topologyConstraint of KAI."""
+
+    topology: str | None = None
+    required_topology_level: str | None = None
+    preferred_topology_level: str | None = None
+
+
+class KaiSubGroupWire(msgspec.Struct, gc=False, rename="camel"):
+    """spec.subGroups[] of KAI."""
+
+    name: str
+    parent: str | None = None
+    min_member: Int32Wire | None = None
+    topology_constraint: LevelsWire | None = None
+
+
+class KaiSpecWire(msgspec.Struct, gc=False, rename="camel"):
+    """The spec of KAI's PodGroup."""
+
+    min_member: Int32Wire | None = None
+    priority_class_name: str | None = None
+    topology_constraint: LevelsWire | None = None
+    sub_groups: list[KaiSubGroupWire] | None = None
+
+
+class KaiGroupWire(msgspec.Struct, gc=False):
+    """A PodGroup of scheduling.run.ai."""
+
+    metadata: MetadataWire
+    spec: KaiSpecWire | None = None
+
+
+class NetworkTopologyWire(msgspec.Struct, gc=False, rename="camel"):
+    """networkTopology of Volcano."""
+
+    mode: str | None = None
+    highest_tier_allowed: Int32Wire | None = None
+    highest_tier_name: str | None = None
+
+
+class VolcanoSubGroupWire(msgspec.Struct, gc=False, rename="camel"):
+    """spec.subGroupPolicy[] of Volcano."""
+
+    name: str = ""
+    sub_group_size: Int32Wire | None = None
+    network_topology: NetworkTopologyWire | None = None
+
+
+class VolcanoSpecWire(msgspec.Struct, gc=False, rename="camel"):
+    """The spec of Volcano's PodGroup."""
+
+    min_member: Int32Wire | None = None
+    min_task_member: dict[str, Int32Wire] | None = None
+    min_resources: dict[str, QuantityWire] | None = None
+    priority_class_name: str | None = None
+    network_topology: NetworkTopologyWire | None = None
+    sub_group_policy: list[VolcanoSubGroupWire] | None = None
+
+
+class VolcanoGroupWire(msgspec.Struct, gc=False):
+    """A PodGroup of scheduling.volcano.sh."""
+
+    metadata: MetadataWire
+    spec: VolcanoSpecWire | None = None
+
+
 def native_group(wire: NativeGroupWire) -> PodGroup:
     """The core value of a native PodGroup."""
     spec, status = wire.spec or NativeGroupSpecWire(), wire.status or GroupStatusWire()
@@ -112,6 +182,7 @@ def native_group(wire: NativeGroupWire) -> PodGroup:
         priority=spec.priority,
         priority_class=spec.priority_class_name or "",
         topology_key=(topology[0].key or None) if topology else None,
+        **_asked(wire.metadata),
         workload=reference.workload_name or reference.name or None,
         scheduled=any(c.type == INITIALLY_SCHEDULED and c.status == "True" for c in status.conditions or ()),
     )
@@ -128,8 +199,79 @@ def coscheduling_group(wire: CoschedulingGroupWire) -> PodGroup:
             whole(spec.min_resources, RESOURCE_NAMES, "spec.minResources"), "spec.minResources"
         ),
         schedule_timeout_s=spec.schedule_timeout_seconds,
+        **_asked(wire.metadata),
         scheduled=wire.status is not None and wire.status.phase in _PLACED_PHASES,
     )
+
+
+def kai_group(wire: KaiGroupWire) -> PodGroup:
+    """The core value of a PodGroup of KAI."""
+    spec = wire.spec or KaiSpecWire()
+    whole(spec.sub_groups, SUB_GROUPS, "spec.subGroups")
+    subgroups = tuple(
+        SubGroup(each.name, each.parent or "", each.min_member, _levels(each.topology_constraint) or NOTHING_ASKED)
+        for each in spec.sub_groups or ()
+    )
+    return _group(
+        wire.metadata,
+        api_group=KAI_GROUPS,
+        min_count=_minimum(spec.min_member, "spec.minMember"),
+        priority_class=spec.priority_class_name or "",
+        topology=_levels(spec.topology_constraint) or ask_of(wire.metadata.annotations or {}),
+        subgroups=subgroups,
+    )
+
+
+def _levels(wire: LevelsWire | None) -> TopologyAsk | None:
+    if wire is None:
+        return None
+    return TopologyAsk(
+        required=wire.required_topology_level or "",
+        preferred=wire.preferred_topology_level or "",
+        topology=wire.topology or "",
+    )
+
+
+def volcano_group(wire: VolcanoGroupWire) -> PodGroup:
+    """The core value of a PodGroup of Volcano.
+
+    A policy of sub-groups with a size is read as slices of that many members.
+    """
+    spec = wire.spec or VolcanoSpecWire()
+    ask = _network(spec.network_topology)
+    layers = [
+        SliceAsk(found.required, each.sub_group_size)
+        for each in whole(spec.sub_group_policy, SUB_GROUPS, "spec.subGroupPolicy") or ()
+        if each.sub_group_size and (found := _network(each.network_topology)) is not None and found.required
+    ]
+    if layers:
+        ask = replace(ask or NOTHING_ASKED, slices=tuple(layers))
+    tasks = whole(spec.min_task_member, SUB_GROUPS, "spec.minTaskMember") or {}
+    return _group(
+        wire.metadata,
+        api_group=VOLCANO_GROUPS,
+        min_count=_minimum(spec.min_member, "spec.minMember"),
+        min_resources=frozen_amounts(
+            whole(spec.min_resources, RESOURCE_NAMES, "spec.minResources"), "spec.minResources"
+        ),
+        priority_class=spec.priority_class_name or "",
+        topology=ask,
+        subgroups=tuple(SubGroup(name, least=least) for name, least in sorted(tasks.items())),
+    )
+
+
+def _network(wire: NetworkTopologyWire | None) -> TopologyAsk | None:
+    return None if wire is None else volcano_ask(wire.mode, wire.highest_tier_allowed, wire.highest_tier_name)
+
+
+def _asked(metadata: MetadataWire) -> dict[str, Any]:
+    """What annotations say about levels and sub-groups; what cannot be understood keeps the gang waiting."""
+    annotations = metadata.annotations or {}
+    ask = ask_of(annotations)
+    subgroups, mistake = subgroups_of(annotations)
+    if mistake:
+        ask = replace(ask or NOTHING_ASKED, mistake=mistake)
+    return {"topology": ask, "subgroups": subgroups}
 
 
 def _minimum(value: int | None, path: str) -> int:

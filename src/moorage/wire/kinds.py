@@ -17,7 +17,7 @@ from moorage.core.pods import Pod
 from moorage.core.prices import PriceList
 from moorage.core.queues import KAI_QUEUE, QUEUE, VOLCANO_QUEUE
 from moorage.core.values import dataclass
-from moorage.wire import claims, csi, devices, groups, policies, prices, queues, storage, workloads
+from moorage.wire import claims, csi, devices, groups, policies, prices, queues, storage, topology, workloads
 from moorage.wire.errors import REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.node import decode_node, node_from_builtin
 from moorage.wire.pod import decode_pod, pod_from_builtin
@@ -97,6 +97,12 @@ def _device_kind(
     """A kind of dynamic resource allocation, of which older servers have older versions only."""
     older = ("v1beta2", "v1beta1")
     return _kind(name, "resource.k8s.io/v1", plural, wire, convert, namespaced=namespaced, older=older)
+
+
+def _topology_kind(api_version: str, *older: str, id: str = "") -> Kind:  # noqa: A002 (as in `_kind`)
+    """A Topology, which looks alike in several groups."""
+    wire, convert = topology.TopologyWire, topology.topology
+    return _kind("Topology", api_version, "topologies", wire, convert, namespaced=False, older=older, id=id)
 
 
 POD = Kind("Pod", "", ("v1",), "pods", True, decode_pod, pod_from_builtin, value=Pod)
@@ -190,6 +196,33 @@ KINDS: tuple[Kind, ...] = (
         groups.CoschedulingGroupWire,
         groups.coscheduling_group,
         id="PodGroup.scheduling.x-k8s.io",
+    ),
+    _kind(
+        "PodGroup",
+        "scheduling.run.ai/v2alpha2",
+        "podgroups",
+        groups.KaiGroupWire,
+        groups.kai_group,
+        id="PodGroup.scheduling.run.ai",
+    ),
+    _kind(
+        "PodGroup",
+        "scheduling.volcano.sh/v1beta1",
+        "podgroups",
+        groups.VolcanoGroupWire,
+        groups.volcano_group,
+        id="PodGroup.scheduling.volcano.sh",
+    ),
+    _topology_kind("moorage.dev/v1alpha1"),
+    _topology_kind("kueue.x-k8s.io/v1beta2", "v1beta1", "v1alpha1", id="Topology.kueue.x-k8s.io"),
+    _topology_kind("kai.scheduler/v1alpha1", id="Topology.kai.scheduler"),
+    _kind(
+        "HyperNode",
+        "topology.volcano.sh/v1alpha1",
+        "hypernodes",
+        topology.HyperNodeWire,
+        topology.hyper_node,
+        namespaced=False,
     ),
     _kind(
         "PlacementPolicy",

@@ -35,6 +35,7 @@ from moorage.wire.podspec import (
     RestartRuleWire,
     SchedulingGroupWire,
 )
+from moorage.wire.topology import ask_of
 
 DEFAULT_NAMESPACE = "default"
 DEFAULT_PREEMPTION_POLICY = "PreemptLowerPriority"
@@ -101,6 +102,7 @@ def parse_pod(
         group=_group(spec),
         host_network=bool(spec.host_network),
         features=_features(spec),
+        topology=ask_of(annotations) if annotations else None,
         limits=_readable_limits(spec),
         excess=tuple(cutter.excess),
     )

@@ -1,0 +1,306 @@
+"""What a gang asks of the levels, put together: from its PodGroup, from its sub-groups and from its members.
+
+Constraints may be on the gang, on sub-groups of it, on groups of these, and on the members of one role; all of them
+hold. What contradicts itself, or names what does not exist, is a mistake, and the gang waits until it is put right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from moorage.core.objects import PodGroup
+from moorage.core.packing import Layer
+from moorage.core.pods import PodTemplate
+from moorage.core.topology import HYPER_NODE, Levels, implied_levels, known_levels, tier_level
+from moorage.core.topologyasks import RANK_LABELS, SUBGROUP_LABELS, Objective, SliceAsk, SubGroup, TopologyAsk
+
+if TYPE_CHECKING:
+    from moorage.core.state import ClusterState
+
+_NO_LAYERS: tuple[Layer, ...] = ()
+_CHOOSE = "name one with the annotation moorage.dev/topology"
+_LARGEST_INDEX = 9
+"""Digits of an index in a label."""
+
+
+class Mistake(NamedTuple):
+    """Why what a gang asks for cannot be meant."""
+
+    message: str
+
+
+class ScopeTerms(NamedTuple):
+    """A constraint that sub-groups share."""
+
+    name: str
+    subgroups: frozenset[str]
+    required: int | None
+    """A level by its number, the widest is 0."""
+    preferred: int | None
+
+
+class TopologyTerms(NamedTuple):
+    """What holds for the placement of a gang."""
+
+    levels: Levels
+    """No keys if no level matters."""
+    scopes: tuple[ScopeTerms, ...]
+    layers: Mapping[str, tuple[Layer, ...]]
+    """The slices of sub-groups."""
+    least: Mapping[str, int]
+    """How many members of sub-groups must be placed together, those that stand included."""
+    objective: Objective = Objective.FEWEST
+
+
+def role_of(template: PodTemplate) -> str:
+    """The role of a member inside its gang; empty if it names none."""
+    labels = template.labels
+    return next((labels[key] for key in SUBGROUP_LABELS if key in labels), "")
+
+
+def rank_of(template: PodTemplate) -> tuple[int, ...] | None:
+    """The rank of a member among those of its role; None if it has none."""
+    for keys in RANK_LABELS:
+        texts = [template.labels.get(key) or template.annotations.get(key) or "" for key in keys]
+        if all(text.isascii() and text.isdigit() and len(text) <= _LARGEST_INDEX for text in texts):
+            return tuple(map(int, texts))
+    return None
+
+
+def asks_anything(group: PodGroup | None, templates: Iterable[PodTemplate]) -> bool:
+    """Whether a gang says anything about levels or sub-groups."""
+    if group is not None and (group.topology is not None or group.topology_key is not None or group.subgroups):
+        return True
+    return any(template.topology is not None for template in templates)
+
+
+def topology_terms(
+    state: ClusterState, group: PodGroup | None, templates: Collection[PodTemplate]
+) -> TopologyTerms | Mistake | None:
+    """What holds for a gang with such members; None if it says nothing about levels or sub-groups."""
+    if not asks_anything(group, templates):
+        return None
+    roles = _asks_of_roles(templates)
+    if isinstance(roles, Mistake):
+        return roles
+    scopes = _Scopes(frozenset(roles))
+    mistake = scopes.read(group, roles)
+    if mistake is not None:
+        return mistake
+    native = group.topology_key if group is not None else None
+    levels = _levels(state, scopes.asks, native)
+    if isinstance(levels, Mistake):
+        return levels
+    return _resolved(state, scopes, levels, roles, group)
+
+
+def _asks_of_roles(templates: Iterable[PodTemplate]) -> dict[str, TopologyAsk | None] | Mistake:
+    found: dict[str, TopologyAsk | None] = {}
+    for template in templates:
+        role = role_of(template)
+        if role not in found:
+            found[role] = template.topology
+        elif found[role] != template.topology:
+            where = f"of sub-group {role} " if role else ""
+            return Mistake(
+                f"members {where}ask for different things: {_told(found[role])} and {_told(template.topology)}"
+            )
+    return found
+
+
+def _told(ask: TopologyAsk | None) -> str:
+    words = () if ask is None else ask.levels
+    return ", ".join(words) if words else "nothing"
+
+
+class _Scope(NamedTuple):
+    name: str
+    subgroups: frozenset[str]
+    ask: TopologyAsk
+    inherited: bool = False
+    """Whether its slices are those of each sub-group that says nothing about slices."""
+
+
+class _Scopes:
+    """The constraints of a gang as they were written."""
+
+    def __init__(self, roles: frozenset[str]) -> None:
+        self._roles = roles
+        self.found: list[_Scope] = []
+        self.least: dict[str, int] = {}
+
+    @property
+    def asks(self) -> list[TopologyAsk]:
+        """All that is asked."""
+        return [scope.ask for scope in self.found]
+
+    def read(self, group: PodGroup | None, roles: Mapping[str, TopologyAsk | None]) -> Mistake | None:
+        """Collect everything; what is wrong, if anything is."""
+        if group is not None and group.topology is not None:
+            self.found.append(_Scope(f"pod group {group.key}", self._roles, group.topology, inherited=True))
+        mistake = None if group is None else self._subgroups(group.subgroups)
+        mistake = mistake or self._members(roles)
+        return mistake or next((Mistake(ask.mistake) for ask in self.asks if ask.mistake), None)
+
+    def _subgroups(self, subgroups: tuple[SubGroup, ...]) -> Mistake | None:
+        by_name = {each.name: each for each in subgroups}
+        for each in subgroups:
+            if each.parent and each.parent not in by_name:
+                return Mistake(f"sub-group {each.name} is part of {each.parent}, which does not exist")
+            if each.least is not None and each.name in self._roles:
+                self.least[each.name] = each.least
+        for each in subgroups:
+            if each.ask.levels or each.ask.mistake:
+                inside = frozenset(role for role in self._roles if _is_inside(role, each.name, by_name))
+                self.found.append(_Scope(f"sub-group {each.name}", inside, each.ask, inherited=True))
+        return None
+
+    def _members(self, roles: Mapping[str, TopologyAsk | None]) -> Mistake | None:
+        """Constraints of roles; those that share a word have one together."""
+        shared: dict[str, _Scope] = {}
+        for role, ask in roles.items():
+            if ask is None:
+                continue
+            name = f"sub-group {role}" if role else "the members"
+            if not ask.shares:
+                self.found.append(_Scope(name, frozenset({role}), ask))
+                continue
+            known = shared.get(ask.shares)
+            if known is not None and (known.ask.required, known.ask.preferred) != (ask.required, ask.preferred):
+                return Mistake(f"the sub-groups of {ask.shares} ask for {_told(known.ask)} and for {_told(ask)}")
+            inside = frozenset({role}) | (frozenset() if known is None else known.subgroups)
+            shared[ask.shares] = _Scope(f"sub-groups {ask.shares}", inside, ask)
+        self.found.extend(shared.values())
+        self.found.extend(_Scope("", frozenset(), ask) for ask in roles.values() if ask is not None and ask.shares)
+        return None
+
+
+def _is_inside(role: str, name: str, by_name: Mapping[str, SubGroup]) -> bool:
+    """Whether a role is a sub-group, or inside of it; a circle of parents ends."""
+    at, steps = role, 0
+    while at and steps <= len(by_name):
+        if at == name:
+            return True
+        at, steps = by_name[at].parent if at in by_name else "", steps + 1
+    return False
+
+
+def _levels(state: ClusterState, asks: list[TopologyAsk], native: str | None) -> Levels | Mistake:
+    """The levels that all of this is about."""
+    words = list(dict.fromkeys(word for ask in asks for word in ask.levels))
+    names = sorted({ask.topology for ask in asks if ask.topology})
+    known = known_levels(state)
+    if not words and not names:
+        if native is not None:
+            return implied_levels(state, native)
+        only = set(known.values()) if any(ask.unconstrained for ask in asks) else set()
+        return only.pop() if len(only) == 1 else Levels(())
+    if len(names) > 1:
+        return Mistake(f"more than one Topology is named: {', '.join(names)}")
+    if names:
+        return known.get(names[0]) or Mistake(f'there is no Topology "{names[0]}"')
+    return _only(state, known, words)
+
+
+def _only(state: ClusterState, known: Mapping[str, Levels], words: list[str]) -> Levels | Mistake:
+    """The levels that have all of these words."""
+    having = {name: levels for name, levels in known.items() if all(word in _names(state, levels) for word in words)}
+    if len(set(having.values())) == 1:
+        return next(iter(having.values()))
+    if having:
+        named = ", ".join(sorted(filter(None, having)))
+        return Mistake(f'several Topologies ({named}) have the level "{words[0]}"; {_CHOOSE}')
+    for word in words:
+        if not any(word in _names(state, levels) for levels in known.values()):
+            return Mistake(_unknown(word))
+    return Mistake(f"no Topology has all of the levels {', '.join(words)}")
+
+
+def _unknown(word: str) -> str:
+    return f'no Topology has the level "{word}"' if word else "slices name no level"
+
+
+def _names(state: ClusterState, levels: Levels) -> dict[str, int]:
+    """The names of levels and their numbers; tiers of HyperNodes may have a name of their own."""
+    found = {key: number for number, key in enumerate(levels.keys)}
+    for each in state.objects.get(HYPER_NODE, {}).values() if levels.hyper else ():
+        if each.tier_name:
+            found.setdefault(each.tier_name, found[tier_level(each.tier)])
+    return found
+
+
+def _resolved(
+    state: ClusterState,
+    scopes: _Scopes,
+    levels: Levels,
+    roles: Mapping[str, TopologyAsk | None],
+    group: PodGroup | None,
+) -> TopologyTerms | Mistake:
+    numbers = _names(state, levels)
+    merged: dict[frozenset[str], ScopeTerms] = {}
+    if group is not None and group.topology_key is not None:
+        if group.topology_key not in numbers:
+            return Mistake(_unknown(group.topology_key))
+        everyone = frozenset(roles)
+        merged[everyone] = ScopeTerms("the pod group", everyone, numbers[group.topology_key], None)
+    for scope in scopes.found:
+        for word in scope.ask.levels:
+            if word not in numbers:
+                return Mistake(_unknown(word))
+        if scope.ask.unconstrained and (scope.ask.required or scope.ask.preferred):
+            return Mistake(f"{scope.name} is unconstrained and asks for {_told(scope.ask)}")
+        required, preferred = numbers.get(scope.ask.required), numbers.get(scope.ask.preferred)
+        if (required is not None or preferred is not None) and scope.subgroups:
+            before = merged.get(scope.subgroups)
+            if before is not None:
+                required = _narrower(before.required, required)
+                preferred = _narrower(before.preferred, preferred)
+            merged[scope.subgroups] = ScopeTerms(scope.name, scope.subgroups, required, preferred)
+    layers = _layers(scopes, roles, numbers, merged.values())
+    if isinstance(layers, Mistake):
+        return layers
+    objective = next((ask.objective for ask in scopes.asks if ask.objective), Objective.FEWEST)
+    return TopologyTerms(levels, tuple(merged.values()), layers, scopes.least, objective)
+
+
+def _narrower(one: int | None, other: int | None) -> int | None:
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+def _layers(
+    scopes: _Scopes,
+    roles: Mapping[str, TopologyAsk | None],
+    numbers: Mapping[str, int],
+    merged: Iterable[ScopeTerms],
+) -> dict[str, tuple[Layer, ...]] | Mistake:
+    """The slices of each role: its own, else those of what it is part of."""
+    found: dict[str, tuple[Layer, ...]] = {}
+    for role in roles:
+        asked = [scope for scope in scopes.found if role in scope.subgroups and scope.ask.slices and scope.inherited]
+        own = roles[role]
+        slices = own.slices if own is not None and own.slices else asked[-1].ask.slices if asked else ()
+        layers = _checked(slices, numbers)
+        if isinstance(layers, Mistake):
+            return layers
+        for scope in merged:
+            top = scope.required if scope.required is not None else scope.preferred
+            if role in scope.subgroups and layers and top is not None and layers[0].level < top:
+                return Mistake(f'slices of level "{slices[0].level}" lie above the level of {scope.name}')
+        found[role] = layers
+    return found
+
+
+def _checked(slices: tuple[SliceAsk, ...], numbers: Mapping[str, int]) -> tuple[Layer, ...] | Mistake:
+    layers = []
+    for each in slices:
+        if each.size is None or each.size < 1:
+            return Mistake(f'slices of level "{each.level}" have no size')
+        layers.append(Layer(numbers[each.level], each.size))
+    for outer, inner in pairwise(layers):
+        if outer.size % inner.size:
+            return Mistake(f"slices of {inner.size} members do not divide those of {outer.size}")
+        if inner.level <= outer.level:
+            return Mistake(f"the inner slices of {inner.size} members lie no deeper than those of {outer.size}")
+    return tuple(layers) or _NO_LAYERS

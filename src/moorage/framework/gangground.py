@@ -1,0 +1,202 @@
+"""The question where the members of a gang go: their roles, and the nodes of the topology with the room they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import field
+
+import numpy as np
+
+from moorage.core.arrays import Ints, Mask, Rows
+from moorage.core.columns import PODS_COLUMN
+from moorage.core.gangneeds import GangNeeds
+from moorage.core.gangs import lasting
+from moorage.core.gangtopology import TopologyTerms, rank_of, role_of
+from moorage.core.nodeterms import one_term
+from moorage.core.packing import Ground, Layer, Question, Role, Scope
+from moorage.core.pods import PodTemplate
+from moorage.core.state import ClusterState, PodRecord
+from moorage.core.topologytree import TopologyTree
+from moorage.core.values import dataclass
+from moorage.framework.cycle import Cycle
+from moorage.framework.gangplans import RoomLimits
+from moorage.framework.runner import Runner
+
+RunnerOf = Callable[[Cycle], Runner]
+
+
+@dataclass(slots=True)
+class Party:
+    """Members of one role that are alike."""
+
+    role: str
+    pods: int
+    """Their class: equal numbers mean that no plugin tells them apart."""
+    cycles: list[Cycle] = field(default_factory=list)
+    """Those that wait, in the order of their ranks."""
+    standing: list[PodRecord] = field(default_factory=list)
+
+    @property
+    def template(self) -> PodTemplate:
+        """The template of one of them."""
+        return self.cycles[0].template if self.cycles else self.standing[0].pod.template
+
+
+@dataclass(frozen=True, slots=True)
+class GangQuestion:
+    """A gang on the nodes of a topology."""
+
+    question: Question
+    parties: tuple[Party, ...]
+    rows: Rows
+    """The rows of the nodes that the question is about."""
+    resource: str
+    """The scarcest of the requested resources."""
+
+
+def gang_question(
+    members: Sequence[Cycle],
+    runner_of: RunnerOf,
+    needs: GangNeeds,
+    terms: TopologyTerms,
+    tree: TopologyTree,
+    limits: RoomLimits,
+) -> GangQuestion:
+    """The question for the members that wait, beside those that stand."""
+    state = members[0].state
+    parties = _parties(members, runner_of, lasting(state, needs.key))
+    rows = tree.rows
+    caps, eligible = _room(parties, runner_of, rows, limits)
+    free, wanted, names = _amounts(state, parties, rows)
+    column = _scarcest(parties, free, wanted, eligible, names)
+    ground = Ground(
+        domains=tree.domains,
+        caps=caps,
+        spare=free[column],
+        eligible=eligible,
+        standing=_standing(parties, rows, state.capacity),
+        liking=_liking(state, parties, rows, limits),
+        needs=wanted,
+        free=free,
+    )
+    roles = _roles(parties, needs, terms, wanted[:, column])
+    question = Question(ground, roles, _scopes(parties, terms))
+    return GangQuestion(question, parties, rows, names[column])
+
+
+def _parties(members: Iterable[Cycle], runner_of: RunnerOf, standing: Iterable[PodRecord]) -> tuple[Party, ...]:
+    found: dict[Hashable, Party] = {}
+    for cycle in members:
+        role, pods = role_of(cycle.template), runner_of(cycle).alike(cycle)
+        key = role, pods
+        if key not in found:
+            found[key] = Party(role, pods)
+        found[key].cycles.append(cycle)
+    by_role: dict[str, Party] = {}
+    for party in found.values():
+        by_role.setdefault(party.role, party)
+        party.cycles.sort(key=lambda cycle: (rank_of(cycle.template) or (), cycle.pod.created_s, cycle.pod.name))
+    for record in standing:
+        role = role_of(record.pod.template)
+        if role not in by_role:
+            by_role[role] = found[role, None] = Party(role, 0)
+        by_role[role].standing.append(record)
+    return tuple(found.values())
+
+
+def _room(parties: Sequence[Party], runner_of: RunnerOf, rows: Rows, limits: RoomLimits) -> tuple[Ints, Mask]:
+    """How many members of each party each row can hold alone, and which rows they may use at all."""
+    caps: Ints = np.zeros((len(parties), len(rows)), dtype=np.int64)
+    eligible: Mask = np.zeros((len(parties), len(rows)), dtype=np.bool_)
+    known: dict[int, tuple[Ints, Mask]] = {}
+    places: dict[int, int] = {}
+    for number, party in enumerate(parties):
+        if not party.cycles:
+            continue
+        if party.pods not in known:
+            cycle = party.cycles[0]
+            runner = runner_of(cycle)
+            room = runner.room(cycle, rows)
+            if party.pods in limits.on_any:
+                room = np.minimum(room, limits.on_any[party.pods])
+            known[party.pods] = room, runner.node_mask(cycle, rows)
+        caps[number], eligible[number] = known[party.pods]
+        for (pods, row), most in limits.on_row.items():
+            if pods == party.pods:
+                places = places or {each: place for place, each in enumerate(rows.tolist())}
+                caps[number, places[row]] = min(int(caps[number, places[row]]), most)
+    return caps, eligible
+
+
+def _amounts(state: ClusterState, parties: Sequence[Party], rows: Rows) -> tuple[Ints, Ints, list[str]]:
+    """What rows have left of the resources that members request, what each takes, and the names of the resources."""
+    resources = state.resources
+    vectors = [dict(resources.vector(party.template.requests).pairs) for party in parties]
+    columns = sorted({PODS_COLUMN, *(column for vector in vectors for column in vector)})
+    free = resources.allocatable[columns][:, rows] - resources.requested[columns][:, rows]
+    wanted = np.array([[vector.get(column, 0) for column in columns] for vector in vectors], dtype=np.int64)
+    wanted[:, columns.index(PODS_COLUMN)] = 1
+    names = resources.names
+    return free, wanted, [names[column] for column in columns]
+
+
+def _scarcest(parties: Sequence[Party], free: Ints, wanted: Ints, eligible: Mask, names: list[str]) -> int:
+    """The resource of which the members that wait take the largest share of what is free; not the number of pods."""
+    counts = np.array([len(party.cycles) for party in parties], dtype=np.int64)
+    room = free.clip(0)[:, eligible.any(axis=0)]
+    best, share = names.index("pods"), -1.0
+    for column in sorted(range(len(names)), key=lambda each: names[each]):
+        need, there = int(counts @ wanted[:, column]), sum(room[column].tolist())
+        if need and names[column] != "pods" and (found := need / there if there else 1e9) > share:
+            best, share = column, found
+    return best
+
+
+def _standing(parties: Sequence[Party], rows: Rows, capacity: int) -> Ints:
+    found: Ints = np.zeros((len(parties), len(rows)), dtype=np.int64)
+    for number, party in enumerate(parties):
+        if party.standing:
+            at = [record.row for record in party.standing if record.row >= 0]
+            found[number] = np.bincount(at, minlength=capacity)[rows]
+    return found
+
+
+def _liking(state: ClusterState, parties: Sequence[Party], rows: Rows, limits: RoomLimits) -> Ints:
+    found: Ints = np.zeros((len(parties), len(rows)), dtype=np.int64)
+    if limits.prices:
+        found += np.array([limits.prices.get(row, 0) for row in rows.tolist()], dtype=np.int64)
+    for number, party in enumerate(parties):
+        affinity = party.template.node_affinity
+        for preferred in () if affinity is None or not party.cycles else affinity.preferred:
+            found[number] += one_term(state, preferred.term, rows) * preferred.weight
+    return found
+
+
+def _roles(parties: Sequence[Party], needs: GangNeeds, terms: TopologyTerms, amounts: Ints) -> tuple[Role, ...]:
+    total = sum(len(party.cycles) for party in parties)
+    least = {party.role: _least(party, needs, terms, total) for party in parties}
+    return tuple(
+        Role(len(party.cycles), least[party.role], _layers(party, terms.layers), int(amount))
+        for party, amount in zip(parties, amounts, strict=True)
+    )
+
+
+def _layers(party: Party, layers: Mapping[str, tuple[Layer, ...]]) -> tuple[Layer, ...]:
+    return layers.get(party.role, ()) if party.cycles else ()
+
+
+def _least(party: Party, needs: GangNeeds, terms: TopologyTerms, total: int) -> int:
+    """How many of the waiting members of a party must find a node."""
+    waiting = len(party.cycles)
+    if party.role in terms.least:
+        return min(max(terms.least[party.role] - len(party.standing), 0), waiting)
+    return max(waiting - max(total - needs.members, 0), 0)
+
+
+def _scopes(parties: Sequence[Party], terms: TopologyTerms) -> tuple[Scope, ...]:
+    found = []
+    for scope in terms.scopes:
+        roles = tuple(number for number, party in enumerate(parties) if party.role in scope.subgroups)
+        if roles:
+            found.append(Scope(roles, scope.required))
+    return tuple(found)

@@ -1,0 +1,201 @@
+"""TopologyPlacement: the members of a gang go where the levels of a topology want them.
+
+The engine asks for a plan before it places the first member (`engine.trial`). The plan is the best one where that is
+cheap to find (`core.packsearch`); members go to domains in the order of their ranks, so that neighbours in rank are
+neighbours in the network. Gangs that say nothing about levels or sub-groups cost nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Annotated, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from moorage.core.arrays import Rows
+from moorage.core.gangneeds import GangNeeds
+from moorage.core.gangs import lasting
+from moorage.core.gangtopology import Mistake, TopologyTerms, rank_of, role_of, topology_terms
+from moorage.core.packing import sums
+from moorage.core.packsearch import pack
+from moorage.core.state import ClusterState
+from moorage.core.topology import LEVEL_KINDS, has_levels, known_levels
+from moorage.framework.arguments import PluginArgs
+from moorage.framework.changes import What
+from moorage.framework.cycle import Cycle
+from moorage.framework.gangground import GangQuestion, Party, gang_question
+from moorage.framework.gangplans import TOPOLOGY_PLACEMENT, GangPlan, RoomLimits
+from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.runner import Runner
+from moorage.framework.status import Status, unresolvable, unschedulable
+
+_LONGEST_S = 86_400
+
+
+class TopologyPlacementArgs(PluginArgs):
+    """How long a gang that lost members waits for room in its domain."""
+
+    replace_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 300.0
+    """After this time it is placed anew as a whole, if that is known to fit: the members that run are released."""
+
+
+class TopologyPlacement(Plugin):
+    """Plans gangs by the levels of a topology."""
+
+    name: ClassVar[str] = TOPOLOGY_PLACEMENT
+    reads: ClassVar[Reads] = Reads.CLUSTER
+    wakes: ClassVar[What] = (
+        What.NODE_ADDED | What.NODE_ALLOCATABLE | What.NODE_LABELS | What.NODE_TAINTS | What.POD_REMOVED | What.OBJECT
+    )
+    kinds: ClassVar[frozenset[str]] = LEVEL_KINDS
+
+    Args: ClassVar[type[PluginArgs]] = TopologyPlacementArgs
+
+    def __init__(self, args: TopologyPlacementArgs | None = None) -> None:
+        self.args: TopologyPlacementArgs = args or TopologyPlacementArgs()
+
+    @property
+    def replace_after_seconds(self) -> float:
+        """How long lost members wait before the gang is placed anew."""
+        return self.args.replace_after_seconds
+
+    def plan_gang(
+        self, members: Sequence[Cycle], runner_of: Callable[[Cycle], Runner], needs: GangNeeds, limits: RoomLimits
+    ) -> GangPlan | Status | None:
+        """The nodes of the members, or why there are none for them."""
+        state = members[0].state
+        terms = terms_for(state, members, needs)
+        if terms is None:
+            return None
+        if isinstance(terms, Mistake):
+            return unresolvable(terms.message)
+        tree = state.topologies.tree(state, terms.levels)
+        asked = gang_question(members, runner_of, needs, terms, tree, limits)
+        found = pack(asked.question, needs.members)
+        if found is None:
+            return unschedulable(_why(asked, terms, state))
+        rows = dict[str, int]()
+        for number, party in enumerate(asked.parties):
+            rows.update(_in_order(asked, party, found.counts[number], number))
+        return GangPlan(rows, terms.levels.keys, found.value, found.bound)
+
+    def order_gang(self, placed: Sequence[Cycle], rows: Sequence[int]) -> Mapping[str, int] | None:
+        """Where all nodes are in one topology, equal members go to nodes in the order of ranks."""
+        state = placed[0].state
+        known = set(known_levels(state).values()) if has_levels(state) else ()
+        if len(known) != 1:
+            return None
+        tree = state.topologies.tree(state, next(iter(known)))
+        places = {row: place for place, row in enumerate(tree.rows.tolist())}
+        alike: dict[Hashable, list[int]] = {}
+        for number, cycle in enumerate(placed):
+            if rank_of(cycle.template) is None or rows[number] not in places:
+                return None
+            alike.setdefault((role_of(cycle.template), cycle.template.requests), []).append(number)
+        found: dict[str, int] = {}
+        for numbers in alike.values():
+            by_path = sorted((rows[number] for number in numbers), key=lambda row: places[row])
+            by_rank = sorted(numbers, key=lambda number: (rank_of(placed[number].template), placed[number].pod.name))
+            found.update((placed[n].pod.uid, row) for n, row in zip(by_rank, by_path, strict=True))
+        return None if all(found[c.pod.uid] == row for c, row in zip(placed, rows, strict=True)) else found
+
+    def gang_domains(self, members: Sequence[Cycle], needs: GangNeeds) -> Sequence[Rows] | None:
+        """The domains of the level that the whole gang must stay inside; all nodes if it may be spread."""
+        state = members[0].state
+        terms = terms_for(state, members, needs)
+        if terms is None or isinstance(terms, Mistake):
+            return None if terms is None else ()
+        tree = state.topologies.tree(state, terms.levels)
+        roles = {role_of(cycle.template) for cycle in members}
+        widest = [scope for scope in terms.scopes if roles <= scope.subgroups]
+        level = max((each for scope in widest if (each := scope.required) is not None), default=None)
+        if level is None:
+            return (tree.rows,)
+        standing = {record.row for record in lasting(state, needs.key)}
+        domains = [tree.rows[tree.domains[level] == number] for number in np.unique(tree.domains[level])]
+        theirs = [rows for rows in domains if standing & set(rows.tolist())]
+        return theirs or domains
+
+
+def terms_for(state: ClusterState, members: Sequence[Cycle], needs: GangNeeds) -> TopologyTerms | Mistake | None:
+    """What the gang asks for."""
+    templates = [cycle.template for cycle in members]
+    templates += [record.pod.template for record in lasting(state, needs.key)]
+    return topology_terms(state, needs.terms.group, templates)
+
+
+def _in_order(asked: GangQuestion, party: Party, counts: Iterable[int], number: int) -> Iterable[tuple[str, int]]:
+    """Uid and row of each member: in the order of paths, beside the ones next in rank where some stand already."""
+    slots = np.repeat(np.arange(len(asked.rows)), np.asarray(counts)).tolist()
+    if not party.standing:
+        yield from ((cycle.pod.uid, int(asked.rows[slot])) for cycle, slot in zip(party.cycles, slots, strict=False))
+        return
+    places = {int(row): place for place, row in enumerate(asked.rows.tolist())}
+    standing = sorted(
+        (rank, places[record.row])
+        for record in party.standing
+        if record.row in places and (rank := rank_of(record.pod.template)) is not None
+    )
+    sizes = [layer.size for layer in asked.question.roles[number].layers]
+    domains = asked.question.ground.domains
+    for cycle in party.cycles:
+        if not slots:
+            return
+        rank = rank_of(cycle.template)
+        near = [] if rank is None else sorted(standing, key=lambda each: _apart(each[0], rank, sizes))[:2]
+        slot = next((found for _, place in near if (found := _beside(slots, place, domains)) is not None), slots[0])
+        slots.remove(slot)
+        yield cycle.pod.uid, int(asked.rows[slot])
+
+
+def _apart(one: tuple[int, ...], other: tuple[int, ...], sizes: Iterable[int]) -> tuple[int, int]:
+    """How far two ranks are from each other: first the slices that they do not share."""
+    a, b = one[-1], other[-1]
+    return sum(a // size != b // size for size in sizes), abs(a - b) + (one[:-1] != other[:-1]) * (1 << 40)
+
+
+def _beside(slots: Iterable[int], place: int, domains: np.ndarray) -> int | None:
+    """The slot that shares most levels with a place; None if it shares none."""
+    best, most = None, 0
+    for slot in slots:
+        shared = int(np.count_nonzero(domains[:, slot] == domains[:, place]))
+        if shared > most:
+            best, most = slot, shared
+    return best
+
+
+def _why(asked: GangQuestion, terms: TopologyTerms, state: ClusterState) -> str:
+    """Why no placement was found: how many fit where most fit, and how many nodes are left out by what."""
+    question, ground = asked.question, asked.question.ground
+    parts = []
+    outside = state.node_count - len(asked.rows)
+    for scope, described in zip(question.scopes, terms.scopes, strict=False):
+        level = described.required
+        count = sum(question.roles[role].count for role in scope.roles)
+        if level is None or not len(asked.rows):
+            continue
+        domains = ground.domains[level]
+        held = [
+            np.minimum(sums(domains, ground.caps[role], int(domains.max()) + 1), question.roles[role].count)
+            for role in scope.roles
+        ]
+        total = np.sum(held, axis=0)
+        best = int(np.argmax(total))
+        path = _path(asked, terms, state, level, best)
+        parts.append(f"{terms.levels.keys[level]} {path} has room for {int(total[best])} of {count} pods")
+    if not parts:
+        fit = sum(min(int(ground.caps[r].sum()), role.count) for r, role in enumerate(question.roles))
+        parts.append(f"the topology has room for {fit} of {question.total} pods")
+    if outside:
+        parts.append(f"{outside} node(s) lack a level's label")
+    unfit = int(np.count_nonzero(~ground.eligible.any(axis=0)))
+    if unfit:
+        parts.append(f"{unfit} node(s) are not for these pods")
+    return ", ".join(parts) + "."
+
+
+def _path(asked: GangQuestion, terms: TopologyTerms, state: ClusterState, level: int, domain: int) -> str:
+    tree = state.topologies.tree(state, terms.levels)
+    place = int(np.flatnonzero(asked.question.ground.domains[level] == domain)[0])
+    return "/".join(tree.paths[place][: level + 1])

@@ -1,0 +1,107 @@
+"""The placement of gangs in a tree of domains is the best one there is, compared with trying everything."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from moorage.core.packalike import pack_alike, suits
+from moorage.core.packing import Ground, Layer, Question, Role, Scope
+from moorage.core.packsearch import pack
+from moorage.core.packtables import pack_by_tables
+from tests.core.small_worlds import best_of_all, small_world
+
+WORLDS = int(os.environ.get("MOORAGE_WORLDS", "300"))
+"""2,000 take about 20 s."""
+
+
+def test_the_value_is_the_best_in_every_small_world() -> None:
+    """Tables, the way for equal pods, and the choice between them agree with trying everything."""
+    possible = alike = 0
+    for seed in range(WORLDS):
+        question = small_world(Random(seed))
+        want = best_of_all(question)
+        ways = [pack_by_tables, pack, *([pack_alike] if suits(question) else [])]
+        for way in ways:
+            found = way(question)
+            assert (None if found is None else found.value) == want, (seed, way)
+            assert found is None or found.optimal
+        possible += want is not None
+        alike += suits(question)
+    assert possible > WORLDS // 5
+    assert alike > WORLDS // 5
+
+
+def test_the_bound_of_the_search_is_never_above_the_best_value() -> None:
+    """Where tables would be too large, a search answers; it never claims too much, and leaves no room too narrow."""
+    from moorage.core import packsearch  # noqa: PLC0415 - what it does alone is no promise
+
+    for seed in range(WORLDS):
+        question = small_world(Random(seed))
+        best = pack_by_tables(question)
+        narrowed = packsearch._narrowed(question)
+        found = None if narrowed is None else packsearch._search(narrowed)
+        if found is not None:
+            assert best is not None
+            assert found.bound <= best.value <= found.value[: len(best.value)] or found.value >= best.value
+
+
+def flat(caps: list[int], racks: list[int], *roles: Role, required: int | None = None) -> Question:
+    """Nodes in racks, each a domain of its own."""
+    n = len(caps)
+    each = np.array([caps], dtype=np.int64)
+    ground = Ground(
+        np.array([racks, range(n)]), np.repeat(each, len(roles), axis=0), each[0], np.ones((len(roles), n), bool),
+        np.zeros((len(roles), n), dtype=np.int64), np.zeros((len(roles), n), dtype=np.int64),
+        np.ones((len(roles), 1), dtype=np.int64), each,
+    )  # fmt: skip
+    return Question(ground, roles, (Scope(tuple(range(len(roles))), required),))
+
+
+@pytest.mark.parametrize(
+    ("caps", "racks", "role", "required", "want"),
+    [
+        pytest.param([1, 1, 1, 1, 2, 2], [0, 0, 0, 0, 1, 2], Role(4, 4), None, [1, 1, 1, 1, 0, 0], id="racks first"),
+        pytest.param([4, 3, 2, 2], [0, 0, 1, 1], Role(4, 4), 0, [4, 0, 0, 0], id="one node before the tighter rack"),
+        pytest.param([3, 3], [0, 1], Role(4, 4), 0, None, id="no rack holds all"),
+        pytest.param([3, 3], [0, 1], Role(4, 2), 0, [3, 0], id="as many as fit the rack"),
+        pytest.param([3, 3, 2], [0, 0, 1], Role(6, 6, (Layer(1, 2),)), None, [2, 2, 2], id="whole slices per node"),
+    ],
+)  # fmt: skip
+def test_where_equal_pods_go(
+    caps: list[int], racks: list[int], role: Role, required: int | None, want: list[int] | None
+) -> None:
+    """Cases that greedy ways get wrong."""
+    found = pack(flat(caps, racks, role, required=required))
+    assert (None if found is None else found.counts[0].tolist()) == want
+
+
+def test_a_leader_goes_where_it_costs_the_workers_least() -> None:
+    """The workers fill one node, the leader takes the one that is left in their rack."""
+    question = flat([4, 1, 4], [0, 0, 1], Role(1, 1), Role(4, 4), required=0)
+    found = pack(question)
+    assert found is not None
+    assert found.counts.tolist() == [[0, 1, 0], [4, 0, 0]]
+
+
+def test_large_gangs_of_several_roles_get_an_answer_with_a_bound() -> None:
+    """Tables would have 10^8 states; the search finds a placement, and says how far it may be from the best."""
+    roles = tuple(Role(100, 100, amount=1) for _ in range(4))
+    question = flat([50] * 40, [rack // 10 for rack in range(40)], *roles)
+    found = pack(question)
+    assert found is not None
+    assert found.counts.sum() == 400
+    assert found.bound <= found.value
+
+
+def test_room_in_units_too_large_for_64_bits_still_decides() -> None:
+    """Memory in bytes at several levels: costs are then Python's integers."""
+    question = flat([2, 2, 2, 2], [0, 0, 1, 1], Role(3, 3, amount=1 << 40), required=0)
+    spare = np.array([1 << 45, 1 << 44, 1 << 43, (1 << 44) + 1], dtype=np.int64)
+    found = pack(replace(question, ground=replace(question.ground, spare=spare)))
+    assert found is not None
+    assert found.counts[0].tolist() == [0, 0, 2, 1] or found.counts[0].tolist() == [0, 0, 1, 2]
