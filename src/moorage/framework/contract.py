@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 from moorage.core.arrays import Ints, Rows
 from moorage.core.capacity import CapacityTypes
 from moorage.core.commands import Command
+from moorage.core.devicecounts import DeviceCounts
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
@@ -445,6 +446,15 @@ class LearnsWorkload(Protocol):
     @property
     def learns_workload(self) -> bool:
         """Whether it does."""
+
+
+@runtime_checkable
+class CountsDevices(Protocol):
+    """Read by metrics."""
+
+    @property
+    def counts(self) -> DeviceCounts:
+        """Searches for devices, and what came of them."""
 
 
 @runtime_checkable

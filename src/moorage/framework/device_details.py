@@ -43,7 +43,12 @@ def _verdict(each: RequestDiagnosis) -> str:
 
 
 def _nearest(each: RequestDiagnosis) -> tuple[NearMiss, ...]:
-    return tuple(NearMiss(near.name, tuple(refusal.text for refusal in near.refusals)) for near in each.nearest)
+    """Devices of other classes, or for other nodes, are not near, whatever they have."""
+    return tuple(
+        NearMiss(near.name, tuple(refusal.text for refusal in near.refusals))
+        for near in each.nearest
+        if not any(refusal.unsuitable and refusal.fix is None for refusal in near.refusals)
+    )
 
 
 def elsewhere(claim: ResourceClaim, allocation: Allocation) -> Detail:

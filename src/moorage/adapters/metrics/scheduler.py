@@ -17,11 +17,12 @@ from prometheus_client.core import CounterMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from moorage.adapters.metrics.devices import DeviceMetrics
 from moorage.adapters.metrics.sampling import Sampling
 from moorage.adapters.metrics.sizes import size_families
 from moorage.adapters.metrics.tally import Tallies, exponential_bounds
 from moorage.core.commands import Bind, Command, DeletePod, RecordEvent
-from moorage.core.events import BindDone, Event
+from moorage.core.events import BindDone, Event, PatchDone
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.recovery import RELEASED
@@ -107,6 +108,7 @@ class SchedulerMetrics(Collector):
             ATTEMPT_BOUNDS_S,
         )
         self._gangs_released = 0
+        self._devices = DeviceMetrics(engine)
 
     def reequip(self) -> None:
         """The engine has other profiles; called between two of its turns."""
@@ -124,6 +126,9 @@ class SchedulerMetrics(Collector):
             if type(event) is BindDone:
                 # Pods that vanished or were bound by another scheduler in the meantime: their attempt has no outcome.
                 self._bindings.pop(event.uid, None)
+            elif type(event) is PatchDone:
+                self._devices.written(event)
+        self._devices.observe()
         waited = self._engine.bindings.waited
         while waited:
             result, since_s = waited.popleft()
@@ -228,6 +233,7 @@ class SchedulerMetrics(Collector):
             yield tallies.family()
         yield from self.sampling.families()
         yield from size_families(self._engine)
+        yield from self._devices.collect()
         yield CounterMetricFamily(
             "moorage_gangs_released",
             "Gangs of which members were deleted because a start that broke off could not be completed.",
