@@ -12,7 +12,8 @@ from prometheus_client.samples import Sample
 from moorage.adapters.metrics.registry import MetricsPage
 from moorage.adapters.metrics.scheduler import MeasuredTurn, SchedulerMetrics
 from moorage.adapters.metrics.tally import BucketTally, exponential_bounds
-from moorage.core.commands import Bind, Command
+from moorage.core.claims import ClaimConsumer, DeviceChoice, DeviceCondition, DeviceStatus
+from moorage.core.commands import Bind, Command, PatchObject, PodRef, Verb
 from moorage.core.events import (
     BindDone,
     BindOutcome,
@@ -20,9 +21,11 @@ from moorage.core.events import (
     Event,
     NodeSeen,
     ObjectSeen,
+    PatchDone,
     PodGone,
     PodSeen,
 )
+from moorage.core.frozen import FrozenDict
 from moorage.engine.engine import Engine
 from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
@@ -32,6 +35,14 @@ from moorage.framework.registry import Registry
 from moorage.framework.status import Hold
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing import make_node, make_pod
+from moorage.testing.devices import (
+    DEVICE_DRIVER,
+    make_allocation,
+    make_device,
+    make_device_class,
+    make_resource_claim,
+    make_slice,
+)
 from tests.engine.actors import Permitter
 from tests.framework.readers import given
 
@@ -337,3 +348,60 @@ def test_a_bound_belongs_to_its_bucket() -> None:
         tally.observe(value)
     assert tally.buckets() == [("1.0", 2), ("2.0", 3), ("4.0", 4), ("+Inf", 5)]
     assert (tally.count, tally.sum) == (5, 12)
+
+
+def devices(bench: Bench) -> None:
+    """A node with a GPU, its class, and a claim for one."""
+    gpu = make_device("gpu-0", binding_conditions=("ready",), binding_failure_conditions=("broken",))
+    part, kind = make_slice("s", node="n", devices=[gpu, "gpu-1"]), make_device_class("gpu")
+    claim = make_resource_claim("c")
+    objects = (("ResourceSlice", part), ("DeviceClass", kind), ("ResourceClaim", claim))
+    bench.turn(NodeSeen(make_node("n")), *(ObjectSeen(kind, value.key, value) for kind, value in objects))
+
+
+def test_searches_for_devices_are_counted(bench: Bench) -> None:
+    """With what came of them, and how many steps they took; and the devices that there are."""
+    devices(bench)
+    bench.turn(pod("a", claims=("c",)))
+    assert bench.value("moorage_device_searches_total", profile=PROFILE, result="found")
+    assert bench.value("moorage_device_search_steps_total", profile=PROFILE)
+    assert bench.value("moorage_device_allocations_total", profile=PROFILE) == 1
+    assert bench.value("moorage_devices", driver=DEVICE_DRIVER) == 2
+    assert bench.value("moorage_devices_in_use", driver=DEVICE_DRIVER) == 1
+    bench.turn(
+        ObjectSeen("ResourceClaim", "default/d", make_resource_claim("d", DeviceChoice(device_class="gpu", count=3)))
+    )
+    bench.turn(pod("b", claims=("d",)))
+    assert bench.value("moorage_device_searches_total", profile=PROFILE, result="none")
+
+
+@pytest.mark.parametrize(
+    ("condition", "pause_s", "want"),
+    [("ready", 3.0, "success"), ("broken", 3.0, "failure"), ("", 601.0, "timeout")],
+)
+def test_waits_for_drivers_are_measured(bench: Bench, condition: str, pause_s: float, want: str) -> None:
+    """From PreBind until the driver is ready, has failed, or has said nothing for too long."""
+    devices(bench)
+    held = make_allocation("n/gpu-0", binding_conditions=("ready",), binding_failure_conditions=("broken",))
+    held = replace(held, allocated_s=bench.now_s)
+    claim = replace(
+        make_resource_claim("c", allocation=held, protected=True),
+        reserved_for=(ClaimConsumer("pods", "a", make_pod("a").uid),),
+    )
+    bench.turn(ObjectSeen("ResourceClaim", claim.key, claim))
+    bench.turn(pod("a", claims=("c",)))
+    told = DeviceStatus(DEVICE_DRIVER, "n", "gpu-0", (DeviceCondition(condition, "True"),))
+    answer = [ObjectSeen("ResourceClaim", claim.key, replace(claim, devices=(told,)))] if condition else []
+    bench.turn(*answer, pause_s=pause_s)
+    labels = {"profile": PROFILE, "driver": DEVICE_DRIVER, "status": want}
+    assert bench.value("scheduler_dra_bindingconditions_allocations_total", **labels) == 1
+    assert bench.value("scheduler_dra_bindingconditions_wait_duration_seconds_sum", **labels) == pause_s
+
+
+@pytest.mark.parametrize(("ok", "want"), [(True, "success"), (False, "failure")])
+def test_claims_for_extended_resources_are_counted(bench: Bench, ok: bool, want: str) -> None:
+    """When their creation is answered."""
+    made = PatchObject(PodRef("default", "a", "u"), "ResourceClaim", "default", "x", FrozenDict(), verb=Verb.CREATE)
+    bench.turn(PatchDone(made, ok))
+    labels = {"status": want, "admin_access": "false"}
+    assert bench.value("dynamic_resource_allocation_resourceclaim_creates_total", **labels) == 1

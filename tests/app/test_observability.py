@@ -130,6 +130,11 @@ RARE = {
         exponential_bounds(0.001, 2, 15),
     ),
     "scheduler_podgroup_scheduling_algorithm_duration_seconds": (set(), exponential_bounds(0.001, 2, 15)),
+    "scheduler_dra_bindingconditions_allocations": ({"profile", "driver", "status"}, ()),
+    "scheduler_dra_bindingconditions_wait_duration_seconds": (
+        {"profile", "driver", "status"},
+        exponential_bounds(0.1, 2, 14),
+    ),
 }
 """Those that kube-scheduler shows only after it has waited, took a sample, or with a gate: their labels and buckets."""
 

@@ -57,6 +57,11 @@ def _skipped(values: str) -> dict[str, str]:
     return {series("moorage_objects_skipped_total", "scheduler", kind="pods"): values}
 
 
+def _waits(status: str) -> str:
+    metric = "scheduler_dra_bindingconditions_allocations_total"
+    return series(metric, "scheduler", profile="moorage", driver="gpu.example.com", status=status)
+
+
 def _gauge(metric: str, component: str, calm: str, alarming: str, /, *, quiet: int, firing: int, **labels: str) -> Case:
     one = series(metric, component, instance="a", **labels)
     return Case({one: calm}, {one: alarming}, quiet, firing)
@@ -73,6 +78,13 @@ GOOD, BAD = (series(REQUESTS, "webhook", webhook="/mutate", code=code) for code 
 CASES: Mapping[str, Case] = {
     "MoorageObjectsSkipped": Case(_skipped("3x90"), _skipped("0 0 0 1x90"), quiet=2, firing=5, labels={"kind": "pods"}),
     "MoorageNoLeader": leader("scheduler", "moorage"),
+    "MoorageDevicesNotReady": Case(
+        {_waits("success"): "0+1x90"},
+        {_waits("timeout"): "0 0 0 1x90"},
+        quiet=2,
+        firing=5,
+        labels={"driver": "gpu.example.com"},
+    ),
     "MooragePodsPendingTooLong": _gauge(
         "scheduler_pending_pods", "scheduler", "0x60", "1x60", quiet=14, firing=16, queue="unschedulable"
     ),

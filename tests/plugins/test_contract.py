@@ -108,6 +108,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.AnnotatesBinding: (SharedDevices,),
     contract.LearnsWorkload: (Fragmentation,),
     contract.CountsEvictions: (DefaultPreemption,),
+    contract.CountsDevices: (DynamicResources,),
     contract.GangPostFilter: (DefaultPreemption,),
     contract.AwaitsPods: (ControllerSpread, SpotPlacement, PlacementStrategy),
 }

@@ -21,6 +21,7 @@ from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
 from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.deviceanswers import DeviceAnswers
+from moorage.core.devicecounts import FAILURE, SUCCESS, TIMEOUT, DeviceCounts, DriverWait
 from moorage.core.devicediagnosis import diagnose
 from moorage.core.devicefit import AllocationError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
@@ -102,6 +103,7 @@ class DynamicResources(Plugin):
     def __init__(self, args: DynamicResourcesArgs | None = None) -> None:
         self.args: DynamicResourcesArgs = args or DynamicResourcesArgs()
         self._answers = DeviceAnswers()
+        self.counts = DeviceCounts()
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Pods with claims, and those that request resources that a DeviceClass backs."""
@@ -171,6 +173,7 @@ class DynamicResources(Plugin):
 
     def _finish(self, search: Search) -> bool:
         found = search.run(int(self.args.filter_timeout * _WORK_PER_S) or (1 << 62))
+        self.counts.searched(search.steps, found)
         if found is None:
             raise AllocationError(f"node {search.node.name}: timed out trying to allocate devices")
         return found
@@ -320,6 +323,7 @@ class DynamicResources(Plugin):
             claim.key: replace(each, allocated_s=cycle.now) for claim, each in zip(claims, allocations, strict=True)
         }
         cycle.state.devices.reserve(cycle.pod.uid, taken)
+        self.counts.allocations += len(taken)
         return None
 
     def _allocate(self, cycle: Cycle, row: int, claims: tuple[ResourceClaim, ...]) -> tuple[Allocation, ...] | None:
@@ -389,6 +393,7 @@ class DynamicResources(Plugin):
         for claim in claims:
             told = readiness(claim)
             if told.failure:
+                self._waited(cycle, claims, FAILURE)
                 return Status(Code.ERROR, (told.failure,))
             if not told.ready:
                 by_s = ready_by_s(claim, self.args.binding_timeout)
@@ -401,6 +406,18 @@ class DynamicResources(Plugin):
                     f"waiting for binding conditions for device on node {node}",
                     cycle.template.scheduler_name,
                 )
-                deadline_s = by_s or cycle.memo.setdefault(_WAITS, cycle.now + self.args.binding_timeout)
+                waits_s = cycle.memo.setdefault(_WAITS, cycle.now + self.args.binding_timeout)
+                deadline_s = by_s or waits_s
+                if deadline_s <= cycle.now:
+                    self._waited(cycle, claims, TIMEOUT)
                 return Hold(deadline_s, (event,), f"device binding timeout: claim={claim.name}", objects)
+        self._waited(cycle, claims, SUCCESS)
         return None
+
+    def _waited(self, cycle: Cycle, claims: Iterable[ResourceClaim], status: str) -> None:
+        """Count the wait for each driver that has to make devices ready."""
+        held = (each for claim in claims if claim.allocation is not None for each in claim.allocation.devices)
+        drivers = sorted({each.driver for each in held if each.binding_conditions})
+        timeout_s = self.args.binding_timeout
+        waited_s = cycle.now - (cycle.memo.get(_WAITS, cycle.now + timeout_s) - timeout_s)
+        self.counts.waits.extend(DriverWait(driver, status, waited_s) for driver in drivers)
