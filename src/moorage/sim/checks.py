@@ -8,6 +8,7 @@ from dataclasses import field
 from moorage.core.values import dataclass
 from moorage.framework.registry import Registry
 from moorage.sim.annotations import annotation_problems
+from moorage.sim.device_specs import device_notices, device_problems
 from moorage.sim.inputs import ObjectCheck
 from moorage.sim.queues import is_queue, queue_problems
 from moorage.sim.specs import inside
@@ -72,7 +73,9 @@ def check_file(file: str, data: bytes, registry: Registry) -> FileFindings:
             found.problems += policy_problems(manifest)
             found.problems += queue_problems(manifest)
             found.queues += [manifest] if is_queue(manifest) else []
+            found.problems += device_problems(manifest)
         found.checked += 1
+    found.notices += device_notices(manifests.objects)
     if configuration:
         found.add(read_configuration_documents(configuration, file, registry))
     return found

@@ -31,7 +31,7 @@ def node_problems(manifest: Manifest) -> Iterator[Problem]:
     for index, taint in enumerate(sequence(inside(manifest.body, "spec").get("taints"))):
         effect = taint.get("effect") if isinstance(taint, Mapping) else ABSENT
         if effect is not ABSENT and effect not in EFFECTS:
-            yield manifest.problem(f"spec.taints[{index}].effect", effect, f"is unknown; {_one_of(EFFECTS)}")
+            yield manifest.problem(f"spec.taints[{index}].effect", effect, f"is unknown; {one_of(EFFECTS)}")
 
 
 def _limit_problems(manifest: Manifest, spec: Mapping[str, Any], path: str) -> Iterator[Problem]:
@@ -56,14 +56,15 @@ def _limit_problems(manifest: Manifest, spec: Mapping[str, Any], path: str) -> I
 def _toleration_problems(manifest: Manifest, toleration: Mapping[str, Any], path: str) -> Iterator[Problem]:
     operator, effect = toleration.get("operator") or "Equal", toleration.get("effect")
     if operator not in OPERATORS:
-        yield manifest.problem(f"{path}.operator", operator, f"is unknown; {_one_of(OPERATORS)}")
+        yield manifest.problem(f"{path}.operator", operator, f"is unknown; {one_of(OPERATORS)}")
     elif not toleration.get("key") and operator != "Exists":
         yield manifest.problem(f"{path}.operator", operator, "must be Exists where there is no key; add a key")
     if effect and effect not in EFFECTS:
-        yield manifest.problem(f"{path}.effect", effect, f"is unknown; {_one_of(EFFECTS)}")
+        yield manifest.problem(f"{path}.effect", effect, f"is unknown; {one_of(EFFECTS)}")
 
 
-def _one_of(values: Sequence[str]) -> str:
+def one_of(values: Sequence[str]) -> str:
+    """What to write."""
     return f"write one of {', '.join(values)}"
 
 
