@@ -100,11 +100,13 @@ def diagnose(
     by_id = {pool.id: pool for pool in pools}
     for claim in claims:
         refusing = Refusing(state, search((claim,)), 0, claim, by_id, looks, held)
-        found += [
-            _request(refusing, pools, refusing.search.fit.ready(claim, request.name, choice, ()), most_near)
+        # All at once: the search remembers answers by what is wanted, for as long as that exists.
+        every = [
+            refusing.search.fit.ready(claim, request.name, choice, ())
             for request in claim.requests
             for choice in request.alternatives or (request.exactly or DeviceChoice(),)
         ]
+        found += [_request(refusing, pools, wanted, most_near) for wanted in every]
     unusable = tuple(pool for pool in pools if not pool.usable)
     diagnosis = NodeDiagnosis(tuple(found), (), unusable, looks.left > 0)
     if diagnosis.lacking or not diagnosis.complete:
