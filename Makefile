@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SITE := .venv-site
-# What `make demo` needs, and what everything else needs.
+# What the program needs, and what everything else needs.
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
 CHECK_PYTHON = $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Moorage needs Python 3.11 or newer, $(PYTHON) is " + sys.version.split()[0] + "; set PYTHON=/path/to/python3.11")'
@@ -151,13 +151,13 @@ sizing: $(READY) controlplane ## Measure what schedulers need in clusters of thr
 	@$(BIN)/python -m tests.app.sizing $(SIZES)
 
 docker-build: ## Build the image IMAGE (moorage:latest) with docker or podman
-	@tool=$$(command -v docker || command -v podman) || { echo "make docker-build needs docker or podman; install one of them" >&2; exit 1; }; \
-	$$tool build --tag $(IMAGE) .
+	@for tool in docker podman; do if $$tool info >/dev/null 2>&1; then exec $$tool build --tag $(IMAGE) .; fi; done; \
+	echo "make docker-build: neither docker nor podman works here; install one of them, or start its service" >&2; exit 1
 
-generate-certs: $(READY) ## Write config/certs/server.crt and server.key, a certificate that signs itself (NAMES="more hosts")
+generate-certs: $(RUNTIME) ## Write config/certs/server.crt and server.key, a certificate that signs itself (NAMES="more hosts")
 	@$(BIN)/python -m moorage.cli.certs config/certs $(foreach name,$(NAMES),--name $(name))
 
-run: $(READY) ## Run the webhook against the current kubeconfig; HOST= is where its API server finds this machine
+run: $(RUNTIME) ## Run the webhook against the current kubeconfig; HOST= is where its API server finds this machine
 	@mkdir -p config/certs
 	@printf 'apiVersion: moorage.dev/v1alpha1\nkind: WebhookConfiguration\nurl: https://%s:9443/mutate\n' '$(HOST)' > config/certs/run.yaml
 	@$(BIN)/moorage webhook --config config/certs/run.yaml $(ARGS)

@@ -137,9 +137,14 @@ def test_a_folder_of_wheels_is_named_in_place_of_the_registry(
 
 @pytest.mark.parametrize(
     ("target", "want"),
-    [("demo", ["runtime.txt", "install.txt"]), ("setup", ["dev.txt"])],
+    [
+        ("demo", ["runtime.txt", "install.txt"]),
+        ("run", ["runtime.txt", "install.txt"]),
+        ("generate-certs", ["runtime.txt", "install.txt"]),
+        ("setup", ["dev.txt"]),
+    ],
 )
-def test_the_demo_installs_the_runtime_only(target: str, want: list[str], tmp_path: Path) -> None:
+def test_what_runs_the_program_installs_the_runtime_only(target: str, want: list[str], tmp_path: Path) -> None:
     """Test tools are for the targets that use them."""
     for name in ("Makefile", "pyproject.toml", "requirements"):
         (tmp_path / name).symlink_to(ROOT / name)
