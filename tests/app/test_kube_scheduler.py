@@ -80,6 +80,7 @@ def test_it_takes_over_from_kube_scheduler(fresh_control_plane: PlaneFactory, tm
             eventually(lambda: node_of(plane, "first") == "n1", 60, "the stock scheduler places the first pod")
             assert "Attempting" not in log.read_text(), "a standby sees pods and tries none"
             other.terminate()
+            other.wait(30)  # until then it may place pods
             make_pod(plane, "second")
             eventually(lambda: node_of(plane, "second") == "n1", 60, "Moorage places the second pod")
             assert holder(plane) not in {"", before}

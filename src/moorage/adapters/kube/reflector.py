@@ -318,9 +318,10 @@ class Reflector(Generic[T]):
         query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
             await self._watch(query)
-        except (Invalid, BadRequest) as error:
+        except (Invalid, BadRequest):
+            # Not in the server's words: they say "forbidden", which operators take for a missing right.
             if self._client.tell_once("streaming lists"):
-                log.info("streaming lists are not served, using pages", error=error.message)
+                log.info("streaming lists are not served, using pages")
             self._stream_from_s = self._monotonic_s() + self._pace.stream_again_s
         except Timeout:
             if not self._resume_version():
