@@ -68,11 +68,14 @@ def best_nodes(verdict: Mapping[str, Any]) -> set[str]:
 
 
 def _pending(verdict: Mapping[str, Any], entry: Entry) -> Iterator[Difference]:
-    """The message has to be the same to its very end, which tells why preemption does not help either."""
+    """The message has to be the same to its very end, which tells why preemption does not help either.
+
+    A pod that kube-scheduler has not tried has none.
+    """
     want, got = verdict["message"], entry["message"]
     if entry["node"] is not None:
         yield Difference("feasibility", f"bound to {entry['node']}, want pending: {want}")
-    elif without_chance(got) != without_chance(want):
+    elif want is not None and without_chance(got) != without_chance(want):
         yield Difference("message", f"want {want!r}, got {got!r}")
 
 

@@ -30,6 +30,8 @@ PATIENCE_S = 15.0
 STUCK_S = 3.0
 """After this a preemptor is taken to be stuck: kube-scheduler does not wake one that host ports kept out if the last of
 its victims to go was not the one that had the port."""
+ALONE_S = 0.3
+"""How long a pod is watched that kube-scheduler is not expected to try."""
 _POLL_S = 0.004
 _SCORE = re.compile(
     r'"Plugin scored node for pod" pod="(?P<pod>[^"]+)" plugin="(?P<plugin>[^"]+)" node="(?P<node>[^"]+)"'
@@ -125,7 +127,7 @@ class KubeSide:
         self.put(pod)
         key = key_of(pod)
         self._make_claims(key)
-        found = self._decided(key)
+        found = self._decided(key) if self._may_be_tried(pod) else self._left_alone(key)
         verdict: dict[str, Any] = {
             "node": found["spec"].get("nodeName"),
             "scores": self._scores(f"{key[1]}/{key[2]}"),
@@ -162,6 +164,16 @@ class KubeSide:
             self.put(claim)
         if statuses:
             self._ask("PATCH", self._path(key) + "/status", {"status": {"resourceClaimStatuses": statuses}})
+
+    def _may_be_tried(self, pod: Object) -> bool:
+        """Whether the claims are there that the pod names; before that it is not tried, and gets no condition."""
+        names = [entry.get("resourceClaimName") for entry in pod["spec"].get("resourceClaims") or ()]
+        keys = [(claim_side.CLAIM, pod["metadata"]["namespace"], name) for name in names if name]
+        return all(self._request("GET", self._path(key))[0] == 200 for key in keys)
+
+    def _left_alone(self, key: Key) -> Object:
+        time.sleep(ALONE_S)
+        return self.read(key)
 
     def _devices(self, pod: Object) -> dict[str, Any]:
         """What the verdict says of devices, if there are claims in the question."""

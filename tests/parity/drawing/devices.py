@@ -218,7 +218,9 @@ class _Devices:
         entries: list[Object] = []
         for number in range(random.choice((1, 1, 1, 2, 2, 3))):
             entry: Object = {"name": f"x{number}"}
-            if random.random() < 0.4:
+            if random.random() < 0.02:
+                entry["resourceClaimName"] = f"{MARK}absent"
+            elif random.random() < 0.4:
                 entry["resourceClaimTemplateName"] = self._known(
                     self.templates, namespace, lambda: self.template(namespace)
                 )
