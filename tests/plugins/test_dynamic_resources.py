@@ -18,6 +18,7 @@ from moorage.core.claims import (
     ResourceClaim,
 )
 from moorage.core.commands import PatchObject, RecordEvent, Verb
+from moorage.core.frozen import FrozenDict
 from moorage.core.pods import UNRESOLVED_CLAIM, Owner, Pod
 from moorage.core.state import ClusterState
 from moorage.framework.changes import Change, What
@@ -339,7 +340,7 @@ def test_bad_arguments(given: dict[str, Any]) -> None:
 
 
 def test_what_wakes_a_pod() -> None:
-    """Its own claims, claims that give devices back, and whatever may bring devices."""
+    """Its own claims, claims that give devices back, and whatever may bring devices; what takes them away does not."""
     helps, template = DynamicResources().helps, make_pod("p", claims=("gpu",)).template
     assert helps(template, Change(What.OBJECT, kind="ResourceClaim", key="default/gpu"))
     assert not helps(template, Change(What.OBJECT, kind="ResourceClaim", key="default/tpu"))
@@ -348,6 +349,33 @@ def test_what_wakes_a_pod() -> None:
     assert helps(template, Change(What.OBJECT, kind="ResourceSlice", key="s"))
     assert helps(template, Change(What.POD_REMOVED, pod=make_pod("q", claims=("other",))))
     assert not helps(template, Change(What.POD_REMOVED, pod=make_pod("q")))
+    assert not helps(template, Change(What.POD_REMOVED, pod=make_pod("q", claims=("other",), node="n")))
+    assert not helps(template, Change(What.OBJECT, kind="ResourceSlice", key="s", gone=True))
+    assert not helps(template, Change(What.OBJECT, kind="DeviceClass", key="gpus", gone=True))
+    assert not helps(template, Change(What.OBJECT, kind="DeviceTaintRule", key="rule", added=True))
+    assert helps(template, Change(What.OBJECT, kind="DeviceTaintRule", key="rule", gone=True))
+
+
+def test_a_packed_order_prefers_devices_that_are_partly_in_use() -> None:
+    """Those of which most is consumed, as long as they suffice; by default devices come as they are listed."""
+    devices = [make_device(name, capacity={"memory": "80Gi"}, shared=True) for name in ("empty", "full", "half")]
+    state = put(make_state([make_node("a")]), GPUS, make_slice("s", node="a", devices=devices))
+    for name, device, amount in (("c1", "full", "80Gi"), ("c2", "half", "40Gi")):
+        taken = make_allocation(f"a/{device}", share_id=name, consumed=FrozenDict({"memory": amount}))
+        put(state, make_resource_claim(name, allocation=taken))
+    choice = DeviceChoice(device_class="gpu", capacity=FrozenDict({"memory": "10Gi"}))
+    put(state, make_resource_claim("gpu", choice))
+
+    def got(**args: Any) -> str:
+        plugin = DynamicResources(DynamicResourcesArgs.model_validate(args))
+        cycle = Cycle(make_pod("p", claims=("gpu",)), state, 0.0)
+        plugin.pre_filter(cycle)
+        assert plugin.reserve(cycle, 0) is None
+        found = state.devices.pending("default/gpu")
+        plugin.unreserve(cycle, 0)
+        return "" if found is None else found.devices[0].device
+
+    assert [got(), got(deviceOrder="Upstream"), got(deviceOrder="Packed")] == ["empty", "empty", "half"]
 
 
 def test_conformance() -> None:

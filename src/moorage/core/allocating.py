@@ -79,7 +79,8 @@ class Search:
         """What the shares that were chosen consume, in nanos."""
         self._left: dict[PoolId, dict[Counter, int]] = {}
         """What is left of the counters of pools, as far as they were needed."""
-        self._work = 0
+        self.looks = self._work = 0
+        """How many devices were looked at, about."""
         self._stack: list[Part] = []
         self._outcome: SearchOutcome | None = None
 
@@ -93,7 +94,7 @@ class Search:
 
         None: there is more to look at. Raises `AllocationError`.
         """
-        self._work = work
+        self._work, self.looks = work, self.looks + work
         if not self.steps:
             self._prepare()
         while self._stack:

@@ -41,6 +41,11 @@ def reserve(pod: Pod, claim: ResourceClaim, allocation: Allocation | None) -> Pa
     return _status(pod, claim, status)
 
 
+def unreserve(pod: Pod, claim: ResourceClaim) -> PatchObject:
+    """The claim is not reserved for the pod any more; what it holds stays, for the next attempt or the controller."""
+    return _status(pod, claim, {"reservedFor": (FrozenDict({"$patch": "delete", "uid": pod.uid}),)})
+
+
 def deallocate(pod: Pod, claim: ResourceClaim) -> PatchObject:
     """Take everything from a claim that nobody else needs; not if it has changed since, as that may mean a consumer."""
     taken = _status(pod, claim, {"allocation": None, "reservedFor": None, "devices": None})

@@ -25,8 +25,8 @@ NOT_KNOWN, FITS, NONE, INVALID = -1, 0, 1, 2
 _KEPT_SHAPES = 64
 """Of how many sorts of claims answers are kept."""
 
-Finish = Callable[[Search], bool]
-"""Runs a search to its end; whether there are devices."""
+Finish = Callable[[Search], bool | None]
+"""Runs a search to its end; whether there are devices. None: it will be continued the next time."""
 
 
 class DeviceAnswers:
@@ -39,16 +39,23 @@ class DeviceAnswers:
         """Row -> its view, int64[capacity]."""
         self._nodes_at = self._names_at = 0
 
-    def get(self, state: ClusterState, claims: Sequence[ResourceClaim], rows: Rows, finish: Finish) -> Ints:
-        """The answers about rows for claims that need devices, int64[2, n]: which, and the points for alternatives."""
+    def get(self, state: ClusterState, claims: Sequence[ResourceClaim], rows: Rows, finish: Finish) -> Ints | None:
+        """The answers about rows for claims that need devices, int64[2, n]: which, and the points for alternatives.
+
+        None if a search has not ended.
+        """
         views = self._views_of(state, rows)
         column = self._column(state, claims)
         column.catch_up(state.devices.views)
         found = column.values.take(views, axis=1)
         if (found[0] == NOT_KNOWN).any():
             for view in dict.fromkeys(views[found[0] == NOT_KNOWN].tolist()):
-                search = search_on(state, view, claims)
-                column.values[:, view] = _answer(search, claims, fits=finish(search))
+                search = column.begun.pop(view, None) or search_on(state, view, claims)
+                fits = finish(search)
+                if fits is None:
+                    column.begun[view] = search
+                    return None
+                column.values[:, view] = _answer(search, claims, fits=fits)
             found = column.values.take(views, axis=1)
         return found
 
@@ -83,12 +90,14 @@ class DeviceAnswers:
 class _Column:
     """The answers for claims that ask for the same."""
 
-    __slots__ = ("_position", "values")
+    __slots__ = ("_position", "begun", "values")
 
     def __init__(self) -> None:
         self.values: Ints = np.zeros((2, 0), dtype=np.int64)
         """Answers and points by view, int64[2, views]."""
         self._position = -1
+        self.begun: dict[int, Search] = {}
+        """Searches that did not end, by view."""
 
     def catch_up(self, views: DeviceViews) -> None:
         """Forget the answers about views that have changed."""
@@ -98,8 +107,11 @@ class _Column:
         changed = views.log.since(self._position)
         if changed is None:
             self.values[:] = NOT_KNOWN
+            self.begun.clear()
         elif changed:
             self.values[0, changed] = NOT_KNOWN
+            for view in changed if self.begun else ():
+                self.begun.pop(view, None)
         self._position = views.log.position
 
 

@@ -187,11 +187,12 @@ class DeviceIndex:
                 self.writes.ordered(command, self._version(f"{command.namespace}/{command.name}") or "")
 
     def answered(self, answer: PatchDone) -> bool:
-        """A write to a claim was answered; whether devices are free again that were kept for it."""
+        """A write to a claim was answered; whether pods may go on: devices are free again, or the claim is known."""
         command = answer.command
         key, uid = f"{command.namespace}/{command.name}", command.pod.uid
-        made = answer.version if answer.ok else None
-        return self.writes.answered(command, made, self._version(key)) and self._known(key, uid, seen=bool(made))
+        made, leaves = answer.version if answer.ok else None, uid in self.writes.leaving.get(key, ())
+        known = self.writes.answered(command, made, self._version(key))
+        return known and (leaves or self._known(key, uid, seen=bool(made)))
 
     def _version(self, key: str) -> str | None:
         claim: ResourceClaim | None = self._objects.get(RESOURCE_CLAIM, {}).get(key)

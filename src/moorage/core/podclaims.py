@@ -34,6 +34,8 @@ def missing(state: ClusterState, pod: Pod) -> str | None:
             return f'could not find v1.ResourceClaim "{pod.namespace}/{name}"'
         if claim.deleting:
             return f'resourceclaim "{name}" is being deleted'
+        if name in pod.template.made_claims and (claim.owner is None or claim.owner.uid != pod.uid):
+            return f"ResourceClaim {claim.key} was not created for Pod {pod.key} (Pod is not owner)"
     return None
 
 

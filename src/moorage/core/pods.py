@@ -112,6 +112,8 @@ class PodTemplate:
     volumes: tuple[PodVolume, ...] = ()
     claims: tuple[str, ...] = ()
     """Names of ResourceClaims; `UNRESOLVED_CLAIM` and the pod's own name for it while one is still to be made."""
+    made_claims: tuple[str, ...] = ()
+    """Of these, the claims that were made for the pod, from templates."""
     asks: tuple[ContainerAsk, ...] = ()
     """What containers request of extended resources, container by container; empty if they request none."""
     group: str | None = None

@@ -24,6 +24,8 @@ class UnansweredWrites:
         """Key of a claim -> uid of the pod that allocates -> `UNANSWERED`, or the version that has to be seen."""
         self.given_up: dict[str, set[str]] = {}
         """The same of pods that gave up in the meantime: key -> uids."""
+        self.leaving: dict[str, dict[str, str]] = {}
+        """The same of pods whose reservation is taken back."""
         self.ending: dict[str, str] = {}
         """Key of a claim -> the version that it had when its end was ordered."""
 
@@ -33,6 +35,8 @@ class UnansweredWrites:
             self.ending[_key(command)] = version
         elif _allocates(command):
             self.allocating.setdefault(_key(command), {})[command.pod.uid] = UNANSWERED
+        elif _leaves(command):
+            self.leaving.setdefault(_key(command), {})[command.pod.uid] = UNANSWERED
 
     def ends(self, key: str, version: str) -> bool:
         """Whether the end of a claim in this version is ordered already."""
@@ -47,15 +51,20 @@ class UnansweredWrites:
         key, uid = _key(command), command.pod.uid
         if _ends(command) and made is None:
             self.ending.pop(key, None)
-        if not _allocates(command) or uid not in self.allocating.get(key, ()):
+        index = self.leaving if _leaves(command) else self.allocating
+        if not (_leaves(command) or _allocates(command)) or uid not in index.get(key, ()):
             return False
         if made and seen is not None and not _reaches(seen, made):
-            self.allocating[key][uid] = made
+            index[key][uid] = made
             return False
+        _drop(self.leaving, key, uid)
         return True
 
     def resolved(self, key: str, seen: str | None) -> Iterator[str]:
         """The watch shows a claim in a version, or that it is gone: uids of pods of whose writes all is known now."""
+        for uid, made in [*self.leaving.get(key, {}).items()]:
+            if made and (seen is None or _reaches(seen, made)):
+                _drop(self.leaving, key, uid)
         if self.ending.get(key, seen) != seen:
             del self.ending[key]
         for uid, made in [*self.allocating.get(key, {}).items()]:
@@ -87,6 +96,10 @@ def _ends(command: PatchObject) -> bool:
 
 def _allocates(command: PatchObject) -> bool:
     return command.patch.get("status", _NOTHING).get("allocation") is not None
+
+
+def _leaves(command: PatchObject) -> bool:
+    return any("$patch" in each for each in command.patch.get("status", _NOTHING).get("reservedFor") or ())
 
 
 def _drop(index: dict[str, dict[str, str]] | dict[str, set[str]], key: str, uid: str) -> None:

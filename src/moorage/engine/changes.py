@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
+from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.nodes import Node
+from moorage.core.podclaims import gives_back
 from moorage.core.pods import Pod
 from moorage.core.state import PodMove
 from moorage.engine.failures import EXTENDER, NO_DOMAIN, NO_NODES
@@ -28,6 +31,12 @@ def node_change(before: Node | None, after: Node) -> Change | None:
     if (before.images, before.features, before.annotations) != (after.images, after.features, after.annotations):
         what |= What.NODE_OTHER
     return Change(what, node=after) if what else None
+
+
+def object_change(kind: str, key: str, before: Any, after: Any) -> Change:
+    """What a new version of another object, or its end, changes."""
+    frees = kind == RESOURCE_CLAIM and gives_back(before, after)
+    return Change(What.OBJECT, kind=kind, key=key, frees=frees, added=before is None, gone=after is None)
 
 
 MOVES = {

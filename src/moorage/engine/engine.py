@@ -32,13 +32,12 @@ from moorage.core.events import (
 )
 from moorage.core.gangs import GANG_KINDS, said_of_gangs
 from moorage.core.membership import GangKey
-from moorage.core.podclaims import gives_back
 from moorage.core.pods import FINISHED, Pod, PodTemplate, on_node
 from moorage.core.queues import QUEUE_KINDS
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.engine import excess
 from moorage.engine.asking import Asking, Endings
-from moorage.engine.changes import MOVES, helps, node_change, wakers_of
+from moorage.engine.changes import MOVES, helps, node_change, object_change, wakers_of
 from moorage.engine.context import EngineContext, Observer, Stop
 from moorage.engine.devicehealth import HEALTH_KINDS, DeviceHealth
 from moorage.engine.failing import Failing
@@ -57,10 +56,10 @@ from moorage.engine.races import tell_race
 from moorage.engine.settings import EngineSettings
 from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
-from moorage.engine.units import QueuedPod, Unit
+from moorage.engine.units import QueuedPod, Unit, work_of
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import LearnsWorkload, PlansUnits
-from moorage.framework.cycle import Cycle
+from moorage.framework.cycle import Cycle, UnfinishedError
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Judgement, Runner
 from moorage.framework.status import Code, Status
@@ -194,7 +193,10 @@ class Engine:
                 unit = queue.pop_slow(now)  # nothing that was decided or is being bound has to wait for it
             if unit is None:
                 return
-            decided += self._attempt(unit, turn)
+            try:
+                decided += self._attempt(unit, turn)
+            except UnfinishedError:
+                decided += queue.postpone(unit, now)
             if planning is not None:
                 planning.settle(turn)
             if context.changes:
@@ -364,8 +366,7 @@ class Engine:
             self.device_health.changed(kind, before, after, next(iter(self.runners)), turn.commands)
         if kind in QUEUE_KINDS:
             self._rooms.follow(turn.now)
-        frees = kind == RESOURCE_CLAIM and gives_back(before, after)
-        self._context.changes.append(Change(What.OBJECT, kind=kind, key=key, frees=frees))
+        self._context.changes.append(object_change(kind, key, before, after))
 
     def _nodes_answered(self, event: ExtendersAnswered, turn: Turn) -> None:
         if self._context.asking is not None:
@@ -580,7 +581,7 @@ class Engine:
             return self.gangs.attempt(unit, turn)
         (entry,) = unit.members.values()
         cycle = Cycle(pod, self.state, turn.now)
-        cycle.misfit_s = entry.misfit_s
+        cycle.misfit_s, cycle.work = entry.misfit_s, work_of(unit)
         if context.observer is not None:
             context.observer(runner, cycle)
         if context.asking is not None and context.asking.takes(entry, runner, cycle, turn):
@@ -592,8 +593,7 @@ class Engine:
             if row == NOWHERE:
                 judgement = runner.judge(cycle, self.state.rows())
         except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
-            message = failed(error)
-            self._failing.fail(entry, runner, Failure(message, frozenset(), Code.ERROR), turn)
+            self._failing.fail(entry, runner, Failure(failed(error), frozenset(), Code.ERROR), turn)
             return 1
         # 3. None: report why, run PostFilter, and wait for a change that helps.
         if judgement is not None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from moorage.framework.contract import Named
+from moorage.framework.cycle import UnfinishedError
 from moorage.framework.status import Code, Status
 
 Asked = ParamSpec("Asked")
@@ -24,7 +25,9 @@ def describe(error: Exception) -> str:
 
 
 def failed(error: Exception) -> str:
-    """What people are told of an attempt that a plugin ended by raising."""
+    """What people are told of an attempt that a plugin ended by raising; one that is to go on is not ended."""
+    if isinstance(error, UnfinishedError):
+        raise error
     return f"running plugins failed: {describe(error)}"
 
 

@@ -37,7 +37,7 @@ from moorage.engine.placing import Placing
 from moorage.engine.recovery import Recovery
 from moorage.engine.trial import GangPlacement, Trial
 from moorage.engine.turn import Turn
-from moorage.engine.units import QueuedPod, Unit
+from moorage.engine.units import QueuedPod, Unit, work_of
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import GangPatience, GangPostFilter, PlansGangs
 from moorage.framework.cycle import Cycle
@@ -259,7 +259,7 @@ class Gangs:
         # 2. The nodes, in one domain if the group asks for that.
         domains = needs.domains(self._state)
         context = self._context
-        trial = Trial(context, turn.now, observer=context.observer)
+        trial = Trial(context, turn.now, observer=context.observer, work=work_of(gang))
         placement = trial.place_gang(ready, needs, domains)
         # 3. Too few: run PostFilter. If it needs no victims, the room was there, for members in another order.
         made = NOTHING_MADE
@@ -348,7 +348,7 @@ class Gangs:
     def roll_back(self, gang_binding: GangBinding, failure: Failure, turn: Turn) -> None:
         """Undo a start of which nothing was bound yet; the members wait again."""
         bindings, gang_binding.members = gang_binding.members, []
-        back = [binding for binding in bindings if self._placing.undo(binding, turn.now)]
+        back = [binding for binding in bindings if self._placing.undo(binding, turn)]
         gang: Unit | None = None
         for binding in back:
             gang = self._queue.rejoin(binding.entry, turn.now, failure.message)

@@ -140,7 +140,7 @@ class Placing:
         if binding.gang is not None and not binding.gang.begun:
             self._gangs().roll_back(binding.gang, failure, turn)
             return
-        if not self.undo(binding, turn.now):
+        if not self.undo(binding, turn):
             return
         pod = binding.entry.pod
         if pod.nominated_node and not binding.announced:
@@ -149,13 +149,16 @@ class Placing:
         if binding.gang is not None:
             self._gangs().concern(binding.gang.key)
 
-    def undo(self, binding: BindingCycle, now: float) -> bool:
+    def undo(self, binding: BindingCycle, turn: Turn) -> bool:
         """End a binding cycle without a bind; returns whether the pod is still in the queue."""
         self._context.bindings.remove(binding.entry.pod.uid)
-        self._forget(binding)
+        commands = self._forget(binding)
         wanted = self._context.queue.get(binding.entry.pod.uid) is binding.entry
-        if not wanted:
-            binding.entry.move(GONE, now, "")
+        if wanted:
+            turn.commands += commands
+            self._state.devices.ordered(commands)
+        else:
+            binding.entry.move(GONE, turn.now, "")
         return wanted
 
     def abandon(self, uid: str, turn: Turn) -> None:
@@ -173,11 +176,12 @@ class Placing:
         if self._context.planning is not None:
             self._context.planning.note(binding.entry.pod, binding.entry.unit.gang)
 
-    def _forget(self, binding: BindingCycle) -> None:
+    def _forget(self, binding: BindingCycle) -> list[Command]:
         self._note(binding)
-        unreserve(self._context.faults, binding)
+        commands = unreserve(self._context.faults, binding)
         if self._state.forget(binding.entry.pod.uid) is not None and binding.told:
             self._context.changes.append(Change(What.POD_REMOVED, pod=binding.entry.pod))
+        return commands
 
 
 def _scheduled_event(binding: BindingCycle) -> RecordEvent:
@@ -203,11 +207,14 @@ def reserve(faults: Faults, binding: BindingCycle) -> Status | None:
     return None
 
 
-def unreserve(faults: Faults, binding: BindingCycle) -> None:
-    """Let plugins release what they reserved."""
+def unreserve(faults: Faults, binding: BindingCycle) -> list[Command]:
+    """Let plugins release what they reserved; returns what takes back what was written for the pod."""
+    commands: list[Command] = []
     for plugin in reversed(binding.late.reserve):
         if isinstance(plugin, Unreserve):
-            faults.ask(plugin, plugin.unreserve, binding.cycle, binding.row)
+            answer = faults.ask(plugin, plugin.unreserve, binding.cycle, binding.row)
+            commands += () if answer is None or isinstance(answer, Status) else answer
+    return commands
 
 
 def choose(state: ClusterState, runner: Runner, cycle: Cycle) -> int:

@@ -97,9 +97,9 @@ class SharedOrder(Protocol):
 Timed = tuple[float, tuple[Any, ...], int, Unit]
 """(time, queue key, ticket, unit)"""
 
-NEW, FAILED, WAITED, HASTY, FORCED, FLUSHED, UNGATED = (
+NEW, FAILED, WAITED, HASTY, FORCED, FLUSHED, UNGATED, UNFINISHED = (
     "UnscheduledPodAdd", "ScheduleAttemptFailure", "BackoffComplete", "PopFromBackoffQ", "ForceActivate",
-    "UnschedulableTimeout", "TargetPodUpdatePodSchedulingGatesEliminated",
+    "UnschedulableTimeout", "TargetPodUpdatePodSchedulingGatesEliminated", "AttemptUnfinished",
 )  # fmt: skip
 """Why pods enter a place, apart from changes in the cluster; the label `event` of kube-scheduler's metrics."""
 
@@ -128,6 +128,8 @@ class SchedulingQueue:
     _by_key: dict[GangKey, Unit] = field(default_factory=dict)
     """The same."""
     _active: list[tuple[tuple[Any, ...], int, Unit]] = field(default_factory=list)
+    _postponed: list[tuple[tuple[Any, ...], int, Unit]] = field(default_factory=list)
+    """Active, but not tried again in this call."""
     _backing_off: list[Timed] = field(default_factory=list)
     _after_error: list[Timed] = field(default_factory=list)
     _by_plugin: dict[str, dict[str, Unit]] = field(default_factory=dict)
@@ -232,7 +234,7 @@ class SchedulingQueue:
         unit.move(BACK, now, cause)
         again = unit.since_s == now and any(entry.attempts > 1 for entry in unit.members.values())
         unit.hasty = unit.hasty + 1 if again else 0
-        unit.since_s = now
+        unit.since_s, unit.pauses = now, 0
         unit.failed_by_error = error
         unit.rejected_by = rejected_by
         unit.skip_backoff = pending and unit.hasty < _HASTY_ATTEMPTS
@@ -273,6 +275,16 @@ class SchedulingQueue:
         if self.holds(unit):
             self._hold(unit, gate, now)
 
+    def postpone(self, unit: Unit, now: float) -> int:
+        """Give back a unit whose attempt is not finished: it goes on in the next call; counts as one decision."""
+        if self.holds(unit):
+            unit.pauses += 1
+            unit.move(BACK, now, UNFINISHED)
+            unit.move(ACTIVE, now, UNFINISHED)
+            self._tickets = unit.ticket = self._tickets + 1
+            self._postponed.append((self.key(unit), unit.ticket, unit))
+        return 1
+
     # --- out ---
 
     def pop(self, now: float) -> Unit | None:
@@ -287,14 +299,15 @@ class SchedulingQueue:
         return unit
 
     def admit(self, now: float, untouched: int) -> None:
-        """Put active pods back that were set aside and need not give way any more.
+        """Put active pods back that were postponed, or set aside and need not give way any more.
 
         `untouched` is how many may be tried before a namespace could have its share of the binds.
         """
         self.pacing.begin(now, untouched)
-        for item in self.pacing.admitted(now):
+        for item in (*self._postponed, *self.pacing.admitted(now)):
             if self.shared is None or not self.shared.takes(item[2]):
                 heapq.heappush(self._active, item)
+        self._postponed.clear()
 
     def pop_slow(self, now: float) -> Unit | None:
         """The next unit to try of a slow namespace, now in flight; for when `pop` finds nothing else."""
@@ -336,7 +349,7 @@ class SchedulingQueue:
             heapq.heappop(self._backing_off)
         if self.shared is not None and self.shared.peek() is not None:
             return True
-        return bool(self._active or (self._backing_off and not self.pacing.ready()))
+        return bool(self._active or self._postponed or (self._backing_off and not self.pacing.ready()))
 
     def tidy(self) -> None:
         """Drop stale items of the heaps; what comes out, and in which order, stays the same."""
@@ -371,7 +384,7 @@ class SchedulingQueue:
 
     def restart(self, now: float) -> None:
         """Order and gates have changed: sort in all waiting units anew."""
-        for heap in (self._active, self._backing_off, self._after_error):
+        for heap in (self._active, self._postponed, self._backing_off, self._after_error):
             heap.clear()  # keys of two orders cannot be compared
         self.pacing.clear()
         single = (entry.unit for entry in self._pods.values() if entry.unit.gang is None)

@@ -119,8 +119,13 @@ class Trial:
         misfit_s: float | None = None,
         observer: Observer | None = None,
         reserves: bool = True,
+        work: int | None = None,
     ) -> None:
-        """`misfit_s`: since when single pods have been unschedulable; `reserves`: whether Reserve is called."""
+        """`misfit_s`: since when single pods have been unschedulable; `reserves`: whether Reserve is called.
+
+        `work` is what may be done for each member of a gang, see `Cycle.work`.
+        """
+        self._work = work
         self._context = context
         self._state = context.state
         self._now = now
@@ -369,6 +374,7 @@ class Trial:
 
     def _place_member(self, placement: GangPlacement, entry: QueuedPod, domain: Domain | None) -> None:
         runner, cycle = self._context.responsible(entry.pod), self._member_cycle(entry)
+        cycle.work = self._work
         if domain is not None:
             cycle.memo[GANG_SCHEDULING] = domain
         if self._observer is not None:

@@ -72,6 +72,10 @@ class QueuedPod:
             del self.story[:-KEPT_STEPS]
 
 
+_WORK, _PATIENCE = 50_000, 100
+"""A tenth of a second, about; doubled after so many attempts that were not finished."""
+
+
 @dataclass(slots=True, eq=False)
 class Unit:
     """A pod, or the waiting members of a gang: what the queue orders, and what one attempt is for.
@@ -107,6 +111,8 @@ class Unit:
     skip_backoff: bool = False
     """The last rejection was Pending: waking up skips the backoff."""
     ticket: int = 0
+    pauses: int = 0
+    """How often its attempt was not finished."""
     message: str = ""
     """The message of the last failed attempt, or why the unit may not be tried yet."""
 
@@ -139,6 +145,11 @@ class Unit:
         if state is BACK or state is GATED:
             for pod in self.members.values():
                 del pod.story[:-KEPT_STEPS]
+
+
+def work_of(unit: Unit) -> int:
+    """How much extraordinary work the next attempt may do; more with time, so that it ends whatever else changes."""
+    return _WORK << unit.pauses // _PATIENCE
 
 
 def gang_uid(key: GangKey) -> str:

@@ -67,6 +67,10 @@ class Change(NamedTuple):
     key: str = ""
     frees: bool = False
     """For OBJECT: whether a claim gave its devices back."""
+    added: bool = False
+    """For OBJECT: whether it is new."""
+    gone: bool = False
+    """For OBJECT: whether it was deleted."""
 
     @property
     def label(self) -> str:

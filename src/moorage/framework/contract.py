@@ -209,8 +209,12 @@ class Normalize(Protocol):
 class Unreserve(Named, Protocol):
     """Beside Reserve: gives back what was held."""
 
-    def unreserve(self, cycle: Cycle, row: int, /) -> None:
-        """The node may be gone: find what is held for a pod by the pod, not by the row."""
+    def unreserve(self, cycle: Cycle, row: int, /) -> Sequence[Command] | None:
+        """The node may be gone: find what is held for a pod by the pod, not by the row.
+
+        Returns what takes back what was written for the pod; not carried out in what-ifs, and if the pod is gone or
+        was bound by another process.
+        """
 
 
 @runtime_checkable
@@ -394,6 +398,14 @@ class ComparesRows(Named, Protocol):
     @property
     def compares_rows(self) -> bool:
         """Whether it does."""
+
+
+@runtime_checkable
+class ReadsState(Named, Protocol):
+    """A plugin that reads the state where it is asked without a cycle: in PreEnqueue and in `helps`."""
+
+    def attach(self, state: ClusterState, /) -> None:
+        """Told once, before anything else, by the runner that the plugin belongs to."""
 
 
 @runtime_checkable

@@ -8,10 +8,29 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 
 
+class UnfinishedError(Exception):
+    """An answer takes more work than this attempt may do: the pod is tried again, after others.
+
+    The plugin that raises it keeps what it has found, so that the next attempt gets further.
+    """
+
+
 class Cycle:
     """One pod, the state and the time. `memo` is for what a plugin prepares in one extension point for a later one."""
 
-    __slots__ = ("asked", "expires_s", "feasible", "memo", "misfit_s", "now", "pod", "state", "template", "warnings")
+    __slots__ = (
+        "asked",
+        "expires_s",
+        "feasible",
+        "memo",
+        "misfit_s",
+        "now",
+        "pod",
+        "state",
+        "template",
+        "warnings",
+        "work",
+    )
 
     def __init__(self, pod: Pod, state: ClusterState, now: float) -> None:
         self.pod = pod
@@ -28,8 +47,17 @@ class Cycle:
         """Set by the runner: the plugins that were asked about the pod."""
         self.feasible = 0
         """Number of nodes that passed every filter, once that is known."""
+        self.work: int | None = None
+        """How much work beyond the ordinary may be done in this attempt, in steps; None: as much as it takes."""
         self.warnings: tuple[tuple[str, str], ...] = ()
         """Reasons and notes of warnings, see `warn`."""
+
+    def spend(self, work: int) -> bool:
+        """Whether so much extraordinary work may be done; if not, what was found is kept, and the attempt ends."""
+        if self.work is None:
+            return True
+        self.work -= work
+        return self.work >= 0
 
     def expires(self, at_s: float) -> None:
         """Say that the answer changes at this time even if nothing else happens; the engine looks again then."""

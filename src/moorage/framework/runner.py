@@ -27,7 +27,7 @@ from moorage.framework.classes import (
     says_nothing,
     wanted_scorers,
 )
-from moorage.framework.contract import PlacesGangs, ReadsPriority, SlackFilter
+from moorage.framework.contract import PlacesGangs, ReadsPriority, ReadsState, SlackFilter
 from moorage.framework.cycle import Cycle
 from moorage.framework.instances import Instances
 from moorage.framework.nominated import NominatedAmounts, NominatedPods
@@ -107,6 +107,8 @@ class Runner:
         self._nominated = NominatedPods(state)
         self._scorers = make_scorers(plugins, profile.weights)
         self._classes = ClassTable(plugins, self._scorers)
+        for each in plugins.having(ReadsState):
+            each.attach(state)
         self._slack = {each.name: each for each in plugins.filter if isinstance(each, SlackFilter)}
 
     @property

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from functools import partial
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -25,6 +26,7 @@ from moorage.core.devicecounts import FAILURE, SUCCESS, TIMEOUT, DeviceCounts, D
 from moorage.core.devicediagnosis import diagnose
 from moorage.core.devicefit import AllocationError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
+from moorage.core.devicepacking import packed
 from moorage.core.devicerefusals import Holders, Looks
 from moorage.core.devices import DeviceId
 from moorage.core.edits import DropDevices
@@ -32,12 +34,12 @@ from moorage.core.extendedclaims import SpecialClaim, make, remove, special_clai
 from moorage.core.hashing import name_uuid
 from moorage.core.nodeterms import any_term
 from moorage.core.podclaims import DeviceClaims, missing, pod_claims, preference, readiness, ready_by_s
-from moorage.core.pods import PodTemplate
+from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
 from moorage.framework.arguments import PluginArgs, Seconds
 from moorage.framework.changes import Change, What
-from moorage.framework.cycle import Cycle
+from moorage.framework.cycle import Cycle, UnfinishedError
 from moorage.framework.details import Detail
 from moorage.framework.device_details import MOST_LOOKS, device_details, elsewhere
 from moorage.framework.device_remedies import device_groups, device_remedies
@@ -56,9 +58,12 @@ _REASONS = (
     Reason("cannot schedule extended resource claim", resolvable=False),
 )
 """In the order of their bits."""
-_WORK_PER_S = 20_000
+_WORK_PER_S = 100_000
 """How many devices a search looks at in a second of its timeout; nothing here reads a clock."""
+_SHORT = 1_000
+"""An ordinary search looks at fewer devices; more of it is extraordinary work."""
 _HIGHEST = 100
+_PACKED = "Packed"
 _WRITING_S = 900.0
 """How long the writes to claims may take between two changes of these."""
 
@@ -82,8 +87,12 @@ class _Plan:
 
 
 class DynamicResourcesArgs(PluginArgs):
-    """How long allocating may take on one node, and how long PreBind waits for claims."""
+    """How long allocating may take on one node, and how long PreBind waits for drivers.
 
+    `deviceOrder: Packed` takes devices that are partly in use before others that would do as well.
+    """
+
+    device_order: Literal["Upstream", "Packed"] = "Upstream"
     filter_timeout: Annotated[Seconds, Field(ge=0.0)] = 10.0
     binding_timeout: Annotated[Seconds, Field(ge=1.0)] = 600.0
 
@@ -104,6 +113,7 @@ class DynamicResources(Plugin):
         self.args: DynamicResourcesArgs = args or DynamicResourcesArgs()
         self._answers = DeviceAnswers()
         self.counts = DeviceCounts()
+        self._state: ClusterState | None = None
 
     def concerns(self, template: PodTemplate, state: ClusterState) -> bool:
         """Pods with claims, and those that request resources that a DeviceClass backs."""
@@ -112,13 +122,33 @@ class DynamicResources(Plugin):
         backing = state.devices.backing
         return bool(backing) and any(name in backing for name, _ in template.requests.amounts)
 
+    def attach(self, state: ClusterState) -> None:
+        """For PreEnqueue."""
+        self._state = state
+
     def helps(self, template: PodTemplate, change: Change) -> bool:
-        """Of claims the pod's own matter, and those that give devices back; of pods those that have reserved some."""
+        """What offers or frees devices, or changes what the pod asks for.
+
+        Of claims the pod's own matter, and those that give devices back; of pods those that were on their way to a node
+        and gave up what they had reserved.
+        """
         if change.what is What.POD_REMOVED:
-            return change.pod is not None and bool(change.pod.template.claims)
-        if change.kind != RESOURCE_CLAIM:
-            return True
-        return change.frees or any(f"{template.namespace}/{name}" == change.key for name in template.claims)
+            pod = change.pod
+            return pod is not None and pod.node is None and bool(pod.template.claims or pod.template.asks)
+        if change.kind == RESOURCE_CLAIM:
+            return change.frees or any(f"{template.namespace}/{name}" == change.key for name in template.claims)
+        if change.kind == TAINT_RULE:
+            return not change.added
+        return not change.gone
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Hold pods whose claims are missing, being deleted or another pod's; nobody is told while they wait."""
+        if not pod.template.claims or self._state is None:
+            return None
+        problem, leaving = missing(self._state, pod), self._state.devices.writes.leaving
+        if problem is None and leaving and any(pod.uid in uids for uids in leaving.values()):
+            problem = "the reservation of a ResourceClaim by an earlier attempt is being taken back"
+        return None if problem is None else unresolvable(problem)
 
     # --- where ---
 
@@ -166,16 +196,29 @@ class DynamicResources(Plugin):
             for special, here in self._specials(cycle, plan, rows):
                 claims = self._open(cycle, plan, special)
                 if claims:
-                    found[:, here] = self._answers.get(cycle.state, claims, rows[here], self._finish)
+                    found[:, here] = self._answer(cycle, claims, rows[here])
         elif plan.claims.open:
-            found = self._answers.get(cycle.state, plan.claims.open, rows, self._finish)
+            found = self._answer(cycle, plan.claims.open, rows)
         return found
 
-    def _finish(self, search: Search) -> bool:
-        found = search.run(int(self.args.filter_timeout * _WORK_PER_S) or (1 << 62))
-        self.counts.searched(search.steps, found)
+    def _answer(self, cycle: Cycle, claims: tuple[ResourceClaim, ...], rows: Rows) -> Ints:
+        found = self._answers.get(cycle.state, claims, rows, partial(self._finish, cycle))
         if found is None:
-            raise AllocationError(f"node {search.node.name}: timed out trying to allocate devices")
+            raise UnfinishedError
+        return found
+
+    def _finish(self, cycle: Cycle, search: Search) -> bool | None:
+        """Run a search to its end, or as far as the attempt may go."""
+        most = self.args.filter_timeout * _WORK_PER_S or float("inf")
+        found = search.run(_SHORT)
+        while found is None:
+            if search.looks >= most:
+                self.counts.searched(search.steps, None)
+                raise AllocationError(f"node {search.node.name}: timed out trying to allocate devices")
+            if not cycle.spend(_SHORT):
+                return None
+            found = search.run(_SHORT)
+        self.counts.searched(search.steps, found)
         return found
 
     def _specials(self, cycle: Cycle, plan: _Plan, rows: Rows) -> Iterator[tuple[SpecialClaim | None, Ints]]:
@@ -334,12 +377,21 @@ class DynamicResources(Plugin):
         def share_id(claim: ResourceClaim, device: DeviceId, number: int) -> str:
             return name_uuid(state.seed, f"{claim.uid}/{claim.key}/{device}/{number}/{cycle.now}")
 
-        search = Search(node, state.devices.pools(node), claims, classes, state.devices, share_id)
-        return search.allocations() if self._finish(search) else None
+        pools = state.devices.pools(node)
+        if self.args.device_order == _PACKED:
+            pools = packed(pools, state.devices)
+        search = Search(node, pools, claims, classes, state.devices, share_id)
+        while (found := search.run(_SHORT)) is None:
+            pass  # Filter has found something here, so this ends
+        return search.allocations() if found else None
 
-    def unreserve(self, cycle: Cycle, row: int) -> None:  # noqa: ARG002 - part of the interface
-        """What was written stays: the next attempt can use it, or deallocates it."""
-        cycle.state.devices.release(cycle.pod.uid)
+    def unreserve(self, cycle: Cycle, row: int) -> tuple[Command, ...]:  # noqa: ARG002 - part of the interface
+        """Take back reservations; devices that were written stay for the next attempt, which may deallocate them."""
+        pod, state = cycle.pod, cycle.state
+        state.devices.release(pod.uid)
+        found = (state.object(RESOURCE_CLAIM, f"{pod.namespace}/{name}") for name in cycle.template.claims)
+        held = (claim for claim in found if claim is not None and claim.reserved_for_uid(pod.uid))
+        return tuple(claimwrites.unreserve(pod, claim) for claim in held)
 
     def pre_bind(self, cycle: Cycle, row: int) -> Status | Hold | None:
         """Write devices and reservation to the claims, and wait until they show them and drivers are ready."""

@@ -78,6 +78,7 @@ def parse_pod(
     annotations = _part(_TEXTS, metadata.annotations, "metadata.annotations") or {}
     containers = (*(spec.init_containers or ()), *(spec.containers or ()))
     images = (*(normalized_image(container.image or "") for container in containers), *volume_images)
+    claims = _claims(wire, cutter)
     template = PodTemplate(
         namespace=metadata.namespace or DEFAULT_NAMESPACE,
         labels=labels,
@@ -97,7 +98,8 @@ def parse_pod(
         images=images,
         container_count=len(images),
         volumes=volumes,
-        claims=_claims(wire, cutter),
+        claims=tuple(claims),
+        made_claims=tuple(name for name, made in claims.items() if made and not name.startswith(UNRESOLVED_CLAIM)),
         asks=container_asks(resources),
         group=_group(spec),
         host_network=bool(spec.host_network),
@@ -233,16 +235,20 @@ def _host_port(wire: PortWire, path: str) -> HostPort:
     return HostPort("" if address == _EVERY_ADDRESS else address, wire.protocol or "TCP", port)
 
 
-def _claims(wire: PodWire, cutter: Cutter) -> tuple[str, ...]:
-    """Names of the pod's ResourceClaims; a claim that the status says is not needed is left out."""
+def _claims(wire: PodWire, cutter: Cutter) -> dict[str, bool]:
+    """The pod's ResourceClaims by name, and whether they are made for it; one that is not needed is left out."""
     named: list[PodClaimWire] | None = _part(_CLAIMS, wire.spec.resource_claims, "spec.resourceClaims")
     claims = cutter.cut(named, RESOURCE_CLAIMS, "spec.resourceClaims")
     made: list[PodClaimWire] = []
     if claims and wire.status is not None:
         made = _part(_CLAIMS, wire.status.resource_claim_statuses, "status.resourceClaimStatuses") or []
     names = {claim.name: claim.resource_claim_name for claim in made}
-    resolved = (claim.resource_claim_name or names.get(claim.name, UNRESOLVED_CLAIM + claim.name) for claim in claims)
-    return tuple(name for name in resolved if name)
+    found: dict[str, bool] = {}
+    for claim in claims:
+        name = claim.resource_claim_name or names.get(claim.name, UNRESOLVED_CLAIM + claim.name)
+        if name:
+            found[name] = not claim.resource_claim_name
+    return found
 
 
 def _group(spec: PodSpecWire) -> str | None:

@@ -217,7 +217,7 @@ class CommandRunner:
 
 
 def _merged(present: Any, patch: Any) -> Any:
-    """A strategic merge, as far as commands need it: lists are joined by the uid or the type of items that have one."""
+    """A strategic merge, as far as commands need it: items of lists are known by uid or type."""
     if isinstance(patch, Mapping):
         known = present if isinstance(present, Mapping) else {}
         return {**known, **{name: _merged(known.get(name), value) for name, value in patch.items()}}
@@ -225,7 +225,8 @@ def _merged(present: Any, patch: Any) -> Any:
         if not all(isinstance(item, Mapping) and _identity(item) for item in patch):
             return patch
         new = {_identity(item): item for item in patch}
-        return [*(item for item in present or () if _identity(item) not in new), *new.values()]
+        added = (item for item in new.values() if item.get("$patch") != "delete")
+        return [*(item for item in present or () if _identity(item) not in new), *added]
     return patch
 
 
