@@ -81,6 +81,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "_gangs": dict[str, Unit],
         "_by_key": dict[GangKey, Unit],
         "_active": list[tuple[tuple[Any, ...], int, Unit]],
+        "_postponed": list[tuple[tuple[Any, ...], int, Unit]],
         "_backing_off": list[tuple[float, tuple[Any, ...], int, Unit]],
         "_after_error": list[tuple[float, tuple[Any, ...], int, Unit]],
         "_by_plugin": dict[str, dict[str, Unit]],
@@ -169,6 +170,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
     UnansweredWrites: {
         "allocating": dict[str, dict[str, str]],
         "given_up": dict[str, set[str]],
+        "leaving": dict[str, dict[str, str]],
         "ending": dict[str, str],
     },
     VolumeIndex: {
@@ -231,7 +233,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Planning: frozenset(["_context", "_state", "_sort", "_nodes_at", "_runs", "_concern"]),
     Asking: frozenset(["_extenders", "_state", "_queue", "_endings", "_token", "_order", "_interests"]),
     Breakers: frozenset({"_news"}),
-    Cycle: frozenset(["pod", "template", "state", "now", "asked"]),
+    Cycle: frozenset(["pod", "template", "state", "now", "asked", "work"]),
     Evictions: frozenset(),
     Nominations: frozenset(["position", "_log", "_undo", "_queues"]),
     DeviceIndex: frozenset(
