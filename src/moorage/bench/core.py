@@ -19,9 +19,11 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.resources import Requests
+from moorage.core.shareasks import NVIDIA_GPU
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
-from moorage.framework.configuration import Configuration
+from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
+from moorage.framework.plugin import Point
 from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
@@ -83,6 +85,8 @@ class BenchWorkload:
     """How many of the pods a node has room for."""
     claims: bool = False
     """Whether nodes have devices, and pods claims for them."""
+    shared: int = 0
+    """Devices of each node that pods share; the profile then has SharedDevices and Fragmentation."""
 
 
 WORKLOADS: dict[str, BenchWorkload] = {
@@ -96,13 +100,22 @@ WORKLOADS: dict[str, BenchWorkload] = {
     "mixed": BenchWorkload(workloads.mixed_pods, 4_000),
     "gangs": BenchWorkload(workloads.gang_pods, 1_000 * workloads.GANG, together=workloads.GANG),
     "devices": BenchWorkload(workloads.device_pods, 4_000, per_node=devices.SERVED, claims=True),
+    "shares": BenchWorkload(workloads.share_pods, 6_000, per_node=8, shared=8),
 }
+_SHARING = ProfileConfiguration(
+    multi_point=PluginSet((EnabledPlugin("SharedDevices"), EnabledPlugin("Fragmentation", 20))),
+    points={Point.SCORE: PluginSet(disabled=("NodeResourcesFit", "NodeResourcesBalancedAllocation", "SharedDevices"))},
+)
+"""The profile of examples/gpu-sharing.yaml."""
 
 
-def make_engine(nodes: int, pods_present: int) -> Engine:
-    """An engine with the default profile that knows so many nodes and running pods."""
-    engine = Engine(build_profiles(Configuration(), Registry(BUILTIN)))
+def make_engine(nodes: int, pods_present: int, shared: int = 0) -> Engine:
+    """An engine with the default profile, or one that shares devices, that knows so many nodes and running pods."""
+    configuration = Configuration(profiles=(_SHARING,)) if shared else Configuration()
+    engine = Engine(build_profiles(configuration, Registry(BUILTIN)))
     offer = FrozenDict({"cpu": 32_000, "memory": 128 * _GIB, "pods": 110, "ephemeral-storage": 500 * _GIB})
+    if shared:
+        offer = FrozenDict({**offer, NVIDIA_GPU: shared})
     events: list[Event] = []
     for number in range(nodes):
         labels = FrozenDict({
@@ -147,8 +160,8 @@ def measure(
 
 
 def _place(workload: str, nodes: int, pods_present: int, decisions: int | None, clock: Callable[[], float]) -> BenchRow:
-    engine = make_engine(nodes, pods_present)
     chosen = WORKLOADS[workload]
+    engine = make_engine(nodes, pods_present, chosen.shared)
     usable = nodes // _ZONES if chosen.one_zone else nodes
     room = usable * chosen.per_node - (pods_present * usable // nodes if chosen.per_node == _PODS_PER_NODE else 0)
     decisions = max(min(decisions or chosen.decisions, room) // chosen.together, 1) * chosen.together

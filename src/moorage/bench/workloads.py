@@ -15,6 +15,7 @@ from moorage.core.membership import GROUP_ANNOTATIONS, MIN_AVAILABLE
 from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.resources import Requests
 from moorage.core.selectors import selector_from_labels
+from moorage.core.shareasks import KAI_FRACTION
 
 SCHEDULER = "moorage"
 GANG = 3
@@ -100,3 +101,14 @@ def device_pods(count: int) -> Iterator[Pod]:
     """Pods with a claim of their own each, as if they were made from one template."""
     for number in range(count):
         yield from _pods(f"device-{number}", 1, {"app": "devices"}, claims=(f"device-{number}",))
+
+
+def share_pods(count: int) -> Iterator[Pod]:
+    """Shares of devices in ten sizes, whole ones and pods without, as a cluster that trains and serves sends them."""
+    sizes = ("0.81", "0.47", "", "0.32", "1", "0.65", "0.5", "0.25", "0.9", "0.1", "", "0.76")
+    each = -(-count // len(sizes))
+    streams = [
+        _pods(f"share-{number}", each, {"app": "shares"}, annotations=FrozenDict({KAI_FRACTION: size} if size else {}))
+        for number, size in enumerate(sizes)
+    ]
+    return islice(chain.from_iterable(zip(*streams, strict=True)), count)

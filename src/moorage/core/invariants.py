@@ -154,6 +154,7 @@ def _check_shared_devices(state: ClusterState) -> None:
     slots = len(want.milli)
     check(np.array_equal(want.milli, found.milli[:slots]), "compute left on devices differs from a recount")
     check(np.array_equal(want.memory, found.memory[:slots]), "memory left on devices differs from a recount")
+    check(np.array_equal(want.room, found.room[:slots]), "room on devices differs from a recount")
 
 
 def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: str) -> None:

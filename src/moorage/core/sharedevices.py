@@ -86,6 +86,8 @@ class SharedDevices:
         """Rises when the devices of a node are others than before."""
         self.milli: Slots = np.full((1, capacity), _ABSENT, dtype=np.int64)
         self.memory: Slots = self.milli.copy()
+        self.room: Slots = np.zeros((1, capacity), dtype=np.int64)
+        """What is left in thousandths of the device, of compute or memory, whichever is less; 0 where there is none."""
         self.each: Ints = np.full(capacity, WHOLE, dtype=np.int64)
         """Memory of each device of a row."""
         self.measured: Mask = np.zeros(capacity, dtype=np.bool_)
@@ -110,6 +112,7 @@ class SharedDevices:
         extra = capacity - len(self.each)
         self.milli = np.pad(self.milli, ((0, 0), (0, extra)), constant_values=_ABSENT)
         self.memory = np.pad(self.memory, ((0, 0), (0, extra)), constant_values=_ABSENT)
+        self.room = np.pad(self.room, ((0, 0), (0, extra)))
         self.each = np.pad(self.each, (0, extra), constant_values=WHOLE)
         self.measured = np.pad(self.measured, (0, extra))
         self.count = np.pad(self.count, (0, extra))
@@ -126,9 +129,12 @@ class SharedDevices:
             more = ((0, found.count - len(self.milli)), (0, 0))
             self.milli = np.pad(self.milli, more, constant_values=_ABSENT)
             self.memory = np.pad(self.memory, more, constant_values=_ABSENT)
+            self.room = np.pad(self.room, more)
         usable = [device for device in range(found.count) if device not in found.failed]
         self.milli[:, row] = self.memory[:, row] = _ABSENT
         self.milli[usable, row], self.memory[usable, row] = WHOLE, found.memory
+        self.room[:, row] = 0
+        self.room[usable, row] = WHOLE
         self.each[row], self.measured[row], self.count[row] = found.memory, found.measured, len(usable)
         if found.model not in self.models:
             self.models.append(found.model)
@@ -173,19 +179,20 @@ class SharedDevices:
             if device < known.count and device not in known.failed:
                 self.milli[device, row] -= sign * ask.milli
                 self.memory[device, row] -= sign * (memory if memory < _NEVER else 0)
+                left = min(self.milli.item(device, row), self.memory.item(device, row) * WHOLE // known.memory)
+                self.room[device, row] = max(left, 0)
 
     def choose(self, ask: ShareAsk, row: int) -> tuple[int, ...]:
         """The devices that a pod gets on a row: the fullest with room, of equal ones those with the lowest index.
 
         A pod that is on the row although it does not fit there gets the emptiest of the others.
         """
-        memory = self.memory_of(ask, row)
-        left = list(zip(self.milli[:, row].tolist(), self.memory[:, row].tolist(), strict=True))
-        each = max(int(self.each[row]), 1)
+        memory, milli = self.memory_of(ask, row), ask.milli
+        left = zip(self.room[:, row].tolist(), self.milli[:, row].tolist(), self.memory[:, row].tolist(), strict=True)
         ranked = sorted(
-            (not (milli >= ask.milli and free >= memory), min(milli, free * WHOLE // each), device)
-            for device, (milli, free) in enumerate(left)
-            if milli != _ABSENT or free != _ABSENT
+            (compute < milli or free < memory, room, device)
+            for device, (room, compute, free) in enumerate(left)
+            if compute != _ABSENT or free != _ABSENT
         )
         fitting = [device for misfit, _, device in ranked if not misfit][: ask.count]
         crowded = [device for misfit, _, device in reversed(ranked) if misfit][: ask.count - len(fitting)]
@@ -221,12 +228,6 @@ class SharedDevices:
             return np.ones(len(rows), dtype=np.bool_)
         wanted = [number for number, model in enumerate(self.models) if model in ask.models]
         return np.isin(self.model_ids.take(rows), wanted)
-
-    def room(self, rows: Rows) -> Ints:
-        """What is left of each device in thousandths, of compute or memory, whichever is less, int64[slots, n]."""
-        memory = self.memory.take(rows, axis=1) * WHOLE // np.maximum(self.each.take(rows), 1)
-        left: Ints = np.minimum(self.milli.take(rows, axis=1), memory)
-        return np.maximum(left, 0, out=left)
 
 
 def devices_of(node: Node) -> DeviceRow:

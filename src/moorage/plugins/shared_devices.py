@@ -95,7 +95,7 @@ class SharedDevices(Plugin):
         ask, shares = cycle.template.share, cycle.state.shares()
         if ask is None:
             return np.zeros(len(rows), dtype=np.int64)
-        room = shares.room(rows)
+        room = shares.room.take(rows, axis=1)
         if ask.whole:
             whole = np.maximum(shares.count.take(rows) * WHOLE, 1)
             left: Ints = room.sum(axis=0) - ask.count * WHOLE
