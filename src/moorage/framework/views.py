@@ -205,7 +205,7 @@ class ClassView:
             for row in changed:
                 self._repair(cycle, row)
         else:
-            rows = np.unique(np.array(changed, dtype=np.intp))
+            rows = np.array(sorted(set(changed)), dtype=np.intp)
             self.rank[rows] = INFEASIBLE
             self._judge(cycle, rows[self.nodes.mask[rows]])
             self.feasible = int(np.count_nonzero(self.rank >= 0))

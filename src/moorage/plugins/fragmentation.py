@@ -70,8 +70,8 @@ class _Target(NamedTuple):
     pressure: Ints
     """By model: its place among all in the order of how much pods press on it that insist on it."""
     total: float
-    most: tuple[float, float, float]
-    """The largest cpu, memory and devices of a node, for comparisons."""
+    scale: tuple[float, float, float]
+    """What makes cpu, memory and room comparable: the largest node has a third of `_FITS` of each."""
 
 
 class _Left(NamedTuple):
@@ -119,14 +119,18 @@ class Fragmentation(Plugin):
         shares, target = state.shares(), self._typical(state)
         both = _before_and_after(state, shares, rows, shape)
         stock = both.room.sum(axis=0)
-        if both.bare.any():
-            plain = (both.cpu / target.most[0] + both.memory / target.most[1]) * (WHOLE / 2)
-            stock = np.where(both.bare, np.round(plain), stock)
-        useful = _useful(target, both, stock)
+        bare = both.bare if both.bare.any() else None
+        if bare is not None:
+            plain = (both.cpu * target.scale[0] + both.memory * target.scale[1]) * (WHOLE * 1.5 / _FITS)
+            stock = np.where(bare, np.round(plain), stock)
+        useful = _useful(target, both)
+        if bare is not None:
+            useful = np.where(bare, _useful_plain(target, both) * stock, useful)
         gained = useful[count:] - useful[:count] + target.total * (stock[:count] - stock[count:])
         steps = np.floor(gained / (self.args.step * _PARTS)).astype(np.int64)
-        empty = both.cpu / target.most[0] + both.memory / target.most[1] + both.room.sum(axis=0) / target.most[2]
-        fit = np.minimum(np.maximum(_FITS * (1.0 - empty[count:] / 3.0), 0.0), _FITS).astype(np.int64)
+        after = both.cpu[count:] * target.scale[0] + both.memory[count:] * target.scale[1]
+        after += (stock[count:] if bare is None else both.room[:, count:].sum(axis=0)) * target.scale[2]
+        fit = np.minimum(np.maximum(_FITS - after, 0.0), _FITS).astype(np.int64)
         found: Ints = (steps << _FIT_BITS) + fit
         if self.args.spare and shape.share is not None:
             found -= target.pressure.take(both.model[:count]) << _FIT_BITS + _STEP_BITS
@@ -158,7 +162,7 @@ def _target(state: ClusterState, typical: tuple[Typical, ...], largest: tuple[fl
     distinct = sorted(set(sizes))
     count = np.array([0 if shape.share is None else shape.share.count for shape in shapes], dtype=np.int64)
     parts = np.round(np.array([each.part for each in typical], dtype=np.float64) * _PARTS)
-    accepts = _accepted(shares.models, shapes)
+    accepts, third = _accepted(shares.models, shapes), _FITS / 3
     return _Target(
         parts * (count > 0),
         parts * (count == 0),
@@ -171,7 +175,7 @@ def _target(state: ClusterState, typical: tuple[Typical, ...], largest: tuple[fl
         not accepts.all(),
         _pressures(shares, rows, accepts, parts * count * np.array(sizes, dtype=np.float64)),
         float(parts.sum()),
-        (*largest, float(shares.count.take(rows).max(initial=1)) * WHOLE),
+        (third / largest[0], third / largest[1], third / (float(shares.count.take(rows).max(initial=1)) * WHOLE)),
     )
 
 
@@ -255,8 +259,8 @@ def _with(room: Ints, share: ShareAsk | None, shares: SharedDevices, rows: Rows)
     return after
 
 
-def _useful(target: _Target, left: _Left, stock: Ints | Floats) -> Floats:
-    """The part of the stock that typical requests can use, times their parts, float64[n]."""
+def _useful(target: _Target, left: _Left) -> Floats:
+    """The room on devices that typical requests can use, times their parts, float64[n]."""
     large = left.room[:, :, None] >= target.sizes
     hosts = large.sum(axis=0).take(target.size, axis=1)
     usable = (left.room[:, :, None] * large).sum(axis=0).take(target.size, axis=1)
@@ -264,6 +268,11 @@ def _useful(target: _Target, left: _Left, stock: Ints | Floats) -> Floats:
     if target.choosy:
         runs &= target.accepts.take(left.model, axis=0)
     found: Floats = (usable * runs) @ target.sharing
-    if left.bare.any():
-        found = np.where(left.bare, (runs @ target.plain) * stock, found)
+    return found
+
+
+def _useful_plain(target: _Target, left: _Left) -> Floats:
+    """The parts of typical requests without devices that fit, float64[n]."""
+    runs = (left.cpu[:, None] >= target.cpu) & (left.memory[:, None] >= target.memory)
+    found: Floats = runs @ target.plain
     return found

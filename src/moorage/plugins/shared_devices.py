@@ -60,13 +60,15 @@ class SharedDevices(Plugin):
         if ask is None or ask.problem:
             return None
         hosts = shares.hosts(ask, rows)
-        wrong = ~shares.right_model(ask, rows)
-        if not wrong.any() and (hosts >= ask.count).all():
+        short = hosts < ask.count
+        wrong = ~shares.right_model(ask, rows) if ask.models else None
+        if not short.any() and (wrong is None or not wrong.any()):
             return None
         count = shares.count.take(rows)
         possible = count if not ask.memory_mib else count * self._large_enough(ask, shares, rows)
-        bits = np.where(hosts < ask.count, np.where(possible < ask.count, _FEW, _SHORT), 0)
-        bits[wrong] = _MODEL
+        bits = np.where(short, np.where(possible < ask.count, _FEW, _SHORT), 0)
+        if wrong is not None:
+            bits[wrong] = _MODEL
         bits[count == 0] = _NONE
         return Rejections(bits, _reasons(ask))
 
