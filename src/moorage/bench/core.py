@@ -100,7 +100,7 @@ WORKLOADS: dict[str, BenchWorkload] = {
     "mixed": BenchWorkload(workloads.mixed_pods, 4_000),
     "gangs": BenchWorkload(workloads.gang_pods, 1_000 * workloads.GANG, together=workloads.GANG),
     "devices": BenchWorkload(workloads.device_pods, 4_000, per_node=devices.SERVED, claims=True),
-    "shares": BenchWorkload(workloads.share_pods, 12_000, per_node=8, shared=8),
+    "shares": BenchWorkload(workloads.share_pods, 20_000, per_node=8, shared=8),
 }
 _SHARING = ProfileConfiguration(
     multi_point=PluginSet((EnabledPlugin("SharedDevices"), EnabledPlugin("Fragmentation", 20))),

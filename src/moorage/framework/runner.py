@@ -155,7 +155,7 @@ class Runner:
             return int(rows[0]) if len(rows) else NOWHERE
         totals = self._state.pick(view.rank, rows)
         for raw in view.raws if view.nodes.flat else (*view.nodes.raws, *view.raws):
-            totals = totals + raw.scorer.weight * raw.normalizer.normalize(cycle, raw.values[rows])
+            totals = totals + raw.scorer.weight * raw.normalizer.normalize(cycle, self._state.pick(raw.values, rows))
         for scores in self._scores(cycle, asked.scorers, rows).values():
             totals = totals + scores
         return self._highest(cycle, rows, totals)
