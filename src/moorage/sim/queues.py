@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from moorage.core.queueaccounts import queue_problem
+from moorage.core.queueaccounts import queue_problems as problems_of
 from moorage.core.queues import QUEUE, QUEUE_KINDS, Queue
 from moorage.sim.specs import inside
 from moorage.sim.whatif_changes import QUEUE_FIELDS, SHARE_FIELDS, did_you_mean
@@ -37,12 +37,13 @@ def tree_problems(manifests: Iterable[Manifest]) -> Iterator[Problem]:
     read = [(manifest, manifest.read(manifest.known)) for manifest in manifests if manifest.known is not None]
     found = [(manifest, value) for manifest, value in read if isinstance(value, Queue)]
     queues = {value.name: value for _, value in found}
+    problems = problems_of(queues)
     for manifest, queue in found:
         if queue.parent and queue.parent not in queues:
             remedy = f"add it, or give its file too; {did_you_mean(queue.parent, sorted(queues))}"
             yield manifest.problem("spec.parent", queue.parent, f"is no queue of these files; {remedy}")
-        elif (problem := queue_problem(queue, queues)) and not problem.endswith("does not exist"):
-            yield manifest.problem("spec.parent", queue.parent, f"{problem}; name another parent")
+        elif queue.name in problems and not problems[queue.name].endswith("does not exist"):
+            yield manifest.problem("spec.parent", queue.parent, f"{problems[queue.name]}; name another parent")
 
 
 def is_queue(manifest: Manifest) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from moorage.adapters.memory.objects import KubeObject, metadata_of, spec_of
 from moorage.adapters.memory.store import Store
-from moorage.core.queueaccounts import queue_problem
+from moorage.core.queueaccounts import queue_problems
 from moorage.core.queues import QUEUE, Queue
 from moorage.sim.whatif_changes import ChangeError, SetQueue
 from moorage.wire.errors import WireError
@@ -26,7 +26,7 @@ def set_queue(change: SetQueue, store: Store) -> None:
         value: Queue = _OURS.from_builtin(after)
     except WireError as error:
         raise ChangeError([f"{change}: {error.problem}"]) from None
-    problem = queue_problem(value, {**_queues(store), value.name: value})
+    problem = queue_problems({**_queues(store), value.name: value}).get(value.name)
     if problem:
         raise ChangeError([f"{change}: then {problem}"])
     if after["apiVersion"] == body["apiVersion"]:

@@ -28,7 +28,7 @@ _INDENT, _NOTHING = "  ", "-"
 
 def accounts_of(engine: Engine) -> list[QueueAccount]:
     """All queues that an engine knows, each before the queues below it."""
-    return queue_accounts(engine.state, (entry.pod for entry in engine.queue.entries()))
+    return queue_accounts(engine.state)
 
 
 def amounts_document(account: QueueAccount) -> dict[str, dict[str, str]]:
