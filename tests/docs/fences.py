@@ -22,6 +22,7 @@ DOCUMENTS = (
     "docs/explain.md",
     "docs/performance.md",
     "docs/plugins.md",
+    "docs/queues.md",
     "docs/simulate.md",
     "docs/what-if.md",
 )

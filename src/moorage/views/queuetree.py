@@ -71,7 +71,14 @@ def document(accounts: Iterable[QueueAccount]) -> dict[str, dict[str, Any]]:
 
 def tree_rows(accounts: Sequence[QueueAccount]) -> list[tuple[str, ...]]:
     """Rows for `TREE_COLUMNS`: a line for each queue and resource; a queue is named on its first line only."""
-    return [row for account in accounts for row in _rows(account)]
+    return [row for account in governed(accounts) for row in _rows(account)]
+
+
+def governed(accounts: Sequence[QueueAccount]) -> list[QueueAccount]:
+    """The same with nothing but the resources that at least one queue names: of others there is nothing to decide."""
+    named = {name for account in accounts for name in account.queue.resources}
+    kept = ({name: each for name, each in account.holdings.items() if name in named} for account in accounts)
+    return [account._replace(holdings=holdings) for account, holdings in zip(accounts, kept, strict=True)]
 
 
 def _rows(account: QueueAccount) -> list[tuple[str, ...]]:

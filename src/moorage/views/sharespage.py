@@ -9,7 +9,7 @@ from moorage.core.fairshare import UNLIMITED
 from moorage.core.quantity import format_amount
 from moorage.core.queueaccounts import Holding, QueueAccount
 from moorage.core.queues import Queue, bound_text
-from moorage.views.queuetree import accounts_of, weight_of
+from moorage.views.queuetree import accounts_of, governed, weight_of
 from moorage.views.world import World
 
 _MOST_SHOWN = 500
@@ -23,7 +23,7 @@ _NO_BAR = {
 
 def shares_page(world: World) -> dict[str, Any]:
     """The tree as plain values; amounts as numbers too, for bars that have one scale for each resource."""
-    accounts = accounts_of(world.engine)
+    accounts = governed(accounts_of(world.engine))
     scales: dict[str, int] = {}
     for account in accounts:
         for name, each in account.holdings.items():

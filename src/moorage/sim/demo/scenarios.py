@@ -12,6 +12,7 @@ from moorage.core.prices import PriceList, PriceRule, read_price
 from moorage.core.strategy import STRATEGY_ANNOTATIONS
 from moorage.framework.keeping import KeeperConfiguration
 from moorage.sim.demo.device_scenario import devices
+from moorage.sim.demo.queue_scenario import queues
 from moorage.sim.demo.scenario import (
     NAMESPACE,
     Act,
@@ -286,5 +287,6 @@ SCENARIOS: Mapping[str, Scenario] = {
     "busy": _busy(),
     "spot": _spot(),
     "devices": devices(),
+    "queues": queues(),
 }
 """Name -> scenario."""
