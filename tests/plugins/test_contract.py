@@ -41,7 +41,7 @@ from moorage.plugins.volume_binding import VolumeBinding
 from moorage.plugins.volume_restrictions import VolumeRestrictions
 from moorage.plugins.volume_zone import VolumeZone
 
-PRE_ENQUEUE: tuple[type[contract.PreEnqueuePlugin], ...] = (SchedulingGates, DefaultPreemption)
+PRE_ENQUEUE: tuple[type[contract.PreEnqueuePlugin], ...] = (SchedulingGates, DefaultPreemption, DynamicResources)
 QUEUE_SORT: tuple[type[contract.QueueSortPlugin], ...] = (PrioritySort, PlanSort)
 PRE_FILTER: tuple[type[contract.PreFilterPlugin], ...] = (
     NodePorts, NodeAffinity, PodTopologySpread, InterPodAffinity, VolumeBinding, VolumeRestrictions, VolumeZone,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, cast
 
+import numpy as np
 import pytest
 from pydantic import ValidationError
 
@@ -381,3 +382,31 @@ def test_a_packed_order_prefers_devices_that_are_partly_in_use() -> None:
 def test_conformance() -> None:
     """The promises of every plugin hold."""
     check_plugin(DynamicResources)
+
+
+MEMORY = 'device.capacity["gpu.example.com"].memory.compareTo(quantity("80Gi")) >= 0'
+
+
+def test_a_rejection_says_which_devices_nearly_fit() -> None:
+    """Per row and request; a claim whose devices are elsewhere says where they are."""
+    state = cluster()
+    put(state, make_slice("s", node="a", devices=[make_device("g0", capacity={"memory": "40Gi"})]))
+    put(state, make_resource_claim("want", DeviceChoice(device_class="gpu", selectors=(MEMORY,))))
+    plugin, cycle = DynamicResources(), Cycle(make_pod("p", claims=("want",)), state, 0.0)
+    assert plugin.pre_filter(cycle) is None
+    plugin.filter(cycle, state.rows())
+    found = {state.node(row).name: details for row, details in plugin.details(cycle, state.rows()).items()}
+    assert [each.text for each in found["a"][0].nearest] == ["memory 40Gi, wanted 80Gi"]
+    assert found["b"][0].text == "request r0 of claim default/want: wants 1, none fits"
+
+    put(
+        state,
+        claim("held", allocation=replace(make_allocation("a/g0"), node_terms=on("metadata.name In a").node_terms)),
+    )
+    cycle = Cycle(make_pod("p", claims=("held",)), state, 0.0)
+    assert plugin.pre_filter(cycle) is None
+    plugin.filter(cycle, state.rows())
+    row = state.row_of("b")
+    assert row is not None
+    told = plugin.details(cycle, np.array([row]))[row]
+    assert [each.text for each in told] == ["claim default/held: holds g0 of pool a, which this node cannot use"]
