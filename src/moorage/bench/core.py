@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from moorage.adapters.process import tune_process
-from moorage.bench import devices, workloads
+from moorage.bench import devices, racks, workloads
 from moorage.core.commands import Bind
 from moorage.core.echo import Echo
 from moorage.core.events import Event, NodeSeen, PodSeen
@@ -87,6 +87,8 @@ class BenchWorkload:
     """Whether nodes have devices, and pods claims for them."""
     shared: int = 0
     """Devices of each node that pods share; the profile then has SharedDevices and Fragmentation."""
+    levels: bool = False
+    """Whether nodes are in a topology, and mostly full."""
 
 
 WORKLOADS: dict[str, BenchWorkload] = {
@@ -99,6 +101,9 @@ WORKLOADS: dict[str, BenchWorkload] = {
     "selectors": BenchWorkload(workloads.selector_pods, 5_000),
     "mixed": BenchWorkload(workloads.mixed_pods, 4_000),
     "gangs": BenchWorkload(workloads.gang_pods, 1_000 * workloads.GANG, together=workloads.GANG),
+    "racks": BenchWorkload(
+        racks.rack_pods, 200 * racks.GANG, together=racks.GANG, per_node=racks.PER_NODE, levels=True
+    ),
     "devices": BenchWorkload(workloads.device_pods, 4_000, per_node=devices.SERVED, claims=True),
     "shares": BenchWorkload(workloads.share_pods, 20_000, per_node=8, shared=8),
 }
@@ -134,6 +139,8 @@ def make_engine(nodes: int, pods_present: int, shared: int = 0) -> Engine:
 
 def equip(engine: Engine, workload: BenchWorkload, nodes: int, pods: Sequence[Pod]) -> Echo:
     """Show the engine what the pods need beside nodes; returns what answers its commands."""
+    if workload.levels:
+        engine.handle(racks.rack_events(nodes, workloads.SCHEDULER), now=0.0, budget=0)
     if not workload.claims:
         return Echo(pods)
     echo = devices.ClaimEcho(pods)
