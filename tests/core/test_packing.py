@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from moorage.core.packalike import pack_alike, suits
+from moorage.core.packbalanced import pack_balanced
 from moorage.core.packing import Ground, Layer, Question, Role, Scope
 from moorage.core.packsearch import pack
 from moorage.core.packtables import pack_by_tables
@@ -105,3 +106,22 @@ def test_room_in_units_too_large_for_64_bits_still_decides() -> None:
     found = pack(replace(question, ground=replace(question.ground, spare=spare)))
     assert found is not None
     assert found.counts[0].tolist() == [0, 0, 2, 1] or found.counts[0].tolist() == [0, 0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("caps", "racks", "want"),
+    [
+        pytest.param([15, 9, 8], [0, 1, 2], [0, 8, 8], id="the two that are tightest"),
+        pytest.param([15, 9, 7], [0, 1, 2], [8, 8, 0], id="one would get less"),
+        pytest.param([16, 9, 9], [0, 1, 2], [16, 0, 0], id="one rack holds all"),
+        pytest.param([5, 5, 5, 3], [0, 1, 2, 3], None, id="all of them, as even as it goes"),
+    ],
+)
+def test_an_even_split(caps: list[int], racks: list[int], want: list[int] | None) -> None:
+    """16 members over racks below one root."""
+    question = flat(caps, racks, Role(16, 16))
+    found = pack_balanced(question, 0)
+    assert found is not None
+    counts = found.counts[0].tolist()
+    assert sum(counts) == 16
+    assert counts == want or (want is None and sorted(counts) == [3, 4, 4, 5])

@@ -48,7 +48,7 @@ def suits(question: Question) -> bool:
 def pack_alike(question: Question) -> Packing | None:
     """The best placement of all members; None if they cannot all be placed."""
     role, required = question.roles[0], _required(question.scopes)
-    rooms = _rooms(question)
+    rooms = rooms_of(question)
     fit = next((j for j in reversed(range(len(rooms))) if (rooms[j].units * rooms[j].unit >= role.count).any()), None)
     if fit is None:
         if required is not None or sum((rooms[0].units * rooms[0].unit).tolist()) < role.count:
@@ -67,7 +67,7 @@ def pack_alike(question: Question) -> Packing | None:
 
 def most_alike(question: Question) -> int:
     """How many members can be placed at most."""
-    rooms, required = _rooms(question), _required(question.scopes)
+    rooms, required = rooms_of(question), _required(question.scopes)
     room = rooms[required or 0]
     held = room.units * room.unit
     most = int(held.max(initial=0)) if required is not None else sum(held.tolist())
@@ -79,7 +79,7 @@ def _required(scopes: Sequence[Scope]) -> int | None:
     return max((scope.required for scope in scopes if scope.required is not None), default=None)
 
 
-def _rooms(question: Question) -> list[Rooms]:
+def rooms_of(question: Question) -> list[Rooms]:
     """The room at each level, the widest first; whole slices only, from the level of their layer upwards."""
     ground, sizes = question.ground, {layer.level: layer.size for layer in reversed(question.roles[0].layers)}
     found: list[Rooms] = []
@@ -147,7 +147,7 @@ class _Tables:
     def __init__(self, question: Question, costs: Costs, top: int | None) -> None:
         self._costs, self._count = costs, question.roles[0].count
         self._ground: Ground = question.ground
-        self._rooms = _rooms(question)
+        self._rooms = rooms_of(question)
         self._top = top
         self._cost = [self._use(question, level) for level in range(len(self._rooms))]
         self._tables: list[Table] = []

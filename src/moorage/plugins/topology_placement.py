@@ -17,10 +17,12 @@ from moorage.core.arrays import Rows
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import lasting
 from moorage.core.gangtopology import Mistake, TopologyTerms, rank_of, role_of, topology_terms
-from moorage.core.packing import sums
+from moorage.core.packbalanced import pack_balanced
+from moorage.core.packing import Packing, sums
 from moorage.core.packsearch import pack
 from moorage.core.state import ClusterState
 from moorage.core.topology import LEVEL_KINDS, has_levels, known_levels
+from moorage.core.topologyasks import Objective
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
@@ -72,7 +74,7 @@ class TopologyPlacement(Plugin):
             return unresolvable(terms.message)
         tree = state.topologies.tree(state, terms.levels)
         asked = gang_question(members, runner_of, needs, terms, tree, limits)
-        found = pack(asked.question, needs.members)
+        found = _packed(asked, terms, needs)
         if found is None:
             return unschedulable(_why(asked, terms, state))
         rows = dict[str, int]()
@@ -116,6 +118,16 @@ class TopologyPlacement(Plugin):
         domains = [tree.rows[tree.domains[level] == number] for number in np.unique(tree.domains[level])]
         theirs = [rows for rows in domains if standing & set(rows.tolist())]
         return theirs or domains
+
+
+def _packed(asked: GangQuestion, terms: TopologyTerms, needs: GangNeeds) -> Packing | None:
+    """The placement that the gang wants."""
+    level = next((scope.preferred for scope in terms.scopes if scope.preferred is not None), None)
+    if terms.objective is Objective.BALANCED and level is not None:
+        found = pack_balanced(asked.question, level)
+        if found is not None:
+            return found
+    return pack(asked.question, needs.members)
 
 
 def terms_for(state: ClusterState, members: Sequence[Cycle], needs: GangNeeds) -> TopologyTerms | Mistake | None:
