@@ -91,6 +91,10 @@ def _queued(name: str) -> Pod:
     return _pod(name, labels={**LABELS, QUEUE_LABEL: NAME})
 
 
+def _level(number: int) -> Body:
+    return {"nodeLabel": f"example.com/l{number}"}
+
+
 def _member(number: int) -> Body:
     return {"type": "Node", "selector": {"exactMatch": {"name": f"n{number}"}}}
 
@@ -413,6 +417,8 @@ OBJECT_SHAPES: dict[str, Shape] = {
     **_selector("policy's", "PlacementPolicy", _pod),
     "policy's rules": Shape("PlacementPolicy", _name, lambda e: {"spec": {"selector": {}, "rules": e}}, _pod),
     "levels of a topology": Shape("Topology", _name, lambda e: {"spec": {"levels": e}}, _pod),
+    "levels of a topology of Kueue": Shape("Topology.kueue.x-k8s.io", _level, lambda e: {"spec": {"levels": e}}, _pod),
+    "levels of a topology of KAI": Shape("Topology.kai.scheduler", _level, lambda e: {"spec": {"levels": e}}, _pod),
     "members of a hyper node": Shape("HyperNode", _member, lambda e: {"spec": {"members": e}}, _pod),
     "KAI group's sub-groups": Shape(
         "PodGroup.scheduling.run.ai", _subgroup, lambda e: {"spec": {"subGroups": e}}, _kai_gang
@@ -480,6 +486,8 @@ LEFT_OUT: dict[str, int] = {
     "tolerations of a runtime": limits.TOLERATIONS,
     "coscheduling group's resources": limits.RESOURCE_NAMES,
     "levels of a topology": limits.TOPOLOGY_LEVELS,
+    "levels of a topology of Kueue": limits.TOPOLOGY_LEVELS,
+    "levels of a topology of KAI": limits.TOPOLOGY_LEVELS,
     "members of a hyper node": limits.HYPER_NODE_MEMBERS,
     "KAI group's sub-groups": limits.SUB_GROUPS,
     "Volcano group's tasks": limits.SUB_GROUPS,

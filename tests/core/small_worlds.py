@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
-from moorage.core.packing import Ground, Layer, Question, Role, Scope, Value, sums, used_domains, value_of
+from moorage.core.packing import Ground, Layer, Question, Role, RoleScope, Value, sums, used_domains, value_of
 
 RESOURCES = 2
 
@@ -60,14 +60,14 @@ def _role(rng: Random, levels: int, roles: int, stands: bool, amount: int) -> Ro
     return Role(count, count, layers, amount)
 
 
-def _scopes(rng: Random, levels: int, roles: int) -> tuple[Scope, ...]:
+def _scopes(rng: Random, levels: int, roles: int) -> tuple[RoleScope, ...]:
     found, kind = [], rng.random()
     if roles == 1 or kind < 0.5:
         found.append(tuple(range(roles)))
     if roles > 1 and kind > 0.3:
         found.extend((role,) for role in range(roles) if rng.random() < 0.7)
-    scopes = tuple(Scope(each, rng.choice([None, rng.randint(0, levels - 1)])) for each in found)
-    return scopes or (Scope(tuple(range(roles)), counts=rng.random() < 0.5),)
+    scopes = tuple(RoleScope(each, rng.choice([None, rng.randint(0, levels - 1)])) for each in found)
+    return scopes or (RoleScope(tuple(range(roles)), counts=rng.random() < 0.5),)
 
 
 def best_of_all(question: Question) -> Value | None:

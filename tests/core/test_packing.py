@@ -11,7 +11,7 @@ import pytest
 
 from moorage.core.packalike import pack_alike, suits
 from moorage.core.packbalanced import pack_balanced
-from moorage.core.packing import Ground, Layer, Question, Role, Scope
+from moorage.core.packing import Ground, Layer, Question, Role, RoleScope
 from moorage.core.packsearch import pack
 from moorage.core.packtables import pack_by_tables
 from tests.core.small_worlds import best_of_all, small_world
@@ -60,7 +60,7 @@ def flat(caps: list[int], racks: list[int], *roles: Role, required: int | None =
         np.zeros((len(roles), n), dtype=np.int64), np.zeros((len(roles), n), dtype=np.int64),
         np.ones((len(roles), 1), dtype=np.int64), each,
     )  # fmt: skip
-    return Question(ground, roles, (Scope(tuple(range(len(roles))), required),))
+    return Question(ground, roles, (RoleScope(tuple(range(len(roles))), required),))
 
 
 @pytest.mark.parametrize(

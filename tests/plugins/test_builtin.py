@@ -18,7 +18,7 @@ def test_the_order_is_that_of_the_default_profile() -> None:
     assert len(set(names)) == len(names)
 
 
-POINTLESS = {"PriorityAnnotation"}
+POINTLESS = {"PriorityAnnotation", "TopologyPlacement"}
 """They answer the engine's own questions."""
 
 

@@ -25,7 +25,7 @@ _LARGEST_INDEX = 9
 """Digits of an index in a label."""
 
 
-class Mistake(NamedTuple):
+class TopologyMistake(NamedTuple):
     """Why what a gang asks for cannot be meant."""
 
     message: str
@@ -78,12 +78,12 @@ def asks_anything(group: PodGroup | None, templates: Iterable[PodTemplate]) -> b
 
 def topology_terms(
     state: ClusterState, group: PodGroup | None, templates: Collection[PodTemplate]
-) -> TopologyTerms | Mistake | None:
+) -> TopologyTerms | TopologyMistake | None:
     """What holds for a gang with such members; None if it says nothing about levels or sub-groups."""
     if not asks_anything(group, templates):
         return None
     roles = _asks_of_roles(templates)
-    if isinstance(roles, Mistake):
+    if isinstance(roles, TopologyMistake):
         return roles
     scopes = _Scopes(frozenset(roles))
     mistake = scopes.read(group, roles)
@@ -91,12 +91,12 @@ def topology_terms(
         return mistake
     native = group.topology_key if group is not None else None
     levels = _levels(state, scopes.asks, native)
-    if isinstance(levels, Mistake):
+    if isinstance(levels, TopologyMistake):
         return levels
     return _resolved(state, scopes, levels, roles, group)
 
 
-def _asks_of_roles(templates: Iterable[PodTemplate]) -> dict[str, TopologyAsk | None] | Mistake:
+def _asks_of_roles(templates: Iterable[PodTemplate]) -> dict[str, TopologyAsk | None] | TopologyMistake:
     found: dict[str, TopologyAsk | None] = {}
     for template in templates:
         role = role_of(template)
@@ -104,7 +104,7 @@ def _asks_of_roles(templates: Iterable[PodTemplate]) -> dict[str, TopologyAsk | 
             found[role] = template.topology
         elif found[role] != template.topology:
             where = f"of sub-group {role} " if role else ""
-            return Mistake(
+            return TopologyMistake(
                 f"members {where}ask for different things: {_told(found[role])} and {_told(template.topology)}"
             )
     return found
@@ -136,19 +136,19 @@ class _Scopes:
         """All that is asked."""
         return [scope.ask for scope in self.found]
 
-    def read(self, group: PodGroup | None, roles: Mapping[str, TopologyAsk | None]) -> Mistake | None:
+    def read(self, group: PodGroup | None, roles: Mapping[str, TopologyAsk | None]) -> TopologyMistake | None:
         """Collect everything; what is wrong, if anything is."""
         if group is not None and group.topology is not None:
             self.found.append(_Scope(f"pod group {group.key}", self._roles, group.topology, inherited=True))
         mistake = None if group is None else self._subgroups(group.subgroups)
         mistake = mistake or self._members(roles)
-        return mistake or next((Mistake(ask.mistake) for ask in self.asks if ask.mistake), None)
+        return mistake or next((TopologyMistake(ask.mistake) for ask in self.asks if ask.mistake), None)
 
-    def _subgroups(self, subgroups: tuple[SubGroup, ...]) -> Mistake | None:
+    def _subgroups(self, subgroups: tuple[SubGroup, ...]) -> TopologyMistake | None:
         by_name = {each.name: each for each in subgroups}
         for each in subgroups:
             if each.parent and each.parent not in by_name:
-                return Mistake(f"sub-group {each.name} is part of {each.parent}, which does not exist")
+                return TopologyMistake(f"sub-group {each.name} is part of {each.parent}, which does not exist")
             if each.least is not None and each.name in self._roles:
                 self.least[each.name] = each.least
         for each in subgroups:
@@ -157,7 +157,7 @@ class _Scopes:
                 self.found.append(_Scope(f"sub-group {each.name}", inside, each.ask, inherited=True))
         return None
 
-    def _members(self, roles: Mapping[str, TopologyAsk | None]) -> Mistake | None:
+    def _members(self, roles: Mapping[str, TopologyAsk | None]) -> TopologyMistake | None:
         """Constraints of roles; those that share a word have one together."""
         shared: dict[str, _Scope] = {}
         for role, ask in roles.items():
@@ -169,7 +169,9 @@ class _Scopes:
                 continue
             known = shared.get(ask.shares)
             if known is not None and (known.ask.required, known.ask.preferred) != (ask.required, ask.preferred):
-                return Mistake(f"the sub-groups of {ask.shares} ask for {_told(known.ask)} and for {_told(ask)}")
+                return TopologyMistake(
+                    f"the sub-groups of {ask.shares} ask for {_told(known.ask)} and for {_told(ask)}"
+                )
             inside = frozenset({role}) | (frozenset() if known is None else known.subgroups)
             shared[ask.shares] = _Scope(f"sub-groups {ask.shares}", inside, ask)
         self.found.extend(shared.values())
@@ -187,7 +189,7 @@ def _is_inside(role: str, name: str, by_name: Mapping[str, SubGroup]) -> bool:
     return False
 
 
-def _levels(state: ClusterState, asks: list[TopologyAsk], native: str | None) -> Levels | Mistake:
+def _levels(state: ClusterState, asks: list[TopologyAsk], native: str | None) -> Levels | TopologyMistake:
     """The levels that all of this is about."""
     words = list(dict.fromkeys(word for ask in asks for word in ask.levels))
     names = sorted({ask.topology for ask in asks if ask.topology})
@@ -198,24 +200,24 @@ def _levels(state: ClusterState, asks: list[TopologyAsk], native: str | None) ->
         only = set(known.values()) if any(ask.unconstrained for ask in asks) else set()
         return only.pop() if len(only) == 1 else Levels(())
     if len(names) > 1:
-        return Mistake(f"more than one Topology is named: {', '.join(names)}")
+        return TopologyMistake(f"more than one Topology is named: {', '.join(names)}")
     if names:
-        return known.get(names[0]) or Mistake(f'there is no Topology "{names[0]}"')
+        return known.get(names[0]) or TopologyMistake(f'there is no Topology "{names[0]}"')
     return _only(state, known, words)
 
 
-def _only(state: ClusterState, known: Mapping[str, Levels], words: list[str]) -> Levels | Mistake:
+def _only(state: ClusterState, known: Mapping[str, Levels], words: list[str]) -> Levels | TopologyMistake:
     """The levels that have all of these words."""
     having = {name: levels for name, levels in known.items() if all(word in _names(state, levels) for word in words)}
     if len(set(having.values())) == 1:
         return next(iter(having.values()))
     if having:
         named = ", ".join(sorted(filter(None, having)))
-        return Mistake(f'several Topologies ({named}) have the level "{words[0]}"; {_CHOOSE}')
+        return TopologyMistake(f'several Topologies ({named}) have the level "{words[0]}"; {_CHOOSE}')
     for word in words:
         if not any(word in _names(state, levels) for levels in known.values()):
-            return Mistake(_unknown(word))
-    return Mistake(f"no Topology has all of the levels {', '.join(words)}")
+            return TopologyMistake(_unknown(word))
+    return TopologyMistake(f"no Topology has all of the levels {', '.join(words)}")
 
 
 def _unknown(word: str) -> str:
@@ -237,20 +239,20 @@ def _resolved(
     levels: Levels,
     roles: Mapping[str, TopologyAsk | None],
     group: PodGroup | None,
-) -> TopologyTerms | Mistake:
+) -> TopologyTerms | TopologyMistake:
     numbers = _names(state, levels)
     merged: dict[frozenset[str], ScopeTerms] = {}
     if group is not None and group.topology_key is not None:
         if group.topology_key not in numbers:
-            return Mistake(_unknown(group.topology_key))
+            return TopologyMistake(_unknown(group.topology_key))
         everyone = frozenset(roles)
         merged[everyone] = ScopeTerms("the pod group", everyone, numbers[group.topology_key], None)
     for scope in scopes.found:
         for word in scope.ask.levels:
             if word not in numbers:
-                return Mistake(_unknown(word))
+                return TopologyMistake(_unknown(word))
         if scope.ask.unconstrained and (scope.ask.required or scope.ask.preferred):
-            return Mistake(f"{scope.name} is unconstrained and asks for {_told(scope.ask)}")
+            return TopologyMistake(f"{scope.name} is unconstrained and asks for {_told(scope.ask)}")
         required, preferred = numbers.get(scope.ask.required), numbers.get(scope.ask.preferred)
         if (required is not None or preferred is not None) and scope.subgroups:
             before = merged.get(scope.subgroups)
@@ -259,7 +261,7 @@ def _resolved(
                 preferred = _narrower(before.preferred, preferred)
             merged[scope.subgroups] = ScopeTerms(scope.name, scope.subgroups, required, preferred)
     layers = _layers(scopes, roles, numbers, merged.values())
-    if isinstance(layers, Mistake):
+    if isinstance(layers, TopologyMistake):
         return layers
     objective = next((ask.objective for ask in scopes.asks if ask.objective), Objective.FEWEST)
     return TopologyTerms(levels, tuple(merged.values()), layers, scopes.least, objective)
@@ -274,7 +276,7 @@ def _layers(
     roles: Mapping[str, TopologyAsk | None],
     numbers: Mapping[str, int],
     merged: Iterable[ScopeTerms],
-) -> dict[str, tuple[Layer, ...]] | Mistake:
+) -> dict[str, tuple[Layer, ...]] | TopologyMistake:
     """The slices of each role: its own, else those of what it is part of."""
     found: dict[str, tuple[Layer, ...]] = {}
     for role in roles:
@@ -282,25 +284,25 @@ def _layers(
         own = roles[role]
         slices = own.slices if own is not None and own.slices else asked[-1].ask.slices if asked else ()
         layers = _checked(slices, numbers)
-        if isinstance(layers, Mistake):
+        if isinstance(layers, TopologyMistake):
             return layers
         for scope in merged:
             top = scope.required if scope.required is not None else scope.preferred
             if role in scope.subgroups and layers and top is not None and layers[0].level < top:
-                return Mistake(f'slices of level "{slices[0].level}" lie above the level of {scope.name}')
+                return TopologyMistake(f'slices of level "{slices[0].level}" lie above the level of {scope.name}')
         found[role] = layers
     return found
 
 
-def _checked(slices: tuple[SliceAsk, ...], numbers: Mapping[str, int]) -> tuple[Layer, ...] | Mistake:
+def _checked(slices: tuple[SliceAsk, ...], numbers: Mapping[str, int]) -> tuple[Layer, ...] | TopologyMistake:
     layers = []
     for each in slices:
         if each.size is None or each.size < 1:
-            return Mistake(f'slices of level "{each.level}" have no size')
+            return TopologyMistake(f'slices of level "{each.level}" have no size')
         layers.append(Layer(numbers[each.level], each.size))
     for outer, inner in pairwise(layers):
         if outer.size % inner.size:
-            return Mistake(f"slices of {inner.size} members do not divide those of {outer.size}")
+            return TopologyMistake(f"slices of {inner.size} members do not divide those of {outer.size}")
         if inner.level <= outer.level:
-            return Mistake(f"the inner slices of {inner.size} members lie no deeper than those of {outer.size}")
+            return TopologyMistake(f"the inner slices of {inner.size} members lie no deeper than those of {outer.size}")
     return tuple(layers) or _NO_LAYERS

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from moorage.core.arrays import Ints, Mask, Rows
-from moorage.core.packing import Ground, Packing, Question, Scope, sums, value_of
+from moorage.core.packing import Ground, Packing, Question, RoleScope, sums, value_of
 from moorage.core.packtables import Costs, Table, costs_of, turns
 from moorage.core.values import dataclass
 
@@ -75,7 +75,7 @@ def most_alike(question: Question) -> int:
     return min(most, question.roles[0].count) // widest * widest
 
 
-def _required(scopes: Sequence[Scope]) -> int | None:
+def _required(scopes: Sequence[RoleScope]) -> int | None:
     return max((scope.required for scope in scopes if scope.required is not None), default=None)
 
 

@@ -47,7 +47,7 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class RoleScope:
     """Roles that share a constraint."""
 
     roles: tuple[int, ...]
@@ -97,10 +97,10 @@ class Question:
 
     ground: Ground
     roles: tuple[Role, ...]
-    scopes: tuple[Scope, ...]
+    scopes: tuple[RoleScope, ...]
 
     @property
-    def counted(self) -> list[Scope]:
+    def counted(self) -> list[RoleScope]:
         """The scopes that want few domains."""
         return [scope for scope in self.scopes if scope.counts]
 
@@ -109,12 +109,12 @@ class Question:
         """How many members are to be placed."""
         return sum(role.count for role in self.roles)
 
-    def standing_of(self, scope: Scope) -> Ints:
+    def standing_of(self, scope: RoleScope) -> Ints:
         """How many members of a scope stand on each node, shape (n,)."""
         found: Ints = self.ground.standing[list(scope.roles)].sum(axis=0)
         return found
 
-    def room_of(self, scope: Scope) -> Ints:
+    def room_of(self, scope: RoleScope) -> Ints:
         """What each node has left for a scope of the scarcest resource, shape (n,)."""
         eligible = self.ground.eligible[list(scope.roles)].any(axis=0)
         return np.where(eligible, self.ground.spare.clip(0), 0)
@@ -150,7 +150,7 @@ def sums(domains: Rows, amounts: Ints, number: int) -> Ints:
     return out
 
 
-def used_domains(question: Question, scope: Scope, counts: Ints, level: int) -> Rows:
+def used_domains(question: Question, scope: RoleScope, counts: Ints, level: int) -> Rows:
     """The domains of a level that members of a scope use, those that stand there included."""
     here = counts[list(scope.roles)].sum(axis=0) + question.standing_of(scope)
     return np.unique(question.ground.domains[level][here > 0])
@@ -185,7 +185,7 @@ def value_of(question: Question, counts: Ints, fits: Sequence[int]) -> Value:
     return (left, *domain_counts(question, counts), -int((counts * ground.liking).sum()), *room)
 
 
-def _left_over(question: Question, scope: Scope, counts: Ints, level: int) -> int:
+def _left_over(question: Question, scope: RoleScope, counts: Ints, level: int) -> int:
     inside = np.isin(question.ground.domains[level], used_domains(question, scope, counts, level))
     taken = sum(question.roles[r].amount * int(counts[r].sum()) for r in scope.roles)
     return int(sum(question.room_of(scope)[inside].tolist())) - taken

@@ -11,7 +11,7 @@ import numpy as np
 
 from moorage.core.arrays import Ints, Mask
 from moorage.core.packalike import most_alike, pack_alike, suits
-from moorage.core.packing import Ground, Packing, Question, Role, Scope, Value, fit_levels, sums, value_of
+from moorage.core.packing import Ground, Packing, Question, Role, RoleScope, Value, fit_levels, sums, value_of
 from moorage.core.packtables import pack_by_tables
 
 _MOST_STATES = 1 << 12
@@ -93,7 +93,7 @@ def _narrowed(question: Question) -> Question | None:
     return replace(question, ground=replace(ground, caps=caps))
 
 
-def _holding(question: Question, scope: Scope, level: int, caps: Ints) -> Mask:
+def _holding(question: Question, scope: RoleScope, level: int, caps: Ints) -> Mask:
     """Which domains of a level may have room for a scope as a whole: each role by itself has."""
     domains = question.ground.domains[level]
     number = int(domains.max(initial=-1)) + 1
@@ -155,7 +155,7 @@ def _search(question: Question) -> Packing | None:
     return _place(question, order)
 
 
-def _inside(question: Question, scope: Scope, level: int) -> Iterator[Question]:
+def _inside(question: Question, scope: RoleScope, level: int) -> Iterator[Question]:
     """The question with a scope bound to one domain of a level, for each that may hold it, the tightest first."""
     ground = question.ground
     holds = _holding(question, scope, level, ground.caps)
@@ -170,7 +170,7 @@ def _inside(question: Question, scope: Scope, level: int) -> Iterator[Question]:
         yield replace(question, ground=replace(ground, caps=caps))
 
 
-def _place(question: Question, order: list[Scope]) -> Packing | None:
+def _place(question: Question, order: list[RoleScope]) -> Packing | None:
     """Bind the scopes with a required level to domains, the first that works out, and place the roles."""
     for scope in order:
         if scope.required is None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moorage.core.arrays import Ints, Mask, Rows
-from moorage.core.packing import Packing, Question, Scope, fit_levels, sums, value_of
+from moorage.core.packing import Packing, Question, RoleScope, fit_levels, sums, value_of
 from moorage.core.values import dataclass
 
 Table: TypeAlias = npt.NDArray[Any]
@@ -226,10 +226,10 @@ class Tables:
                     allowed &= (members[role][None, :] + stand[:, None]) % layer.size == 0
         return np.where(allowed, np.minimum(table, costs.far), np.array(costs.far, dtype=costs.kind))
 
-    def _stands(self, scope: Scope, here: Rows, number: int) -> Ints:
+    def _stands(self, scope: RoleScope, here: Rows, number: int) -> Ints:
         return sums(here, self._question.standing_of(scope), number)
 
-    def _together(self, scope: Scope, here: Rows, number: int) -> Mask:
+    def _together(self, scope: RoleScope, here: Rows, number: int) -> Mask:
         """Which states a domain may have in which a scope lies as a whole, or not at all."""
         roles = list(scope.roles)
         parts = self.states.members[roles]
@@ -277,8 +277,8 @@ def _fit(question: Question, number: int, at_least: int) -> int:
     return at_least
 
 
-def _uncounted(scope: Scope) -> Scope:
-    return Scope(scope.roles, scope.required, counts=False)
+def _uncounted(scope: RoleScope) -> RoleScope:
+    return RoleScope(scope.roles, scope.required, counts=False)
 
 
 def turns(parents: Rows, useful: Mask) -> list[Rows]:

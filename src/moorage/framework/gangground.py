@@ -13,7 +13,7 @@ from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import lasting
 from moorage.core.gangtopology import TopologyTerms, rank_of, role_of
 from moorage.core.nodeterms import one_term
-from moorage.core.packing import Ground, Layer, Question, Role, Scope
+from moorage.core.packing import Ground, Layer, Question, Role, RoleScope
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.topologytree import TopologyTree
@@ -193,10 +193,10 @@ def _least(party: Party, needs: GangNeeds, terms: TopologyTerms, total: int) -> 
     return max(waiting - max(total - needs.members, 0), 0)
 
 
-def _scopes(parties: Sequence[Party], terms: TopologyTerms) -> tuple[Scope, ...]:
+def _scopes(parties: Sequence[Party], terms: TopologyTerms) -> tuple[RoleScope, ...]:
     found = []
     for scope in terms.scopes:
         roles = tuple(number for number, party in enumerate(parties) if party.role in scope.subgroups)
         if roles:
-            found.append(Scope(roles, scope.required))
+            found.append(RoleScope(roles, scope.required))
     return tuple(found)

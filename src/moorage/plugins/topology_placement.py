@@ -16,7 +16,7 @@ from pydantic import Field
 from moorage.core.arrays import Rows
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import lasting
-from moorage.core.gangtopology import Mistake, TopologyTerms, rank_of, role_of, topology_terms
+from moorage.core.gangtopology import TopologyMistake, TopologyTerms, rank_of, role_of, topology_terms
 from moorage.core.packbalanced import pack_balanced
 from moorage.core.packing import Packing, sums
 from moorage.core.packsearch import pack
@@ -70,7 +70,7 @@ class TopologyPlacement(Plugin):
         terms = terms_for(state, members, needs)
         if terms is None:
             return None
-        if isinstance(terms, Mistake):
+        if isinstance(terms, TopologyMistake):
             return unresolvable(terms.message)
         tree = state.topologies.tree(state, terms.levels)
         asked = gang_question(members, runner_of, needs, terms, tree, limits)
@@ -106,7 +106,7 @@ class TopologyPlacement(Plugin):
         """The domains of the level that the whole gang must stay inside; all nodes if it may be spread."""
         state = members[0].state
         terms = terms_for(state, members, needs)
-        if terms is None or isinstance(terms, Mistake):
+        if terms is None or isinstance(terms, TopologyMistake):
             return None if terms is None else ()
         tree = state.topologies.tree(state, terms.levels)
         roles = {role_of(cycle.template) for cycle in members}
@@ -130,7 +130,9 @@ def _packed(asked: GangQuestion, terms: TopologyTerms, needs: GangNeeds) -> Pack
     return pack(asked.question, needs.members)
 
 
-def terms_for(state: ClusterState, members: Sequence[Cycle], needs: GangNeeds) -> TopologyTerms | Mistake | None:
+def terms_for(
+    state: ClusterState, members: Sequence[Cycle], needs: GangNeeds
+) -> TopologyTerms | TopologyMistake | None:
     """What the gang asks for."""
     templates = [cycle.template for cycle in members]
     templates += [record.pod.template for record in lasting(state, needs.key)]

@@ -27,6 +27,7 @@ from moorage.core.shareasks import (
     readable_ask,
 )
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS, parse_stamp
+from moorage.core.topologyasks import SUBGROUP_LABELS
 from moorage.core.values import dataclass
 from moorage.sim.inputs import NODE, POD, TEMPLATE_PATHS
 from moorage.sim.specs import inside
@@ -34,6 +35,8 @@ from moorage.sim.spelling import meant_key
 from moorage.sim.strategies import strategy_problems
 from moorage.wire.manifests import Manifest
 from moorage.wire.problems import Problem
+from moorage.wire.topology import KEYS as TOPOLOGY_KEYS
+from moorage.wire.topology import SUBGROUPS
 
 PREFIX = "moorage.dev/"
 _INTEGER = re.compile(r"-?[0-9]{1,10}", re.ASCII)
@@ -92,6 +95,7 @@ _OF_PODS: Mapping[str, _Rule] = {
     ALIBABA_MILLI: _MILLI,
     ALIBABA_COUNT: _DEVICES,
     ALIBABA_MODEL: _ANY,
+    **dict.fromkeys((*sorted(TOPOLOGY_KEYS), SUBGROUPS), _ANY),
 }
 _KNOWN: Mapping[str, _Rule] = {**_OF_OWNERS, **_OF_PODS}
 _LABELS_OF_PODS: Mapping[str, _Rule] = {
@@ -101,6 +105,7 @@ _LABELS_OF_PODS: Mapping[str, _Rule] = {
     QUEUE_LABEL: _NAME,
     PREEMPTIBLE_LABEL: _YES_OR_NO,
     TASK_ORDER_LABEL: _NUMBER,
+    SUBGROUP_LABELS[0]: _NAME,
 }
 _LABELS_OF_NODES: Mapping[str, _Rule] = {
     CAPACITY_LABELS[0].key: _CAPACITY,

@@ -17,6 +17,8 @@ from moorage.core.strategy import STRATEGY_ANNOTATIONS
 from moorage.framework.profiles import Profile
 from moorage.sim.inputs import POD, TEMPLATE_PATHS
 from moorage.sim.specs import inside
+from moorage.wire.topology import KEYS as TOPOLOGY_KEYS
+from moorage.wire.topology import SUBGROUPS
 
 Objects = Iterable[Mapping[str, Any]]
 
@@ -28,6 +30,7 @@ READERS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys(("moorage.dev/priority", "priority"), "PriorityAnnotation"),
         **dict.fromkeys((*GROUP_ANNOTATIONS, MIN_AVAILABLE), "GangScheduling"),
         **dict.fromkeys(SHARE_ANNOTATIONS, "SharedDevices"),
+        **dict.fromkeys((*sorted(TOPOLOGY_KEYS), SUBGROUPS), "TopologyPlacement"),
     },
     "label": {GROUP_LABEL: "GangScheduling", SPOT: "SpotPlacement"},
 }

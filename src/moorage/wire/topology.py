@@ -14,25 +14,25 @@ from moorage.wire.errors import REFUSALS, FieldError
 from moorage.wire.metadata import Int32Wire, MetadataWire, frozen_map
 from moorage.wire.whole import whole
 
-_MOORAGE, _KUEUE, _KAI = "moorage.dev/", "kueue.x-k8s.io/", "kai.scheduler/"
-_TOPOLOGY = (f"{_MOORAGE}topology", f"{_KAI}topology")
-_REQUIRED = (f"{_MOORAGE}topology-required", f"{_KUEUE}podset-required-topology", f"{_KAI}topology-required-placement")
+_KUEUE, _KAI = "kueue.x-k8s.io/", "kai.scheduler/"
+_TOPOLOGY = ("moorage.dev/topology", f"{_KAI}topology")
+_REQUIRED = ("moorage.dev/topology-required", f"{_KUEUE}podset-required-topology", f"{_KAI}topology-required-placement")
 _PREFERRED = (
-    f"{_MOORAGE}topology-preferred",
+    "moorage.dev/topology-preferred",
     f"{_KUEUE}podset-preferred-topology",
     f"{_KAI}topology-preferred-placement",
 )
-_UNCONSTRAINED = (f"{_MOORAGE}topology-unconstrained", f"{_KUEUE}podset-unconstrained-topology")
+_UNCONSTRAINED = ("moorage.dev/topology-unconstrained", f"{_KUEUE}podset-unconstrained-topology")
 _SLICE_LEVEL = (
-    f"{_MOORAGE}topology-slice-required",
+    "moorage.dev/topology-slice-required",
     f"{_KUEUE}podset-slice-required-topology",
     f"{_KAI}segment-topology-required-placement",
 )
-_SLICE_SIZE = (f"{_MOORAGE}topology-slice-size", f"{_KUEUE}podset-slice-size", f"{_KAI}segment-size")
-_SLICES = (f"{_MOORAGE}topology-slices", f"{_KUEUE}podset-slice-required-topology-constraints")
-_SHARES = (f"{_MOORAGE}topology-group", f"{_KUEUE}podset-group-name")
-_OBJECTIVE = (f"{_MOORAGE}topology-objective",)
-SUBGROUPS = f"{_MOORAGE}subgroups"
+_SLICE_SIZE = ("moorage.dev/topology-slice-size", f"{_KUEUE}podset-slice-size", f"{_KAI}segment-size")
+_SLICES = ("moorage.dev/topology-slices", f"{_KUEUE}podset-slice-required-topology-constraints")
+_SHARES = ("moorage.dev/topology-group", f"{_KUEUE}podset-group-name")
+_OBJECTIVE = ("moorage.dev/topology-objective",)
+SUBGROUPS = "moorage.dev/subgroups"
 KEYS = frozenset((
     *_TOPOLOGY, *_REQUIRED, *_PREFERRED, *_UNCONSTRAINED, *_SLICE_LEVEL, *_SLICE_SIZE, *_SLICES, *_SHARES, *_OBJECTIVE,
 ))  # fmt: skip
@@ -59,7 +59,7 @@ class TopologyWire(msgspec.Struct, gc=False):
     spec: TopologySpecWire | None = None
 
 
-class NamedWire(msgspec.Struct, gc=False):
+class ExactNameWire(msgspec.Struct, gc=False):
     """A selector by name."""
 
     name: str = ""
@@ -80,7 +80,7 @@ class LabelMatchWire(msgspec.Struct, gc=False, rename="camel"):
 class MemberSelectorWire(msgspec.Struct, gc=False, rename="camel"):
     """spec.members[].selector of a HyperNode."""
 
-    exact_match: NamedWire | None = None
+    exact_match: ExactNameWire | None = None
     regex_match: PatternWire | None = None
     label_match: LabelMatchWire | None = None
 
