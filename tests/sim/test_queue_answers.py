@@ -176,3 +176,42 @@ def test_what_is_wrong_with_queues(
 ) -> None:
     """Fields, quantities, durations, trees and labels."""
     assert words in said(capsys, "validate", "-f", written(tmp_path, objects), code=1)
+
+
+def suggested(folder: Path, capsys: pytest.CaptureFixture[str], objects: list[dict[str, Any]], pod: str) -> Any:
+    """What `explain` says, and what becomes of the pod with the objects of its first suggestion."""
+    assert run(["explain", pod, "-f", written(folder, objects), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    changed = {(each["kind"], each["metadata"]["name"]): each for each in found["suggestions"][0]["objects"]}
+    after = [changed.pop((each["kind"], each["metadata"]["name"]), each) for each in objects]
+    pods = document(capsys, "-f", written(folder, [*after, *changed.values()]))["pods"]
+    return found, next(each for each in pods if each["name"] == pod)["node"]
+
+
+def test_a_limit_is_named_and_raised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At each level that is in the way."""
+    objects = [
+        CLUSTER[0],
+        queue("all", resources=gpus(quota="4", limit="1")),
+        queue("a", "all", resources=gpus(quota="4", limit="1")),
+        pod("runs", "a", 1, nodeName="n1"),
+        pod("waits", "a", 2),
+    ]
+    found, node = suggested(tmp_path, capsys, objects, "waits")
+    assert f"queue a has 1 of its limit of 1 {GPU}" in found["message"]
+    words = f"Raise the limit of queue a from 1 to 3 {GPU} and raise the limit of queue all from 1 to 3 {GPU}"
+    assert found["suggestions"][0]["text"] == f"{words}; it then fits on n1."
+    assert node == "n1"
+
+
+def test_a_quota_is_named_and_raised(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pod that may not be evicted waits beside idle devices; a queue of KAI becomes one that says the same."""
+    terms = {"quota": 1, "overQuotaWeight": 1, "limit": -1}
+    fixed = pod("waits", "a", 2)
+    fixed["metadata"]["labels"]["moorage.dev/preemptible"] = "false"
+    objects = [CLUSTER[0], queue("a", api=KAI, resources={"gpu": terms}), fixed]
+    found, node = suggested(tmp_path, capsys, objects, "waits")
+    texts = [each["text"] for each in found["suggestions"]]
+    assert f"Raise the quota of queue a from 1 to 2 {GPU}; it then fits on n1." in texts
+    assert any("moorage.dev/preemptible" in text for text in texts)
+    assert node == "n1"

@@ -30,6 +30,7 @@ from moorage.core.edits import (
     LowerRequest,
     MovePod,
     OpenGates,
+    RaiseBound,
     RelaxSpread,
     SetNodeLabel,
     SetSelector,
@@ -120,6 +121,12 @@ OBJECTS: dict[tuple[str, str, str], Plain] = {
         "metadata": {"name": "web", "namespace": "default", "annotations": {"old": "1"}},
         "spec": {"replicas": 2, "template": {}},
     },
+    ("Queue", "", "team"): {
+        "apiVersion": "moorage.dev/v1alpha1",
+        "kind": "Queue",
+        "metadata": {"name": "team"},
+        "spec": {"resources": {"cpu": {"quota": "1"}}},
+    },
     ("PodGroup", "default", "g"): {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
         "kind": "PodGroup",
@@ -193,6 +200,7 @@ EVERY: tuple[Edit, ...] = (
     Annotate("Deployment", "default", "web", "old", None),
     AddClaim("default", "c", "fast"),
     ShrinkGang("PodGroup", "default", "g", 2),
+    RaiseBound("team", "quota", "cpu", 1000, 2000),
     SetSelector("default", "gpus", "gpu", 0, "true", "accept everything"),
     TolerateDevice("default", "gpus", "gpu", Taint("broken")),
     LowerCount("default", "gpus", "gpu", 1),

@@ -270,6 +270,18 @@ class FreeClaim:
     """In the claim's namespace."""
 
 
+@dataclass(frozen=True, slots=True)
+class RaiseBound:
+    """A queue gets a larger quota or limit of a resource."""
+
+    queue: str
+    bound: str
+    """`quota` or `limit`."""
+    resource: str
+    before: int
+    amount: int
+
+
 PodEdit: TypeAlias = (
     LowerRequest
     | Tolerate
@@ -289,7 +301,7 @@ NodeEdit: TypeAlias = Uncordon | DropTaint | SetNodeLabel
 ClaimEdit: TypeAlias = (
     SetSelector | TolerateDevice | LowerCount | LowerCapacity | AddAlternative | DropConstraint | FreeClaim
 )
-Edit: TypeAlias = PodEdit | NodeEdit | AddNode | MovePod | Annotate | AddClaim | ShrinkGang | ClaimEdit
+Edit: TypeAlias = PodEdit | NodeEdit | AddNode | MovePod | Annotate | AddClaim | ShrinkGang | RaiseBound | ClaimEdit
 Edits: TypeAlias = tuple[Edit, ...]
 
 POD_EDITS: tuple[type[PodEdit], ...] = get_args(PodEdit)

@@ -9,20 +9,23 @@ Pods without a queue are no concern of it, and nothing is done at all while ther
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
+from moorage.core.edits import DropLabel, RaiseBound
 from moorage.core.objects import NAMESPACE
 from moorage.core.pods import PodTemplate
 from moorage.core.quantity import format_amount
 from moorage.core.queueorder import shortage
-from moorage.core.queues import DEFAULT_PRIORITY, QUEUE_KINDS
+from moorage.core.queues import DEFAULT_PRIORITY, PREEMPTIBLE_LABEL, QUEUE_KINDS
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.plugin import Plugin, Reads
+from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import Status, unresolvable
 
 _MOST = 2**31 - 1
@@ -91,3 +94,22 @@ class FairShare(Plugin):
     def helps(self, template: PodTemplate, change: Change) -> bool:  # noqa: ARG002 - part of the interface
         """Any queue, and any pod that leaves, may."""
         return True
+
+    def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
+        """Larger limits or quotas wherever they are too small, or a pod that may be evicted."""
+        queues = rejected.state.queues
+        member = queues.member(rejected.pod.template)
+        if member.leaf is None:
+            return
+        need = queues.amounts(rejected.pod.requests)
+        raised = tuple(
+            RaiseBound(node.name, bound, queues.tree.resources[index], bounds[index], used[index] + amount)
+            for node in member.leaf.path
+            for index, amount in need
+            for bound, bounds, used in (("limit", node.limit, node.allocated), ("quota", node.quota, node.fixed))
+            if used[index] + amount > bounds[index] and not (bound == "quota" and member.preemptible)
+        )
+        if raised:
+            yield Remedy(raised, 2.0 + len(raised))
+        if not member.preemptible and PREEMPTIBLE_LABEL in rejected.pod.template.labels:
+            yield Remedy((DropLabel(PREEMPTIBLE_LABEL),), 4.0)

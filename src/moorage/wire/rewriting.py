@@ -29,17 +29,20 @@ from moorage.core.edits import (
     MovePod,
     NodeEdit,
     PodEdit,
+    RaiseBound,
     SetNodeLabel,
     ShrinkGang,
     Uncordon,
 )
 from moorage.core.pods import Pod
+from moorage.core.queues import QUEUE, bound_text
 from moorage.core.taints import UNSCHEDULABLE_TAINT_KEY, Taint
 from moorage.wire.claimrewriting import finished, freed, rewrite_claim
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import NODE, POD, find_kind, readable_versions
 from moorage.wire.newnodes import node_like, slice_like
 from moorage.wire.podrewriting import Plain, RequestPlan, RewriteError, request_plan, rewrite_pod
+from moorage.wire.queuerewriting import rewritten_queue
 
 Lookup: TypeAlias = Callable[[str, str, str], Mapping[str, Any] | None]
 """Kind, namespace (empty where there is none) and name -> the object whole, None if it is not known."""
@@ -140,6 +143,10 @@ class Rewriter:
                 self._put(_claim(edit), changed)
             case ShrinkGang():
                 self._shrink(edit, changed)
+            case RaiseBound():
+                bound = bound_text(edit.resource, edit.amount)
+                queue = self._copy(QUEUE, "", edit.queue)
+                self._put(rewritten_queue(queue, edit.bound, edit.resource, bound), changed)
 
     def _move(self, edit: MovePod, changed: Changed) -> None:
         given, stored = (_moved(body, edit.to_node) for body in self._both("Pod", edit.namespace, edit.name))

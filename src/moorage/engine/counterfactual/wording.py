@@ -29,6 +29,7 @@ from moorage.core.edits import (
     LowerRequest,
     MovePod,
     OpenGates,
+    RaiseBound,
     RelaxSpread,
     SetNodeLabel,
     SetSelector,
@@ -146,6 +147,11 @@ def _shrink(_: Pod, edit: ShrinkGang) -> str:
     return f"let {members} of pod group {edit.namespace}/{edit.name} be enough"
 
 
+def _raise(_: Pod, edit: RaiseBound) -> str:
+    before, after = (format_amount(edit.resource, amount) for amount in (edit.before, edit.amount))
+    return f"raise the {edit.bound} of queue {edit.queue} from {before} to {after} {edit.resource}"
+
+
 def _free(_: Pod, edit: FreeClaim) -> str:
     pods = listed([f"{edit.namespace}/{name}" for name in edit.pods]) or "no pod"
     return f"free {listed(edit.devices)} (held by claim {edit.namespace}/{edit.claim} for {pods})"
@@ -176,6 +182,7 @@ _ONE: dict[type, Callable[[Pod, Any], str]] = {
         f"create PersistentVolumeClaim {edit.namespace}/{edit.name} in class {edit.storage_class}"
     ),
     ShrinkGang: _shrink,
+    RaiseBound: _raise,
     SetSelector: lambda _, edit: edit.gist,
     TolerateDevice: lambda _, edit: f"tolerate the taint {edit.taint} of devices",
     LowerCount: lambda _, edit: f"ask for {counted(edit.count, 'device')}",
