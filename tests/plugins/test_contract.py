@@ -84,6 +84,7 @@ POINTS: dict[Point, Iterable[type[object]]] = {
 }
 
 REMEDIES: tuple[type[contract.SuggestsRemedies], ...] = (
+    FairShare,
     NodeUnschedulable, TaintToleration, NodeAffinity, NodePorts, NodeResourcesFit, PodTopologySpread, InterPodAffinity,
     VolumeBinding, VolumeRestrictions, VolumeZone, NodeVolumeLimits, DynamicResources, ControllerSpread, SpotPlacement,
     PlacementStrategy,

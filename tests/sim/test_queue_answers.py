@@ -215,3 +215,22 @@ def test_a_quota_is_named_and_raised(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert f"Raise the quota of queue a from 1 to 2 {GPU}; it then fits on n1." in texts
     assert any("moorage.dev/preemptible" in text for text in texts)
     assert node == "n1"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        (8, "with this pod queue team-a would be beyond its share: nobody has to give anything up for it"),
+        (1, "with this pod queue team-a stays within its share: it may take back what others have beyond theirs"),
+    ],
+)
+def test_whose_share_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str], gpu: int, words: str) -> None:
+    """Each level that governs what the pod asks for; then whether anybody has to give way. Those of team-b need not."""
+    kept = [each for each in CLUSTER if each["metadata"]["name"] not in ("a-2", "b-1", "b-2")]
+    fixed = pod("b-1", "team-b", 3, nodeName="n1")
+    fixed["metadata"]["labels"]["moorage.dev/preemptible"] = "false"
+    file = written(tmp_path, [*kept, fixed, pod("a-2", "team-a", gpu)])
+    assert run(["explain", "a-2", "-f", file, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["queue"] == [f"queue team-a has 1 of its fair share of 2 {GPU} (quota 1)", words]
+    assert words in said(capsys, "explain", "a-2", "-f", file, code=0)

@@ -46,6 +46,7 @@ def document(opinion: Opinion) -> dict[str, Any]:
         "victims": list(opinion.victims),
         "message": opinion.message,
         "explain": nodes_document(opinion.nodes),
+        **({"queue": list(opinion.queue)} if opinion.queue else {}),
         **_what_if(opinion),
     }
 
@@ -76,6 +77,7 @@ def write_table(opinion: Opinion, story: Sequence[Announcement], out: TextIO, *,
         out.writelines(f"    {tables.shown(line)}\n" for line in group.lines)
         out.write("\n")
     out.write(tables.shown(sentence(opinion)) + "\n")
+    out.writelines(f"  {tables.shown(line)}\n" for line in opinion.queue)
     second = runner_up(opinion)
     if second is not None:
         out.write(f"Runner-up: {tables.shown(second.text)}\n")

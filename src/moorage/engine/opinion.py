@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from moorage.core.commands import DeletePod, PatchPodStatus
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod, as_pending
+from moorage.core.queuereasons import queue_reasons
 from moorage.core.values import dataclass
 from moorage.engine.counterfactual.search import suggest, waiting_ahead
 from moorage.engine.engine import Engine
@@ -49,6 +50,8 @@ class Opinion:
     """The node of a bound pod, which was judged as if it were pending."""
     suggestions: tuple[Suggestion, ...] = ()
     """What would let a waiting pod fit, the smallest change first; empty if that was not asked for."""
+    queue: tuple[str, ...] = ()
+    """What its queue and those above it have and may have, and what follows from that; empty if it has no queue."""
     faults: tuple[str, ...] = ()
     """What raised meanwhile, a line for each."""
 
@@ -79,6 +82,7 @@ def form_opinion(
     engine = Engine(profiles, settings, answers_to_all=answers_to_all, observer=observe)
     engine.handle(world, now_s, budget=0)
     ahead = waiting_ahead(engine, pod)
+    reasons = _queue_reasons(engine, pod) if stands_on is None else ()
     gang = pod.template.gang
     unit = {pod.uid, *(each.pod.uid for each in engine.queue.entries() if gang is not None and each.unit.gang == gang)}
     if engine.planning is not None and engine.planning.plans(pod):
@@ -104,9 +108,22 @@ def form_opinion(
         message=waiting_message(engine, pod) if binding is None else None,
         nodes=explained,
         stands_on=stands_on,
+        queue=reasons if binding is None else (),
         suggestions=suggest(engine, pod, now_s, rewriter, ahead=ahead) if helps and rewriter is not None else (),
         faults=tuple(engine.faults.take()),
     )
+
+
+def _queue_reasons(engine: Engine, pod: Pod) -> tuple[str, ...]:
+    """Asked while all pods wait that ask for shares, and this one with them."""
+    queues = engine.state.queues
+    if not queues.active:
+        return ()
+    queues.wait(pod)
+    try:
+        return queue_reasons(engine.state, pod)
+    finally:
+        queues.unwait(pod.uid)
 
 
 def waiting_message(engine: Engine, pod: Pod) -> str:

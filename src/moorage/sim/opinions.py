@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
 from moorage.adapters.memory.errors import ApiError
 from moorage.core.events import PodSeen
 from moorage.core.pods import Pod
+from moorage.core.queuereasons import queue_reasons
 from moorage.engine.opinion import Opinion, form_opinion
 from moorage.sim.costs import input_prices
 from moorage.sim.explanations import node_explanation
@@ -58,13 +59,19 @@ def _is_placed(pod: Pod) -> bool:
     return pod.node is not None or pod.finished
 
 
-def _simulated(given: ClusterInput, rules: SimulationRules, key: str, known: Iterable[str]) -> Opinion:
+def _simulated(given: ClusterInput, rules: SimulationRules, key: str, known: Mapping[str, Pod]) -> Opinion:
     """The pod as the whole simulation leaves it: those that come before it take their places first."""
     outcome = simulate(given, rules, explain_only=key)
     for story in outcome.pods:
         if story.key == key:
-            return _opinion(story, outcome)
+            return replace(_opinion(story, outcome), queue=_queue(story, outcome, known.get(key)))
     raise UnknownPodError([*known, *(story.key for story in outcome.pods)])
+
+
+def _queue(story: PodStory, outcome: SimulationOutcome, pod: Pod | None) -> tuple[str, ...]:
+    if story.node is not None or outcome.world is None or pod is None:
+        return ()
+    return queue_reasons(outcome.world.state, pod)
 
 
 def _opinion(story: PodStory, outcome: SimulationOutcome) -> Opinion:

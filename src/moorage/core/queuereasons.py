@@ -1,0 +1,42 @@
+"""Why a pod of a queue waits, in words: what each level has and may have, and whether others have to give way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from moorage.core.pods import Pod
+from moorage.core.quantity import format_amount
+from moorage.core.queues import bound_text
+from moorage.core.queuetree import Amounts, QueueNode, QueueTree
+from moorage.core.reclaiming import may_reclaim
+from moorage.core.state import ClusterState
+
+
+def queue_reasons(state: ClusterState, pod: Pod) -> tuple[str, ...]:
+    """A line for each level and resource, and what follows from it; nothing for a pod without a queue."""
+    queues = state.queues
+    if not queues.active:
+        return ()
+    tree = queues.settle(state)
+    member = queues.member(pod.template)
+    if member.leaf is None:
+        return (member.problem,) if member.problem else ()
+    need = queues.amounts(pod.requests)
+    return (*_levels(tree, member.leaf, need), _verdict(member.leaf, need, preemptible=member.preemptible))
+
+
+def _levels(tree: QueueTree, leaf: QueueNode, need: Amounts) -> Iterator[str]:
+    for node in leaf.path:
+        for index, _ in need:
+            name = tree.resources[index]
+            if name in node.queue.resources:
+                has, share = (format_amount(name, each[index]) for each in (node.allocated, node.share))
+                quota = bound_text(name, node.quota[index], "no end")
+                yield f"queue {node.name} has {has} of its fair share of {share} {name} (quota {quota})"
+
+
+def _verdict(leaf: QueueNode, need: Amounts, *, preemptible: bool) -> str:
+    start = f"with this pod queue {leaf.name}"
+    if may_reclaim(leaf, need, preemptible=preemptible):
+        return f"{start} stays within its share: it may take back what others have beyond theirs"
+    return f"{start} would be beyond its share: nobody has to give anything up for it"
