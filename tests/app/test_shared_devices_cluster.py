@@ -80,7 +80,7 @@ def test_devices_are_written_in_the_words_of_each_convention(empty_control_plane
     pod(plane, "hami", {}, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": "25"})
     pod(plane, "koordinator", {}, {"koordinator.sh/gpu-core": "30", "koordinator.sh/gpu-memory-ratio": "30"})
     with scheduler(plane.scheduler_kubeconfig, tmp_path, "only"):
-        eventually(lambda: len(bound(plane)) == 4, 60, "all pods are bound")
+        eventually(lambda: len(bound(plane)) == 4, 120, "all pods are bound")
     said = {name: each["metadata"].get("annotations") or {} for name, each in bound(plane).items()}
     devices = {name: texts["moorage.dev/devices"].split(",") for name, texts in said.items()}
     assert {name: len(numbers) for name, numbers in devices.items()} == {
@@ -106,13 +106,13 @@ def drilled(plane: ControlPlane, folder: Path, k: int, *, before: bool) -> None:
         async with Proxy(plane, [Rule(verb=BIND, nth=k, act=Stop(before=before))]) as proxy:
             kubeconfig = proxy.kubeconfig(SCHEDULER.name, folder / "first.kubeconfig")
             with scheduler(kubeconfig, folder, "first"):
-                await asyncio.wait_for(proxy.reached.wait(), 60)
+                await asyncio.wait_for(proxy.reached.wait(), 120)
 
     asyncio.run(crash())
     want = k - before
-    eventually(lambda: len(bound(plane)) == want, 10, f"{want} pods are bound at the crash")
+    eventually(lambda: len(bound(plane)) == want, 30, f"{want} pods are bound at the crash")
     with scheduler(plane.scheduler_kubeconfig, folder, "second"):
-        eventually(lambda: len(bound(plane)) == SHARES, 60, "all pods are bound: no device is held by nobody")
+        eventually(lambda: len(bound(plane)) == SHARES, 120, "all pods are bound: no device is held by nobody")
     taken = Counter(
         (each["spec"]["nodeName"], each["metadata"]["annotations"]["moorage.dev/devices"])
         for each in bound(plane).values()

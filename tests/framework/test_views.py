@@ -24,6 +24,8 @@ from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
 from moorage.framework.status import Rejections
+from moorage.plugins.fragmentation import Fragmentation
+from moorage.plugins.shared_devices import SharedDevices
 from moorage.testing import make_node, make_node_affinity, make_pod, make_state
 from tests.framework import readers
 
@@ -31,6 +33,7 @@ NAMES = [f"n{'x' * (i % 3)}{i}" for i in range(22)]
 NODES = st.sampled_from(NAMES)
 PODS = st.sampled_from([f"p{i}" for i in range(24)])
 
+GPUS = [{"nvidia.com/gpu": number} for number in (1, 2)]
 WEB = selector_from_labels({"app": "web"})
 
 
@@ -59,6 +62,8 @@ WAITING: tuple[Pod, ...] = (
     make_pod("named", cpu="100m", node_affinity=make_node_affinity(required=[["metadata.name In n0,nx1,nxx2"]])),
     make_pod("tolerant", cpu="100m", tolerations=["*"], priority=1000, labels={"only": "n0_nx4_nx7_n9"}),
     make_pod("porter", cpu="100m", ports=[8080], images=["app:v1", "big"]),
+    make_pod("share", cpu="100m", annotations={"gpu-fraction": "0.4"}),
+    make_pod("device", cpu="100m", annotations={"alibabacloud.com/gpu-count": "1"}),
     make_pod("porter-2", cpu="100m", ports=["10.0.0.1:8080"], labels={"calm": "yes"}),
 )
 """What is asked after every event."""
@@ -69,6 +74,9 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     "readers": lambda: readers.make_profile(
         [readers.NodeScore(), readers.NodeNormal(), readers.PodsFilter(), readers.PodsScore(), readers.AmountsPlugin()],
         weights={"NodeNormal": 3, "PodsScore": 2},
+    ),
+    "shares": lambda: readers.make_profile(
+        [readers.PodsFilter(), SharedDevices(), Fragmentation(), readers.NodeNormal()], weights={"Fragmentation": 20}
     ),
     "open": lambda: readers.make_profile(
         [
@@ -92,7 +100,7 @@ def some_node(draw: st.DrawFn, names: st.SearchStrategy[str] = NODES) -> Node:
         memory=draw(st.sampled_from(["2Gi", "8Gi"])),
         pods=draw(st.sampled_from([3, 110])),
         resources=draw(
-            st.sampled_from([{}, {}, {"example.com/gpu": 2}, {"example.com/new": 2}, {"example.com/odd": 2}])
+            st.sampled_from([{}, {}, {"example.com/gpu": 2}, {"example.com/new": 2}, {"example.com/odd": 2}, *GPUS])
         ),
         labels=draw(st.sampled_from([{}, {"disk": "ssd"}, {"disk": "hdd", "gen": "3"}, {"gen": "1"}])),
         taints=draw(st.sampled_from([(), (), ("spot:PreferNoSchedule",), ("broken:NoExecute",)])),
@@ -109,6 +117,7 @@ def some_pod(draw: st.DrawFn, node: str | None = None) -> Pod:
         cpu=draw(st.sampled_from(["100m", "500m", "1500m"])),
         requests=draw(st.sampled_from([{}, {}, {"example.com/gpu": 1}, {"example.com/odd": 1}])),
         labels=draw(st.sampled_from([{}, {"app": "web"}, {"app": "db"}])),
+        annotations=draw(st.sampled_from([{}, {"gpu-fraction": "0.3"}, {"gpu-fraction": "0.7"}])),
         ports=draw(st.sampled_from([(), (8080,), ("10.0.0.1:8080",), ("10.0.0.2:8080",)])),
         priority=draw(st.sampled_from([0, 10, 2000])),
     )
@@ -120,6 +129,8 @@ class ViewsMachine(RuleBasedStateMachine):
     @initialize(nodes=st.lists(some_node(), max_size=12), seed=st.integers(0, 3))
     def begin(self, nodes: list[Node], seed: int) -> None:
         self.state = make_state(nodes, seed=seed)
+        self.state.workload.follow(WAITING)
+        self.state.workload.settle()
         self.kept = {name: Runner(make(), self.state) for name, make in PROFILES.items()}
 
     @rule(node=some_node())
