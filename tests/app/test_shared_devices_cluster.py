@@ -20,6 +20,9 @@ from tests.docs.fences import ROOT
 from tests.faults.proxy import Proxy
 from tests.faults.rules import BIND, Rule, Stop
 
+# A process that is killed leaves connections behind, which the proxy drops with its loop.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 EXAMPLE = ROOT / "examples" / "gpu-sharing.yaml"
 NAME = "shares"
 REGISTERED = ":".join(f"GPU-{number},10,16000,100,NVIDIA-T4,0,true" for number in range(5)) + ":"
