@@ -26,7 +26,7 @@ from tests.app.keepers import keeper
 from tests.app.scheduling import eventually, make_node
 from tests.app.test_keeper import NOTICE, make_member, pods_left
 from tests.controlplane_fixtures import PlaneFactory
-from tests.deploy.chart import token_kubeconfig
+from tests.deploy.chart import kubectl, served_part, token_kubeconfig
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/examples/spot-extender"
@@ -58,13 +58,6 @@ def reading() -> Reading:
 def moorage(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "moorage", *arguments]
     return subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
-
-
-def kubectl(plane: ControlPlane, *arguments: str) -> str:
-    command = [str(plane.binary("kubectl")), "--kubeconfig", str(plane.admin_kubeconfig), *arguments]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 # --- files ---
@@ -207,7 +200,7 @@ def test_pods_leave_a_spot_node_that_is_terminated(
     """The keeper, with its own account and configuration, moves a pod of kube-scheduler to an on-demand node."""
     file, namespace, account, config_map = KEEPERS[case]
     plane = fresh_control_plane()
-    kubectl(plane, "apply", "-f", str(file))
+    kubectl(plane, "apply", "-f", "-", given=yaml.safe_dump_all(served_part(file)))
     config = tmp_path / "config.yaml"
     found = plane.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/{config_map}").json()
     config.write_text(found["data"]["config.yaml"])
