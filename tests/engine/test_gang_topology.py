@@ -257,3 +257,16 @@ def test_hyper_nodes_of_volcano_are_levels(play: Play) -> None:
     assert len(binds) == 6
     per_leaf = [sum(place in nodes for place in binds.values()) for nodes in leaves.values()]
     assert all(count % 2 == 0 for count in per_leaf)
+
+
+def test_a_plan_is_remembered_with_its_bound(play: Play) -> None:
+    """For metrics, until the gang is gone."""
+    group(play, size=4, required="rack")
+    where = start(play, *(member(rank) for rank in range(4)))
+    [(key, plan)] = play.engine.gangs.plans.items()
+    assert key.name == "g"
+    assert plan.value[:4] == (0, 1, 1, 2)
+    assert plan.told == "1 of block, 1 of rack, 2 of kubernetes.io/hostname (optimal)"
+    for name in where:
+        play.pod_gone(name)
+    assert play.engine.gangs.plans == {}

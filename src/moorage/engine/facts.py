@@ -225,7 +225,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Evictor: frozenset(["_state", "_queue"]),
     Warnings: frozenset(),
     Notices: frozenset(["_context", "_failing"]),
-    Gangs: frozenset(["_context", "_state", "_queue", "_placing", "_failing", "_notices", "tried"]),
+    Gangs: frozenset(["_context", "_state", "_queue", "_placing", "_failing", "_notices", "tried", "plans"]),
     GangRoom: frozenset(["_context", "_state", "_failing"]),
     Deadlines: frozenset(["_heap"]),
     GangTurns: frozenset(["_context", "_priority"]),

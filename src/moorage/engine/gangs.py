@@ -41,6 +41,7 @@ from moorage.engine.units import QueuedPod, Unit, work_of
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import GangPatience, GangPostFilter, PlansGangs
 from moorage.framework.cycle import Cycle
+from moorage.framework.gangplans import GangPlan
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.status import Code
 
@@ -72,6 +73,8 @@ class Gangs:
         """Token of a record that is being written -> the members that wait for it."""
         self.tried: deque[tuple[Code, str]] = deque(maxlen=_KEPT_TRIALS)
         """How the latest attempts ended, and of which profile; readers remove what they have read."""
+        self.plans: dict[GangKey, GangPlan] = {}
+        """How gangs were placed that a plugin planned; metrics read it, no decision does."""
         self._controlled: dict[tuple[str, str], dict[GangKey, None]] = {}
         """Kind and key of controllers -> gangs whose members they created."""
         self._controllers: dict[GangKey, set[tuple[str, str]]] = {}
@@ -112,6 +115,7 @@ class Gangs:
     def _forget(self, key: GangKey) -> None:
         """A gang has no members any more."""
         self._room.turns.forget(key)
+        self.plans.pop(key, None)
         for place in self._controllers.pop(key, ()):
             gangs = self._controlled[place]
             del gangs[key]
@@ -272,6 +276,8 @@ class Gangs:
         self.tried.append((placement.code, context.responsible(gang.pod).profile.scheduler_name))
         # 4. Start the binding cycles; or report why not, and wait for a change that helps.
         if placement.enough:
+            if placement.plan is not None and placement.plan.levels:
+                self.plans[gang.key] = placement.plan
             self._start(gang, placement, turn)
         else:
             self._fail(gang, found, placement, made, turn)

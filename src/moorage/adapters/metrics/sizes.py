@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -21,6 +22,8 @@ from moorage.framework.plugin import Point
 
 QUEUES = ("active", "backoff", "unschedulable", "gated", "incomplete", "pending")
 _INCOMPLETE = "incomplete"
+_MOST_GANGS = 200
+"""Gangs that have metrics of their own."""
 _POPPED = "PodPopped"
 _POINT_NAMES = {Point.PRE_FILTER: "PreFilter", Point.FILTER: "Filter", Point.SCORE: "Score"}
 
@@ -146,12 +149,30 @@ def _plugins(engine: Engine) -> Iterable[Metric]:
     )
 
 
+def _domains(engine: Engine) -> Iterable[Metric]:
+    """The domains of gangs that were placed by the levels of a topology, and how few they could be."""
+    labels = ("namespace", "group", "level")
+    used = GaugeMetricFamily("moorage_gang_domains", "Domains that a gang was placed in, by level.", labels=labels)
+    bound = GaugeMetricFamily(
+        "moorage_gang_domains_bound", "Domains of a level without which the gang could not be placed.", labels=labels
+    )
+    for key, plan in islice(engine.gangs.plans.items(), _MOST_GANGS):
+        for number, level in enumerate(plan.levels[: len(plan.value) - 1], start=1):
+            used.add_metric((key.namespace, key.name, level), plan.value[number])
+            if number < len(plan.bound):
+                bound.add_metric((key.namespace, key.name, level), plan.bound[number])
+    yield used
+    yield bound
+
+
 def _gangs(engine: Engine) -> Iterable[Metric]:
     waiting = GaugeMetricFamily("moorage_gangs_waiting", "Gangs with members that wait, by queue.", labels=("queue",))
     places = Counter(queue_of(gang.place, gang) for gang in engine.queue.gangs())
     for queue in ("active", "backoff", "unschedulable", "gated", _INCOMPLETE):
         waiting.add_metric((queue,), places[queue])
     yield waiting
+    if engine.gangs.plans:
+        yield from _domains(engine)
     if engine.planning is None:
         return
     given = GaugeMetricFamily("moorage_plan_nodes", "Nodes that the plan gives away.", labels=("profile",))
