@@ -137,3 +137,18 @@ def test_deallocation_is_for_the_version_that_was_looked_at() -> None:
     """A consumer that came in the meantime keeps the devices."""
     claim = make_resource_claim("c", allocation=MINE, resource_version="5")
     assert claimwrites.deallocate(POD, claim).resource_version == "5"
+
+
+def test_the_answer_to_an_allocation_says_nothing_about_a_reservation_that_is_taken_back() -> None:
+    """Both writes of a pod that gave up are on their way: each is known by its own answer."""
+    state, command = allocating()
+    state.devices.release(POD.uid)
+    shown(state, 7, MINE)
+    back = claimwrites.unreserve(POD, state.objects[RESOURCE_CLAIM][KEY])
+    state.devices.ordered([back])
+    state.devices.answered(PatchDone(command, ok=True, version="7"))
+    assert state.devices.writes.leaving == {KEY: {POD.uid: ""}}
+    assert not state.devices.writes.allocating
+    assert not state.devices.reservations
+    assert state.devices.answered(PatchDone(back, ok=False))
+    assert not state.devices.writes.leaving

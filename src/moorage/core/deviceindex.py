@@ -18,7 +18,7 @@ from moorage.core.events import PatchDone
 from moorage.core.nodes import Node
 from moorage.core.quantity import parse_quantity
 from moorage.core.resourcenames import IMPLICIT_EXTENDED_RESOURCE
-from moorage.core.unanswered import UnansweredWrites
+from moorage.core.unanswered import UnansweredWrites, takes_back
 
 RESOURCE_CLAIM, RESOURCE_SLICE, DEVICE_CLASS = "ResourceClaim", "ResourceSlice", "DeviceClass"
 TAINT_RULE = "DeviceTaintRule"
@@ -190,9 +190,9 @@ class DeviceIndex:
         """A write to a claim was answered; whether pods may go on: devices are free again, or the claim is known."""
         command = answer.command
         key, uid = f"{command.namespace}/{command.name}", command.pod.uid
-        made, leaves = answer.version if answer.ok else None, uid in self.writes.leaving.get(key, ())
+        made = answer.version if answer.ok else None
         known = self.writes.answered(command, made, self._version(key))
-        return known and (leaves or self._known(key, uid, seen=bool(made)))
+        return known and (takes_back(command) or self._known(key, uid, seen=bool(made)))
 
     def _version(self, key: str) -> str | None:
         claim: ResourceClaim | None = self._objects.get(RESOURCE_CLAIM, {}).get(key)

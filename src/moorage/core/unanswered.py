@@ -35,7 +35,7 @@ class UnansweredWrites:
             self.ending[_key(command)] = version
         elif _allocates(command):
             self.allocating.setdefault(_key(command), {})[command.pod.uid] = UNANSWERED
-        elif _leaves(command):
+        elif takes_back(command):
             self.leaving.setdefault(_key(command), {})[command.pod.uid] = UNANSWERED
 
     def ends(self, key: str, version: str) -> bool:
@@ -51,13 +51,14 @@ class UnansweredWrites:
         key, uid = _key(command), command.pod.uid
         if _ends(command) and made is None:
             self.ending.pop(key, None)
-        index = self.leaving if _leaves(command) else self.allocating
-        if not (_leaves(command) or _allocates(command)) or uid not in index.get(key, ()):
+        index = self.leaving if takes_back(command) else self.allocating
+        if not (takes_back(command) or _allocates(command)) or uid not in index.get(key, ()):
             return False
         if made and seen is not None and not _reaches(seen, made):
             index[key][uid] = made
             return False
-        _drop(self.leaving, key, uid)
+        if takes_back(command):
+            _drop(self.leaving, key, uid)
         return True
 
     def resolved(self, key: str, seen: str | None) -> Iterator[str]:
@@ -98,7 +99,8 @@ def _allocates(command: PatchObject) -> bool:
     return command.patch.get("status", _NOTHING).get("allocation") is not None
 
 
-def _leaves(command: PatchObject) -> bool:
+def takes_back(command: PatchObject) -> bool:
+    """Whether a write takes back the reservation of its pod."""
     return any("$patch" in each for each in command.patch.get("status", _NOTHING).get("reservedFor") or ())
 
 
