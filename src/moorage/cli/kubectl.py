@@ -1,4 +1,4 @@
-"""The kubectl plugin: `kubectl moorage explain|queue|queues|devices|what-if`, always on the live cluster.
+"""The kubectl plugin: `kubectl moorage explain|queue|queues|gangs|devices|what-if`, always on the live cluster.
 
 kubectl runs an executable `kubectl-moorage` that it finds on the PATH, with everything behind `moorage` as arguments.
 """
@@ -20,6 +20,7 @@ PLUGIN_COMMANDS: Mapping[str, str] = {
     "explain": "Show where a pod goes and why, node by node.",
     "queue": "List the pending pods, and why they are pending.",
     "queues": "Show the tree of queues: shares, what is allocated, what waits.",
+    "gangs": "List the gangs: members that run and wait, and the domains that they use.",
     "devices": "Show which devices there are, and who has them.",
     "what-if": "Show the effect of a drain, a scaling, more nodes or another configuration.",
 }
@@ -37,7 +38,7 @@ class _PluginCommands(Commands):
         """Import a command."""
         if name == "what-if":
             return what_if
-        module = f"kubectl_{name}" if name in ("queue", "queues") else name
+        module = f"kubectl_{name}" if name in ("queue", "queues", "gangs") else name
         command: click.Command = import_module(f"moorage.cli.{module}").command
         return command
 
