@@ -50,6 +50,7 @@ def test_groups_hold_all_members() -> None:
         pytest.param("basic", 1, 500, 100, id="as many as a node can hold"),
         pytest.param("anti-affinity", 10, 50, 10, id="one a host"),
         pytest.param("preemption", 10, 50, 20, id="two in the place of one each"),
+        pytest.param("devices", 10, 50, 20, id="half of the devices, so that as many can arrive later"),
     ],
 )
 def test_there_is_room_for_every_pod(name: str, nodes: int, pods: int, want: int) -> None:
@@ -73,3 +74,13 @@ def test_progress_counts_everything_that_is_created_and_bound() -> None:
 def test_percentiles_are_values_that_were_seen(count: int, share: float, want: float) -> None:
     """The smallest value that this share does not exceed."""
     assert percentile([float(value) for value in range(1, count + 1)], share) == want
+
+
+def test_pods_with_devices_name_claims_that_are_made_for_them() -> None:
+    """And every node has its slice."""
+    claims = {body["metadata"]["name"] for _, body in clusterload.claims_of_pods("d", 5)}
+    named = {pod["spec"]["resourceClaims"][0]["resourceClaimName"] for pod in clusterload.device_pods("d", 5)}
+    assert claims == named
+    load = LOADS["devices"]
+    assert load.equipment is not None
+    assert [path.rpartition("/")[2] for path, _ in load.equipment(2)] == ["deviceclasses", *["resourceslices"] * 2]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from moorage.bench.devices import SERVED, device_claims, device_objects
 from moorage.bench.virtualnodes import VirtualNode, node_object
 from moorage.core.labelnames import HOSTNAME, ZONE
 from moorage.core.values import dataclass
@@ -147,6 +148,19 @@ def pod_groups(app: str, count: int) -> Iterator[tuple[str, Manifest]]:
         )
 
 
+def device_pods(app: str, count: int) -> Iterator[Manifest]:
+    """Pods with a claim for one device each."""
+    for number in range(count):
+        name = f"{app}-{number}"
+        spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": name}]}
+        yield pod(name, labels={"app": app}, **spec)  # type: ignore[arg-type]
+
+
+def claims_of_pods(app: str, count: int) -> Iterator[tuple[str, Manifest]]:
+    """The claims of `device_pods`."""
+    return device_claims(NAMESPACE, (f"{app}-{number}" for number in range(count)))
+
+
 def preemptors(app: str, count: int) -> Iterator[Manifest]:
     """Important pods that fit only where others make room."""
     cpu = f"{PREEMPTOR_CPU_MILLI}m"
@@ -164,7 +178,7 @@ def fillers(node_count: int) -> Iterator[Manifest]:
         yield pod(f"filler-{number}", labels={"app": "filler"}, cpu=f"{FILLER_CPU_MILLI}m", **spec)  # type: ignore[arg-type]
 
 
-def priority_classes(_app: str, _count: int) -> Iterator[tuple[str, Manifest]]:
+def priority_classes(_nodes: int) -> Iterator[tuple[str, Manifest]]:
     """The two priorities of the workload `preemption`."""
     for name, value in ((_HIGH, 1000), (_LOW, 1)):
         body = {
@@ -190,12 +204,14 @@ class ClusterLoad:
     """(group, count) -> the pods to place."""
     objects: Callable[[str, int], Iterator[tuple[str, Manifest]]] | None = None
     """(group, count) -> what these pods need, with the paths where it is created."""
-    one_per_host: bool = False
-    """Whether there can be no more pods than nodes."""
+    equipment: Callable[[int], Iterator[tuple[str, Manifest]]] | None = None
+    """Number of nodes -> what all pods need, likewise."""
+    per_node: int = 100
+    """How many pods a node has room for."""
     gangs: bool = False
     """Whether the gates of native PodGroups have to be on."""
     full: bool = False
-    """Whether the nodes are full of unimportant pods, of which two pods share one's place at most."""
+    """Whether the nodes are full of unimportant pods."""
     hopeless: int = 0
     """So many pods that fit nowhere are there as well."""
     churn: bool = False
@@ -206,13 +222,16 @@ class ClusterLoad:
 LOADS: dict[str, ClusterLoad] = {
     "basic": ClusterLoad("basic", basic_pods, by_default=True),
     "spread": ClusterLoad("zone spread", spread_pods, by_default=True),
-    "anti-affinity": ClusterLoad("host anti-affinity", anti_affinity_pods, one_per_host=True, by_default=True),
+    "anti-affinity": ClusterLoad("host anti-affinity", anti_affinity_pods, per_node=1, by_default=True),
     "affinity": ClusterLoad("zone affinity", affinity_pods, by_default=True),
     "preferred-affinity": ClusterLoad("preferred affinity", preferred_affinity_pods),
     "soft-spread": ClusterLoad("soft spread", soft_spread_pods),
     "mixed": ClusterLoad("mixed templates", mixed_pods),
     "gangs": ClusterLoad("gangs", gang_members, objects=pod_groups, gangs=True),
-    "preemption": ClusterLoad("preemption", preemptors, objects=priority_classes, full=True),
+    "preemption": ClusterLoad("preemption", preemptors, equipment=priority_classes, per_node=2, full=True),
+    "devices": ClusterLoad(
+        "devices", device_pods, objects=claims_of_pods, equipment=device_objects, per_node=SERVED // 2
+    ),
     "unschedulable": ClusterLoad("beside unschedulable", basic_pods, hopeless=UNSCHEDULABLE),
     "churn": ClusterLoad("node churn", basic_pods, churn=True),
 }

@@ -103,10 +103,7 @@ class _Costs:
 
 def pods_of(load: ClusterLoad, sizes: Sizes) -> int:
     """How many pods of the workload there is room for."""
-    room = sizes.nodes if load.one_per_host else sizes.nodes * 100
-    if load.full:
-        room = sizes.nodes * 2
-    return max(1, min(sizes.pods, room))
+    return max(1, min(sizes.pods, sizes.nodes * load.per_node))
 
 
 def steady_of(load: ClusterLoad, sizes: Sizes) -> int:
@@ -213,7 +210,7 @@ class _Run:
         count = 0 if self.contender is Contender.LIMIT else steady_of(load, self.sizes)
         if not count or found.bound < found.pods:
             return found
-        if load.gangs and load.objects is not None:
+        if load.objects is not None:
             await create_all(client, load.objects(STEADY, count), lambda: None)
         asked = await arrive(client, load.pods(STEADY, count), self.sizes.steady_per_s)
         await settled(watcher, lambda: asked.keys() <= watcher.bound_at_s.keys(), costs.check, _PATIENCE_S)
@@ -254,6 +251,8 @@ def _batches(load: ClusterLoad, sizes: Sizes) -> Iterator[Iterator[tuple[str, Ma
     yield iter([(NAMESPACES, namespace)])
     yield _at(NODES, loads.nodes(sizes.nodes))
     count = pods_of(load, sizes)
+    if load.equipment is not None:
+        yield load.equipment(sizes.nodes)
     if load.objects is not None:
         yield load.objects(BURST, count)
     yield _at(PODS, loads.present_pods(sizes.pods_present, sizes.nodes))

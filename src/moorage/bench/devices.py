@@ -56,7 +56,7 @@ def device_claims(namespace: str, names: Iterable[str]) -> Iterator[tuple[str, d
         "selectors": [{"cel": {"expression": _SELECTOR}}],
     }
     spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
-    return (_object(RESOURCE_CLAIM, {"name": name, "namespace": namespace, "uid": name}, spec) for name in names)
+    return (_object(RESOURCE_CLAIM, {"name": name, "namespace": namespace}, spec) for name in names)
 
 
 def _object(kind: str, metadata: dict[str, str], spec: dict[str, Any]) -> tuple[str, dict[str, Any]]:
