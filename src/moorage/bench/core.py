@@ -14,10 +14,11 @@ from moorage.adapters.process import tune_process
 from moorage.bench import devices, racks, workloads
 from moorage.core.commands import Bind
 from moorage.core.echo import Echo
-from moorage.core.events import Event, NodeSeen, PodSeen
+from moorage.core.events import Event, NodeSeen, ObjectSeen, PodSeen
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod, PodTemplate
+from moorage.core.queues import QUEUE
 from moorage.core.resources import Requests
 from moorage.core.shareasks import NVIDIA_GPU
 from moorage.core.values import dataclass
@@ -89,6 +90,10 @@ class BenchWorkload:
     """Devices of each node that pods share; the profile then has SharedDevices and Fragmentation."""
     levels: bool = False
     """Whether nodes are in a topology, and mostly full."""
+    waiting: bool = False
+    """Whether all pods wait from the beginning."""
+    queues: bool = False
+    """Whether the queues are there that pods name."""
 
 
 WORKLOADS: dict[str, BenchWorkload] = {
@@ -104,6 +109,8 @@ WORKLOADS: dict[str, BenchWorkload] = {
     "racks": BenchWorkload(
         racks.rack_pods, 200 * racks.GANG, together=racks.GANG, per_node=racks.PER_NODE, levels=True
     ),
+    "queues": BenchWorkload(workloads.team_pods, 50_000, waiting=True, queues=True),
+    "no-queues": BenchWorkload(workloads.team_pods, 50_000, waiting=True),
     "devices": BenchWorkload(workloads.device_pods, 4_000, per_node=devices.SERVED, claims=True),
     "shares": BenchWorkload(workloads.share_pods, 20_000, per_node=8, shared=8),
 }
@@ -141,6 +148,9 @@ def equip(engine: Engine, workload: BenchWorkload, nodes: int, pods: Sequence[Po
     """Show the engine what the pods need beside nodes; returns what answers its commands."""
     if workload.levels:
         engine.handle(racks.rack_events(nodes, workloads.SCHEDULER), now=0.0, budget=0)
+    if workload.queues:
+        queues = [ObjectSeen(QUEUE, queue.name, queue) for queue in workloads.team_queues()]
+        engine.handle(queues, now=0.0, budget=0)
     if not workload.claims:
         return Echo(pods)
     echo = devices.ClaimEcho(pods)
@@ -176,10 +186,15 @@ def _place(workload: str, nodes: int, pods_present: int, decisions: int | None, 
     echo = equip(engine, chosen, nodes, pods)
     answers: list[Event] = []
     bound, elapsed_s, start = 0, 0.0, 0
-    while answers or start < len(pods):
-        events = [*answers, *(PodSeen(pod) for pod in pods[start : start + _BATCH])]
+    if chosen.waiting:
         began = clock()
-        commands, _ = engine.handle(events, now=float(start))
+        engine.handle([PodSeen(pod) for pod in pods], now=0.0, budget=0)
+        elapsed_s += clock() - began
+    while answers or start < len(pods):
+        new = () if chosen.waiting else pods[start : start + _BATCH]
+        events = [*answers, *(PodSeen(pod) for pod in new)]
+        began = clock()
+        commands, _ = engine.handle(events, now=float(start), budget=_BATCH if chosen.waiting else len(pods))
         elapsed_s += clock() - began
         bound += sum(isinstance(command, Bind) for command in commands)
         answers = echo.events(commands)

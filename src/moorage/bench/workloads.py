@@ -13,6 +13,7 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.labelnames import HOSTNAME, ZONE
 from moorage.core.membership import GROUP_ANNOTATIONS, MIN_AVAILABLE
 from moorage.core.pods import Owner, Pod, PodTemplate
+from moorage.core.queues import QUEUE_LABEL, WEIGHT_UNIT, Queue, ResourceShare
 from moorage.core.resources import Requests
 from moorage.core.selectors import selector_from_labels
 from moorage.core.shareasks import KAI_FRACTION
@@ -21,6 +22,7 @@ SCHEDULER = "moorage"
 GANG = 3
 """Members of a gang."""
 _TEMPLATES = 20
+_LEVELS = 3
 _REQUESTS = Requests((("cpu", 100), ("memory", 500 << 20)), 100, 500 << 20)
 
 
@@ -95,6 +97,31 @@ def gang_pods(count: int) -> Iterator[Pod]:
         owner = Owner("Job", f"gang-{number}", f"gang-{number}", "batch/v1")
         said = FrozenDict({GROUP_ANNOTATIONS[0]: f"gang-{number}", MIN_AVAILABLE: str(GANG)})
         yield from _pods(f"gang-{number}", GANG, {"app": "gangs"}, annotations=said, owner=owner)
+
+
+def team_pods(count: int) -> Iterator[Pod]:
+    """Pods of a thousand teams, which name a queue each; see `team_queues`."""
+    names = [queue.name for queue in team_queues() if queue.name.count("-") == _LEVELS]
+    each = -(-count // len(names))
+    streams = [_pods(name, each, {QUEUE_LABEL: name}) for name in names]
+    return islice(chain.from_iterable(zip(*streams, strict=True)), count)
+
+
+def team_queues() -> list[Queue]:
+    """Ten divisions of ten departments of ten teams, all with quotas and weights, and no limit in reach."""
+    queues, above = list[Queue](), [""]
+    for level in range(_LEVELS):
+        amount = 10_000_000 // 10 ** (level + 1)
+        share = ResourceShare(amount, WEIGHT_UNIT, 100 * amount)
+        resources = FrozenDict({"cpu": share})
+        made = [
+            Queue(f"{parent or 'team'}-{number}", parent=parent, resources=resources)
+            for parent in above
+            for number in range(10)
+        ]
+        queues += made
+        above = [queue.name for queue in made]
+    return queues
 
 
 def device_pods(count: int) -> Iterator[Pod]:

@@ -217,7 +217,8 @@ class Engine:
             self.gangs.review(turn)
         if self._notices.next_s() is not None:
             self._notices.tell(turn)
-        self._rooms.forget(turn.now)
+        if self.queue.shared is not None:
+            self._rooms.review(turn)
 
     def next_change_s(self, *, deciding: bool = True) -> float | None:
         """When time alone could change a decision: a deadline or an answer that expires.
@@ -227,7 +228,7 @@ class Engine:
         """
         times = [self.bindings.next_wakeup(), self._context.next_alarm()]
         if deciding:
-            times += [self.gangs.next_review_s(), self._notices.next_s()]
+            times += [self.gangs.next_review_s(), self._notices.next_s(), self._rooms.stale.next_s()]
         return min((time for time in times if time is not None), default=None)
 
     def runner_of(self, pod: Pod) -> Runner | None:
@@ -434,6 +435,8 @@ class Engine:
     def _note(self, pod: Pod, unit: GangKey | None) -> None:
         if unit is not None:
             self.gangs.met(unit, pod)
+            if self.queue.shared is not None:
+                self._rooms.stale.met(unit, pod)
         if self._context.planning is not None:
             self._context.planning.note(pod, unit)
 
@@ -561,7 +564,7 @@ class Engine:
         if pacing.ready() and not self.bindings.posted:
             return now
         times = [pacing.next_s(now), self.queue.next_wakeup(), self.bindings.next_wakeup(), self._context.next_alarm()]
-        times += [self.gangs.next_review_s(), self._notices.next_s(), self._rooms.next_s()]
+        times += [self.gangs.next_review_s(), self._notices.next_s(), self._rooms.next_s(), self._rooms.stale.next_s()]
         return min((time for time in times if time is not None), default=None)
 
     # --- deciding ---

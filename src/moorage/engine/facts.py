@@ -45,6 +45,7 @@ from moorage.engine.planning import Planning
 from moorage.engine.queue import SchedulingQueue
 from moorage.engine.recovery import Recovery
 from moorage.engine.sharing import Sharing
+from moorage.engine.stalegangs import StaleGangs
 from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.warnings import Warnings
 from moorage.framework.changes import Change
@@ -75,7 +76,13 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "sharing": Sharing | None,
     },
     Sharing: {"wanting": dict[str, Unit]},
-    MakingRoom: {"_expected": dict[str, Evicted]},
+    MakingRoom: {"_expected": dict[str, Evicted], "stale": StaleGangs},
+    StaleGangs: {
+        "_met": dict[GangKey, None],
+        "_since_s": dict[GangKey, float],
+        "_due_s": dict[GangKey, float],
+        "_succeeded": set[GangKey],
+    },
     SchedulingQueue: {
         "_pods": dict[str, QueuedPod],
         "_gangs": dict[str, Unit],
@@ -219,6 +226,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     ),
     Sharing: frozenset(["_context", "_state", "_ledger", "_sort", "_plugins", "_fallback", "_units", "_builds"]),
     MakingRoom: frozenset(["_context", "_state", "_sharing", "_seen"]),
+    StaleGangs: frozenset(["_context"]),
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals", "shared"]),
     Pacing: frozenset({"room", "untouched"}),
     BindingCycles: frozenset(["waited", "_deadlines", "_interests", "_wakes"]),

@@ -13,6 +13,7 @@ from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
 from moorage.engine.sharedroom import Order, Room
 from moorage.engine.sharing import Sharing
+from moorage.engine.stalegangs import StaleGangs
 from moorage.engine.turn import Turn
 from moorage.engine.units import Unit
 from moorage.framework.contract import QueueSortPlugin, SharesQueues
@@ -40,6 +41,7 @@ class MakingRoom:
         self._seen: tuple[object, ...] = ()
         """What the last round was made for; another one would end like it."""
         self._expected: dict[str, Evicted] = {}
+        self.stale = StaleGangs(context)
 
     def equip(self, sort: QueueSortPlugin) -> None:
         """Follow the profiles in force; `sort` orders the units of a leaf."""
@@ -151,11 +153,15 @@ class MakingRoom:
         if evicted.successor:
             self._context.end_nomination(evicted.successor)
 
+    def review(self, turn: Turn) -> None:
+        """Look at gangs that something happened to, and expect no more what has been gone for long."""
+        self.stale.review(turn)
+        self._forget(turn.now)
+
     def next_s(self) -> float | None:
         """When an evicted pod need not be expected any more."""
         return min((each.until_s for each in self._expected.values()), default=None)
 
-    def forget(self, now: float) -> None:
-        """Expect no more what has been gone for long."""
+    def _forget(self, now: float) -> None:
         for uid in [uid for uid, each in self._expected.items() if each.until_s <= now]:
             self._unexpect(uid)

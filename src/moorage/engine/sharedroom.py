@@ -16,7 +16,7 @@ from moorage.core.queuetree import Amounts, QueueNode
 from moorage.core.reclaiming import Loss, allowed, may_reclaim
 from moorage.core.state import PodRecord
 from moorage.engine.context import EngineContext
-from moorage.engine.sharedjobs import RunningJob, VictimOrder, VictimUnit, running_jobs
+from moorage.engine.sharedjobs import RunningJob, VictimOrder, VictimUnit, running_job, running_jobs
 from moorage.engine.sharing import Sharing
 from moorage.engine.trial import Trial
 from moorage.engine.units import QueuedPod, Unit
@@ -91,6 +91,7 @@ class Room:
             self._look_ahead()
             for step in (self._promise, self._consolidate, self._reclaim, self._preempt):
                 waiting = self._serve(waiting, step)
+            self._place_anew(waiting)
             return self._result()
 
     def _result(self) -> list[Order]:
@@ -161,7 +162,44 @@ class Room:
                 left.append(item.unit)
             else:
                 hopeless.clear()
+                if self._sharing.next_pods(item.unit):  # one pod more of it competes with all others
+                    order.push(claimant.leaf, self._sharing.item(item.unit))
         return left
+
+    def _place_anew(self, waiting: Iterable[Unit]) -> None:
+        """Place all that has got room or has lost it once more, in the order of queues, with the others that wait.
+
+        Room that is made may go to another unit than the one that made it, and what would be taken back in the next
+        round is not taken at all.
+        """
+        if all(map(self._node_of, self._homes)):
+            return
+        state, units = self._state, {each.unit.uid: each.unit for each in self._served}
+        for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
+            state.remove_pod(uid)
+        away = [home for uid, home in self._homes.items() if not self._node_of(uid)]
+        jobs: list[_Claimant | _Returning] = [_Returning(*each) for each in self._jobs_of(away)]
+        self._served, self._heads = [], {}
+        units |= {unit.uid: unit for unit in waiting}
+        jobs += [self._claimant(unit, self._sharing.item(unit).need) for unit in units.values()]
+        nodes: dict[str, str] = {}
+        while (job := self._first(jobs)) is not None:
+            jobs.remove(job)
+            if isinstance(job, _Returning):
+                if self._return(job, nodes, home_first=True) and job.records:
+                    jobs.append(job)
+            elif self._promise(job) and self._sharing.next_pods(job.unit):
+                jobs.append(self._claimant(job.unit, self._sharing.item(job.unit).need))
+
+    def _jobs_of(self, away: Iterable[PodRecord]) -> Iterator[tuple[RunningJob, list[PodRecord]]]:
+        """The jobs that lost pods, and these."""
+        groups: dict[object, list[PodRecord]] = {}
+        for home in away:
+            groups.setdefault(home.pod.template.gang or home.pod.uid, []).append(home)
+        for records in groups.values():
+            gang = records[0].pod.template.gang
+            standing = [] if gang is None else list(self._state.gangs.standing(gang).values())
+            yield running_job(self._state, self._sharing, [*standing, *records]), records
 
     def _note_heads(self, order: UnitTree, left: Iterable[Unit]) -> None:
         """The first unit of each leaf that waits beside the one that is being served."""

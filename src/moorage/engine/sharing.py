@@ -181,10 +181,8 @@ class Sharing:
 
     def next_pods(self, unit: Unit) -> list[QueuedPod]:
         """The pods of a unit that are placed next, together: as many as it lacks to its minimum, else one."""
-        entries = list(unit.members.values())
-        if unit.gang is None:
-            return entries
-        return self.next_members(unit.gang, entries)
+        entries = [entry for uid, entry in unit.members.items() if self._state.record(uid) is None]
+        return entries if unit.gang is None else self.next_members(unit.gang, entries)
 
     def next_members(self, key: GangKey, entries: Sequence[QueuedPod]) -> list[QueuedPod]:
         """The same of these waiting members of a gang."""

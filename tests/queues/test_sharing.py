@@ -1,0 +1,147 @@
+"""Queues share the cluster: order, limits, reclaim, and that evictions end."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from moorage.core.events import ObjectSeen
+from moorage.core.fairshare import UNLIMITED
+from moorage.core.invariants import check_invariants
+from moorage.core.queueaccounts import queue_accounts
+from moorage.core.queues import QUEUE, QUEUE_LABEL
+from moorage.core.selectors import selector_from_labels
+from tests.queues.teams import GPU, Teams, make_queue, random_teams, team_pod
+
+WORLDS = 100
+
+
+def test_a_queue_takes_back_its_share_and_no_more() -> None:
+    """Two equal queues, one of which has all: the other gets its half, and then both rest."""
+    teams = Teams(make_queue("a", 2), make_queue("b", 2))
+    teams.see(*(team_pod(f"a{n}", "a", created_s=float(n)) for n in range(4)))
+    assert len(teams.running("a")) == 4
+    teams.see(*(team_pod(f"b{n}", "b", created_s=10.0 + n) for n in range(4)))
+    assert (teams.running("a"), teams.running("b")) == (["a0", "a1"], ["b0", "b1"])
+    teams.rest()
+    assert (teams.running("a"), teams.running("b")) == (["a0", "a1"], ["b0", "b1"])
+
+
+def test_queues_take_turns() -> None:
+    """Pods of queues with equal shares are placed in turn, however many one of them has and however old they are."""
+    teams = Teams(make_queue("a"), make_queue("b"))
+    teams.see(*(team_pod(f"a{n}", "a") for n in range(9)), *(team_pod(f"b{n}", "b", created_s=9.0) for n in range(2)))
+    assert (len(teams.running("a")), len(teams.running("b"))) == (2, 2)
+
+
+def test_limits_hold_at_every_level() -> None:
+    """The limit of the parent holds for both children together, and the reason names it."""
+    teams = Teams(make_queue("p", 0, 1, 3), make_queue("a", parent="p"), make_queue("b", parent="p"), nodes=(8,))
+    pods = [team_pod(f"{queue}{n}", queue) for queue in "ab" for n in range(3)]
+    teams.see(*pods)
+    assert len(teams.running()) == 3
+    entry = next(entry for entry in teams.engine.queue.entries())
+    assert f"queue p has 3 of its limit of 3 {GPU}" in entry.message
+
+
+def test_pods_that_may_not_be_evicted_stay_within_the_quota() -> None:
+    """One runs and one waits beside idle devices; one that may be evicted runs."""
+    teams = Teams(make_queue("a", 1))
+    teams.see(*(team_pod(f"a{n}", "a", preemptible=False) for n in range(2)))
+    assert len(teams.running()) == 1
+    teams.see(team_pod("b", "a"))
+    assert len(teams.running()) == 2
+
+
+@pytest.mark.parametrize(
+    ("queues", "want"),
+    [
+        ((make_queue("other"),), "queue a does not exist"),
+        ((make_queue("a"), make_queue("b", parent="a")), "queue a has queues below it"),
+        ((make_queue("a", parent="b"), make_queue("b", parent="a")), "queue a has queues below it"),
+        ((make_queue("a", parent="gone"),), "names the parent gone, which does not exist"),
+        ((make_queue("a", namespaces=selector_from_labels({"team": "x"})),), "namespace default may not use queue a"),
+    ],
+    ids=["unknown", "no leaf", "a cycle", "no parent", "another team's"],
+)
+def test_pods_without_a_usable_queue_wait_and_say_so(queues: tuple, want: str) -> None:  # type: ignore[type-arg]
+    """Nobody else is touched: a pod without a queue is placed."""
+    teams = Teams(*queues)
+    teams.see(team_pod("p", "a"), team_pod("q", ""))
+    assert teams.running() == ["q"]
+    (entry,) = teams.engine.queue.entries()
+    assert want in entry.message
+
+
+def test_a_pod_starts_when_its_queue_comes() -> None:
+    """The pod that waits for its queue is woken by it."""
+    teams = Teams(make_queue("other"))
+    teams.see(team_pod("p", "a"))
+    assert not teams.running()
+    teams.play([ObjectSeen(QUEUE, "a", make_queue("a"))])
+    assert teams.running() == ["p"]
+
+
+def test_a_change_of_quotas_moves_the_border() -> None:
+    """What a queue is guaranteed from now on it takes back."""
+    teams = Teams(make_queue("a", 4), make_queue("b", 0))
+    teams.see(*(team_pod(f"a{n}", "a", created_s=float(n)) for n in range(4)))
+    teams.see(team_pod("b0", "b"))
+    assert not teams.running("b")
+    teams.play([ObjectSeen(QUEUE, "a", make_queue("a", 3)), ObjectSeen(QUEUE, "b", make_queue("b", 1))])
+    assert (len(teams.running("a")), teams.running("b")) == (3, ["b0"])
+
+
+def test_splitting_a_job_gains_nothing() -> None:
+    """Many small jobs of a queue get what few large ones get."""
+    few, many = Teams(make_queue("a"), make_queue("b")), Teams(make_queue("a"), make_queue("b"))
+    for teams, size in ((few, 2), (many, 1)):
+        teams.see(*(team_pod(f"b{n}", "b", created_s=float(n)) for n in range(4)))
+        teams.see(*(team_pod(f"a{n}", "a", size, created_s=10.0 + n) for n in range(4 // size)))
+        teams.rest()
+    assert len(few.running("a")) * 2 == len(many.running("a")) == 2
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_what_holds_in_random_worlds(seed: int) -> None:
+    """Whatever comes and goes: the ledger agrees with a recount, limits and shares hold, no eviction is in vain, and
+    when demand stands still evictions end.
+    """
+    draw = random.Random(seed)
+    teams, pods = random_teams(draw)
+    for pod in pods:
+        before = len(teams.evicted), teams.binds()
+        teams.see(pod)
+        assert teams.binds() > before[1] or len(teams.evicted) == before[0]
+        _check(teams)
+    teams.rest()
+    _check(teams)
+    for pod in draw.sample(pods, len(pods) // 3):
+        teams.end(pod)
+        _check(teams)
+    teams.rest()
+    _check(teams)
+
+
+def _check(teams: Teams) -> None:
+    """Compare what is kept up to date with plain loops over everything."""
+    state = teams.engine.state
+    check_invariants(state)
+    tree = state.queues.settle(state)
+    waiting = [entry.pod for entry in teams.engine.queue.entries()]
+    kept = {pod.uid: pod for pod in state.nominations.pods() if state.record(pod.uid) is None}
+    expected = [kept.get(f"successor:{pod.uid}", pod) for pod in teams.evicted]
+    for account in queue_accounts(state, [*waiting, *expected]):
+        node = tree.nodes[account.queue.name]
+        for resource, holding in account.holdings.items():
+            index = tree.index(resource)
+            assert node.allocated[index] == holding.allocated, (account.queue.name, resource)
+            assert node.share[index] == holding.share, (account.queue.name, resource)
+            assert node.allocated[index] <= node.limit[index]
+            assert node.fixed[index] <= node.quota[index]
+            children = [child for child in tree.nodes.values() if child.parent is node]
+            sure = sum(min(child.quota[index], child.requested[index], child.limit[index]) for child in children)
+            assert sum(child.share[index] for child in children) <= max(node.share[index], sure)
+    assert all(node.quota[0] <= UNLIMITED for node in tree.nodes.values())
+    assert all(entry.pod.template.labels.get(QUEUE_LABEL) is not None for entry in teams.engine.queue.entries())
