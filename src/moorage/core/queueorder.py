@@ -39,32 +39,22 @@ def victim_precedence(node: QueueNode, taken: Sequence[int], unit: Amounts, tota
 
 
 def _precedence(node: QueueNode, need: Amounts, amounts: Sequence[int], total: Sequence[int]) -> Precedence:
-    indices = range(len(amounts))
-    allocatable = [node.allocatable(index) for index in indices]
-    over = all(have > share for have, share in zip(node.allocated, node.share, strict=True))
-    starved = all(have <= quota for have, quota in zip(amounts, node.quota, strict=True))
-    useless = any(not allocatable[index] for index, _ in need)
-    return (
-        over,
-        not starved,
-        -node.queue.priority,
-        useless,
-        dominant_share(amounts, allocatable, total),
-        dominant_share(node.allocated, allocatable, total),
-        tuple(allocatable),
-        node.queue.created_s,
-        node.name,
-    )
-
-
-def dominant_share(amounts: Sequence[int], allocatable: Sequence[int], total: Sequence[int]) -> float:
-    """The largest part that these amounts are of what a queue may have of a resource."""
-    most = 0.0
-    for amount, may_have, whole in zip(amounts, allocatable, total, strict=True):
-        if amount:
-            of = whole if may_have >= UNLIMITED else may_have
-            most = max(most, amount / of if of else float(amount * _BEYOND))
-    return most
+    over = starved = True
+    with_need = without = 0.0
+    limits = node.allocatable
+    for index, have in enumerate(node.allocated):  # one loop, as this is asked for every decision at every level
+        amount, may_have = amounts[index], limits[index]
+        of = total[index] if may_have >= UNLIMITED else may_have
+        over = over and have > node.share[index]
+        starved = starved and amount <= node.quota[index]
+        part = amount / of if of else float(amount * _BEYOND)
+        with_need = max(with_need, part)
+        part = have / of if of else float(have * _BEYOND)
+        without = max(without, part)
+    useless = 0 in limits and any(not limits[index] for index, _ in need)
+    queue = node.queue
+    rank = (over, not starved, -queue.priority, useless, with_need, without)
+    return (*rank, tuple(limits), queue.created_s, node.name)
 
 
 def within(amounts: Iterable[int], need: Amounts, bounds: Sequence[int]) -> bool:

@@ -5,7 +5,7 @@ Amounts are lists, one number for each resource of `QueueTree.resources`. What a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from moorage.core.fairshare import UNLIMITED, Claim, divide
 from moorage.core.queues import Queue
@@ -22,8 +22,8 @@ class QueueNode:
     """A queue in the tree."""
 
     __slots__ = (
-        "allocated", "busy", "children", "depth", "fixed", "limit", "name", "parent", "path", "problem", "queue",
-        "quota", "requested", "share", "weight",
+        "allocatable", "allocated", "busy", "children", "depth", "fixed", "limit", "name", "parent", "path", "problem",
+        "queue", "quota", "requested", "share", "weight",
     )  # fmt: skip
 
     def __init__(self, queue: Queue, resources: Sequence[str]) -> None:
@@ -55,6 +55,8 @@ class QueueNode:
         self.quota = [each.quota for each in shares]
         self.weight = [each.weight for each in shares]
         self.limit = [each.limit for each in shares]
+        self.allocatable = [self._may_have(index) for index in range(len(shares))]
+        """What it may have: its quota or its fair share, whichever is more, within its limit."""
 
     def grow(self, resource: str) -> None:
         """Another resource counts."""
@@ -64,11 +66,16 @@ class QueueNode:
         self.quota.append(share.quota)
         self.weight.append(share.weight)
         self.limit.append(share.limit)
+        self.allocatable.append(self._may_have(len(self.limit) - 1))
 
-    def allocatable(self, index: int) -> int:
-        """What it may have of a resource: its quota or its fair share, whichever is more, within its limit."""
+    def _may_have(self, index: int) -> int:
         quota = self.quota[index]
         return self.limit[index] if quota >= UNLIMITED else min(self.limit[index], max(quota, self.share[index]))
+
+    def give(self, index: int, share: int) -> None:
+        """Its share of a resource is this."""
+        self.share[index] = share
+        self.allocatable[index] = self._may_have(index)
 
     @property
     def is_leaf(self) -> bool:
@@ -170,7 +177,8 @@ class QueueTree:
                 siblings[node.name] = node
             elif not any(node.requested):
                 siblings.pop(node.name, None)
-                node.share = [0] * len(self.resources)
+                for index in range(len(self.resources)):
+                    node.give(index, 0)
             self._dirty.add(node.parent)
 
     # --- shares ---
@@ -207,15 +215,8 @@ class QueueTree:
             for node in nodes:
                 share = shares.get(node.name, 0)
                 if share != node.share[index]:
-                    node.share[index] = share
+                    node.give(index, share)
                     self.touched.add(node)
                     if node.busy:
                         changed.add(node)
         return changed
-
-
-def walk(node: QueueNode) -> Iterator[QueueNode]:
-    """A queue and all queues below it."""
-    yield node
-    for child in node.children.values():
-        yield from walk(child)

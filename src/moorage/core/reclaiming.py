@@ -32,7 +32,7 @@ def allowed(leaf: QueueNode, need: Amounts, losses: Sequence[Loss], multiplier: 
     for loss in losses:
         taker, giver = parting(leaf, loss.leaf)
         have = kept.of(giver)
-        beyond = any(amount > giver.allocatable(index) for index, amount in enumerate(have))
+        beyond = any(amount > giver.allocatable[index] for index, amount in enumerate(have))
         if not beyond:
             above_quota = any(amount > quota for amount, quota in zip(have, giver.quota, strict=True))
             if not (above_quota and within(taker.allocated, need, taker.quota)):

@@ -78,7 +78,7 @@ class Sharing:
 
     def gate(self, unit: Unit) -> tuple[str, str] | None:
         """The plugin that keeps a unit from being tried and why; None if it may be."""
-        if not self._ledger.active:
+        if unit.gang is None and not self.member(unit.pod).problem and not self._state.evictions.holds(unit.uid):
             return None
         members = {self.member(entry.pod) for entry in unit.members.values()}
         plugin = self._plugin(unit.pod.template.scheduler_name)
@@ -97,12 +97,11 @@ class Sharing:
 
     def takes(self, unit: Unit) -> bool:
         """Add an active unit; False if it belongs to no queue."""
-        before, units = self._units, self._fresh()
         leaf = self.member(unit.pod).leaf
         if leaf is None:
             return False
-        if units is before:  # otherwise it was sorted in with all others
-            units.push(leaf, self.item(unit))
+        if self._units.tree.builds == self._builds:  # otherwise all are sorted in when the order is asked for
+            self._units.push(leaf, self.item(unit))
         return True
 
     def peek(self) -> tuple[Any, ...] | None:
@@ -152,11 +151,12 @@ class Sharing:
 
     def item(self, unit: Unit) -> Item:
         """A unit with its place in its leaf, and what its next pods need."""
-        need = self.need([entry.pod for entry in self.next_pods(unit)])
-        waiting = unit.pod
+        pod = unit.pod
         if unit.gang is None:
-            return Item(self._key(waiting, waiting.created_s, waiting.key), unit.ticket, unit, need)
-        return Item(self.gang_key(unit.gang, waiting), unit.ticket, unit, need)
+            need = self._ledger.amounts(pod.requests)
+            return Item(self._key(pod, pod.created_s, pod.key), unit.ticket, unit, need)
+        need = self.need([entry.pod for entry in self.next_pods(unit)])
+        return Item(self.gang_key(unit.gang, pod), unit.ticket, unit, need)
 
     def gang_key(self, key: GangKey, pod: Pod, active: int | None = None) -> tuple[Any, ...]:
         """The place of a gang in its leaf; `pod` stands for it, `active` is how many members run if that is not now."""

@@ -90,6 +90,8 @@ class UnitTree:
         if touched:
             self._changed.update(node for node in touched if node in self._first)
             touched.clear()
+        if not self._changed:
+            return
         levels: dict[int, set[QueueNode]] = {}
         for node in self._changed:
             levels.setdefault(node.depth, set()).add(node)
