@@ -9,9 +9,9 @@ import pytest
 from moorage.core.events import ObjectSeen
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.invariants import check_invariants
-from moorage.core.queueaccounts import queue_accounts
 from moorage.core.queues import QUEUE, QUEUE_LABEL
 from moorage.core.selectors import selector_from_labels
+from tests.queues.recount import recount
 from tests.queues.teams import GPU, Teams, make_queue, random_teams, team_pod
 
 WORLDS = 100
@@ -132,12 +132,12 @@ def _check(teams: Teams) -> None:
     waiting = [entry.pod for entry in teams.engine.queue.entries()]
     kept = {pod.uid: pod for pod in state.nominations.pods() if state.record(pod.uid) is None}
     expected = [kept.get(f"successor:{pod.uid}", pod) for pod in teams.evicted]
-    for account in queue_accounts(state, [*waiting, *expected]):
-        node = tree.nodes[account.queue.name]
-        for resource, holding in account.holdings.items():
+    allocated, shares = recount(state, [*waiting, *expected])
+    for name, node in tree.nodes.items():
+        for resource in shares[name]:
             index = tree.index(resource)
-            assert node.allocated[index] == holding.allocated, (account.queue.name, resource)
-            assert node.share[index] == holding.share, (account.queue.name, resource)
+            assert node.allocated[index] == allocated[name][resource], (name, resource)
+            assert node.share[index] == shares[name][resource], (name, resource)
             assert node.allocated[index] <= node.limit[index]
             assert node.fixed[index] <= node.quota[index]
             children = [child for child in tree.nodes.values() if child.parent is node]

@@ -72,6 +72,5 @@ def _account(tree: QueueTree, node: QueueNode, level: int) -> QueueAccount:
         for index, name in sorted(enumerate(tree.resources), key=lambda pair: pair[1])
         if name in node.queue.resources or node.requested[index]
     }
-    may_have = [node.allocatable(index) for index in range(len(tree.resources))]
-    part = dominant_share(node.allocated, may_have, tree.total)
+    part = dominant_share(node.allocated, node.allocatable, tree.total)
     return QueueAccount(node.queue, level, node.problem, holdings, part)

@@ -57,6 +57,15 @@ def _precedence(node: QueueNode, need: Amounts, amounts: Sequence[int], total: S
     return (*rank, tuple(limits), queue.created_s, node.name)
 
 
+def dominant_share(amounts: Sequence[int], allocatable: Sequence[int], total: Sequence[int]) -> float:
+    """The largest part that these amounts are of what a queue may have of a resource."""
+    most = 0.0
+    for amount, may_have, whole in zip(amounts, allocatable, total, strict=True):
+        of = whole if may_have >= UNLIMITED else may_have
+        most = max(most, amount / of if of else float(amount * _BEYOND))
+    return most
+
+
 def within(amounts: Iterable[int], need: Amounts, bounds: Sequence[int]) -> bool:
     """Whether these amounts and what is needed are within the bounds, in all resources."""
     more = dict(need)
