@@ -31,7 +31,7 @@ from moorage.engine.warnings import Warnings
 from moorage.framework.classes import pre_filter
 from moorage.framework.contract import AwaitsPods
 from moorage.framework.cycle import Cycle
-from moorage.framework.defaults import KUBE_SCHEDULER_PLUGINS
+from moorage.framework.defaults import DEFAULT_PLUGINS, KUBE_SCHEDULER_PLUGINS
 from moorage.framework.plugin import Point
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Judgement, Runner
@@ -63,14 +63,20 @@ class Filtered:
     """Set if a plugin failed; the other fields are then meaningless."""
 
 
+_LEFT_OUT = KUBE_SCHEDULER_PLUGINS.union(plugin.name for plugin in DEFAULT_PLUGINS)
+
+
 def extender_profile(profile: Profile) -> Profile:
-    """The profile without kube-scheduler's own plugins, and without extension points that extenders do not have."""
+    """The profile without the default set, and without extension points that extenders do not have.
+
+    The caller has run kube-scheduler's own plugins; gangs and queues are about its queue, which is not ours.
+    """
     by_point = {
-        point: tuple(plugin for plugin in plugins if plugin.name not in KUBE_SCHEDULER_PLUGINS)
+        point: tuple(plugin for plugin in plugins if plugin.name not in _LEFT_OUT)
         for point, plugins in profile.by_point.items()
         if point in _ASKED
     }
-    weights = {name: weight for name, weight in profile.weights.items() if name not in KUBE_SCHEDULER_PLUGINS}
+    weights = {name: weight for name, weight in profile.weights.items() if name not in _LEFT_OUT}
     return Profile(profile.scheduler_name, FrozenDict(by_point), FrozenDict(weights))
 
 
