@@ -33,15 +33,19 @@ class Evictor:
         node: str,
         commands: list[Command],
         holds: str | None = None,
-        why: str = "preempting to accommodate a higher priority pod",
+        why: str = "",
     ) -> None:
-        """Delete a pod for another one, unless it is being deleted; `holds` has to wait for it, else the preemptor."""
+        """Delete a pod for another one, unless it is being deleted; `holds` has to wait for it, else the preemptor.
+
+        `why` says what else it is than a preemption by a more important pod.
+        """
         if victim.deleted_s is not None or not self._state.evictions.order(victim.uid, holds or preemptor.uid):
             return
         scheduler = preemptor.template.scheduler_name
-        message = f"{scheduler}: {why}"
+        message = f"{scheduler}: {why or 'preempting to accommodate a higher priority pod'}"
         commands.append(DeletePod(ref_of(victim), PREEMPTION, message, ref_of(preemptor)))
-        self._notes[victim.uid] = preempted_event(victim, preemptor, node)
+        told = preempted_event(victim, preemptor, node)
+        self._notes[victim.uid] = told._replace(note=f"{told.note}: {why}") if why else told
 
     def release(self, pod: Pod, reason: str, message: str, reporter: str, commands: list[Command]) -> None:
         """Delete a pod so that its own gang can start as a whole."""

@@ -1,0 +1,34 @@
+"""A pod that is evicted for a share is told for which queue, in its condition and in its event."""
+
+from __future__ import annotations
+
+from moorage.core.commands import Command, DeletePod, RecordEvent
+from moorage.core.events import DeleteDone, Event, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.frozen import FrozenDict
+from moorage.core.queues import QUEUE, Queue, ResourceShare
+from moorage.engine.engine import Engine
+from moorage.testing.builders import make_node, make_pod
+from tests.sim.whatif_rules import default_rules
+
+GPU = "nvidia.com/gpu"
+
+
+def _pod(name: str, of: str, node: str | None = None) -> Event:
+    return PodSeen(make_pod(name, labels={"moorage.dev/queue": of}, node=node, requests={GPU: 1}))
+
+
+def test_the_queue_is_named() -> None:
+    """By whom, on which node, and for which queue."""
+    engine = Engine(default_rules().profiles, answers_to_all=True)
+    node = NodeSeen(make_node("n1", resources={GPU: 2}))
+    quota = FrozenDict({GPU: ResourceShare(1)})
+    queues = [ObjectSeen(QUEUE, name, Queue(name, f"uid-{name}", resources=quota)) for name in ("a", "b")]
+    engine.handle([node, *queues, *(_pod(f"b-{number}", "b", "n1") for number in range(2))], 0.0)
+    commands: list[Command] = list(engine.handle([_pod("a-0", "a")], 1.0)[0])
+    evicted = [each for each in commands if isinstance(each, DeletePod)]
+    assert [(each.pod.name, each.message.partition(": ")[2]) for each in evicted] == [
+        (evicted[0].pod.name, "reclaimed for queue a")
+    ]
+    told = engine.handle([DeleteDone(evicted[0].pod.uid, ok=True)], 2.0)[0]
+    notes = [each.note for each in told if isinstance(each, RecordEvent) and each.reason == "Preempted"]
+    assert [note.endswith("on node n1: reclaimed for queue a") for note in notes] == [True]
