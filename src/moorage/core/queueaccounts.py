@@ -11,7 +11,7 @@ from moorage.core.queuetree import MOST_LEVELS, QueueNode, QueueTree
 from moorage.core.state import ClusterState
 
 
-class Holding(NamedTuple):
+class QueueHolding(NamedTuple):
     """What a queue and those below it have of one resource."""
 
     allocated: int = 0
@@ -35,7 +35,7 @@ class QueueAccount(NamedTuple):
     """How many queues are above it."""
     problem: str
     """Why it takes no pods; empty if it does, or the queues below it."""
-    holdings: Mapping[str, Holding]
+    holdings: Mapping[str, QueueHolding]
     """By resource: those that it names, and those that its pods ask for."""
     dominant_share: float
     """The largest part that it has of what it may have of a resource."""
@@ -68,7 +68,7 @@ def _below(tree: QueueTree, node: QueueNode, level: int) -> Iterator[QueueAccoun
 
 def _account(tree: QueueTree, node: QueueNode, level: int) -> QueueAccount:
     holdings = {
-        name: Holding(node.allocated[index], node.requested[index], node.share[index])
+        name: QueueHolding(node.allocated[index], node.requested[index], node.share[index])
         for index, name in sorted(enumerate(tree.resources), key=lambda pair: pair[1])
         if name in node.queue.resources or node.requested[index]
     }

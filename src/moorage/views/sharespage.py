@@ -7,7 +7,7 @@ from typing import Any
 
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.quantity import format_amount
-from moorage.core.queueaccounts import Holding, QueueAccount
+from moorage.core.queueaccounts import QueueAccount, QueueHolding
 from moorage.core.queues import Queue, bound_text
 from moorage.views.queuetree import accounts_of, governed, weight_of
 from moorage.views.world import World
@@ -45,7 +45,7 @@ def _shown(account: QueueAccount, scales: Mapping[str, int]) -> dict[str, Any]:
     }
 
 
-def _bar(queue: Queue, name: str, each: Holding, scale: int) -> dict[str, Any]:
+def _bar(queue: Queue, name: str, each: QueueHolding, scale: int) -> dict[str, Any]:
     terms = queue.share_of(name)
     return {
         "resource": name,
