@@ -124,7 +124,7 @@ def _best_alone(question: Question, rooms: list[Rooms], fit: int, holds: Mask) -
     return tightest
 
 
-def _renumbered(ground: Ground) -> Ground:
+def renumbered(ground: Ground) -> Ground:
     """The same with domains numbered without gaps."""
     return replace(ground, domains=np.array([np.unique(level, return_inverse=True)[1] for level in ground.domains]))
 
@@ -132,7 +132,7 @@ def _renumbered(ground: Ground) -> Ground:
 def _spread(question: Question, inside: Mask, fit: int, top: int | None) -> Ints:
     """The members of each node, shape (1, n), if they all go to one domain of the level `top`, or anywhere."""
     nodes = np.flatnonzero(inside)
-    narrowed = Question(_renumbered(question.ground.at(nodes)), question.roles, question.scopes)
+    narrowed = Question(renumbered(question.ground.at(nodes)), question.roles, question.scopes)
     costs = costs_of(narrowed, (fit,), -1 if top is None else top)
     found = _Tables(narrowed, costs, top)
     best = found.best()

@@ -90,6 +90,14 @@ class Ground:
             self.standing[:, rows], self.liking[:, rows], self.needs, self.free[:, rows],
         )  # fmt: skip
 
+    def of_role(self, role: int) -> Ground:
+        """The same for one of the roles."""
+        one = slice(role, role + 1)
+        return Ground(
+            self.domains, self.caps[one], self.spare, self.eligible[one], self.standing[one], self.liking[one],
+            self.needs[one], self.free,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Question:

@@ -10,17 +10,20 @@ from math import prod
 import numpy as np
 
 from moorage.core.arrays import Ints, Mask
-from moorage.core.packalike import most_alike, pack_alike, suits
+from moorage.core.packalike import most_alike, pack_alike, renumbered, suits
 from moorage.core.packing import Ground, Packing, Question, Role, RoleScope, Value, fit_levels, sums, value_of
 from moorage.core.packtables import pack_by_tables
 
 _MOST_STATES = 1 << 12
-_MOST_STEPS = 40_000_000
-"""Up to this many additions of costs, tables decide; about 0.2 s."""
+_MOST_STEPS = 20_000_000
+"""Up to this many additions of costs, tables decide; about 0.1 s.
+
+The search, and all tries to leave members out together, may take a few times as many.
+"""
 _MOST_TARGETS = 64
-"""So many ways to leave members out are tried."""
+"""So many ways to leave members out are tried at most."""
 _MOST_DOMAINS = 24
-"""So many domains are tried for one scope by the search."""
+"""So many domains are tried at most for one scope by the search."""
 
 
 def pack(question: Question, least: int = 0) -> Packing | None:
@@ -36,7 +39,8 @@ def pack(question: Question, least: int = 0) -> Packing | None:
         most = most_alike(question)
         return None if most < max(question.roles[0].least, least) else _left_out(question, [most])
     best: Packing | None = None
-    for counts in islice(_targets(question), _MOST_TARGETS):
+    most = max(min(_MOST_TARGETS, 4 * _MOST_STEPS // (_steps(question) + 1)), 2)
+    for counts in islice(_targets(question), most):
         if sum(counts) < least:
             break
         found = _left_out(question, counts)
@@ -104,14 +108,17 @@ def _holding(question: Question, scope: RoleScope, level: int, caps: Ints) -> Ma
 
 
 def _is_small(question: Question) -> bool:
+    return prod(role.count + 1 for role in question.roles) <= _MOST_STATES and _steps(question) <= _MOST_STEPS
+
+
+def _steps(question: Question) -> int:
+    """About how many additions tables take."""
     states = prod(role.count + 1 for role in question.roles)
-    if states > _MOST_STATES:
-        return False
     caps = np.minimum(question.ground.caps, [[role.count] for role in question.roles])
     entries = int((caps + 1).prod(axis=0).clip(0, states).sum())
     inner = sum(len(np.unique(level)) for level in question.ground.domains[:-1])
     tables = 2 + (len(question.counted) > 1) * len(question.counted) * question.ground.levels
-    return (entries + inner * states) * states * tables <= _MOST_STEPS
+    return (entries + inner * states) * states * tables
 
 
 def _filled(question: Question) -> Packing | None:
@@ -142,9 +149,12 @@ def _search(question: Question) -> Packing | None:
     order = sorted(question.scopes, key=lambda scope: -len(scope.roles))
     widest = next((scope for scope in order if scope.counts), None)
     best: Packing | None = None
+    members = sum(role.count + 1 for role in question.roles)
+    left = max(min(_MOST_DOMAINS, 4 * _MOST_STEPS // (len(question.ground.spare) * members + 1)), 2)
     if widest is not None:
         for level in range(question.ground.levels - 1, (widest.required or 0) - 1, -1):
-            for narrowed in _inside(question, widest, level):
+            for narrowed in islice(_inside(question, widest, level), left):
+                left -= 1
                 found = _place(narrowed, order)
                 if found is not None and (best is None or found.value < best.value):
                     best = found
@@ -190,14 +200,28 @@ def _one_by_one(question: Question) -> Packing | None:
     counts = np.zeros_like(ground.caps)
     left = question
     for role in sorted(range(len(question.roles)), key=lambda r: -question.roles[r].amount * question.roles[r].count):
-        alone = tuple(each if r == role else _nobody(each) for r, each in enumerate(question.roles))
-        found = pack_by_tables(replace(left, roles=alone))
+        nodes = np.flatnonzero(left.ground.caps.any(axis=0) | left.ground.standing.any(axis=0))
+        found = _one_role(replace(left, ground=left.ground.at(nodes)), role)
         if found is None:
             return None
-        counts[role] = found.counts[role]
+        counts[role, nodes] = found
         left = replace(left, ground=_after(left, role, counts[role]))
     fits = fit_levels(question, counts)
     return Packing(counts, value_of(question, counts, fits), _bound(question), fits)
+
+
+def _one_role(question: Question, role: int) -> Ints | None:
+    """The members of one role on each node; None if they cannot all be placed."""
+    ground = renumbered(question.ground)
+    if not ground.standing.any():
+        scopes = tuple(replace(each, roles=(0,)) for each in question.scopes if role in each.roles)
+        single = Question(ground.of_role(role), (question.roles[role],), scopes[-1:])
+        if suits(single):
+            alike = pack_alike(single)
+            return None if alike is None else alike.counts[0]
+    roles = tuple(each if r == role else _nobody(each) for r, each in enumerate(question.roles))
+    found = pack_by_tables(Question(ground, roles, question.scopes))
+    return None if found is None else found.counts[role]
 
 
 def _nobody(role: Role) -> Role:
