@@ -270,13 +270,10 @@ class Engine:
         move = self.state.observe_pod(pod)
         if move not in _NO_NEWS:
             self._changed(move, pod, before, turn.commands)
-        finished = pod.phase in FINISHED
-        self.state.workload.seen(pod)
-        if finished or pod.deleted_s is not None:
-            if finished or pod.node is None:
-                context.evictor.gone(pod.uid, turn.now)
-            else:
-                context.evictor.leaving(pod.uid, turn.now)
+        if self.state.workload.followed:
+            self.state.workload.seen(pod)
+        if pod.phase in FINISHED or pod.deleted_s is not None:
+            context.evictor.ending(pod, turn.now)
             self._settled(pod, turn)
         elif pod.node is not None:
             self._settled(pod, turn)
@@ -305,7 +302,7 @@ class Engine:
         if known is None and self.state.record(pod.uid) is not None:
             return  # its bind succeeded, and this is an older version of it
         before = None if known is None else known.pod.nominated_node
-        if known is None and self._rooms.expects:
+        if known is None and self._rooms.expected:
             self._rooms.came_back(pod)
         entry = self.queue.upsert(pod, now, unit)
         if (before or pod.nominated_node) and entry.state not in ON_ITS_WAY:

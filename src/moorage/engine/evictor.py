@@ -5,7 +5,7 @@ from __future__ import annotations
 from moorage.core.commands import Command, DeletePod, PodRef, RecordEvent
 from moorage.core.events import DeleteDone
 from moorage.core.evictions import Released
-from moorage.core.pods import PREEMPTION, Pod
+from moorage.core.pods import FINISHED, PREEMPTION, Pod
 from moorage.core.state import ClusterState
 from moorage.engine.queue import SchedulingQueue
 from moorage.engine.turn import Turn
@@ -61,10 +61,12 @@ class Evictor:
             turn.commands.append(note)
         self._release(self._state.evictions.answered(event.uid, ok=event.ok), turn.now)
 
-    def leaving(self, uid: str, now: float) -> None:
-        """The deletionTimestamp of a pod was seen."""
-        if self._state.evictions.evicting(uid):
-            self._release(self._state.evictions.answered(uid, ok=True), now)
+    def ending(self, pod: Pod, now: float) -> None:
+        """A pod was seen that has finished, or has a deletionTimestamp."""
+        if pod.phase in FINISHED or pod.node is None:
+            self.gone(pod.uid, now)
+        elif self._state.evictions.evicting(pod.uid):
+            self._release(self._state.evictions.answered(pod.uid, ok=True), now)
 
     def gone(self, uid: str, now: float) -> None:
         """A pod is on no node any more, and does not wait for one either."""

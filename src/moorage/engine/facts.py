@@ -76,7 +76,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "sharing": Sharing | None,
     },
     Sharing: {"wanting": dict[str, Unit]},
-    MakingRoom: {"_expected": dict[str, Evicted], "stale": StaleGangs},
+    MakingRoom: {"expected": dict[str, Evicted], "stale": StaleGangs},
     StaleGangs: {
         "_met": dict[GangKey, None],
         "_since_s": dict[GangKey, float],

@@ -40,7 +40,8 @@ class MakingRoom:
         self._sharing: Sharing | None = None
         self._seen: tuple[object, ...] = ()
         """What the last round was made for; another one would end like it."""
-        self._expected: dict[str, Evicted] = {}
+        self.expected: dict[str, Evicted] = {}
+        """Evicted pods that are expected to come back, by uid."""
         self.stale = StaleGangs(context)
 
     def equip(self, sort: QueueSortPlugin) -> None:
@@ -50,11 +51,6 @@ class MakingRoom:
         self._sharing = context.sharing = Sharing(context, sort) if knows else None
         context.queue.shared = self._sharing if self._state.queues.active else None
         self._seen = ()
-
-    @property
-    def expects(self) -> bool:
-        """Whether an evicted pod is expected to come back."""
-        return bool(self._expected)
 
     def follow(self, now: float) -> None:
         """A queue came, went or changed: with the first one queues decide on the order, with the last one no more."""
@@ -67,7 +63,7 @@ class MakingRoom:
 
     def tidy(self) -> None:
         """Count again what is expected, after an image was read."""
-        for uid, evicted in self._expected.items():
+        for uid, evicted in self.expected.items():
             record = self._state.record(uid)
             if not evicted.successor:
                 self._state.queues.expect(uid, value=True)
@@ -124,14 +120,14 @@ class MakingRoom:
             evicted = evicted._replace(successor=f"successor:{pod.uid}")
             self._state.queues.stand(pod, leaving=True)
             self._state.nominations.set(replace(as_pending(pod), uid=evicted.successor), node)
-        self._expected[pod.uid] = evicted
+        self.expected[pod.uid] = evicted
 
     def came_back(self, pod: Pod) -> None:
         """A new pod waits: it may be what was evicted, and gets the place that was kept for it."""
-        if not self._expected:
+        if not self.expected:
             return
         owner = owner_of(pod)
-        for uid, evicted in self._expected.items():
+        for uid, evicted in self.expected.items():
             if evicted.owner == owner and uid != pod.uid:
                 node = self._state.nominations.node_of(evicted.successor)
                 self._unexpect(uid)
@@ -141,14 +137,14 @@ class MakingRoom:
 
     def stays(self, uid: str) -> None:
         """An eviction failed."""
-        if uid in self._expected:
+        if uid in self.expected:
             self._unexpect(uid)
             record = self._state.record(uid)
             if record is not None:
                 self._state.queues.stand(record.pod, leaving=record.pod.deleted_s is not None)
 
     def _unexpect(self, uid: str) -> None:
-        evicted = self._expected.pop(uid)
+        evicted = self.expected.pop(uid)
         self._state.queues.expect(uid, value=False)
         if evicted.successor:
             self._context.end_nomination(evicted.successor)
@@ -160,8 +156,8 @@ class MakingRoom:
 
     def next_s(self) -> float | None:
         """When an evicted pod need not be expected any more."""
-        return min((each.until_s for each in self._expected.values()), default=None)
+        return min((each.until_s for each in self.expected.values()), default=None)
 
     def _forget(self, now: float) -> None:
-        for uid in [uid for uid, each in self._expected.items() if each.until_s <= now]:
+        for uid in [uid for uid, each in self.expected.items() if each.until_s <= now]:
             self._unexpect(uid)

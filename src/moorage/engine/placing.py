@@ -106,7 +106,7 @@ class Placing:
                     continue
                 self.bring_back(binding, failure_of(Status(answer.code, answer.reasons, plugin.name)), turn)
                 return
-            annotating = binding.runner.plugins.having(AnnotatesBinding)
+            annotating = binding.runner.plugins.annotating
             if annotating and isinstance(answer, Bind):
                 answer = self._annotated(answer, annotating, binding)
             asking = self._context.asking

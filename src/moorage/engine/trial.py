@@ -195,12 +195,13 @@ class Trial:
         if obstacle is not None:
             rejected_by = frozenset({GANG_SCHEDULING, *self._counting(ready)})
             return GangPlacement(failure=Failure(obstacle.message, rejected_by))
-        planned = self._place_planned(ready, needs)
+        planner = self._planner(ready, needs)
+        planned = None if planner is None else self._place_planned(planner, ready, needs)
         if planned is not None:
             return planned
         placement: GangPlacement | None = None
         for domain in domains:
-            placement = self._place_in_order(domain, ready, needs, placement)
+            placement = self._place_in_order(planner, domain, ready, needs, placement)
             if placement.enough:
                 return placement
         nominations = self._state.nominations
@@ -218,15 +219,21 @@ class Trial:
 
     # --- a gang that is planned ---
 
-    def _place_planned(self, ready: Sequence[QueuedPod], needs: GangNeeds) -> GangPlacement | None:
-        """Place the members where a plugin wants them; None if none has a plan for such gangs.
+    def _planner(self, ready: Sequence[QueuedPod], needs: GangNeeds) -> PlansGangs | None:
+        """The plugin that wants to be asked about the gang."""
+        planner = self._context.responsible(ready[0].pod).plugins.first(PlansGangs) if ready else None
+        if planner is None:
+            return None
+        templates = [entry.pod.template for entry in ready]
+        concerned = self._context.faults.ask(planner, planner.concerns_gang, self._state, needs, templates)
+        return planner if concerned else None
+
+    def _place_planned(self, planner: PlansGangs, ready: Sequence[QueuedPod], needs: GangNeeds) -> GangPlacement | None:
+        """Place the members where a plugin wants them; None if it has no plan for such gangs.
 
         A plan counts amounts. Where a filter rejects a member for another reason, what was found out is part of the
         next plan; after a few of them the gang waits.
         """
-        planner = self._context.responsible(ready[0].pod).plugins.first(PlansGangs) if ready else None
-        if planner is None:
-            return None
         limits, placement = RoomLimits(), GangPlacement()
         nominations = self._state.nominations
         before = {entry.pod: node for entry in ready if (node := nominations.node_of(entry.pod.uid)) is not None}
@@ -256,7 +263,9 @@ class Trial:
         with self._state.statement():
             for record in there:
                 self._state.remove_pod(record.pod.uid)
-            found = self._place_planned(entries, needs._replace(members=len(entries)))
+            whole = needs._replace(members=len(entries))
+            planner = self._planner(entries, whole)
+            found = None if planner is None else self._place_planned(planner, entries, whole)
         return found is not None and found.enough
 
     def _carry_out(
@@ -321,15 +330,21 @@ class Trial:
     # --- a gang that is not ---
 
     def _place_in_order(
-        self, domain: Domain | None, ready: Sequence[QueuedPod], needs: GangNeeds, last: GangPlacement | None
+        self,
+        planner: PlansGangs | None,
+        domain: Domain | None,
+        ready: Sequence[QueuedPod],
+        needs: GangNeeds,
+        last: GangPlacement | None,
     ) -> GangPlacement:
         """Place the members in a domain; if they have ranks, and nodes an order, they go to their nodes in it."""
-        planner = self._context.responsible(ready[0].pod).plugins.first(PlansGangs) if ready else None
+        if planner is None:
+            return self.place_in(domain, ready, needs, last)
         with self._state.statement() as what_if:
             placement = self.place_in(domain, ready, needs, last)
             placed = [(binding.cycle, binding.row) for binding in placement.bindings]
             rows = None
-            if placement.enough and planner is not None:
+            if placement.enough:
                 rows = planner.order_gang([cycle for cycle, _ in placed], [row for _, row in placed])
             if rows is None:
                 what_if.commit()

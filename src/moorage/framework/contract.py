@@ -11,7 +11,7 @@ the queue (`queue_key`, `unit_key`) has nothing in its place, and must not raise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from moorage.core.arrays import Ints, Rows
@@ -346,6 +346,9 @@ class PlansGangs(Named, Protocol):
     @property
     def replace_after_seconds(self) -> float:
         """A running gang whose lost members have found no room for this long is placed anew as a whole."""
+
+    def concerns_gang(self, state: ClusterState, needs: GangNeeds, templates: Collection[PodTemplate], /) -> bool:
+        """Whether anything else is to be asked about a gang; must cost next to nothing where it is not."""
 
     def plan_gang(
         self, members: Sequence[Cycle], runner_of: Callable[[Cycle], Runner], needs: GangNeeds, limits: RoomLimits, /

@@ -17,6 +17,7 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import (
+    AnnotatesBinding,
     BindPlugin,
     FilterPlugin,
     PermitPlugin,
@@ -120,6 +121,7 @@ class Instances:
         self.pre_bind: tuple[PreBindPlugin, ...] = at(Point.PRE_BIND)
         self.bind: tuple[BindPlugin, ...] = at(Point.BIND)
         self.post_bind: tuple[PostBindPlugin, ...] = at(Point.POST_BIND)
+        self.annotating = self.having(AnnotatesBinding)
 
     @property
     def all(self) -> tuple[Instance, ...]:

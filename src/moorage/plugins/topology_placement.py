@@ -7,7 +7,7 @@ neighbours in the network. Gangs that say nothing about levels or sub-groups cos
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -16,10 +16,11 @@ from pydantic import Field
 from moorage.core.arrays import Rows
 from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import lasting
-from moorage.core.gangtopology import TopologyMistake, TopologyTerms, rank_of, role_of, topology_terms
+from moorage.core.gangtopology import TopologyMistake, TopologyTerms, asks_anything, rank_of, role_of, topology_terms
 from moorage.core.packbalanced import pack_balanced
 from moorage.core.packing import Packing, sums
 from moorage.core.packsearch import pack
+from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
 from moorage.core.topology import LEVEL_KINDS, has_levels, known_levels
 from moorage.core.topologyasks import Objective
@@ -61,6 +62,10 @@ class TopologyPlacement(Plugin):
     def replace_after_seconds(self) -> float:
         """How long lost members wait before the gang is placed anew."""
         return self.args.replace_after_seconds
+
+    def concerns_gang(self, state: ClusterState, needs: GangNeeds, templates: Collection[PodTemplate]) -> bool:
+        """Gangs that ask for levels; and all gangs where there are levels, for the order of their ranks."""
+        return has_levels(state) or asks_anything(needs.terms.group, templates) or bool(lasting(state, needs.key))
 
     def plan_gang(
         self, members: Sequence[Cycle], runner_of: Callable[[Cycle], Runner], needs: GangNeeds, limits: RoomLimits
