@@ -32,7 +32,7 @@ from moorage.core.events import (
 )
 from moorage.core.gangs import GANG_KINDS, said_of_gangs
 from moorage.core.membership import GangKey
-from moorage.core.pods import FINISHED, Pod, PodTemplate, on_node
+from moorage.core.pods import FINISHED, Pod, PodTemplate
 from moorage.core.queues import QUEUE_KINDS
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.engine import excess
@@ -462,15 +462,7 @@ class Engine:
             self._placing.abandon(event.uid, turn)
             self._concern(binding.entry.pod)
             if outcome is BindOutcome.ELSEWHERE and event.node is not None and seen_on is None:
-                self._take_over(binding.entry.pod, event.node)
-
-    def _take_over(self, pod: Pod, node: str) -> None:
-        """Another process bound the pod: assume it on that node until the watch shows it."""
-        self.state.observe_pod(on_node(pod, node))
-        record = self.state.record(pod.uid)
-        if record is not None:
-            record.assumed = True
-            self._context.changes.append(Change(What.POD_ADDED, pod=record.pod))
+                self._placing.take_over(binding.entry.pod, event.node)
 
     # --- another configuration ---
 

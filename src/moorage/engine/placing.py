@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, get_args
 
 from moorage.core.commands import Bind, Command, PatchPodStatus, RecordEvent
 from moorage.core.frozen import FrozenDict
+from moorage.core.pods import Pod, on_node
 from moorage.core.state import ClusterState
 from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
@@ -170,6 +171,14 @@ class Placing:
         self._forget(binding)
         if binding.gang is not None:
             self._gangs().lost(binding, turn)
+
+    def take_over(self, pod: Pod, node: str) -> None:
+        """Another process bound the pod: assume it on that node until the watch shows it."""
+        self._state.observe_pod(on_node(pod, node))
+        record = self._state.record(pod.uid)
+        if record is not None:
+            record.assumed = True
+            self._context.changes.append(Change(What.POD_ADDED, pod=record.pod))
 
     def _note(self, binding: BindingCycle) -> None:
         """Tell the plan that the unit runs from now on, or waits again."""
