@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -91,6 +92,17 @@ def test_a_change_of_quotas_moves_the_border() -> None:
     assert not teams.running("b")
     teams.play([ObjectSeen(QUEUE, "a", make_queue("a", 3)), ObjectSeen(QUEUE, "b", make_queue("b", 1))])
     assert (len(teams.running("a")), teams.running("b")) == (3, ["b0"])
+
+
+def test_pods_run_for_a_while_before_they_are_reclaimed() -> None:
+    """With reclaimMinRuntime the other queue gets nothing until the pods have run for that long."""
+    teams = Teams(make_queue("a", 2, reclaim_min_runtime_s=60.0), make_queue("b", 2))
+    teams.see(*(replace(team_pod(f"a{n}", "a", node="n0"), started_s=0.0) for n in range(4)))
+    teams.see(team_pod("b0", "b"))
+    assert not teams.running("b")
+    teams.now = 61.0
+    teams.play([])
+    assert teams.running("b") == ["b0"]
 
 
 def test_splitting_a_job_gains_nothing() -> None:

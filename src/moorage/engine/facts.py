@@ -76,7 +76,7 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "sharing": Sharing | None,
     },
     Sharing: {"wanting": dict[str, Unit]},
-    MakingRoom: {"expected": dict[str, Evicted], "stale": StaleGangs},
+    MakingRoom: {"expected": dict[str, Evicted], "_evicted_s": list[float], "stale": StaleGangs},
     StaleGangs: {
         "_met": dict[GangKey, None],
         "_since_s": dict[GangKey, float],
@@ -225,7 +225,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
         ]
     ),
     Sharing: frozenset(["_context", "_state", "_ledger", "_sort", "_plugins", "_fallback", "_units", "_builds"]),
-    MakingRoom: frozenset(["_context", "_state", "_sharing", "_seen"]),
+    MakingRoom: frozenset(["_context", "_state", "_sharing", "_seen", "_again_s"]),
     StaleGangs: frozenset(["_context"]),
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals", "shared"]),
     Pacing: frozenset({"room", "untouched"}),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from moorage.core.commands import PatchPodStatus
-from moorage.core.eviction_rate import owner_of
+from moorage.core.eviction_rate import WINDOW_S, owner_of
 from moorage.core.pods import Pod, as_pending
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
@@ -42,6 +43,10 @@ class MakingRoom:
         """What the last round was made for; another one would end like it."""
         self.expected: dict[str, Evicted] = {}
         """Evicted pods that are expected to come back, by uid."""
+        self._again_s = inf
+        """When another round may end differently even if nothing happens."""
+        self._evicted_s: list[float] = []
+        """When pods were evicted within the last minute."""
         self.stale = StaleGangs(context)
 
     def equip(self, sort: QueueSortPlugin) -> None:
@@ -75,12 +80,17 @@ class MakingRoom:
         if self._sharing is None:
             return False
         units = [unit for unit in self._sharing.waiting() if not self._promised(unit.members)]
-        if not units or self._seen == self._world(units):
+        if not units or (self._seen == self._world(units) and turn.now < self._again_s):
             return False
-        orders = Room(self._context, self._sharing, turn.now).make(units)
+        room = Room(self._context, self._sharing, turn.now)
+        orders = room.make(units)
+        self._again_s = room.ripe_s
         for order in orders:
-            self._carry_out(order, turn)
+            if not self._held_back(order, turn.now):
+                self._carry_out(order, turn)
         self._sharing.renew()
+        if self._again_s < inf:
+            self._context.set_alarm(self._again_s, units[0])
         self._seen = self._world([unit for unit in self._sharing.waiting() if not self._promised(unit.members)])
         return any(not order.victims for order in orders)
 
@@ -92,6 +102,16 @@ class MakingRoom:
     def _promised(self, uids: Iterable[str]) -> bool:
         node_of = self._state.nominations.node_of
         return any(node_of(uid) is not None for uid in uids)
+
+    def _held_back(self, order: Order, now: float) -> bool:
+        """Whether there have been too many evictions lately: the unit is looked at again when the minute has passed."""
+        most = 0 if self._sharing is None else self._sharing.terms(order.unit.pod).max_evictions_per_minute
+        self._evicted_s = [at_s for at_s in self._evicted_s if at_s > now - WINDOW_S]
+        if most and order.victims and len(self._evicted_s) + len(order.victims) > most:
+            self._again_s = min(self._again_s, now + WINDOW_S)
+            return True
+        self._evicted_s += [now] * len(order.victims)
+        return False
 
     def _carry_out(self, order: Order, turn: Turn) -> None:
         unit, context, state = order.unit, self._context, self._state

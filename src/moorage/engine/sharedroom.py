@@ -8,12 +8,14 @@ statement on the state as it will be once all that leave are gone; nothing is or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple
 
+from moorage.core.budgets import Budgets
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queueorder import Precedence, precedence, within
 from moorage.core.queuetree import Amounts, QueueNode
-from moorage.core.reclaiming import Loss, allowed, may_reclaim
+from moorage.core.reclaiming import Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
 from moorage.engine.context import EngineContext
 from moorage.engine.sharedjobs import RunningJob, VictimOrder, VictimUnit, running_job, running_jobs
@@ -23,6 +25,7 @@ from moorage.engine.units import QueuedPod, Unit
 from moorage.engine.unittree import Item, UnitTree
 from moorage.framework.gang_capacity import kind_of
 
+BUDGETS, STRICT = "PodDisruptionBudget", "Strict"
 _MOST_TRIES = 512
 """How many sets of victims are tried for one pod."""
 
@@ -71,6 +74,7 @@ class Room:
         self._sharing = sharing
         self._now = now
         self._trial = Trial(context, now)
+        self._budgets = Budgets(context.state.objects.get(BUDGETS, {}).values())
         self._served: list[_Claimant] = []
         """Units that got room; a later one may have taken it from them."""
         self._promised: set[str] = set()
@@ -81,6 +85,8 @@ class Room:
         """For whom, and why."""
         self._heads: dict[QueueNode, Item] = {}
         """Leaf -> the first of its units that wait."""
+        self.ripe_s = inf
+        """When the first pod has run for long enough that was spared because it has not."""
         self._recorded: list[VictimUnit] = []
         """The victims of the last try that was a solution."""
 
@@ -243,7 +249,14 @@ class Room:
             losses = [Loss(unit.job.leaf, unit.amounts) for unit in lost]
             return allowed(leaf, part.need, losses, multiplier, preemptible=part.preemptible)
 
-        plan = self._search(claimant, lambda record: self._preemptible(record) and self._leaf(record) is not leaf, fair)
+        def others(record: PodRecord) -> bool:
+            theirs = self._leaf(record)
+            if theirs is None or theirs is leaf or not self._preemptible(record):
+                return False
+            giver = parting(leaf, theirs)[1]
+            return self._ran_for(record, (node.queue.reclaim_min_runtime_s for node in giver.path))
+
+        plan = self._search(claimant, others, fair)
         return self._conclude(claimant, plan, f"reclaimed for queue {leaf.name}")
 
     def _preempt(self, claimant: _Claimant) -> bool:
@@ -254,6 +267,7 @@ class Room:
 
         def lower(record: PodRecord) -> bool:
             mine = self._leaf(record) is leaf and self._preemptible(record)
+            mine = mine and self._ran_for(record, (node.queue.preempt_min_runtime_s for node in leaf.path))
             return mine and -int(self._sharing.pod_key(record.pod)[0]) < claimant.priority
 
         plan = self._search(claimant, lower, lambda *_: True)
@@ -264,6 +278,16 @@ class Room:
         uid = record.pod.uid
         going = self._context.bindings.get(uid) is not None or uid in self._promised
         return not going and self._sharing.member(record.pod).preemptible
+
+    def _ran_for(self, record: PodRecord, periods: Iterable[float | None]) -> bool:
+        """Whether a pod has run for as long as the first of the queues demands that says anything about it."""
+        least_s = next((each for each in periods if each is not None), 0.0)
+        since_s = record.pod.scheduled_s if record.pod.started_s is None else record.pod.started_s
+        ripe_s = least_s + (self._now if since_s is None else since_s)
+        if not least_s or ripe_s <= self._now:
+            return True
+        self.ripe_s = min(self.ripe_s, ripe_s)
+        return False
 
     def _leaf(self, record: PodRecord) -> QueueNode | None:
         return self._sharing.member(record.pod).leaf
@@ -342,6 +366,9 @@ class Room:
             return None
         own = {entry.pod.uid for entry in part.entries}
         moves = {uid: node for uid, node in nodes.items() if uid not in own and homes[uid].node != node}
+        evicted = [home.pod for uid, home in homes.items() if uid not in nodes or uid in moves]
+        if self._sharing.terms(part.unit.pod).pdb_policy == STRICT and self._budgets.refusing(evicted) is not None:
+            return None
         return _Plan({uid: node for uid, node in nodes.items() if uid in own}, lost, moves)
 
     def _expect(self, uid: str, *, value: bool) -> None:
