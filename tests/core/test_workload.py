@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from moorage.core.workload import Workload
+from moorage.core.workload import LearnedWorkload
 from moorage.testing.builders import make_pod
 
 
-def cpus(workload: Workload) -> dict[int, float]:
+def cpus(workload: LearnedWorkload) -> dict[int, float]:
     return {each.shape.cpu_milli: round(each.part, 3) for each in workload.typical}
 
 
 def test_waiting_and_running_pods_count_once() -> None:
-    workload = Workload()
+    workload = LearnedWorkload()
     workload.follow([make_pod("a", cpu="1"), make_pod("b", cpu="1", node="n1"), make_pod("c", cpu="2")])
     workload.seen(make_pod("a", cpu="1", node="n1"))
     assert workload.settle() == 1
@@ -21,7 +21,7 @@ def test_waiting_and_running_pods_count_once() -> None:
 
 
 def test_nothing_is_counted_unless_somebody_asks() -> None:
-    workload = Workload()
+    workload = LearnedWorkload()
     workload.seen(make_pod("a", cpu="1"))
     assert workload.settle() == 0
     assert not workload.typical
@@ -29,7 +29,7 @@ def test_nothing_is_counted_unless_somebody_asks() -> None:
 
 def test_pods_that_are_gone_are_forgotten_slowly() -> None:
     """They count while they are fewer than those that exist; what never comes again fades away."""
-    workload = Workload()
+    workload = LearnedWorkload()
     workload.follow(make_pod(f"old-{number}", cpu="1") for number in range(100))
     workload.settle()
     for number in range(400):
@@ -40,7 +40,7 @@ def test_pods_that_are_gone_are_forgotten_slowly() -> None:
 
 
 def test_a_picture_that_is_about_the_same_is_not_published() -> None:
-    workload = Workload()
+    workload = LearnedWorkload()
     workload.follow(make_pod(f"a{number}", cpu=1 + number % 2) for number in range(200))
     assert workload.settle() == 1
     for number in range(50):
@@ -52,7 +52,7 @@ def test_a_picture_that_is_about_the_same_is_not_published() -> None:
 
 
 def test_finished_pods_are_gone() -> None:
-    workload = Workload()
+    workload = LearnedWorkload()
     workload.follow([make_pod("a", cpu="1")])
     for _ in range(2):
         workload.seen(replace(make_pod("a", cpu="1", node="n1"), phase="Succeeded"))
@@ -62,7 +62,7 @@ def test_finished_pods_are_gone() -> None:
 
 
 def test_rare_requests_do_not_count() -> None:
-    workload = Workload()
+    workload = LearnedWorkload()
     workload.follow(make_pod(f"a{number}", cpu="1") for number in range(99))
     workload.seen(make_pod("odd", cpu="64"))
     workload.settle()

@@ -15,7 +15,7 @@ from moorage.core.claims import ALL, DeviceChoice, DeviceClass, ResourceClaim
 from moorage.core.devicefit import AllocationError, Wanted
 from moorage.core.deviceindex import DEVICE_CLASS
 from moorage.core.devicepools import DeviceCandidate, Pool
-from moorage.core.devicerefusals import HeldBy, Holders, Looks, Refusal, Refusing
+from moorage.core.devicerefusals import DeviceRefusal, HeldBy, Holders, Looks, Refusing
 from moorage.core.nodes import Node
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
@@ -27,11 +27,11 @@ _PROOF = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class NearMiss:
+class NearDevice:
     """A device that nearly fits."""
 
     candidate: DeviceCandidate
-    refusals: tuple[Refusal, ...]
+    refusals: tuple[DeviceRefusal, ...]
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class RequestDiagnosis:
     """How many more are needed; of all devices, how many cannot be had."""
     refused: dict[str, int] = field(default_factory=dict)
     """Rule -> how many devices it refuses."""
-    nearest: tuple[NearMiss, ...] = ()
+    nearest: tuple[NearDevice, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ def diagnose(
 def _request(refusing: Refusing, pools: Sequence[Pool], wanted: Wanted, most_near: int) -> RequestDiagnosis:
     everything = wanted.choice.mode == ALL
     refused: dict[str, int] = {}
-    near: list[NearMiss] = []
+    near: list[NearDevice] = []
     fits = blocked = 0
     for candidate in _candidates(pools, refusing.looks):
         refusals = refusing.refusals(wanted, candidate)
@@ -132,7 +132,7 @@ def _request(refusing: Refusing, pools: Sequence[Pool], wanted: Wanted, most_nea
             continue
         refused[refusals[0].rule] = refused.get(refusals[0].rule, 0) + 1
         blocked += not refusals[0].unsuitable
-        near.append(NearMiss(candidate, tuple(refusals)))
+        near.append(NearDevice(candidate, tuple(refusals)))
         if len(near) > 8 * most_near:
             near = sorted(near, key=_distance)[:most_near]
     count = None if everything else wanted.choice.count
@@ -150,7 +150,7 @@ def _candidates(pools: Sequence[Pool], looks: Looks) -> Iterator[DeviceCandidate
             yield candidate
 
 
-def _distance(near: NearMiss) -> tuple[bool, int, int]:
+def _distance(near: NearDevice) -> tuple[bool, int, int]:
     """Devices of other classes last; fewer refusals first; of equals those that the claim can change."""
     fixes = [each.fix for each in near.refusals]
     return None in fixes, len(fixes), sum(isinstance(fix, HeldBy) for fix in fixes)

@@ -57,7 +57,7 @@ Fix: TypeAlias = UnmetCondition | HeldBy | TooMuch | Taint
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class DeviceRefusal:
     """One thing that stands against a device."""
 
     rule: str
@@ -109,28 +109,28 @@ class Refusing:
     looks: Looks
     held: Holders
 
-    def refusals(self, wanted: Wanted, candidate: DeviceCandidate) -> list[Refusal]:
+    def refusals(self, wanted: Wanted, candidate: DeviceCandidate) -> list[DeviceRefusal]:
         """All that stands against a device, what it is first: its selectors, then whether it is free."""
         self.looks.left -= 1
         found = [*self._selectors(wanted, candidate)]
         if not candidate.is_near(self.search.node):
-            found.append(Refusal("another node", "it is for other nodes", unsuitable=True))
+            found.append(DeviceRefusal("another node", "it is for other nodes", unsuitable=True))
         objection = self.search.objection(self.number, wanted, candidate)
         if objection is Objection.IN_USE:
             held = self.held.of(candidate.id)
-            found.append(Refusal("in use", f"in use by {listed(held)}" if held else "in use", HeldBy(held)))
+            found.append(DeviceRefusal("in use", f"in use by {listed(held)}" if held else "in use", HeldBy(held)))
         found += self._capacities(wanted, candidate)
         found += self._counters(candidate)
         for taint in barring(candidate.taints, wanted.choice.tolerations):
-            found.append(Refusal(f"taint {taint}", f"tainted {taint}", taint))
+            found.append(DeviceRefusal(f"taint {taint}", f"tainted {taint}", taint))
         found += self._constraints(wanted, candidate)
         if objection is not None and not found:
-            found.append(Refusal(objection.value, objection.value))
+            found.append(DeviceRefusal(objection.value, objection.value))
         return found
 
     # --- selectors ---
 
-    def _selectors(self, wanted: Wanted, candidate: DeviceCandidate) -> Iterator[Refusal]:
+    def _selectors(self, wanted: Wanted, candidate: DeviceCandidate) -> Iterator[DeviceRefusal]:
         name = wanted.device_class.name
         for number, expression in enumerate(wanted.device_class.selectors):
             try:
@@ -139,7 +139,7 @@ class Refusing:
                 told = f"not of class {name}: {_shown(expression)}"
             except SelectorError as error:
                 told = f"class {name}, selector #{number}{_shown(str(error))}"
-            yield Refusal(f"class {name}, selector #{number}", told, unsuitable=True)
+            yield DeviceRefusal(f"class {name}, selector #{number}", told, unsuitable=True)
             return
         for number, expression in enumerate(wanted.choice.selectors):
             try:
@@ -147,9 +147,9 @@ class Refusing:
                     yield from self._unmet(number, expression, candidate)
             except SelectorError as error:
                 told = f"selector #{number}{_shown(str(error))}"
-                yield Refusal(f"selector #{number}", told, unsuitable=True)
+                yield DeviceRefusal(f"selector #{number}", told, unsuitable=True)
 
-    def _unmet(self, number: int, expression: str, candidate: DeviceCandidate) -> Iterator[Refusal]:
+    def _unmet(self, number: int, expression: str, candidate: DeviceCandidate) -> Iterator[DeviceRefusal]:
         """The conditions of a selector that a device does not meet."""
         parts = conditions(expression)
         found = 0
@@ -161,22 +161,22 @@ class Refusing:
                 yield _unmet(number, place, condition, candidate)
         if not found:
             told = f"selector #{number} does not hold: {_shown(expression)}"
-            yield Refusal(f"selector #{number}", told, unsuitable=True)
+            yield DeviceRefusal(f"selector #{number}", told, unsuitable=True)
 
     def _room(self) -> int:
         return max(1, min(_ROOM, self.looks.left * 10))
 
     # --- amounts ---
 
-    def _capacities(self, wanted: Wanted, candidate: DeviceCandidate) -> Iterator[Refusal]:
+    def _capacities(self, wanted: Wanted, candidate: DeviceCandidate) -> Iterator[DeviceRefusal]:
         device, asked = candidate.device, wanted.choice.capacity
         for name in asked:
             if name not in device.capacity:
-                yield Refusal(f"capacity {name}", f"has no capacity {name}")
+                yield DeviceRefusal(f"capacity {name}", f"has no capacity {name}")
         taken = self.search.fit.consumption(wanted, candidate)
         if taken is None:
             if all(name in device.capacity for name in asked):
-                yield Refusal("capacity", "its request policy does not allow the amount")
+                yield DeviceRefusal("capacity", "its request policy does not allow the amount")
             return
         used = self.state.devices.consumed(candidate.id) or {}
         for name, text in taken.items():
@@ -185,9 +185,9 @@ class Refusing:
             if parse_quantity(text) > left:
                 told = written_like(left, value)
                 fix = TooMuch(name, told) if name in asked and left > 0 else HeldBy(self.held.of(candidate.id))
-                yield Refusal(f"capacity {name}", f"{name} {told} left, wanted {text}", fix)
+                yield DeviceRefusal(f"capacity {name}", f"{name} {told} left, wanted {text}", fix)
 
-    def _counters(self, candidate: DeviceCandidate) -> Iterator[Refusal]:
+    def _counters(self, candidate: DeviceCandidate) -> Iterator[DeviceRefusal]:
         if not candidate.counters or self.state.devices.in_use(candidate.id):
             return
         pool = self.pools[PoolId(candidate.id.driver, candidate.id.pool)]
@@ -203,17 +203,17 @@ class Refusing:
                     for key in self.held.of(each.id)
                 ]
                 told = f"counter {'/'.join(counter)} {has} left, needs {texts[counter]}"
-                yield Refusal(f"counter {'/'.join(counter)}", told, HeldBy(tuple(dict.fromkeys(users))))
+                yield DeviceRefusal(f"counter {'/'.join(counter)}", told, HeldBy(tuple(dict.fromkeys(users))))
 
     # --- others ---
 
-    def _constraints(self, wanted: Wanted, candidate: DeviceCandidate) -> Iterator[Refusal]:
+    def _constraints(self, wanted: Wanted, candidate: DeviceCandidate) -> Iterator[DeviceRefusal]:
         for constraint in self.claim.constraints:
             name = constraint.match or constraint.distinct
             named = {wanted.request, wanted.name}
             concerned = not constraint.requests or not named.isdisjoint(constraint.requests)
             if concerned and not candidate.device.attribute(candidate.id.driver, name)[1]:
-                yield Refusal(constraint_text(constraint), f"has no attribute {name}")
+                yield DeviceRefusal(constraint_text(constraint), f"has no attribute {name}")
 
 
 def constraint_text(constraint: DeviceConstraint) -> str:
@@ -221,7 +221,7 @@ def constraint_text(constraint: DeviceConstraint) -> str:
     return f"matchAttribute {constraint.match}" if constraint.match else f"distinctAttribute {constraint.distinct}"
 
 
-def _unmet(number: int, place: int, condition: str, candidate: DeviceCandidate) -> Refusal:
+def _unmet(number: int, place: int, condition: str, candidate: DeviceCandidate) -> DeviceRefusal:
     shown = _shown(condition)
     compared = comparison(condition)
     rule = f"selector #{number}: {shown}"
@@ -231,7 +231,7 @@ def _unmet(number: int, place: int, condition: str, candidate: DeviceCandidate) 
     else:
         has = f"no {compared.name}" if value is None else f"{compared.name} {value}"
         told = f"{has}, wanted {compared.wanted}"
-    return Refusal(rule, told, UnmetCondition(number, place, value), unsuitable=True)
+    return DeviceRefusal(rule, told, UnmetCondition(number, place, value), unsuitable=True)
 
 
 def _shown(expression: str) -> str:

@@ -14,7 +14,7 @@ from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
 from moorage.core.ownercounts import owner_key
 from moorage.core.podterms import HeldTerm, held_terms
-from moorage.core.sharedevices import SharedDevices
+from moorage.core.sharedevices import DeviceColumns
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.core.strategy import Stamp, stamp_of
@@ -143,7 +143,7 @@ def _check_shared_devices(state: ClusterState) -> None:
     """What is left of devices is what they have less what pods on their rows ask for."""
     if not state.shared_devices.followed:
         return
-    want, found = SharedDevices(state.capacity), state.shared_devices
+    want, found = DeviceColumns(state.capacity), state.shared_devices
     want.follow((row, state.node(row)) for row in state.rows().tolist())
     for record in state.records():
         ask = record.pod.template.share

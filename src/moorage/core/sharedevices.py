@@ -68,7 +68,7 @@ class DeviceRow:
 NO_DEVICES = DeviceRow()
 
 
-class Hold:
+class HeldShares:
     """What a pod has of the devices of its row."""
 
     __slots__ = ("ask", "devices", "row")
@@ -77,7 +77,7 @@ class Hold:
         self.row, self.ask, self.devices = row, ask, devices
 
 
-class SharedDevices:
+class DeviceColumns:
     """`milli` and `memory` are int64[slots, capacity]: what is left of device i of a row, -1 where there is none."""
 
     def __init__(self, capacity: int) -> None:
@@ -97,7 +97,7 @@ class SharedDevices:
         """Into `models`."""
         self.models: list[str] = [_NO_MODEL]
         self._rows: dict[int, DeviceRow] = {}
-        self._held: dict[str, Hold] = {}
+        self._held: dict[str, HeldShares] = {}
 
     # --- nodes ---
 
@@ -153,7 +153,7 @@ class SharedDevices:
 
     def stand(self, uid: str, row: int, ask: ShareAsk, devices: tuple[int, ...]) -> tuple[int, ...]:
         """A pod came to a row with these devices, or with those that are chosen for it; which it has now."""
-        hold = self._held[uid] = Hold(row, ask, devices or self.choose(ask, row))
+        hold = self._held[uid] = HeldShares(row, ask, devices or self.choose(ask, row))
         self._take(hold, 1)
         return hold.devices
 
@@ -163,15 +163,15 @@ class SharedDevices:
         if hold is not None:
             self._take(hold, -1)
 
-    def held(self, uid: str) -> Hold | None:
+    def held(self, uid: str) -> HeldShares | None:
         """What a pod has."""
         return self._held.get(uid)
 
-    def holds(self) -> Iterable[tuple[str, Hold]]:
+    def holds(self) -> Iterable[tuple[str, HeldShares]]:
         """All that pods have, by uid."""
         return self._held.items()
 
-    def _take(self, hold: Hold, sign: int) -> None:
+    def _take(self, hold: HeldShares, sign: int) -> None:
         row, ask = hold.row, hold.ask
         known = self._rows.get(row, NO_DEVICES)
         memory = self.memory_of(ask, row)

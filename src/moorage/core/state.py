@@ -39,13 +39,13 @@ from moorage.core.podterms import PodTerms
 from moorage.core.policies import PolicyIndex
 from moorage.core.queueledger import LEDGER_KINDS, QueueLedger
 from moorage.core.services import ServiceIndex
-from moorage.core.sharedevices import SharedDevices
+from moorage.core.sharedevices import DeviceColumns
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.statement import Statement, Undo
 from moorage.core.topologytree import TopologyTrees
 from moorage.core.volumeindex import VOLUME_KINDS, VolumeIndex
 from moorage.core.volumeuse import VolumeUse
-from moorage.core.workload import Workload
+from moorage.core.workload import LearnedWorkload
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -114,8 +114,8 @@ class ClusterState:
         self.pod_terms = PodTerms()
         self.owners = OwnerCounts()
         self.services, self.policies = ServiceIndex(), PolicyIndex()
-        self.evictions, self.workload = Evictions(), Workload()
-        self.gangs, self.shared_devices = GangIndex(), SharedDevices(self.capacity)
+        self.evictions, self.workload = Evictions(), LearnedWorkload()
+        self.gangs, self.shared_devices = GangIndex(), DeviceColumns(self.capacity)
         self.alive, self.unschedulable = _nowhere(self.capacity), _nowhere(self.capacity)
         self.node_hashes: Hashes = np.zeros(self.capacity, dtype=np.uint64)
         self.node_log, self.pod_log = ChangeLog[int](), ChangeLog[int]()
@@ -241,7 +241,7 @@ class ClusterState:
             self.owners.follow((record.pod, record.row) for record in self._records.values() if record.row != NOWHERE)
         return self.owners.rows(template)
 
-    def shares(self) -> SharedDevices:
+    def shares(self) -> DeviceColumns:
         """What is left of the devices that pods share, counted from the first use on. Do not change it."""
         shared = self.shared_devices
         if not shared.followed:

@@ -26,7 +26,7 @@ _DIFFERS = 0.02
 _FORGOTTEN = 0.5
 
 
-class Shape(NamedTuple):
+class PodShape(NamedTuple):
     """What typical pods have in common."""
 
     cpu_milli: int
@@ -39,19 +39,19 @@ class Shape(NamedTuple):
 class Typical(NamedTuple):
     """A shape, and which part of all pods has it."""
 
-    shape: Shape
+    shape: PodShape
     part: float
 
 
-def shape_of(template: PodTemplate) -> Shape:
+def shape_of(template: PodTemplate) -> PodShape:
     """The shape of pods with this template."""
     requests, affinity = template.requests, template.node_affinity
     if affinity is not None and affinity.required is None:
         affinity = None
-    return Shape(requests.get(CPU), requests.get(MEMORY), template.share, template.node_selector, affinity)
+    return PodShape(requests.get(CPU), requests.get(MEMORY), template.share, template.node_selector, affinity)
 
 
-class Workload:
+class LearnedWorkload:
     """Counts shapes once something asks for it (`followed`)."""
 
     def __init__(self) -> None:
@@ -60,10 +60,10 @@ class Workload:
         """Rises when the picture changes."""
         self.typical: tuple[Typical, ...] = ()
         """The commonest shapes, as of the last revision; their parts add up to 1."""
-        self._live: dict[str, Shape] = {}
-        self._counts: dict[Shape, float] = {}
+        self._live: dict[str, PodShape] = {}
+        self._counts: dict[PodShape, float] = {}
         """Weights of shapes: pods that exist count for 1."""
-        self._past: dict[Shape, float] = {}
+        self._past: dict[PodShape, float] = {}
         """How much of that is due to pods that are gone."""
         self._gone = 0.0
         self._changes = 0
@@ -124,7 +124,7 @@ class Workload:
     def _commonest(self) -> tuple[Typical, ...]:
         """The commonest shapes until they cover most pods."""
         total, covered = sum(self._counts.values()), 0.0
-        found: list[tuple[Shape, float]] = []
+        found: list[tuple[PodShape, float]] = []
         for shape, weight in sorted(self._counts.items(), key=_commonest_first):
             if covered >= _COVERED * total or len(found) == _MOST_SHAPES:
                 break
@@ -133,7 +133,7 @@ class Workload:
         return tuple(Typical(shape, weight / covered) for shape, weight in found)
 
 
-def _commonest_first(item: tuple[Shape, float]) -> tuple[float, int, int, str]:
+def _commonest_first(item: tuple[PodShape, float]) -> tuple[float, int, int, str]:
     """Equally common shapes in an order that does not depend on when they were seen."""
     shape, weight = item
     return -weight, -shape.cpu_milli, -shape.memory_bytes, repr(shape[2:])

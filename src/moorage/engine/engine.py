@@ -44,7 +44,7 @@ from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import failed
 from moorage.engine.gangs import Gangs, one_of_each
-from moorage.engine.gate import Gates
+from moorage.engine.gate import UnitGates
 from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, WAITING
 from moorage.engine.makingroom import MakingRoom
 from moorage.engine.notices import Notices
@@ -101,7 +101,7 @@ class Engine:
         self._notices = Notices(context, self._failing)
         self.gangs = Gangs(context, self._placing, self._failing, self._notices)
         self.device_health = DeviceHealth(self.state)
-        self._gates = Gates(context, self.gangs, self._notices)
+        self._gates = UnitGates(context, self.gangs, self._notices)
         self._rooms = MakingRoom(context)
         self._handlers: dict[type, Callable[[Any, Turn], None]] = {
             PodSeen: self._pod_seen,

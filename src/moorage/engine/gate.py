@@ -39,7 +39,7 @@ def refused(runner: Runner, pod: Pod, faults: Faults) -> Status | None:
     return None
 
 
-class Gates:
+class UnitGates:
     """PreEnqueue for units: the name of the plugin that keeps one from being tried, None if it may be."""
 
     def __init__(self, context: EngineContext, gangs: Gangs, notices: Notices) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from moorage.core.arrays import Ints, Rows
 from moorage.core.claims import DeviceChoice, DeviceClass, DeviceRequest, ResourceClaim
-from moorage.core.devicediagnosis import NearMiss, NodeDiagnosis, RequestDiagnosis, diagnose
+from moorage.core.devicediagnosis import NearDevice, NodeDiagnosis, RequestDiagnosis, diagnose
 from moorage.core.devicefit import AllocationError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM
 from moorage.core.devicerefusals import Fix, HeldBy, Holders, Looks, TooMuch, UnmetCondition, constraint_text
@@ -123,7 +123,7 @@ def _smaller_resources(rejected: Rejected, claims: Iterable[ResourceClaim]) -> I
 # --- one way: what stands against some devices, ended ---
 
 
-def _way(state: ClusterState, each: RequestDiagnosis, chosen: Sequence[NearMiss]) -> Remedy | None:
+def _way(state: ClusterState, each: RequestDiagnosis, chosen: Sequence[NearDevice]) -> Remedy | None:
     """The edits after which nothing stands against some devices; None if there are none."""
     fixes = _Fixes((each.claim.namespace, each.claim.name, each.request))
     if not all(fixes.take(refusal.fix) for near in chosen for refusal in near.refusals):

@@ -26,9 +26,9 @@ from moorage.core.arrays import Floats, Ints, Mask, Rows
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
 from moorage.core.pods import PodTemplate
 from moorage.core.shareasks import WHOLE, ShareAsk
-from moorage.core.sharedevices import MODEL_LABELS, SharedDevices
+from moorage.core.sharedevices import MODEL_LABELS, DeviceColumns
 from moorage.core.state import ClusterState
-from moorage.core.workload import Shape, Typical, shape_of
+from moorage.core.workload import PodShape, Typical, shape_of
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
@@ -189,7 +189,7 @@ def _nominal(share: ShareAsk | None) -> int:
     return 0 if share is None else max(share.milli, share.memory_milli)
 
 
-def _accepted(models: list[str], shapes: list[Shape]) -> Mask:
+def _accepted(models: list[str], shapes: list[PodShape]) -> Mask:
     """Which models of devices a request accepts by what it says about models, bool[models, requests]."""
     found: Mask = np.ones((len(models), len(shapes)), dtype=np.bool_)
     known: dict[Hashable, list[bool]] = {}
@@ -202,7 +202,7 @@ def _accepted(models: list[str], shapes: list[Shape]) -> Mask:
     return found
 
 
-def _accepts(shape: Shape, share: ShareAsk, model: str) -> bool:
+def _accepts(shape: PodShape, share: ShareAsk, model: str) -> bool:
     if share.models and model not in share.models:
         return False
     if any(value != model for key, value in shape.node_selector.items() if key in MODEL_LABELS):
@@ -213,7 +213,7 @@ def _accepts(shape: Shape, share: ShareAsk, model: str) -> bool:
     )
 
 
-def _pressures(shares: SharedDevices, rows: Rows, accepts: Mask, asked: Floats) -> Ints:
+def _pressures(shares: DeviceColumns, rows: Rows, accepts: Mask, asked: Floats) -> Ints:
     """Models in the order of what pods ask of them that do not accept all, int64[models]; equal ones are equal.
 
     A pod presses on each model that it accepts with its demand over all the devices that it accepts.
@@ -231,10 +231,10 @@ def _pressures(shares: SharedDevices, rows: Rows, accepts: Mask, asked: Floats) 
 # --- what nodes have left, before and after ---
 
 
-def _before_and_after(state: ClusterState, shares: SharedDevices, rows: Rows, shape: Shape) -> _Left:
+def _before_and_after(state: ClusterState, shares: DeviceColumns, rows: Rows, shape: PodShape) -> _Left:
     """What rows have left, and what they would have with one more pod: twice the rows, in one go as that is faster.
 
-    The pod is on the devices that `SharedDevices.choose` would take.
+    The pod is on the devices that `DeviceColumns.choose` would take.
     """
     offered, taken = state.resources.allocatable, state.resources.requested
     cpu = offered[CPU_COLUMN].take(rows) - taken[CPU_COLUMN].take(rows)
@@ -250,7 +250,7 @@ def _before_and_after(state: ClusterState, shares: SharedDevices, rows: Rows, sh
     )
 
 
-def _with(room: Ints, share: ShareAsk | None, shares: SharedDevices, rows: Rows) -> Ints:
+def _with(room: Ints, share: ShareAsk | None, shares: DeviceColumns, rows: Rows) -> Ints:
     """The room with one more share, int64[slots, n]."""
     if share is None:
         return room

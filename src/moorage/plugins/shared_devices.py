@@ -17,7 +17,7 @@ import numpy as np
 from moorage.core.arrays import Ints, Rows
 from moorage.core.pods import PodTemplate
 from moorage.core.shareasks import WHOLE, ShareAsk
-from moorage.core.sharedevices import SharedDevices as Columns
+from moorage.core.sharedevices import DeviceColumns
 from moorage.core.sharewriting import words_for
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
@@ -81,7 +81,7 @@ class SharedDevices(Plugin):
             return False
         return shares.fits_row(ask, row)
 
-    def _large_enough(self, ask: ShareAsk, shares: Columns, rows: Rows) -> Ints:
+    def _large_enough(self, ask: ShareAsk, shares: DeviceColumns, rows: Rows) -> Ints:
         """1 where an idle device has the memory that is asked for, int64[n]."""
         enough: Ints = (shares.measured.take(rows) & (shares.each.take(rows) >= ask.memory_mib)).astype(np.int64)
         return enough
