@@ -12,7 +12,7 @@ from moorage.core.eviction_rate import WINDOW_S, owner_of
 from moorage.core.pods import Pod, as_pending
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
-from moorage.engine.sharedroom import Order, Room
+from moorage.engine.sharedroom import Order, RoomRound
 from moorage.engine.sharing import Sharing
 from moorage.engine.stalegangs import StaleGangs
 from moorage.engine.turn import Turn
@@ -82,7 +82,7 @@ class MakingRoom:
         units = [unit for unit in self._sharing.waiting() if not self._promised(unit.members)]
         if not units or (self._seen == self._world(units) and turn.now < self._again_s):
             return False
-        room = Room(self._context, self._sharing, turn.now)
+        room = RoomRound(self._context, self._sharing, turn.now)
         orders = room.make(units)
         self._again_s = room.ripe_s
         for order in orders:

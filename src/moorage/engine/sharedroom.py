@@ -64,7 +64,7 @@ class _Claimant(NamedTuple):
 Allowed = Callable[[_Claimant, list[VictimUnit]], bool]
 
 
-class Room:
+class RoomRound:
     """One round of making room."""
 
     def __init__(self, context: EngineContext, sharing: Sharing, now: float) -> None:
