@@ -17,7 +17,12 @@ from moorage.sim.unread_rules import EXAMPLES, READERS
 from moorage.wire.configuration import read_configuration
 
 EXAMPLE_FOLDER = Path(__file__).parents[2] / "deploy/examples"
-NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"pods": "10"}}}
+NODE = {
+    "apiVersion": "v1",
+    "kind": "Node",
+    "metadata": {"name": "n", "labels": {"a": "b"}},
+    "status": {"allocatable": {"pods": "10"}},
+}
 STRATEGY = "smart-scheduler.io/schedule-strategy"
 RULE = "weight=1,nodeSelector=a:b"
 HOSTS = "controller-spread-scheduler/min-hosts"

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from moorage.adapters.journal.records import commands_bytes, commands_of
 from moorage.adapters.journal.values import Packer, Unreadable, loads
 from moorage.core.affinity import NodeAffinity, NodeTerm, PodAffinity, PodTerm, SpreadConstraint
-from moorage.core.commands import PatchObject, PodRef, Victims
+from moorage.core.commands import Bind, Command, PatchObject, PodRef, Victims
 from moorage.core.events import BindOutcome, ExtendersAnswered, PatchDone, PodSeen, PreemptionAnswered
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod, PodTemplate
@@ -59,6 +60,15 @@ def test_a_value_comes_back_as_it_was(value: Any) -> None:
     assert type(found) is type(value)
     if not isinstance(value, PatchDone | ExtendersAnswered):
         assert hash(found) == hash(value)
+
+
+def test_commands_come_back_as_they_were() -> None:
+    """Also what is in them of a type that msgspec does not know."""
+    bind = Bind(PodRef("ns", "a", "u"), "n1", annotations=FrozenDict({"moorage.dev/devices": "[0]"}))
+    commands: list[Command] = [bind, bind._replace(annotations=FrozenDict()), PATCH]
+    found = commands_of(commands_bytes(commands))
+    assert found == commands
+    assert [type(each) for each in (found[0].annotations, found[2].patch)] == [FrozenDict, FrozenDict]  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Pod)])

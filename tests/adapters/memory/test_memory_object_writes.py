@@ -24,11 +24,13 @@ def cluster_with(**fields: Any) -> tuple[EmbeddedCluster, dict[str, Any]]:
 
 
 def test_a_write_to_the_expected_version() -> None:
-    """It is merged into the object."""
+    """It is merged into the object, and the answer says its new version."""
     cluster, metadata = cluster_with()
     command = PatchObject(POD, "ResourceClaim", "default", "c", PATCH, metadata["uid"], metadata["resourceVersion"])
-    assert CommandRunner(cluster.store).run(command) == PatchDone(command, ok=True)
-    assert cluster.store.get("ResourceClaim", "default", "c")["metadata"]["annotations"] == {"a": "b"}
+    answer = CommandRunner(cluster.store).run(command)
+    written = cluster.store.get("ResourceClaim", "default", "c")["metadata"]
+    assert answer == PatchDone(command, ok=True, version=written["resourceVersion"])
+    assert written["annotations"] == {"a": "b"}
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,7 @@ from moorage.core.commands import (
     DeletePod,
     PatchObject,
     PatchPodStatus,
-    PodRef,
     RecordEvent,
-    Verb,
 )
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, ObjectSeen, PodSeen, StatusDone
 from moorage.core.gangrecords import GangRecord
@@ -135,29 +133,12 @@ def commands_of(data: bytes) -> list[Command]:
 def _command(number: int, content: Any) -> Command:
     if number >= len(COMMANDS):
         raise Unreadable(f"a command has the unknown type {number}; read the journal with the version that wrote it")
-    if COMMANDS[number] is PatchObject:
-        content["patch"], patch = {}, content["patch"]
-        command: PatchObject = msgspec.convert(content, _PlainPatch).restored(unpacked(patch))
-        return command
-    return msgspec.convert(content, COMMANDS[number])  # type: ignore[no-any-return]
+    return msgspec.convert(content, COMMANDS[number], dec_hook=_frozen)  # type: ignore[no-any-return]
 
 
-class _PlainPatch(msgspec.Struct):
-    """A PatchObject, whose patch is of a type that msgspec does not know."""
-
-    pod: PodRef
-    kind: str
-    namespace: str
-    name: str
-    uid: str = ""
-    resource_version: str = ""
-    subresource: str = ""
-    verb: Verb = Verb.PATCH
-
-    def restored(self, patch: Any) -> PatchObject:
-        """The command."""
-        rest = (self.uid, self.resource_version, self.subresource, self.verb)
-        return PatchObject(self.pod, self.kind, self.namespace, self.name, patch, *rest)
+def _frozen(_: type[Any], content: Any) -> Any:
+    """A field of a type that msgspec does not know: patches and annotations are frozen dictionaries."""
+    return unpacked(content)
 
 
 class Scribe:
