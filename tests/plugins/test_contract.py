@@ -105,6 +105,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.TellsCapacity: (SpotPlacement,),
     contract.SpreadsHosts: (ControllerSpread,),
     contract.FollowsStrategies: (PlacementStrategy,),
+    contract.PreemptsDevices: (DynamicResources,),
     contract.ComparesRows: (PlacementStrategy,),
     contract.AnnotatesBinding: (SharedDevices,),
     contract.LearnsWorkload: (Fragmentation,),

@@ -264,7 +264,7 @@ def test_a_claim_that_stands_against_all_nodes_is_deallocated(found: ResourceCla
     rejections = plugin.filter(cycle, rows)
     verdicts = () if rejections is None else (PluginRejections(plugin.name, rows, rejections),)
     answer = plugin.post_filter(cycle, cast("Runner", None), Judgement(rows[:0], verdicts))
-    commands = () if answer is None else answer.commands
+    commands = answer.commands if isinstance(answer, Status) else ()
     assert [command.patch["status"] for command in commands if isinstance(command, PatchObject)] == (
         [{"allocation": None, "reservedFor": None, "devices": None}] if want else []
     )

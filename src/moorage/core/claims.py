@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from moorage.core.affinity import NodeTerm
 from moorage.core.devices import DeviceId
 from moorage.core.frozen import EMPTY, FrozenDict
@@ -174,6 +176,10 @@ class ResourceClaim(Namespaced):
     def reserved_for_uid(self, uid: str) -> bool:
         """Whether the pod of this uid already has its reservation."""
         return any(consumer.uid == uid for consumer in self.reserved_for)
+
+    def freed(self) -> ResourceClaim:
+        """The claim once its devices were given back."""
+        return replace(self, allocation=None, reserved_for=(), devices=())
 
 
 @dataclass(frozen=True, slots=True)

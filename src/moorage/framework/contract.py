@@ -404,6 +404,15 @@ class ComparesRows(Named, Protocol):
 
 
 @runtime_checkable
+class PreemptsDevices(Named, Protocol):
+    """A filter that accepts a node once pods with devices that it needs are removed, with what their claims hold."""
+
+    @property
+    def preempts_devices(self) -> bool:
+        """Whether it does."""
+
+
+@runtime_checkable
 class ReadsState(Named, Protocol):
     """A plugin that reads the state where it is asked without a cycle: in PreEnqueue and in `helps`."""
 

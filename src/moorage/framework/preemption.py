@@ -279,7 +279,7 @@ class VictimSearch:
             return candidate
         cycle, row = self._cycle, candidate.row
         with cycle.state.statement():
-            away = RemovedPods(cycle.state)
+            away = self._away()
             away.remove((*candidate.victims, *candidate.companions))
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)
             cycle.state.assume(cycle.pod, row)
@@ -290,6 +290,11 @@ class VictimSearch:
         victims = tuple(record for record in gone if record.row == row)
         companions = tuple(record for record in gone if record.row != row)
         return Candidate(row, victims, sum(record.pod.uid in broken for record in gone), companions)
+
+    def _away(self) -> RemovedPods:
+        """Members of a gang take devices together, which a search for one pod cannot foresee."""
+        alone = self._cycle.template.gang is None
+        return RemovedPods(self._cycle.state, with_devices=alone and self._runner.preempts_devices)
 
     # --- row by row ---
 
@@ -327,17 +332,16 @@ class VictimSearch:
         protected = {slot for slot in slots if broken is not None and broken[slot, column]}
         victims: list[int] = []
         with state.statement():
-            for slot in slots:
-                state.remove_pod(records[slot].pod.uid)
+            away = self._away()
+            away.remove([records[slot] for slot in slots])
             judgement = self._runner.judge(self._cycle, here)
             if not len(judgement.passed):
                 self._note(judgement)
                 return None
             for slot in sorted(slots, key=lambda slot: (slot not in protected, slot)):
-                pod = records[slot].pod
-                state.assume(pod, row)
+                away.put_back(records[slot])
                 if not self._runner.fits(self._cycle, row):
-                    state.remove_pod(pod.uid)
+                    away.remove_again(records[slot])
                     victims.append(slot)
         if not victims:
             self._found.needless.append(row)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from moorage.core.gangs import lasting, taken_along, terms_of
+from moorage.core.leavingclaims import LeavingClaims
 from moorage.core.membership import GangKey
 from moorage.core.state import NOWHERE, ClusterState, PodRecord
 from moorage.core.victims import importance, staying
@@ -40,8 +41,10 @@ class ReprievedUnit(NamedTuple):
 class RemovedPods:
     """Pods removed inside a statement, with the rows that they were on."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, *, with_devices: bool = False) -> None:
+        """`with_devices`: what their claims hold leaves with them."""
         self.state = state
+        self._claims = LeavingClaims(state) if with_devices else None
         self.records: dict[str, PodRecord] = {}
         self.rows: dict[str, int] = {}
         """By uid; NOWHERE for a pod on an unknown node, which takes no room and is left where it is."""
@@ -53,7 +56,19 @@ class RemovedPods:
             if uid not in self.records:
                 self.records[uid], self.rows[uid] = record, record.row
                 if record.row != NOWHERE:
-                    self.state.remove_pod(uid)
+                    self.remove_again(record)
+
+    def put_back(self, record: PodRecord) -> None:
+        """One of them stands on its row again."""
+        self.state.assume(record.pod, self.rows[record.pod.uid])
+        if self._claims is not None:
+            self._claims.come_back(record.pod)
+
+    def remove_again(self, record: PodRecord) -> None:
+        """One that was put back has to go after all."""
+        self.state.remove_pod(record.pod.uid)
+        if self._claims is not None:
+            self._claims.leave(record.pod)
 
     def ordered(self) -> list[PodRecord]:
         """All of them, most important first."""
@@ -139,13 +154,12 @@ class Reprieve:
         refused: list[PodRecord] = []
         with self._state.statement() as what_if:
             for record in unit.members:
-                uid = record.pod.uid
-                row = self._away.rows[uid]
+                row = self._away.rows[record.pod.uid]
                 if row == NOWHERE:
                     continue
-                self._state.assume(record.pod, row)
+                self._away.put_back(record)
                 if not self._fit(self._guests if every_guest else self._on_row.get(row, ())):
-                    self._state.remove_pod(uid)
+                    self._away.remove_again(record)
                     refused.append(record)
                     if len(unit.members) - len(refused) < unit.least:
                         return unit.members

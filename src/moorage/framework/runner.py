@@ -27,7 +27,7 @@ from moorage.framework.classes import (
     says_nothing,
     wanted_scorers,
 )
-from moorage.framework.contract import PlacesGangs, ReadsPriority, ReadsState, SlackFilter
+from moorage.framework.contract import PlacesGangs, PreemptsDevices, ReadsPriority, ReadsState, SlackFilter
 from moorage.framework.cycle import Cycle
 from moorage.framework.instances import Instances
 from moorage.framework.nominated import NominatedAmounts, NominatedPods
@@ -102,6 +102,8 @@ class Runner:
         self.gangs = plugins.first(PlacesGangs)
         """The plugin that has members of gangs placed together."""
         self.places_gangs = self.gangs is not None
+        self.preempts_devices = any(each.preempts_devices for each in plugins.having(PreemptsDevices))
+        """Whether pods are evicted for their devices."""
         self._ranks = ranks
         self._state = state
         self._nominated = NominatedPods(state)

@@ -32,6 +32,7 @@ from moorage.core.devices import DeviceId
 from moorage.core.edits import DropDevices
 from moorage.core.extendedclaims import SpecialClaim, make, remove, special_claim, tell
 from moorage.core.hashing import name_uuid
+from moorage.core.leavingclaims import free_abandoned, uses_devices
 from moorage.core.nodeterms import any_term
 from moorage.core.podclaims import DeviceClaims, missing, pod_claims, preference, readiness, ready_by_s
 from moorage.core.pods import Pod, PodTemplate
@@ -43,19 +44,21 @@ from moorage.framework.cycle import Cycle, UnfinishedError
 from moorage.framework.details import Detail
 from moorage.framework.device_details import MOST_LOOKS, device_details, elsewhere
 from moorage.framework.device_remedies import device_groups, device_remedies
+from moorage.framework.nominated import NominatedPods
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.runner import Judgement, Runner
-from moorage.framework.status import SKIP, Code, Hold, Reason, Rejections, Status, unresolvable
+from moorage.framework.status import SKIP, Code, Hold, Nomination, Reason, Rejections, Status, unresolvable
 
 _WAITS = "DynamicResources/deadline"
 _SPECIAL = "DynamicResources/special"
-_NONE, _INVALID, _ELSEWHERE, _LEFTOVER = 1, 2, 4, 8
+_NONE, _INVALID, _ELSEWHERE, _LEFTOVER, _IN_USE = 1, 2, 4, 8, 16
 _REASONS = (
     Reason("cannot allocate all claims", resolvable=False),
     Reason("invalid resource pools were encountered", resolvable=False),
     Reason("resourceclaim not available on the node", resolvable=False),
     Reason("cannot schedule extended resource claim", resolvable=False),
+    Reason("cannot allocate all claims"),
 )
 """In the order of their bits."""
 _WORK_PER_S = 100_000
@@ -63,6 +66,7 @@ _WORK_PER_S = 100_000
 _SHORT = 1_000
 """An ordinary search looks at fewer devices; more of it is extraordinary work."""
 _HIGHEST = 100
+_RETURNING = "waiting until the claims of preempted pods give their devices back."
 _PACKED = "Packed"
 _WRITING_S = 900.0
 """How long the writes to claims may take between two changes of these."""
@@ -89,10 +93,12 @@ class _Plan:
 class DynamicResourcesArgs(PluginArgs):
     """How long allocating may take on one node, and how long PreBind waits for drivers.
 
-    `deviceOrder: Packed` takes devices that are partly in use before others that would do as well.
+    `deviceOrder: Packed` takes devices that are partly in use before others that would do as well. With
+    `preemptDevices`, pods may be evicted for the devices that they use.
     """
 
     device_order: Literal["Upstream", "Packed"] = "Upstream"
+    preempt_devices: bool = False
     filter_timeout: Annotated[Seconds, Field(ge=0.0)] = 10.0
     binding_timeout: Annotated[Seconds, Field(ge=1.0)] = 600.0
 
@@ -150,6 +156,11 @@ class DynamicResources(Plugin):
             problem = "the reservation of a ResourceClaim by an earlier attempt is being taken back"
         return None if problem is None else unresolvable(problem)
 
+    @property
+    def preempts_devices(self) -> bool:
+        """Whether pods may be evicted for their devices."""
+        return self.args.preempt_devices
+
     # --- where ---
 
     def pre_filter(self, cycle: Cycle) -> Status | None:
@@ -181,10 +192,14 @@ class DynamicResources(Plugin):
             return None
         try:
             bits, _ = self._looked(cycle, plan, rows)
+            if plan.looks and self._keeps_promises(cycle.state):
+                self._heed_nominated(cycle, plan, rows, bits)
         except AllocationError as error:
             return Rejections(np.ones(len(rows), dtype=np.int64), (Reason(str(error), False),), str(error))
         if plan.claims.allocated:
             bits[(bits == 0) & self._unusable(cycle.state, plan, rows)] = _ELSEWHERE
+        if self.args.preempt_devices:
+            self._mark_in_use(cycle, rows, bits)
         return Rejections(bits, _REASONS) if bits.any() else None
 
     def _looked(self, cycle: Cycle, plan: _Plan, rows: Rows) -> Ints:
@@ -200,6 +215,39 @@ class DynamicResources(Plugin):
         elif plan.claims.open:
             found = self._answer(cycle, plan.claims.open, rows)
         return found
+
+    def _mark_in_use(self, cycle: Cycle, rows: Rows, bits: Ints) -> None:
+        """Tell where evictions could free devices, if the pod fits nowhere."""
+        if not bits.all() or cycle.template.gang is not None:
+            return
+        state, priority = cycle.state, cycle.template.priority
+        for index in np.flatnonzero(bits == _NONE):
+            lower = (each.pod for each in state.records_on(int(rows[index])) if each.pod.template.priority < priority)
+            if any(uses_devices(state, pod) for pod in lower):
+                bits[index] = _IN_USE
+
+    def _heed_nominated(self, cycle: Cycle, plan: _Plan, rows: Rows, bits: Ints) -> None:
+        """Reject rows that have devices for the pod, but not for those that are nominated to them, too."""
+        state = cycle.state
+        crowded = [row for row in map(state.row_of, state.nominations.nodes()) if row is not None]
+        for index in np.flatnonzero((bits == 0) & np.isin(rows, crowded)):
+            row = int(rows[index])
+            if promised := self._promised(cycle, row):
+                claims = (*promised, *self._claims_at(cycle, plan, row)[0])
+                bits[index] = self._answer(cycle, claims, rows[index : index + 1])[0, 0]
+
+    def _keeps_promises(self, state: ClusterState) -> bool:
+        return self.args.preempt_devices and bool(state.nominations)
+
+    def _promised(self, cycle: Cycle, row: int) -> tuple[ResourceClaim, ...]:
+        """The claims for which pods need devices that are nominated to a row and come before this one."""
+        claims: list[ResourceClaim] = []
+        for pod in NominatedPods(cycle.state).pods(cycle, row):
+            other = Cycle(pod, cycle.state, cycle.now)
+            self.pre_filter(other)
+            plan: _Plan | None = other.memo.get(self.name)
+            claims += () if plan is None else self._claims_at(other, plan, row)[0]
+        return tuple(claims)
 
     def _answer(self, cycle: Cycle, claims: tuple[ResourceClaim, ...], rows: Rows) -> Ints:
         found = self._answers.get(cycle.state, claims, rows, partial(self._finish, cycle))
@@ -316,7 +364,7 @@ class DynamicResources(Plugin):
 
     # --- nowhere ---
 
-    def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Status | None:
+    def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Nomination | Status | None:
         """Deallocate a claim that stands against all nodes, if nobody else needs what it holds."""
         if judgement.refusal is not None:
             return self._not_asked(runner, judgement.refusal.plugin)
@@ -324,6 +372,8 @@ class DynamicResources(Plugin):
         verdict = next((each for each in judgement.verdicts if each.plugin == self.name), None)
         if plan is None or verdict is None:
             return None
+        if self.args.preempt_devices and (nomination := self._given_back(cycle, runner)) is not None:
+            return nomination
         rows = verdict.rows[(verdict.rejections.bits & _ELSEWHERE) != 0]
         for claim, allocation in plan.claims.allocated if len(rows) else ():
             single = DeviceClaims(((claim, allocation),), ())
@@ -334,6 +384,19 @@ class DynamicResources(Plugin):
         if plan.leftover is not None:
             return self._ended(cycle, plan.leftover, "deletion", remove(cycle.pod, plan.leftover))
         return None
+
+    def _given_back(self, cycle: Cycle, runner: Runner) -> Nomination | None:
+        """The pod keeps its nomination while devices of pods that are gone are on their way back to its node."""
+        state = cycle.state
+        node = state.nominations.node_of(cycle.pod.uid)
+        row = None if node is None else state.row_of(node)
+        if row is None:
+            return None
+        with state.statement():
+            free_abandoned(state)
+            fits = runner.fits(cycle, row)
+        self.pre_filter(cycle)
+        return Nomination(node, (), f"preemption: {_RETURNING}") if fits else None
 
     def _ended(self, cycle: Cycle, claim: ResourceClaim, how: str, command: Command) -> Status:
         """What PostFilter says of a claim that it ends; the write is ordered once, however often the pod is tried."""
@@ -380,10 +443,11 @@ class DynamicResources(Plugin):
         pools = state.devices.pools(node)
         if self.args.device_order == _PACKED:
             pools = packed(pools, state.devices)
-        search = Search(node, pools, claims, classes, state.devices, share_id)
+        promised = self._promised(cycle, row) if self._keeps_promises(state) else ()
+        search = Search(node, pools, (*promised, *claims), classes, state.devices, share_id)
         while (found := search.run(_SHORT)) is None:
             pass  # Filter has found something here, so this ends
-        return search.allocations() if found else None
+        return search.allocations()[len(promised) :] if found else None
 
     def unreserve(self, cycle: Cycle, row: int) -> tuple[Command, ...]:  # noqa: ARG002 - part of the interface
         """Take back reservations; devices that were written stay for the next attempt, which may deallocate them."""

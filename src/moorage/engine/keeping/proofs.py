@@ -112,8 +112,7 @@ class Proofs:
         for name in pod.template.claims:
             claim: ResourceClaim | None = self.state.object(RESOURCE_CLAIM, f"{pod.namespace}/{name}")
             if claim is not None and claim.owner is not None and claim.owner.uid == pod.uid:
-                left = replace(claim, allocation=None, reserved_for=(), devices=())
-                self.state.put_object(RESOURCE_CLAIM, claim.key, left)
+                self.state.put_object(RESOURCE_CLAIM, claim.key, claim.freed())
         special = self.state.devices.special_of(pod.uid)
         if special is not None:
             self.state.remove_object(RESOURCE_CLAIM, special.key)
