@@ -39,6 +39,7 @@ FULL = PodTemplate(
     container_count=2,
     volumes=(PodVolume(claim="data"), PodVolume(disk=("gce", "d", False)), PodVolume(csi_driver="c")),
     claims=("gpu",),
+    made_claims=("gpu",),
     asks=(ContainerAsk(0, "c", False, (("example.com/gpu", 0, 1),)),),
     group="native",
     host_network=True,

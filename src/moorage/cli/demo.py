@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # at run time these cost a start-up of numpy and pydantic, an
     from moorage.sim.demo.stage import DemoStage
     from moorage.sim.simulation import SimulationRules
 
-SCENARIO_NAMES = ("default", "rollout", "busy", "spot", "devices")
+SCENARIO_NAMES = ("default", "rollout", "busy", "spot", "devices", "queues")
 DASHBOARD_PORT = 8484
 """Tried first; if the port is taken, any free one is used."""
 _TOKEN_BYTES = 12
