@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moorage.cel.environment import COST_EXCEEDED, MOST_COST
-from moorage.core.devicecel import CompileError, EvaluationError, SelectableDevice, compile_selector
+from moorage.core.devicecel import CompileError, EvaluationError, SelectableDevice, SelectorAnswer, compile_selector
 
 DEVICE = SelectableDevice("d.example.com", {"s": "a" * 64}, {"m": "1Gi"})
 _ATTRIBUTE = 'device.attributes["d.example.com"].s'
@@ -38,7 +38,9 @@ def _bound(number: int, first: str, next_one: str, body: str) -> str:
 def test_what_cel_go_accepts_is_evaluated_however_deep_it_is(expression: str) -> None:
     selector = compile_selector(expression)
     assert not isinstance(selector, CompileError), selector
-    assert selector.matches(DEVICE) is True
+    answer = selector.answer(DEVICE)
+    assert isinstance(answer, SelectorAnswer), answer
+    assert answer.matches
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_what_would_take_too_long_ends_with_the_error_of_the_cost_limit(expressi
     assert len(expression) <= 10 * 1024
     selector = compile_selector(expression)
     assert not isinstance(selector, CompileError), selector
-    answer = selector.matches(DEVICE)
+    answer = selector.answer(DEVICE)
     assert isinstance(answer, EvaluationError)
     assert answer.message == COST_EXCEEDED
     assert answer.cost <= MOST_COST * 2

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from moorage.core.allocating import Search
-from moorage.core.claims import ALL, Allocation, DeviceChoice, DeviceConstraint, DeviceRequest, ResourceClaim
+from moorage.core.claims import (
+    ALL,
+    EXACT_COUNT,
+    Allocation,
+    DeviceChoice,
+    DeviceConstraint,
+    DeviceRequest,
+    ResourceClaim,
+)
 from moorage.core.devicecapacity import CapacityError, consumption, is_enough
 from moorage.core.devicefit import AllocationError
 from moorage.core.devices import CounterUse, Device, DeviceCapacity, RequestPolicy, ResourceSlice
@@ -218,6 +226,43 @@ def test_what_fails_for_good(claims: list[ResourceClaim], want: str) -> None:
     with pytest.raises(AllocationError) as caught:
         search(state_of(LATER), *claims).run(1 << 20)
     assert str(caught.value) == want
+
+
+COSTLY = "[1, 2, 3, 4, 5, 6, 7].all(a, [1, 2, 3, 4, 5, 6, 7].all(b, [1, 2, 3, 4, 5, 6, 7].all(c, a + b + c < {})))"
+"""A selector that costs some thousands of units; it holds with a large number."""
+
+
+@pytest.mark.parametrize(("mode", "limit"), [(EXACT_COUNT, 100), (ALL, 200)])
+def test_what_selectors_cost_counts_too(mode: str, limit: int) -> None:
+    """A search pauses between devices, and between the selectors of one, if they are costly."""
+    serial = 'device.attributes["gpu.example.com"].serial == "9" && '
+    selectors = (COSTLY.format(limit), COSTLY.format(limit + 1), serial + COSTLY.format(limit + 2))
+    devices = [make_device(f"g{number}", serial=str(number)) for number in range(10)]
+    wanted = DeviceChoice(device_class="gpu", mode=mode, selectors=selectors)
+    looking = search(state_of(gpus(*devices)), make_resource_claim("c", wanted))
+    pauses = 0
+    while (outcome := looking.run(100)) is None:
+        pauses += 1
+    assert outcome
+    assert [each.device for each in looking.allocations()[0].devices] == ["g9"]
+    assert pauses >= 3
+    assert looking.at_selectors > 3 * 100
+    assert looking.looks >= looking.at_selectors
+
+
+def test_a_selector_that_costs_too_much_is_evaluated_once() -> None:
+    """Its error is remembered as other answers are."""
+    state = state_of(gpus("a"))
+    selector = COSTLY.format(1000).replace("7]", ", ".join(map(str, range(7, 90))) + "]")
+    claim = make_resource_claim("c", DeviceChoice(device_class="gpu", selectors=(selector,)))
+    costs = []
+    for _ in range(2):
+        looking = search(state, claim)
+        with pytest.raises(AllocationError, match="actual cost limit exceeded"):
+            looking.run(100)
+        costs.append(looking.at_selectors)
+    assert costs[0] > 100_000
+    assert costs[1] == 0
 
 
 def test_a_long_search_can_be_interrupted() -> None:

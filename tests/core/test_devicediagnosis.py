@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from moorage.core.claims import ALL, DeviceChoice, DeviceConstraint, DeviceRequest, DeviceToleration, ResourceClaim
 from moorage.core.devicediagnosis import NodeDiagnosis, diagnose
-from moorage.core.devicerefusals import HeldBy, Holders, Looks, TooMuch, UnmetCondition
+from moorage.core.devicerefusals import HeldBy, Holders, TooMuch, UnmetCondition
 from moorage.core.devices import CounterUse, DeviceCapacity, RequestPolicy
+from moorage.core.deviceselectors import Looks
 from moorage.core.frozen import FrozenDict
 from moorage.core.state import ClusterState
 from moorage.core.taints import Taint

@@ -7,10 +7,11 @@ import pytest
 from moorage.core.devicecel import DeviceSelector, compile_selector
 from moorage.core.devicepools import DeviceCandidate, spread
 from moorage.core.devices import Device, Version
-from moorage.core.deviceselectors import SelectorError, holds
+from moorage.core.deviceselectors import Looks, SelectorError, holds
 from moorage.core.frozen import FrozenDict
 from moorage.testing.devices import DEVICE_DRIVER, make_device, make_slice
 
+LOOKS = Looks(1_000_000)
 DOMAIN = f'device.attributes["{DEVICE_DRIVER}"]'
 
 
@@ -61,13 +62,13 @@ def test_values_of_different_types_are_different() -> None:
     """Although Python has True == 1; and a name with and without its domain is asked about."""
     expression = f"{DOMAIN}.v == 1"
     values = [candidate(make_device("d", v=value)) for value in (1, True, "1", 1)]
-    assert [holds(expression, each) for each in values] == [True, False, False, True]
+    assert [holds(expression, each, LOOKS) for each in values] == [True, False, False, True]
     assert key(expression, Device("d", attributes=FrozenDict({"v": 1, f"{DEVICE_DRIVER}/v": 2}))) is None
 
 
 def test_a_device_that_cannot_be_read_fails_every_selector() -> None:
     """Although the selector reads something else, and said yes to its equals."""
     expression = f'{DOMAIN}.model == "x"'
-    assert holds(expression, candidate(ONE))
+    assert holds(expression, candidate(ONE), LOOKS)
     with pytest.raises(SelectorError, match="parse semantic version"):
-        holds(expression, candidate(make_device("c", model="x", broken=Version("1"))))
+        holds(expression, candidate(make_device("c", model="x", broken=Version("1"))), LOOKS)

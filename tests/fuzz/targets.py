@@ -172,7 +172,7 @@ _SELECTABLE = SelectableDevice(
 def _selector(text: str) -> None:
     selector = compile_selector(text)
     if not isinstance(selector, CompileError):
-        selector.matches(_SELECTABLE)
+        selector.answer(_SELECTABLE)
 
 
 # --- documents ---

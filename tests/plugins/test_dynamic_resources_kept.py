@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from moorage.core.deviceviews import DeviceViews
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.taints import Taint
-from moorage.framework.cycle import Cycle
+from moorage.framework.cycle import Cycle, UnfinishedError
 from moorage.plugins.dynamic_resources import DynamicResources
 from moorage.testing import make_node, make_pod, make_state
 from moorage.testing.devices import (
@@ -141,3 +142,27 @@ def test_equal_claims_of_different_pods_share_answers(monkeypatch: pytest.Monkey
     assert searched("c1") == 0
     put(state, make_resource_claim("other", allocation=make_allocation("n3/a"), namespace="elsewhere"))
     assert searched("c2") == 1
+
+
+def test_costly_selectors_do_not_hold_up_others() -> None:
+    """What they cost is counted over all nodes, and the answers that were found are kept for the next attempt."""
+    folds = "[1, 2, 3, 4, 5].all(a, [1, 2, 3, 4, 5].all(b, [1, 2, 3, 4, 5].all(c, a + b + c < 0))) || "
+    selector = f'{folds}device.attributes["{DEVICE_DRIVER}"].serial == 7'
+    nodes = [make_node(f"n{number}") for number in range(8)]
+    slices = [
+        make_slice(f"s{number}", node=f"n{number}", pool=f"n{number}", devices=[make_device("d", serial=number)])
+        for number in range(8)
+    ]
+    claim = make_resource_claim("c", DeviceChoice(device_class="gpu", selectors=(selector,)))
+    state, plugin = put(make_state(nodes), *CLASSES, *slices, claim), DynamicResources()
+    attempts, bits = 0, None
+    while bits is None:
+        attempts += 1
+        cycle = Cycle(make_pod("p", claims=("c",)), state, 0.0)
+        cycle.work = 1
+        plugin.pre_filter(cycle)
+        with contextlib.suppress(UnfinishedError):
+            found = plugin.filter(cycle, state.rows())
+            bits = None if found is None else found.bits
+    assert [int(row) for row in state.rows()[bits == 0]] == [state.row_of("n7")]
+    assert attempts == 8

@@ -18,10 +18,12 @@ from moorage.cel.reading import Path, paths_of
 from moorage.cel.types import Type
 from moorage.cel.validating import validate
 from moorage.cel.values import CelError, TypeValue, Value
-from moorage.cel.work import CostExceededError, InternalError, open_account
+from moorage.cel.work import MOST_WORK, CostExceededError, InternalError, open_account
 
 MOST_COST = 1_000_000
 COST_EXCEEDED = "operation cancelled: actual cost limit exceeded"
+_WORK_PER_COST = 4
+"""Work that takes about as long as what costs one unit."""
 EXTENSIONS = tuple(each.LIBRARY for each in (strings, lists, sets, optionals, regexes, urls, addresses))
 _MACROS = Macros(STANDARD_MACROS | TWO_VARIABLE_MACROS | EXTENSION_MACROS)
 _TYPES = {
@@ -36,6 +38,8 @@ class Evaluation:
 
     value: Value
     cost: int
+    effort: int
+    """How long it took, in units of cost: with the work that costs do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +53,15 @@ class Expression:
 
     def evaluate(self, variables: Mapping[str, Value], limit: int = MOST_COST) -> Evaluation:
         """Its value with these variables."""
-        open_account()
+        account = open_account()
         frame = Frame(variables, self._program.slots, limit)
         try:
-            return Evaluation(self._program.run(frame), frame.cost)
+            value = self._program.run(frame)
         except (CostExceededError, RecursionError):
-            return Evaluation(CelError(COST_EXCEEDED), frame.cost)
+            value = CelError(COST_EXCEEDED)
         except InternalError as error:
-            return Evaluation(CelError(f"internal error: {error}"), frame.cost)
+            value = CelError(f"internal error: {error}")
+        return Evaluation(value, frame.cost, frame.cost + (MOST_WORK - account.left) // _WORK_PER_COST)
 
 
 @dataclass(frozen=True)

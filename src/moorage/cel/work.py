@@ -33,9 +33,11 @@ class WorkAccount:
 _CURRENT: ContextVar[WorkAccount] = ContextVar("cel_work")
 
 
-def open_account() -> None:
+def open_account() -> WorkAccount:
     """Begin an evaluation."""
-    _CURRENT.set(WorkAccount())
+    account = WorkAccount()
+    _CURRENT.set(account)
+    return account
 
 
 def spend(amount: int) -> None:

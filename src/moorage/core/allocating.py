@@ -7,6 +7,7 @@ long search need not hold anything up.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Protocol, TypeAlias, cast
@@ -15,8 +16,9 @@ from moorage.core.allocated import Chosen, allocation_of
 from moorage.core.claims import ALL, CLAIM_DEVICES, Allocation, DeviceChoice, DeviceClass, ResourceClaim
 from moorage.core.deviceconstraints import Constraint
 from moorage.core.devicefit import AllocationError, DeviceFit, Objection, Wanted, place_of, reference
-from moorage.core.devicepools import Counter, DeviceCandidate, Pool
+from moorage.core.devicepools import Counter, DeviceCandidate, DeviceCandidates, Pool
 from moorage.core.devices import DeviceId, PoolId
+from moorage.core.deviceselectors import Looks
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.quantity import parse_quantity
@@ -66,7 +68,9 @@ class Search:
         """How many parts were begun."""
         self.node, self._pools, self._claims = node, pools, claims
         self._usage, self._share_id = usage, share_id
-        self.fit = DeviceFit(node, classes)
+        self._looks = Looks(sys.maxsize)
+        """How much may be looked at before the next pause."""
+        self.fit = DeviceFit(node, classes, self._looks)
         """Judges devices apart from whether they are free."""
         self._pool_of = {pool.id: pool for pool in pools}
         self._wanted: list[list[list[Wanted]]] = []
@@ -79,9 +83,9 @@ class Search:
         """What the shares that were chosen consume, in nanos."""
         self._left: dict[PoolId, dict[Counter, int]] = {}
         """What is left of the counters of pools, as far as they were needed."""
-        self.looks = self._work = 0
-        """How many devices were looked at, about."""
-        self._stack: list[Part] = []
+        self.looks = 0
+        """How much was looked at: devices, and what selectors cost for them."""
+        self._stack: list[Part] = [self._everything()]
         self._outcome: SearchOutcome | None = None
 
     @property
@@ -89,14 +93,23 @@ class Search:
         """Whether slices of a pool contradict each other."""
         return any(pool.invalid for pool in self._pools)
 
+    @property
+    def at_selectors(self) -> int:
+        """How much of what was looked at is the cost of selectors."""
+        return self._looks.at_selectors
+
     def run(self, work: int) -> bool | None:
         """Look for so long, about one for each device that is looked at; whether devices were found for all claims.
 
         None: there is more to look at. Raises `AllocationError`.
         """
-        self._work, self.looks = work, self.looks + work
-        if not self.steps:
-            self._prepare()
+        self._looks.left = work
+        try:
+            return self._run()
+        finally:
+            self.looks += work - self._looks.left
+
+    def _run(self) -> bool | None:
         while self._stack:
             try:
                 part = self._stack[-1].send(cast("SearchOutcome", self._outcome))
@@ -107,7 +120,7 @@ class Search:
             self._outcome = None
             if part is not None:
                 self._begin(part)
-            if self._work <= 0:
+            if self._looks.left <= 0:
                 return None
         return self._outcome is SearchOutcome.FOUND
 
@@ -120,16 +133,23 @@ class Search:
 
     def _begin(self, part: Part) -> None:
         self.steps += 1
-        self._work -= 1
+        self._looks.left -= 1
         self._stack.append(part)
 
-    def _prepare(self) -> None:
+    # --- the parts ---
+
+    def _everything(self) -> Part:
+        """All requests of all claims."""
         for claim in self._claims:
             total = 0
             requests: list[list[Wanted]] = []
             for request in claim.requests:
                 choices = request.alternatives or (request.exactly or DeviceChoice(),)
-                wanted = [self.fit.ready(claim, request.name, choice, self._pools) for choice in choices]
+                wanted: list[Wanted] = []
+                for choice in choices:
+                    wanted.append(self.fit.ready(claim, request.name, choice))
+                    if choice.mode == ALL:
+                        wanted[-1].everything = yield from self._all_devices(wanted[-1])
                 least = min(each.count for each in wanted)
                 if least > CLAIM_DEVICES - total:
                     raise AllocationError(
@@ -145,9 +165,19 @@ class Search:
                         "type?)"
                     )
             self._wanted.append(requests)
-        self._begin(self._rest(0, 0))
+        return (yield self._rest(0, 0))
 
-    # --- the parts ---
+    def _all_devices(self, wanted: Wanted) -> Generator[None, SearchOutcome, DeviceCandidates]:
+        """The devices of a request that wants all of them."""
+        found: list[DeviceCandidate] = []
+        for pool in self._pools:
+            self.fit.refuse_unusable(wanted, pool)
+            for each in pool.candidates:
+                while (selected := self.fit.is_selected(wanted, each)) is None:
+                    yield None
+                if selected and self.fit.has_capacity(wanted, each, (), each.id.device):
+                    found.append(each)
+        return tuple(found)
 
     def _rest(self, claim: int, request: int) -> Part:
         """This request of this claim, and all that comes after it."""
@@ -180,9 +210,9 @@ class Search:
         if wanted.choice.mode == ALL:
             return (yield from self._that_one(claim, request, wanted, number))
         for at, index, candidate in self._from(pool, place):
-            if self._work <= 0:
+            while self._looks.left <= 0 or (chosen := self._choose(claim, wanted, candidate)) is None:
                 yield None
-            if not self._choose(claim, wanted, candidate):
+            if not chosen:
                 continue
             outcome = yield self._devices(claim, request, wanted, number + 1, at, index + 1)
             if outcome is SearchOutcome.FOUND:
@@ -194,7 +224,9 @@ class Search:
 
     def _that_one(self, claim: int, request: int, wanted: Wanted, number: int) -> Part:
         """Of all devices the next, without which there is no solution."""
-        if not self._choose(claim, wanted, wanted.everything[number]):
+        while (chosen := self._choose(claim, wanted, wanted.everything[number])) is None:
+            yield None
+        if not chosen:
             return SearchOutcome.NONE
         outcome = yield self._devices(claim, request, wanted, number + 1)
         if outcome is not SearchOutcome.FOUND:
@@ -206,15 +238,16 @@ class Search:
         for at in range(pool, len(self._pools)):
             candidates = self._pools[at].candidates
             for index in range(place if at == pool else 0, len(candidates)):
-                self._work -= 1
+                self._looks.left -= 1
                 yield at, index, candidates[index]
 
     # --- one device ---
 
-    def _choose(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> bool:
-        """Take the device for the claim, if nothing stands against it."""
-        if self.objection(claim, wanted, candidate) is not None:
-            return False
+    def _choose(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> bool | None:
+        """Take the device for the claim, if nothing stands against it. None: that is not known yet."""
+        objection = self.objection(claim, wanted, candidate)
+        if objection is not None:
+            return None if objection is Objection.NOT_KNOWN else False
         everything = wanted.choice.mode == ALL
         if not self._constrain(claim, wanted, candidate):
             if everything:
@@ -234,8 +267,9 @@ class Search:
         if not self._is_free(claim, wanted, candidate):
             return Objection.IN_USE
         if wanted.choice.mode != ALL:
-            if not self.fit.is_selected(wanted, candidate):
-                return Objection.NOT_SELECTED
+            selected = self.fit.is_selected(wanted, candidate)
+            if not selected:
+                return Objection.NOT_KNOWN if selected is None else Objection.NOT_SELECTED
             if not self._has_capacity(wanted, candidate):
                 return Objection.CAPACITY
         if self._pays(candidate) and not self._can_pay(candidate):

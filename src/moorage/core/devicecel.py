@@ -1,6 +1,6 @@
 """Selectors of devices: CEL expressions as DeviceClasses and requests of claims have them.
 
-`compile_selector` gives a `DeviceSelector` once per expression; its `matches` is asked about a `SelectableDevice`, made
+`compile_selector` gives a `DeviceSelector` once per expression; its `answer` is asked about a `SelectableDevice`, made
 once per device. Names, messages and costs are those of k8s.io/dynamic-resource-allocation.
 """
 
@@ -56,6 +56,8 @@ class EvaluationError:
 
     message: str
     cost: int = 0
+    effort: int = field(default=0, compare=False)
+    """As of an `Evaluation`."""
 
 
 class SelectableDevice:
@@ -127,6 +129,8 @@ class SelectorAnswer:
 
     matches: bool
     cost: int
+    effort: int = field(default=0, compare=False)
+    """As of an `Evaluation`."""
 
 
 _ATTRIBUTES, _CAPACITY = "attributes", "capacity"
@@ -162,26 +166,21 @@ class DeviceSelector:
             found += (value.__class__, value.value if isinstance(value, DeviceCapacity) else value)
         return tuple(found)
 
-    def matches(self, device: SelectableDevice) -> bool | EvaluationError:
-        """Whether it selects the device."""
-        answer = self.answer(device)
-        return answer.matches if isinstance(answer, SelectorAnswer) else answer
-
     def answer(self, device: SelectableDevice, limit: int = MOST_COST) -> SelectorAnswer | EvaluationError:
-        """The same with what it cost."""
+        """Whether it selects the device, and what that cost."""
         if device.error:
             return EvaluationError(device.error)
         outcome = self._expression.evaluate(device.variables, limit)
         value = outcome.value
         if isinstance(value, CelError):
-            return EvaluationError(value.message, outcome.cost)
+            return EvaluationError(value.message, outcome.cost, outcome.effort)
         name = type_name(value)
         while isinstance(value, Optional) and value.present:
             value = value.value
         if not isinstance(value, bool):
             text = f"CEL result of type {name} could not be converted to bool: {_no_bool(value)}"
-            return EvaluationError(text, outcome.cost)
-        return SelectorAnswer(value, outcome.cost)
+            return EvaluationError(text, outcome.cost, outcome.effort)
+        return SelectorAnswer(value, outcome.cost, outcome.effort)
 
 
 _NO_BOOL = {

@@ -15,7 +15,8 @@ from moorage.core.claims import ALL, DeviceChoice, DeviceClass, ResourceClaim
 from moorage.core.devicefit import AllocationError, Wanted
 from moorage.core.deviceindex import DEVICE_CLASS
 from moorage.core.devicepools import DeviceCandidate, Pool
-from moorage.core.devicerefusals import DeviceRefusal, HeldBy, Holders, Looks, Refusing
+from moorage.core.devicerefusals import DeviceRefusal, HeldBy, Holders, Refusing
+from moorage.core.deviceselectors import Looks
 from moorage.core.nodes import Node
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
@@ -102,7 +103,7 @@ def diagnose(
         refusing = Refusing(state, search((claim,)), 0, claim, by_id, looks, held)
         # All at once: the search remembers answers by what is wanted, for as long as that exists.
         every = [
-            refusing.search.fit.ready(claim, request.name, choice, ())
+            refusing.search.fit.ready(claim, request.name, choice)
             for request in claim.requests
             for choice in request.alternatives or (request.exactly or DeviceChoice(),)
         ]

@@ -12,7 +12,7 @@ from moorage.core.claims import ALL, EXACT_COUNT, DeviceChoice, DeviceClass, Res
 from moorage.core.devicecapacity import CapacityError, consumption, is_enough
 from moorage.core.devicepools import DeviceCandidate, DeviceCandidates, Pool
 from moorage.core.devices import DeviceId
-from moorage.core.deviceselectors import SelectorError, holds
+from moorage.core.deviceselectors import Looks, SelectorError, holds
 from moorage.core.nodes import Node
 from moorage.core.values import dataclass
 
@@ -25,6 +25,8 @@ class Objection(Enum):
     """What can stand against a device for a request, in the order in which it is looked at."""
 
     IN_USE = "in use"
+    NOT_KNOWN = "not known"
+    """Its selectors take longer than may be looked now."""
     NOT_SELECTED = "not selected"
     CAPACITY = "capacity"
     COUNTERS = "counters"
@@ -68,15 +70,25 @@ def place_of(claim: ResourceClaim, request: str) -> str:
     return f"claim {reference(claim)}, request {request}"
 
 
+def _selector(wanted: Wanted, number: int) -> str:
+    """As errors name a selector, by its number among those of the class and then those of the request."""
+    own = len(wanted.device_class.selectors)
+    if number < own:
+        return f"class {wanted.device_class.name}: selector #{number}"
+    return f"claim {reference(wanted.claim)}: selector #{number - own}"
+
+
 class DeviceFit:
-    """Judges devices for one node; remembers what selectors said."""
+    """Judges devices for one node; remembers what selectors said. What they take is taken from `looks`."""
 
-    def __init__(self, node: Node, classes: Mapping[str, DeviceClass]) -> None:
-        self._node, self._classes = node, classes
+    def __init__(self, node: Node, classes: Mapping[str, DeviceClass], looks: Looks) -> None:
+        self._node, self._classes, self._looks = node, classes, looks
         self._selected: dict[tuple[int, DeviceId], bool] = {}
+        self._passed: dict[tuple[int, DeviceId], int] = {}
+        """How many selectors are known to hold, where that took too long to ask about all."""
 
-    def ready(self, claim: ResourceClaim, request: str, choice: DeviceChoice, pools: Sequence[Pool]) -> Wanted:
-        """A request, or one of its alternatives, with its class and, if it wants all devices, those."""
+    def ready(self, claim: ResourceClaim, request: str, choice: DeviceChoice) -> Wanted:
+        """A request, or one of its alternatives, with its class."""
         place = place_of(claim, choice.name or request)
         for number, expression in enumerate(choice.selectors):
             if not expression:
@@ -89,47 +101,42 @@ class DeviceFit:
                 f"{place}: could not retrieve device class {choice.device_class}: deviceclass.resource.k8s.io "
                 f'"{choice.device_class}" not found'
             )
-        wanted = Wanted(claim, request, choice, device_class)
-        if choice.mode == ALL:
-            wanted.everything = self._all_devices(wanted, pools)
-        elif choice.mode != EXACT_COUNT:
+        if choice.mode not in (ALL, EXACT_COUNT):
             raise AllocationError(f"{place}: unsupported count mode {choice.mode}")
-        return wanted
+        return Wanted(claim, request, choice, device_class)
 
-    def _all_devices(self, wanted: Wanted, pools: Sequence[Pool]) -> DeviceCandidates:
-        found: list[DeviceCandidate] = []
-        for pool in pools:
-            if not pool.usable:
-                how = "being updated" if pool.incomplete else "invalid"
-                raise AllocationError(
-                    f"{wanted.place}: asks for all devices, but resource pool {pool.id} is currently {how}"
-                )
-            found += [
-                each
-                for each in pool.candidates
-                if self.is_selected(wanted, each) and self.has_capacity(wanted, each, (), each.id.device)
-            ]
-        return tuple(found)
+    def refuse_unusable(self, wanted: Wanted, pool: Pool) -> None:
+        """All devices are wanted, so each pool has to be known."""
+        if not pool.usable:
+            how = "being updated" if pool.incomplete else "invalid"
+            raise AllocationError(
+                f"{wanted.place}: asks for all devices, but resource pool {pool.id} is currently {how}"
+            )
 
-    def is_selected(self, wanted: Wanted, candidate: DeviceCandidate) -> bool:
-        """Whether the selectors of class and request hold, and the node can use it."""
+    def is_selected(self, wanted: Wanted, candidate: DeviceCandidate) -> bool | None:
+        """Whether the selectors of class and request hold, and the node can use it. None: ask again."""
         key = (id(wanted), candidate.id)
         found = self._selected.get(key)
         if found is None:
-            found = self._selected[key] = (
-                self._match(f"class {wanted.device_class.name}", wanted.device_class.selectors, candidate)
-                and self._match(f"claim {reference(wanted.claim)}", wanted.choice.selectors, candidate)
-                and candidate.is_near(self._node)
-            )
+            found = self._match(key, wanted, candidate)
+            if found is not None:
+                self._selected[key] = found = found and candidate.is_near(self._node)
         return found
 
-    def _match(self, place: str, expressions: Sequence[str], candidate: DeviceCandidate) -> bool:
-        for number, expression in enumerate(expressions):
+    def _match(self, key: tuple[int, DeviceId], wanted: Wanted, candidate: DeviceCandidate) -> bool | None:
+        """Whether all selectors hold. Each time it is asked it gets further by one at least."""
+        own, looks = wanted.device_class.selectors, self._looks
+        expressions = (*own, *wanted.choice.selectors)
+        for number in range(self._passed.get(key, 0), len(expressions)):
+            before = looks.at_selectors
             try:
-                if not holds(expression, candidate):
+                if not holds(expressions[number], candidate, looks):
                     return False
             except SelectorError as error:
-                raise AllocationError(f"{place}: selector #{number}{error}") from None
+                raise AllocationError(f"{_selector(wanted, number)}{error}") from None
+            if looks.left <= 0 and looks.at_selectors > before:
+                self._passed[key] = number + 1
+                return None
         return True
 
     def has_capacity(

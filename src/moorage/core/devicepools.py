@@ -32,8 +32,8 @@ class DeviceCandidate:
     """Its own, and those of taint rules."""
     counters: tuple[tuple[Counter, int], ...]
     """What it takes of the counters of its pool, in nanos."""
-    answers: dict[str, bool] = field(default_factory=dict)
-    """What selectors said of it."""
+    answers: dict[str, bool | str] = field(default_factory=dict)
+    """What selectors said of it, or how they failed."""
 
     @property
     def reach(self) -> Reach | None:

@@ -15,7 +15,7 @@ from moorage.core.devicefit import Objection, Wanted
 from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.devicepools import DeviceCandidate, Pool
 from moorage.core.devices import DeviceId, PoolId
-from moorage.core.deviceselectors import SelectorError, condition_holds, holds
+from moorage.core.deviceselectors import Looks, SelectorError, condition_holds, holds
 from moorage.core.phrases import listed
 from moorage.core.quantity import parse_quantity
 from moorage.core.selectorparts import comparison, conditions
@@ -25,8 +25,6 @@ from moorage.core.values import dataclass
 
 LONGEST_CONDITION = 120
 """Characters of a selector that are shown."""
-_ROOM = 1_000
-"""What evaluating a selector may cost for one look at a device."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +66,6 @@ class DeviceRefusal:
     """What would end it; None for rules that are not the claim's."""
     unsuitable: bool = False
     """Whether the device is not of the sort that is asked for."""
-
-
-@dataclass(slots=True)
-class Looks:
-    """How much may still be looked at: devices, and what selectors cost for them."""
-
-    left: int
 
 
 class Holders:
@@ -134,7 +125,7 @@ class Refusing:
         name = wanted.device_class.name
         for number, expression in enumerate(wanted.device_class.selectors):
             try:
-                if holds(expression, candidate):
+                if holds(expression, candidate, self.looks):
                     continue
                 told = f"not of class {name}: {_shown(expression)}"
             except SelectorError as error:
@@ -143,7 +134,7 @@ class Refusing:
             return
         for number, expression in enumerate(wanted.choice.selectors):
             try:
-                if not holds(expression, candidate):
+                if not holds(expression, candidate, self.looks):
                     yield from self._unmet(number, expression, candidate)
             except SelectorError as error:
                 told = f"selector #{number}{_shown(str(error))}"
@@ -154,17 +145,12 @@ class Refusing:
         parts = conditions(expression)
         found = 0
         for place, condition in enumerate(parts):
-            met, cost = (False, 0) if len(parts) == 1 else condition_holds(condition, candidate, self._room())
-            self.looks.left -= cost // 10
-            if met is not True:
+            if len(parts) == 1 or not condition_holds(condition, candidate, self.looks):
                 found += 1
                 yield _unmet(number, place, condition, candidate)
         if not found:
             told = f"selector #{number} does not hold: {_shown(expression)}"
             yield DeviceRefusal(f"selector #{number}", told, unsuitable=True)
-
-    def _room(self) -> int:
-        return max(1, min(_ROOM, self.looks.left * 10))
 
     # --- amounts ---
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moorage.core.devicepools import DeviceCandidate
+from moorage.core.values import dataclass
 
 if TYPE_CHECKING:
     from moorage.core.devicecel import SelectableDevice
@@ -18,21 +19,53 @@ _MOST_KEYS = 4096
 """Of how many different devices an expression remembers what it said; likewise."""
 
 
+_LONGEST_KEPT = 200
+"""Characters of an error that a device remembers; longer ones are found out again."""
+_ROOM = 1_000
+"""What evaluating a part of a selector may cost."""
+_EFFORT_PER_LOOK = 5
+"""What evaluating a selector may cost in the time in which a search looks at one more device."""
+
+
+@dataclass(slots=True)
+class Looks:
+    """How much may still be looked at: devices, and what selectors cost for them."""
+
+    left: int
+    at_selectors: int = 0
+    """How much of it selectors have taken so far."""
+
+    def evaluated(self, effort: int) -> None:
+        """A selector was evaluated."""
+        self.at_selectors += effort // _EFFORT_PER_LOOK
+        self.left -= effort // _EFFORT_PER_LOOK
+
+    @property
+    def room(self) -> int:
+        """What evaluating a selector may cost with what is left."""
+        return max(1, self.left * _EFFORT_PER_LOOK)
+
+
 class SelectorError(Exception):
     """A selector that cannot be compiled, or fails on a device; the text goes on after the number of the selector."""
 
 
-def holds(expression: str, candidate: DeviceCandidate) -> bool:
-    """Whether a CEL expression holds for a device."""
+def holds(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool:
+    """Whether a CEL expression holds for a device; what it takes to find out is taken from `looks`."""
     known = candidate.answers.get(expression)
     if known is None:
-        if len(candidate.answers) >= MOST_ANSWERS:
-            candidate.answers.clear()
-        known = candidate.answers[expression] = _asked(expression, candidate)
+        known = _asked(expression, candidate, looks)
+        if isinstance(known, bool) or len(known) <= _LONGEST_KEPT:
+            if len(candidate.answers) >= MOST_ANSWERS:
+                candidate.answers.clear()
+            candidate.answers[expression] = known
+    if isinstance(known, str):
+        raise SelectorError(known)
     return known
 
 
-def _asked(expression: str, candidate: DeviceCandidate) -> bool:
+def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | str:
+    """Whether it holds, or why it fails."""
     from moorage.core.devicecel import (  # noqa: PLC0415 - loaded with the first expression only
         CompileError,
         EvaluationError,
@@ -43,31 +76,33 @@ def _asked(expression: str, candidate: DeviceCandidate) -> bool:
 
     selector = compile_selector(expression)
     if isinstance(selector, CompileError):
-        raise SelectorError(f": CEL compile error: {selector.message}")
+        return f": CEL compile error: {selector.message}"
     device, driver = candidate.device, candidate.id.driver
     key = selector.key(driver, device) if is_readable(device) else None
     known = None if key is None else selector.answers.get(key)
     if known is not None:
         return known
-    answer = selector.matches(_selectable(candidate))
+    answer = selector.answer(_selectable(candidate))
+    looks.evaluated(answer.effort)
     if isinstance(answer, EvaluationError):
-        raise SelectorError(f" on device {candidate.id}: CEL runtime error: {hinted(answer.message)}")
+        return f" on device {candidate.id}: CEL runtime error: {hinted(answer.message)}"
     if key is not None:
         if len(selector.answers) >= _MOST_KEYS:
             selector.answers.clear()
-        selector.answers[key] = answer
-    return answer
+        selector.answers[key] = answer.matches
+    return answer.matches
 
 
-def condition_holds(condition: str, candidate: DeviceCandidate, limit: int) -> tuple[bool, int]:
-    """Whether a part of a selector holds for a device, false if it fails or costs more than `limit`; and its cost."""
+def condition_holds(condition: str, candidate: DeviceCandidate, looks: Looks) -> bool:
+    """Whether a part of a selector holds for a device; false if it fails, or takes much or more than is left."""
     from moorage.core.devicecel import CompileError, SelectorAnswer, compile_selector  # noqa: PLC0415 - as above
 
     selector = compile_selector(condition)
     if isinstance(selector, CompileError):
-        return False, 0
-    answer = selector.answer(_selectable(candidate), limit)
-    return isinstance(answer, SelectorAnswer) and answer.matches, answer.cost
+        return False
+    answer = selector.answer(_selectable(candidate), min(_ROOM, looks.room))
+    looks.evaluated(answer.effort)
+    return isinstance(answer, SelectorAnswer) and answer.matches
 
 
 def _selectable(candidate: DeviceCandidate) -> SelectableDevice:

@@ -72,8 +72,10 @@ class QueuedPod:
             del self.story[:-KEPT_STEPS]
 
 
-_WORK, _PATIENCE = 50_000, 100
-"""A tenth of a second, about; doubled after so many attempts that were not finished."""
+_WORK, _PATIENCE, _MOST_DOUBLINGS = 50_000, 100, 5
+"""A tenth of a second, about; doubled after so many attempts that were not finished, until the longest search for
+devices fits in.
+"""
 
 
 @dataclass(slots=True, eq=False)
@@ -149,7 +151,7 @@ class Unit:
 
 def work_of(unit: Unit) -> int:
     """How much extraordinary work the next attempt may do; more with time, so that it ends whatever else changes."""
-    return _WORK << unit.pauses // _PATIENCE
+    return _WORK << min(unit.pauses // _PATIENCE, _MOST_DOUBLINGS)
 
 
 def gang_uid(key: GangKey) -> str:

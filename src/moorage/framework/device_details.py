@@ -11,7 +11,7 @@ from moorage.core.extendedclaims import SPECIAL_NAME
 from moorage.core.phrases import counted, listed
 from moorage.framework.details import Detail, NearMiss
 
-MOST_LOOKS = 10_000
+MOST_LOOKS = 5_000
 """How many devices one explanation looks at; nodes beyond that have no details."""
 
 

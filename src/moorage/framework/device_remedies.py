@@ -17,7 +17,8 @@ from moorage.core.claims import DeviceChoice, DeviceClass, DeviceRequest, Resour
 from moorage.core.devicediagnosis import NearDevice, NodeDiagnosis, RequestDiagnosis, diagnose
 from moorage.core.devicefit import AllocationError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM
-from moorage.core.devicerefusals import Fix, HeldBy, Holders, Looks, TooMuch, UnmetCondition, constraint_text
+from moorage.core.devicerefusals import Fix, HeldBy, Holders, TooMuch, UnmetCondition, constraint_text
+from moorage.core.deviceselectors import Looks
 from moorage.core.edits import (
     AddAlternative,
     DropConstraint,

@@ -9,6 +9,7 @@ where nobody else needs it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
@@ -27,8 +28,9 @@ from moorage.core.devicediagnosis import diagnose
 from moorage.core.devicefit import AllocationError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
 from moorage.core.devicepacking import packed
-from moorage.core.devicerefusals import Holders, Looks
+from moorage.core.devicerefusals import Holders
 from moorage.core.devices import DeviceId
+from moorage.core.deviceselectors import Looks
 from moorage.core.edits import DropDevices
 from moorage.core.extendedclaims import SpecialClaim, make, remove, special_claim, tell
 from moorage.core.hashing import name_uuid
@@ -65,6 +67,10 @@ _WORK_PER_S = 100_000
 """How many devices a search looks at in a second of its timeout; nothing here reads a clock."""
 _SHORT = 1_000
 """An ordinary search looks at fewer devices; more of it is extraordinary work."""
+_MOST_PACKED = 10_000
+"""How many devices are looked at in the packed order; the order of Filter, which has found some, is taken beyond."""
+_SWIFT = 5
+"""How much further kube-scheduler gets with selectors in a second, about."""
 _HIGHEST = 100
 _RETURNING = "waiting until the claims of preempted pods give their devices back."
 _PACKED = "Packed"
@@ -258,14 +264,17 @@ class DynamicResources(Plugin):
     def _finish(self, cycle: Cycle, search: Search) -> bool | None:
         """Run a search to its end, or as far as the attempt may go."""
         most = self.args.filter_timeout * _WORK_PER_S or float("inf")
-        found = search.run(_SHORT)
+        found = None
         while found is None:
-            if search.looks >= most:
+            if _timed(search) >= most:
                 self.counts.searched(search.steps, None)
                 raise AllocationError(f"node {search.node.name}: timed out trying to allocate devices")
-            if not cycle.spend(_SHORT):
+            if not cycle.spend(0):
                 return None
+            before, at_selectors = search.looks, search.at_selectors
             found = search.run(_SHORT)
+            # The first devices are ordinary work, what selectors cost for them is not.
+            cycle.spend(search.at_selectors - at_selectors if not before else search.looks - before)
         self.counts.searched(search.steps, found)
         return found
 
@@ -441,10 +450,14 @@ class DynamicResources(Plugin):
             return name_uuid(state.seed, f"{claim.uid}/{claim.key}/{device}/{number}/{cycle.now}")
 
         pools = state.devices.pools(node)
-        if self.args.device_order == _PACKED:
-            pools = packed(pools, state.devices)
         promised = self._promised(cycle, row) if self._keeps_promises(state) else ()
-        search = Search(node, pools, (*promised, *claims), classes, state.devices, share_id)
+        every = (*promised, *claims)
+        if self.args.device_order == _PACKED:
+            search = Search(node, packed(pools, state.devices), every, classes, state.devices, share_id)
+            with suppress(AllocationError):  # of a device that comes later otherwise
+                if search.run(_MOST_PACKED):
+                    return search.allocations()[len(promised) :]
+        search = Search(node, pools, every, classes, state.devices, share_id)
         while (found := search.run(_SHORT)) is None:
             pass  # Filter has found something here, so this ends
         return search.allocations()[len(promised) :] if found else None
@@ -537,3 +550,8 @@ class DynamicResources(Plugin):
         timeout_s = self.args.binding_timeout
         waited_s = cycle.now - (cycle.memo.get(_WAITS, cycle.now + timeout_s) - timeout_s)
         self.counts.waits.extend(DriverWait(driver, status, waited_s) for driver in drivers)
+
+
+def _timed(search: Search) -> int:
+    """What counts for the timeout of a search."""
+    return search.looks - search.at_selectors + search.at_selectors // _SWIFT
