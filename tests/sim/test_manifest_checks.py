@@ -165,6 +165,15 @@ STRANGERS = {
     ),
     "labels of nodes": node(node_kubernetes_io__instanceType="m5", kubernetes_io__arch="arm64"),
     "a long key": workload(own={f"moorage.dev/{'min-hosts' * 100}": "3"}),
+    "levels of a pod group": {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {
+            "name": "g",
+            "annotations": {f"moorage.dev/{key}": "[]" for key in ("topology-slices", "subgroups")},
+        },
+        "spec": {"minMember": 2},
+    },
     "both places": workload(own={PRIORITY: "1", HOSTS: "2"}, pods={PRIORITY: "1", HOSTS: "2"}),
 }
 

@@ -404,8 +404,8 @@ OTHERS = [
             spec={
                 "parentQueue": "research",
                 "resources": {
-                    "cpu": {"quota": -1, "limit": -1},
-                    "memory": {"quota": 2, "overQuotaWeight": 3, "limit": 4},
+                    "cpu": {"quota": -1, "limit": 1e308},
+                    "memory": {"quota": 1e308, "overQuotaWeight": 3, "limit": 4},
                     "gpu": {"quota": 1.5},
                 },
                 "reclaimMinRuntime": "1m",
@@ -417,7 +417,7 @@ OTHERS = [
             resources=FrozenDict(
                 {
                     "cpu": ResourceShare(UNLIMITED),
-                    "memory": ResourceShare(2_000_000, 3000, 4_000_000),
+                    "memory": ResourceShare(UNLIMITED, 3000, 4_000_000),
                     "nvidia.com/gpu": ResourceShare(1),
                 }
             ),
@@ -646,6 +646,15 @@ def test_the_barest_object_is_read(kind: Kind) -> None:
             ),
             "HyperNode x: spec.members[0].selector.regexMatch.pattern: '(a+)+$' may take too long",
             id="a pattern that takes exponential time",
+        ),
+        pytest.param(
+            body(
+                "topology.volcano.sh/v1alpha1",
+                "HyperNode",
+                spec={"members": [{"selector": {"regexMatch": {"pattern": "a?" * 24 + "a" * 24}}}]},
+            ),
+            "HyperNode x: spec.members[0].selector.regexMatch.pattern: 'a?a?a?a?a?a?",
+            id="a pattern of parts that may be left out",
         ),
     ],
 )

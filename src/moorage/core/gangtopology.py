@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _NO_LAYERS: tuple[Layer, ...] = ()
 _CHOOSE = "name one with the annotation moorage.dev/topology"
+_SHOWN = 500
 _LARGEST_INDEX = 9
 """Digits of an index in a label."""
 
@@ -28,7 +29,12 @@ _LARGEST_INDEX = 9
 class TopologyMistake(NamedTuple):
     """Why what a gang asks for cannot be meant."""
 
-    message: str
+    text: str
+
+    @property
+    def message(self) -> str:
+        """The same for people: what tenants write may be long, and every member says it."""
+        return self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}..."
 
 
 class ScopeTerms(NamedTuple):

@@ -136,8 +136,7 @@ class QueueTree:
             path.append(path[-1].parent)
         node.path, node.depth = tuple(path), len(path)
         if len(path) > MOST_LEVELS:
-            circle = "is part of itself" if path.count(path[-1]) > 1 else f"is more than {MOST_LEVELS} levels deep"
-            node.problem = f"queue {node.name} {circle}"
+            node.problem = f"queue {_too_deep(path)}"
         elif not node.problem:
             node.problem = path[-1].problem
 
@@ -220,3 +219,13 @@ class QueueTree:
                     if node.busy:
                         changed.add(node)
         return changed
+
+
+def _too_deep(path: Sequence[QueueNode]) -> str:
+    """Why the way up from a queue does not end."""
+    name = path[0].name
+    if path[0] in path[1:]:
+        return f"{name} is part of itself"
+    if path.count(path[-1]) > 1:
+        return f"{name} is below {path[-1].name}, which is part of itself"
+    return f"{name} is more than {MOST_LEVELS} levels deep"

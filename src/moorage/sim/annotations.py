@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from moorage.adapters.memory.kubelet import RUN_SECONDS, parse_seconds
 from moorage.core.annotations import MIN_HOSTS, ON_DEMAND_BASE, SPOT, parse_count
 from moorage.core.capacity import CAPACITY_LABELS, Capacity
+from moorage.core.gangs import NATIVE_KIND
 from moorage.core.limits import SHARED_DEVICES
 from moorage.core.membership import GROUP_ANNOTATIONS, GROUP_LABEL, MIN_AVAILABLE, gang_size
 from moorage.core.objects import CRON_JOB
@@ -97,6 +98,7 @@ _OF_PODS: Mapping[str, _Rule] = {
     ALIBABA_MODEL: _ANY,
     **dict.fromkeys((*sorted(TOPOLOGY_KEYS), SUBGROUPS), _ANY),
 }
+_OF_GROUPS: Mapping[str, _Rule] = dict.fromkeys((*sorted(TOPOLOGY_KEYS), SUBGROUPS), _ANY)
 _KNOWN: Mapping[str, _Rule] = {**_OF_OWNERS, **_OF_PODS}
 _LABELS_OF_PODS: Mapping[str, _Rule] = {
     GROUP_LABEL: _NAME,
@@ -145,6 +147,8 @@ def _places(kind: str) -> Iterator[_Place]:
     template = TEMPLATE_PATHS.get(kind)
     if kind == POD:
         yield _Place("metadata", _OF_PODS, _LABELS_OF_PODS, whose="the workload that makes the pod")
+    elif kind == NATIVE_KIND:
+        yield _Place("metadata", _OF_GROUPS, _NONE)
     elif template is None:
         yield _Place("metadata", _NONE, _LABELS_OF_NODES if kind == NODE else _NONE)
     else:

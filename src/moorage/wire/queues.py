@@ -214,7 +214,8 @@ def _amount(name: str, value: QuantityWire, path: str) -> int:
 
 
 def _kai_amount(value: float, unit: int) -> int:
-    return UNLIMITED if value < 0 else math.floor(value * unit)
+    amount = value * unit
+    return math.floor(amount) if 0 <= amount < UNLIMITED else UNLIMITED
 
 
 def _duration(text: str | None, path: str) -> float | None:

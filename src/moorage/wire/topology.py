@@ -38,6 +38,7 @@ KEYS = frozenset((
 ))  # fmt: skip
 """The annotations that say something about levels."""
 _MOST_MEMBERS = 1_000_000
+_REPEATS = 3
 
 
 class LevelWire(msgspec.Struct, gc=False, rename="camel"):
@@ -157,7 +158,7 @@ def _match(wire: MemberWire, path: str) -> NodeMatch:
     selector = wire.selector or MemberSelectorWire()
     pattern = selector.regex_match.pattern if selector.regex_match else ""
     if len(pattern) > PATTERN_CHARS or _has_repeats(pattern):
-        remedy = "write exactMatch or labelMatch, or a pattern without groups and at most one repetition"
+        remedy = f"write exactMatch or labelMatch, or a pattern with at most {_REPEATS} repetitions, none of a group"
         raise FieldError(f"{path}.selector.regexMatch.pattern", pattern, "may take too long to match", remedy)
     try:
         re.compile(pattern)
@@ -173,8 +174,8 @@ def _match(wire: MemberWire, path: str) -> NodeMatch:
 
 
 def _has_repeats(pattern: str) -> bool:
-    """Whether a pattern could take more than linear time per place: groups that repeat, or several repetitions."""
-    return bool(re.search(r"\)[*+{]|\\[1-9]", pattern)) or len(re.findall(r"[*+{]", pattern)) > 3
+    """Whether a pattern could take long: groups that repeat, or many repetitions and parts that may be left out."""
+    return bool(re.search(r"\)[*+{]|\\[1-9]", pattern)) or len(re.findall(r"[*+{]|(?<!\()\?", pattern)) > _REPEATS
 
 
 # --- annotations ---
