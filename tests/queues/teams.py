@@ -12,6 +12,7 @@ from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE, QUEUE_LABEL, Queue, ResourceShare
+from moorage.engine.context import Stop
 from moorage.engine.engine import Engine
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import build_profiles
@@ -20,7 +21,7 @@ from moorage.plugins.builtin import BUILTIN
 from moorage.testing import make_node, make_pod
 
 GPU = "nvidia.com/gpu"
-_MOST_TURNS = 200
+_MOST_TURNS = 400
 
 
 def make_queue(name: str, quota: int = 0, weight: int = 1, limit: int = UNLIMITED, **fields: object) -> Queue:
@@ -43,6 +44,8 @@ class Teams:
         self.engine = Engine(build_profiles(Configuration(), Registry(BUILTIN)))
         self.echo = Echo()
         self.now = 0.0
+        self.stop: Stop | None = None
+        """Passed to the engine."""
         self.evicted: list[Pod] = []
         self.commands: list[Command] = []
         events: list[Event] = [ObjectSeen(QUEUE, queue.name, queue) for queue in queues]
@@ -59,14 +62,14 @@ class Teams:
     def play(self, events: list[Event]) -> None:
         """Handle events and carry out commands until there are none."""
         for _ in range(_MOST_TURNS):
-            commands, _ = self.engine.handle(events, self.now)
+            commands, next_s = self.engine.handle(events, self.now, stop=self.stop)
             self.now += 0.001
             self.commands += commands
             for command in commands:
                 if isinstance(command, DeletePod):
                     self.evicted.append(self.echo.pods[command.pod.uid])
             events = self.echo.events(commands)
-            if not events:
+            if not events and (next_s is None or next_s >= self.now):
                 return
         raise AssertionError("the engine goes on for ever")
 

@@ -29,6 +29,27 @@ def test_a_queue_takes_back_its_share_and_no_more() -> None:
     assert (teams.running("a"), teams.running("b")) == (["a0", "a1"], ["b0", "b1"])
 
 
+def test_a_round_that_has_to_end_early_goes_on_in_the_next_turn() -> None:
+    """However often turns are told to end, a queue gets all of its share, and then the engine rests."""
+    teams = Teams(make_queue("a", 4), make_queue("b", 4), nodes=(4, 4))
+    teams.see(*(team_pod(f"a{n}", "a", created_s=float(n)) for n in range(8)))
+    teams.stop = lambda: True
+    teams.see(*(team_pod(f"b{n}", "b", cpu=f"{n + 1}m", created_s=20.0 + n) for n in range(6)))
+    assert (len(teams.running("a")), len(teams.running("b"))) == (4, 4)
+    assert not teams.engine._rooms.unfinished
+
+
+def test_a_waiting_pod_that_changes_its_queue_is_looked_at_again() -> None:
+    """The pod of a queue without a share moves to one that may take room back."""
+    teams = Teams(make_queue("a", 2), make_queue("b", 2), make_queue("c", 0, 0))
+    teams.see(*(team_pod(f"a{n}", "a", created_s=float(n)) for n in range(4)))
+    pod = team_pod("x", "c", created_s=9.0)
+    teams.see(pod)
+    assert not teams.running("c")
+    teams.see(replace(pod, template=team_pod("x", "b").template))
+    assert teams.running("b") == ["x"]
+
+
 def test_queues_take_turns() -> None:
     """Pods of queues with equal shares are placed in turn, however many one of them has and however old they are."""
     teams = Teams(make_queue("a"), make_queue("b"))
@@ -61,10 +82,14 @@ def test_pods_that_may_not_be_evicted_stay_within_the_quota() -> None:
         ((make_queue("other"),), "queue a does not exist"),
         ((make_queue("a"), make_queue("b", parent="a")), "queue a has queues below it"),
         ((make_queue("a", parent="b"), make_queue("b", parent="a")), "queue a has queues below it"),
+        (
+            (make_queue("a", parent="b"), make_queue("b", parent="c"), make_queue("c", parent="b")),
+            "queue a is below",
+        ),
         ((make_queue("a", parent="gone"),), "names the parent gone, which does not exist"),
         ((make_queue("a", namespaces=selector_from_labels({"team": "x"})),), "namespace default may not use queue a"),
     ],
-    ids=["unknown", "no leaf", "a cycle", "no parent", "another team's"],
+    ids=["unknown", "no leaf", "a cycle", "below a cycle", "no parent", "another team's"],
 )
 def test_pods_without_a_usable_queue_wait_and_say_so(queues: tuple, want: str) -> None:  # type: ignore[type-arg]
     """Nobody else is touched: a pod without a queue is placed."""

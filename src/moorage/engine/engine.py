@@ -550,7 +550,7 @@ class Engine:
         pacing = self.queue.pacing
         if self.queue.ready() or (self._context.asking is not None and self._context.asking.ready()):
             return now
-        if pacing.ready() and not self.bindings.posted:
+        if self._rooms.unfinished or (pacing.ready() and not self.bindings.posted):
             return now
         times = [pacing.next_s(now), self.queue.next_wakeup(), self.bindings.next_wakeup(), self._context.next_alarm()]
         times += [self.gangs.next_review_s(), self._notices.next_s(), self._rooms.next_s(), self._rooms.stale.next_s()]

@@ -225,7 +225,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
         ]
     ),
     Sharing: frozenset(["_context", "_state", "_ledger", "_sort", "_plugins", "_fallback", "_units", "_builds"]),
-    MakingRoom: frozenset(["_context", "_state", "_sharing", "_seen", "_again_s"]),
+    MakingRoom: frozenset(["_context", "_state", "_sharing", "_seen", "_again_s", "_hopeless", "unfinished"]),
     StaleGangs: frozenset(["_context"]),
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals", "shared"]),
     Pacing: frozenset({"room", "untouched"}),

@@ -12,7 +12,7 @@ from moorage.core.eviction_rate import WINDOW_S, owner_of
 from moorage.core.pods import Pod, as_pending
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
-from moorage.engine.sharedroom import Order, RoomRound
+from moorage.engine.sharedroom import Kind, Order, RoomRound
 from moorage.engine.sharing import Sharing
 from moorage.engine.stalegangs import StaleGangs
 from moorage.engine.turn import Turn
@@ -40,7 +40,11 @@ class MakingRoom:
         self._state = context.state
         self._sharing: Sharing | None = None
         self._seen: tuple[object, ...] = ()
-        """What the last round was made for; another one would end like it."""
+        """What the last round was made for; another one would end like it, unless that one is unfinished."""
+        self._hopeless: set[tuple[str, Kind]] = set()
+        """What that round has tried in vain."""
+        self.unfinished = False
+        """Whether the last round was told to end early: the next call goes on."""
         self.expected: dict[str, Evicted] = {}
         """Evicted pods that are expected to come back, by uid."""
         self._again_s = inf
@@ -67,7 +71,8 @@ class MakingRoom:
         queue.restart(now)
 
     def tidy(self) -> None:
-        """Count again what is expected, after an image was read."""
+        """Count again what is expected, after an image was read; the next round starts afresh there and here."""
+        self._seen, self.unfinished = (), False
         for uid, evicted in self.expected.items():
             record = self._state.record(uid)
             if not evicted.successor:
@@ -80,11 +85,16 @@ class MakingRoom:
         if self._sharing is None:
             return False
         units = [unit for unit in self._sharing.waiting() if not self._promised(unit.members)]
-        if not units or (self._seen == self._world(units) and turn.now < self._again_s):
+        same = bool(units) and self._seen == self._world(units) and turn.now < self._again_s
+        if not units or (same and not self.unfinished):
+            self.unfinished = False
             return False
-        room = RoomRound(self._context, self._sharing, turn.now)
+        if not same:
+            self._hopeless.clear()
+        room = RoomRound(self._context, self._sharing, turn.now, self._hopeless)
         orders = room.make(units)
-        self._again_s = room.ripe_s
+        self._again_s = min(room.ripe_s, self._again_s) if same else room.ripe_s
+        self.unfinished = room.cut
         for order in orders:
             if not self._held_back(order, turn.now):
                 self._carry_out(order, turn)
@@ -97,7 +107,8 @@ class MakingRoom:
     def _world(self, units: Iterable[Unit]) -> tuple[object, ...]:
         state = self._state
         places = (state.pod_log.position, state.node_log.position, state.objects_version, state.nominations.position)
-        return *places, len(state.evictions.ordered), tuple(unit.uid for unit in units)
+        pods = tuple((unit.uid, *(each.pod.template for each in unit.members.values())) for unit in units)
+        return *places, len(state.evictions.ordered), pods
 
     def _promised(self, uids: Iterable[str]) -> bool:
         node_of = self._state.nominations.node_of

@@ -3,11 +3,13 @@
 One search serves all three. Victims are added in the reverse order of placing until the unit fits and the result is
 allowed; victims are placed again in the same what-if, and one that finds a place has only moved. The whole round is one
 statement on the state as it will be once all that leave are gone; nothing is ordered before it is proven in there.
+A round that is told to end keeps what it has found, and knows what need not be tried again by the next one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -22,12 +24,16 @@ from moorage.engine.sharedjobs import RunningJob, VictimOrder, VictimUnit, runni
 from moorage.engine.sharing import Sharing
 from moorage.engine.trial import Trial
 from moorage.engine.units import QueuedPod, Unit
-from moorage.engine.unittree import Item, UnitTree
+from moorage.engine.unittree import Item
 from moorage.framework.gang_capacity import kind_of
 
 BUDGETS, STRICT = "PodDisruptionBudget", "Strict"
 _MOST_TRIES = 512
 """How many sets of victims are tried for one pod."""
+_LEAST_TRIES = 8
+"""How many are tried even if the round should end: a search that gets nowhere in any round would never succeed."""
+_MOST_ANEW = 256
+"""How many of the units that still wait are placed with those that got room."""
 
 
 class Order(NamedTuple):
@@ -62,12 +68,20 @@ class _Claimant(NamedTuple):
 
 
 Allowed = Callable[[_Claimant, list[VictimUnit]], bool]
+Kind = tuple[object, ...]
+"""Units of one leaf with equal pods: what helps one of them helps all, in their order."""
 
 
 class RoomRound:
     """One round of making room."""
 
-    def __init__(self, context: EngineContext, sharing: Sharing, now: float) -> None:
+    def __init__(self, context: EngineContext, sharing: Sharing, now: float, hopeless: set[tuple[str, Kind]]) -> None:
+        self._hopeless = hopeless
+        """What has been tried in vain, and for whom, in the state that the round starts with; grows with the round."""
+        self.cut = False
+        """Whether the round was told to end before everything had been tried."""
+        self._tried = False
+        """Whether anything has been tried: each round gets a little further."""
         self._context = context
         self._state = context.state
         self._ledger = context.state.queues
@@ -158,19 +172,31 @@ class RoomRound:
     def _serve(self, units: Iterable[Unit], step: Callable[[_Claimant], bool]) -> list[Unit]:
         """Try one way for all units in their order; those that are still without a node."""
         order, left = self._sharing.order(units), list[Unit]()
-        hopeless: set[tuple[object, ...]] = set()
+        passed: dict[QueueNode, Item] = {}
         while (item := order.pop()) is not None:
-            self._note_heads(order, left)
             claimant = self._claimant(item.unit, item.need)
-            kind = (claimant.leaf, *(kind_of(entry.pod) for entry in claimant.entries))
-            if kind in hopeless or self._context.stopped() or not step(claimant):
-                hopeless.add(kind)
-                left.append(item.unit)
-            else:
-                hopeless.clear()
-                if self._sharing.next_pods(item.unit):  # one pod more of it competes with all others
-                    order.push(claimant.leaf, self._sharing.item(item.unit))
+            what = step.__name__, self._kind(claimant)
+            if what not in self._hopeless and not (self._tried and self._ends()):
+                self._tried = True
+                self._heads = _earlier(order.heads(), passed)
+                if step(claimant):
+                    self._hopeless.clear()
+                    if self._sharing.next_pods(item.unit):  # one pod more of it competes with all others
+                        order.push(claimant.leaf, self._sharing.item(item.unit))
+                    continue
+                if not self.cut or not self._served:
+                    self._hopeless.add(what)
+            left.append(item.unit)
+            passed = _earlier(passed, {claimant.leaf: item})
         return left
+
+    def _ends(self) -> bool:
+        self.cut = self._context.stopped() or self.cut
+        return self.cut
+
+    @staticmethod
+    def _kind(claimant: _Claimant) -> Kind:
+        return claimant.leaf, *(kind_of(entry.pod) for entry in claimant.entries)
 
     def _place_anew(self, waiting: Iterable[Unit]) -> None:
         """Place all that has got room or has lost it once more, in the order of queues, with the others that wait.
@@ -186,7 +212,8 @@ class RoomRound:
         away = [home for uid, home in self._homes.items() if not self._node_of(uid)]
         jobs: list[_Claimant | _Returning] = [_Returning(*each) for each in self._jobs_of(away)]
         self._served, self._heads = [], {}
-        units |= {unit.uid: unit for unit in waiting}
+        order = self._sharing.order(waiting)
+        units |= {item.unit.uid: item.unit for item in islice(iter(order.pop, None), _MOST_ANEW) if item is not None}
         jobs += [self._claimant(unit, self._sharing.item(unit).need) for unit in units.values()]
         nodes: dict[str, str] = {}
         while (job := self._first(jobs)) is not None:
@@ -194,7 +221,10 @@ class RoomRound:
             if isinstance(job, _Returning):
                 if self._return(job, nodes, home_first=True) and job.records:
                     jobs.append(job)
-            elif self._promise(job) and self._sharing.next_pods(job.unit):
+            elif not self._promise(job):
+                kind = self._kind(job)  # room only gets less
+                jobs = [each for each in jobs if isinstance(each, _Returning) or self._kind(each) != kind]
+            elif self._sharing.next_pods(job.unit):
                 jobs.append(self._claimant(job.unit, self._sharing.item(job.unit).need))
 
     def _jobs_of(self, away: Iterable[PodRecord]) -> Iterator[tuple[RunningJob, list[PodRecord]]]:
@@ -206,14 +236,6 @@ class RoomRound:
             gang = records[0].pod.template.gang
             standing = [] if gang is None else list(self._state.gangs.standing(gang).values())
             yield running_job(self._state, self._sharing, [*standing, *records]), records
-
-    def _note_heads(self, order: UnitTree, left: Iterable[Unit]) -> None:
-        """The first unit of each leaf that waits beside the one that is being served."""
-        self._heads = order.heads()
-        for unit in left:
-            leaf, item = self._sharing.member(unit.pod).leaf, self._sharing.item(unit)
-            if leaf is not None and (leaf not in self._heads or item.key < self._heads[leaf].key):
-                self._heads[leaf] = item
 
     def _claimant(self, unit: Unit, need: Amounts) -> _Claimant:
         member = self._sharing.member(unit.pod)
@@ -333,7 +355,7 @@ class RoomRound:
             added.append(unit)
             for node in unit.nodes:
                 tries += 1
-                if tries > _MOST_TRIES or self._context.stopped():
+                if tries > _MOST_TRIES or (self._ends() and tries > _LEAST_TRIES):
                     return None
                 plan = self._attempt(part, [*recorded, *(each for each in added if node in each.nodes)], check)
                 if plan is not None:
@@ -502,6 +524,14 @@ class _Returning:
         """As many as it lacks to its minimum, else one."""
         active = len(self.job.records) - len(self.records)
         return self.records[: max(1, self.job.least - active)]
+
+
+def _earlier(heads: dict[QueueNode, Item], others: dict[QueueNode, Item]) -> dict[QueueNode, Item]:
+    """The first unit of each leaf."""
+    for leaf, item in others.items():
+        if leaf not in heads or item.key < heads[leaf].key:
+            heads[leaf] = item
+    return heads
 
 
 def _without(jobs: Iterable[RunningJob], uids: set[str]) -> Iterator[RunningJob]:
