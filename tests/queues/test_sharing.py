@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from moorage.core.events import ObjectSeen
+from moorage.core.events import ObjectSeen, PodGone
 from moorage.core.fairshare import UNLIMITED
+from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
-from moorage.core.queues import QUEUE, QUEUE_LABEL
+from moorage.core.queues import QUEUE, QUEUE_LABEL, ResourceShare
 from moorage.core.selectors import selector_from_labels
 from tests.queues.recount import recount
 from tests.queues.teams import GPU, Teams, make_queue, random_teams, team_pod
@@ -48,6 +49,30 @@ def test_a_waiting_pod_that_changes_its_queue_is_looked_at_again() -> None:
     assert not teams.running("c")
     teams.see(replace(pod, template=team_pod("x", "b").template))
     assert teams.running("b") == ["x"]
+
+
+def test_resources_that_no_queue_names_do_not_add_up() -> None:
+    """Pods may ask for anything; what is counted for it stays small, and is gone when queues are counted anew."""
+    teams = Teams(make_queue("a", 2), make_queue("b"))
+    tree = teams.engine.state.queues.tree
+    teams.see(*(team_pod(f"a{n}", "a", requests={f"example.com/{n}": 1}) for n in range(100)))
+    assert len(tree.resources) < 50
+    teams.play([PodGone(f"default/a{n}") for n in range(100)])
+    teams.play([ObjectSeen(QUEUE, "c", make_queue("c"))])
+    teams.see(team_pod("b0", "b"))
+    assert tree.resources == ["cpu", "memory", GPU]
+    assert teams.running() == ["b0"]
+
+
+def test_a_queue_may_limit_any_resource() -> None:
+    """A limit of ephemeral storage, named when pods run already, holds."""
+    teams = Teams(make_queue("a", 4))
+    teams.see(*(team_pod(f"a{n}", "a", requests={"ephemeral-storage": 1}) for n in range(2)))
+    assert len(teams.running()) == 2
+    shares = FrozenDict({"ephemeral-storage": ResourceShare(0, 1000, 3)})
+    teams.play([ObjectSeen(QUEUE, "a", replace(make_queue("a"), resources=shares))])
+    teams.see(*(team_pod(f"a{n}", "a", requests={"ephemeral-storage": 1}) for n in range(2, 5)))
+    assert len(teams.running()) == 3
 
 
 def test_queues_take_turns() -> None:
@@ -172,7 +197,7 @@ def _check(teams: Teams) -> None:
     allocated, shares = recount(state, [*waiting, *expected])
     for name, node in tree.nodes.items():
         for resource in shares[name]:
-            index = tree.index(resource)
+            index = tree.resources.index(resource)
             assert node.allocated[index] == allocated[name][resource], (name, resource)
             assert node.share[index] == shares[name][resource], (name, resource)
             assert node.allocated[index] <= node.limit[index]

@@ -24,7 +24,7 @@ from moorage.core.pods import Pod, PodTemplate
 from moorage.core.queues import DEFAULT_PRIORITY, QUEUE_KINDS, Queue, is_preemptible, queue_name
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.core.resourcenames import is_scalar_resource
-from moorage.core.resources import CPU, MEMORY, Requests
+from moorage.core.resources import Requests
 from moorage.core.templatecache import TemplateCache
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ LEDGER_KINDS = frozenset({*QUEUE_KINDS, NAMESPACE})
 """Kinds of objects that the ledger has to be told of."""
 _KEPT_TEMPLATES = 65_536
 _KEPT_REQUESTS = 65_536
-_FIRST = (CPU, MEMORY)
 _NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
@@ -128,6 +127,8 @@ class QueueLedger:
         node = self.tree.nodes.get(after.name)
         if node is None or node.queue != before:
             return False
+        if not all(map(self.tree.names, after.resources)):
+            return False
         return (before.parent, before.namespaces, before.created_s) == (after.parent, after.namespaces, after.created_s)
 
     def reassign(self) -> None:
@@ -166,10 +167,12 @@ class QueueLedger:
             queues.update(self._objects.get(kind, {}))
         self.tree.build(queues)
         self._members.clear()
+        self._amounts.clear()
         self._outside.clear()
+        self._seen = ()
         for entry in self._entries.values():
             entry.holds = entry.asks = False
-            entry.member = self.member(entry.pod.template)
+            entry.member, entry.amounts = self.member(entry.pod.template), self.amounts(entry.pod.requests)
             self._count(entry)
 
     # --- which queue ---
@@ -283,13 +286,18 @@ class QueueLedger:
 
     def amounts(self, requests: Requests) -> Amounts:
         """What counts of a pod's requests: cpu, memory, devices, and whatever queues name."""
+        if self._stale:
+            self._build()
         found = self._amounts.get(requests)
         if found is None:
             if len(self._amounts) >= _KEPT_REQUESTS:
                 self._amounts.clear()
-            index = self.tree.index
+            tree = self.tree
             found = self._amounts[requests] = tuple(
-                (index(name), amount) for name, amount in requests.amounts if name in _FIRST or is_scalar_resource(name)
+                (index, amount)
+                for name, amount in requests.amounts
+                if tree.names(name) or is_scalar_resource(name)
+                if (index := tree.index(name)) is not None
             )
         return found
 

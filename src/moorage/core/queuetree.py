@@ -15,6 +15,8 @@ Amounts = Sequence[tuple[int, int]]
 """(index of the resource, amount), amounts above 0 only."""
 MOST_LEVELS = 16
 """A queue that is deeper than this takes no pods."""
+_MOST_UNNAMED = 32
+"""How many resources count that pods request and no queue names."""
 _FIRST = (CPU, MEMORY)
 
 
@@ -87,13 +89,10 @@ class QueueTree:
     """All queues. Shares are brought up to date by `settle`, where something changed since last time."""
 
     def __init__(self) -> None:
-        self.resources: list[str] = list(_FIRST)
-        self._index = {name: number for number, name in enumerate(self.resources)}
+        self._name(())
         self.nodes: dict[str, QueueNode] = {}
         self._top: dict[str, QueueNode] = {}
         """Queues without a parent that hold or ask for something."""
-        self.total: list[int] = [0] * len(self.resources)
-        """What the queues divide."""
         self._dirty: set[QueueNode | None] = set()
         """Queues whose children have to be given their shares again; None stands for the cluster."""
         self.touched: set[QueueNode] = set()
@@ -101,10 +100,22 @@ class QueueTree:
         self.builds = 0
         """Rises whenever all queues are replaced."""
 
-    def index(self, resource: str) -> int:
-        """The index of a resource, which counts from now on."""
+    def _name(self, named: Iterable[str]) -> None:
+        """Count cpu, memory and these resources; what pods request besides follows."""
+        self.resources: list[str] = [*_FIRST, *sorted(set(named).difference(_FIRST))]
+        self._index = {name: number for number, name in enumerate(self.resources)}
+        self._named = len(self.resources)
+        self.total: list[int] = [0] * len(self.resources)
+        """What the queues divide."""
+
+    def names(self, resource: str) -> bool:
+        """Whether a queue names the resource, or all count it."""
+        return self._index.get(resource, self._named) < self._named
+
+    def index(self, resource: str) -> int | None:
+        """The index of a resource that pods request, which counts from now on; None if there are too many."""
         found = self._index.get(resource)
-        if found is None:
+        if found is None and len(self.resources) - self._named < _MOST_UNNAMED:
             found = self._index[resource] = len(self.resources)
             self.resources.append(resource)
             self.total.append(0)
@@ -114,9 +125,7 @@ class QueueTree:
 
     def build(self, queues: Mapping[str, Queue]) -> None:
         """Start over with these queues, which hold nothing yet."""
-        for queue in queues.values():
-            for name in queue.resources:
-                self.index(name)
+        self._name(name for queue in queues.values() for name in queue.resources)
         self.nodes = {name: QueueNode(queue, self.resources) for name, queue in queues.items()}
         self._top, self._dirty, self.touched = {}, {None}, set()
         self.builds += 1
@@ -142,8 +151,6 @@ class QueueTree:
 
     def rule(self, queue: Queue) -> None:
         """Other quotas, weights, limits or another priority for a queue that stays where it is."""
-        for name in queue.resources:
-            self.index(name)
         node = self.nodes[queue.name]
         node.rule(queue, self.resources)
         self._dirty.add(node.parent)
