@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from moorage.core.events import ObjectSeen, PodGone
+from moorage.core.events import ObjectGone, ObjectSeen, PodGone
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
 from moorage.core.invariants import check_invariants
@@ -73,6 +73,21 @@ def test_a_queue_may_limit_any_resource() -> None:
     teams.play([ObjectSeen(QUEUE, "a", replace(make_queue("a"), resources=shares))])
     teams.see(*(team_pod(f"a{n}", "a", requests={"ephemeral-storage": 1}) for n in range(2, 5)))
     assert len(teams.running()) == 3
+
+
+@pytest.mark.parametrize(("before", "after"), [("", "a"), ("a", ""), ("gone", "a"), ("a", "gone"), ("a", "b")])
+def test_a_running_pod_whose_label_changes_is_counted_anew(before: str, after: str) -> None:
+    """It holds what it has for the queue that it names now, and outside of any share if there is none."""
+    teams = Teams(make_queue("a", 2), make_queue("b", 2), make_queue("gone"))
+    teams.see(team_pod("p", before))
+    teams.play([ObjectGone(QUEUE, "gone")])
+    running = next(iter(teams.engine.state.records())).pod
+    teams.see(replace(running, template=team_pod("p", after, priority=1).template))
+    tree = teams.engine.state.queues.settle(teams.engine.state)
+    counted = {name: node.allocated[tree.resources.index(GPU)] for name, node in tree.nodes.items()}
+    assert counted == {"a": int(after == "a"), "b": int(after == "b")}
+    assert tree.total[tree.resources.index(GPU)] == 4 - (after not in tree.nodes)
+    check_invariants(teams.engine.state)
 
 
 def test_queues_take_turns() -> None:

@@ -107,7 +107,10 @@ class QueueLedger:
     def note_object(self, kind: str, before: Any, after: Any) -> bool:
         """A queue or a namespace changed; returns whether this was the first queue: the ledger knows no pods yet."""
         if kind not in QUEUE_KINDS:
-            self._stale = self._stale or (self.active and _labels(before) != _labels(after))
+            if self.active and _labels(before) != _labels(after):
+                self._members.clear()
+                name = (before or after).name
+                self._stale = self._stale or any(e.pod.template.namespace == name for e in self._entries.values())
             return False
         began = not self.active
         if not any(self._objects.get(each) for each in QUEUE_KINDS):
