@@ -31,6 +31,7 @@ def state() -> ClusterState:
 def table(monkeypatch: pytest.MonkeyPatch) -> ClassTable:
     """Keeps four classes and twelve templates."""
     monkeypatch.setattr(classes, "_KEPT_CLASSES", 4)
+    monkeypatch.setattr(classes, "_MOST_CLASSES", 4)
     monkeypatch.setattr(classes, "_KEPT_TEMPLATES", 12)
     plugins = Instances(readers.make_profile([readers.NodeScore(), readers.AmountsPlugin()]))
     return ClassTable(plugins, make_scorers(plugins, {}))

@@ -34,8 +34,8 @@ from moorage.framework.status import Code, OnlyNodes, Status
 from moorage.framework.views import ClassView, NodeView, PodPlugins, Scorer
 
 _POD_READERS = (Reads.AMOUNTS, Reads.PODS)
-_KEPT_CLASSES, _KEPT_ROWS = 64, 1 << 21
-"""So many classes are kept at least, and more while their rows are no more than that: 16 MB of ranks."""
+_KEPT_CLASSES, _MOST_CLASSES, _KEPT_ROWS = 64, 1024, 1 << 21
+"""So many classes are kept at least, and up to the most while their rows are no more than that: 16 MB of ranks."""
 _KEPT_TEMPLATES = 4096
 
 
@@ -251,7 +251,7 @@ class ClassTable:
         signs = (node_signs, *[sign(template) for sign in self._pod_signs])
         found = self._by_signs.get(signs)
         if found is None:
-            most = max(_KEPT_CLASSES, _KEPT_ROWS // cycle.state.capacity)
+            most = min(max(_KEPT_CLASSES, _KEPT_ROWS // cycle.state.capacity), _MOST_CLASSES)
             while len(self._by_signs) >= most or self._sign_bytes > KEPT_TEMPLATE_BYTES:
                 self._drop_one()
             found = self._by_signs[signs] = self._make(cycle, node_signs)
