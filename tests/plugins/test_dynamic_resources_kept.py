@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from moorage.core.claims import DeviceChoice, DeviceRequest, ResourceClaim
+from moorage.core.claims import DeviceChoice, DeviceConstraint, DeviceRequest, ResourceClaim
 from moorage.core.deviceindex import RESOURCE_CLAIM, RESOURCE_SLICE
 from moorage.core.devices import Device, DeviceTaintRule, Reach, ResourceSlice
 from moorage.core.deviceviews import DeviceViews
@@ -19,7 +19,7 @@ from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.taints import Taint
 from moorage.framework.cycle import Cycle, UnfinishedError
-from moorage.plugins.dynamic_resources import DynamicResources
+from moorage.plugins.dynamic_resources import DynamicResources, DynamicResourcesArgs
 from moorage.testing import make_node, make_pod, make_state
 from moorage.testing.devices import (
     DEVICE_DRIVER,
@@ -166,3 +166,27 @@ def test_costly_selectors_do_not_hold_up_others() -> None:
             bits = None if found is None else found.bits
     assert [int(row) for row in state.rows()[bits == 0]] == [state.row_of("n7")]
     assert attempts == 8
+
+
+def test_a_search_that_took_too_long_is_not_repeated() -> None:
+    """For claims that ask for the same, until something else is in use."""
+    devices = [make_device(f"d{number}", numa=number % 3) for number in range(24)]
+    apart = (DeviceConstraint(distinct=f"{DEVICE_DRIVER}/numa"),)
+    names = [make_resource_claim(name, DeviceChoice(device_class="gpu", count=4), constraints=apart) for name in "ab"]
+    slices = make_slice("s", node="n", pool="pool", devices=devices)
+    state = put(make_state([make_node("n")]), *CLASSES, slices, *names)
+    plugin = DynamicResources(DynamicResourcesArgs.model_validate({"filterTimeout": "10ms"}))
+    searches = []
+    for name in "ab":
+        cycle = Cycle(make_pod("p", claims=(name,)), state, 0.0)
+        plugin.pre_filter(cycle)
+        found = plugin.filter(cycle, state.rows())
+        assert found is not None
+        assert found.reasons[0].text == "node n: timed out trying to allocate devices"
+        searches.append(plugin.counts.searches.total())
+        if name == "a":
+            assert plugin.details(cycle, state.rows()) == {}
+    assert searches == [1, 1]
+    put(state, make_resource_claim("other", allocation=make_allocation("pool/d0")))
+    plugin.filter(cycle, state.rows())
+    assert plugin.counts.searches.total() == 2

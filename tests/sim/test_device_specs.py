@@ -132,6 +132,18 @@ def test_names_of_requests() -> None:
     assert messages == ["is the name of several requests; names must differ", "a request has no name; give it one"]
 
 
+def test_names_that_are_no_text_are_told_once_each() -> None:
+    """By reading; other rules leave them alone."""
+    bodies = (
+        claim({"exactly": {"deviceClassName": ["gpu"]}}),
+        thing("DeviceClass", {}, "gpu"),
+        thing("ResourceSlice", {**SLICE, "devices": [{"name": {}}, {"name": {}}]}),
+    )
+    messages = [problem.message for problem in checked(*bodies).problems]
+    assert len(messages) == 2
+    assert all("does not fit (expected str" in message for message in messages)
+
+
 def test_a_class_that_is_perhaps_misspelt_is_noted() -> None:
     """Others may be in the cluster."""
     near, far = thing("DeviceClass", {}, "gpus"), thing("DeviceClass", {}, "network")

@@ -15,6 +15,7 @@ import numpy as np
 from moorage.core.allocating import Search
 from moorage.core.arrays import Ints, Rows
 from moorage.core.claims import DeviceClass, DeviceRequest, ResourceClaim
+from moorage.core.devicefit import SearchTimeoutError
 from moorage.core.deviceindex import DEVICE_CLASS
 from moorage.core.deviceviews import DeviceViews
 from moorage.core.podclaims import preference
@@ -50,8 +51,14 @@ class DeviceAnswers:
         found = column.values.take(views, axis=1)
         if (found[0] == NOT_KNOWN).any():
             for view in dict.fromkeys(views[found[0] == NOT_KNOWN].tolist()):
+                if view in column.timeouts:
+                    raise SearchTimeoutError(column.timeouts[view])
                 search = column.begun.pop(view, None) or search_on(state, view, claims)
-                fits = finish(search)
+                try:
+                    fits = finish(search)
+                except SearchTimeoutError as error:
+                    column.timeouts[view] = str(error)
+                    raise
                 if fits is None:
                     column.begun[view] = search
                     return None
@@ -90,7 +97,7 @@ class DeviceAnswers:
 class _Column:
     """The answers for claims that ask for the same."""
 
-    __slots__ = ("_position", "begun", "values")
+    __slots__ = ("_position", "begun", "timeouts", "values")
 
     def __init__(self) -> None:
         self.values: Ints = np.zeros((2, 0), dtype=np.int64)
@@ -98,6 +105,8 @@ class _Column:
         self._position = -1
         self.begun: dict[int, Search] = {}
         """Searches that did not end, by view."""
+        self.timeouts: dict[int, str] = {}
+        """What was said of those that took too long."""
 
     def catch_up(self, views: DeviceViews) -> None:
         """Forget the answers about views that have changed."""
@@ -108,10 +117,12 @@ class _Column:
         if changed is None:
             self.values[:] = NOT_KNOWN
             self.begun.clear()
+            self.timeouts.clear()
         elif changed:
             self.values[0, changed] = NOT_KNOWN
-            for view in changed if self.begun else ():
+            for view in changed if self.begun or self.timeouts else ():
                 self.begun.pop(view, None)
+                self.timeouts.pop(view, None)
         self._position = views.log.position
 
 

@@ -21,6 +21,10 @@ class AllocationError(Exception):
     """Allocating fails for good, not only on this node; the text says why."""
 
 
+class SearchTimeoutError(AllocationError):
+    """A search takes too long, as it would again for claims that ask for the same, until the devices change."""
+
+
 class Objection(Enum):
     """What can stand against a device for a request, in the order in which it is looked at."""
 

@@ -275,6 +275,11 @@ class SchedulingQueue:
         if self.holds(unit):
             self._hold(unit, gate, now)
 
+    @property
+    def unfinished(self) -> bool:
+        """Whether attempts go on in the next call, even if nothing happens."""
+        return bool(self._postponed)
+
     def postpone(self, unit: Unit, now: float) -> int:
         """Give back a unit whose attempt is not finished: it goes on in the next call; counts as one decision."""
         if self.holds(unit):

@@ -25,7 +25,7 @@ from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.deviceanswers import DeviceAnswers
 from moorage.core.devicecounts import FAILURE, SUCCESS, TIMEOUT, DeviceCounts, DriverWait
 from moorage.core.devicediagnosis import diagnose
-from moorage.core.devicefit import AllocationError
+from moorage.core.devicefit import AllocationError, SearchTimeoutError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
 from moorage.core.devicepacking import packed
 from moorage.core.devicerefusals import Holders
@@ -268,7 +268,7 @@ class DynamicResources(Plugin):
         while found is None:
             if _timed(search) >= most:
                 self.counts.searched(search.steps, None)
-                raise AllocationError(f"node {search.node.name}: timed out trying to allocate devices")
+                raise SearchTimeoutError(f"node {search.node.name}: timed out trying to allocate devices")
             if not cycle.spend(0):
                 return None
             before, at_selectors = search.looks, search.at_selectors
@@ -338,18 +338,19 @@ class DynamicResources(Plugin):
         held, looks = Holders(cycle.state), Looks(MOST_LOOKS)
         found: dict[int, tuple[Detail, ...]] = {}
         for row in map(int, rows):
-            if plan is not None and looks.left > 0:
+            if plan is None or looks.left <= 0:
+                break
+            try:
                 found[row] = self._detail(cycle, plan, row, held, looks)
+            except AllocationError:  # on all nodes, and the reason says what is wrong
+                break
         return found
 
     def _detail(self, cycle: Cycle, plan: _Plan, row: int, held: Holders, looks: Looks) -> tuple[Detail, ...]:
         here = np.array([row], dtype=np.intp)
-        try:
-            if plan.leftover is None and self._looked(cycle, plan, here)[0].any():
-                claims = self._claims_at(cycle, plan, row)[0]
-                return tuple(device_details(diagnose(cycle.state, cycle.state.node(row), claims, held, looks)))
-        except AllocationError:  # the reason says what is wrong
-            return ()
+        if plan.leftover is None and self._looked(cycle, plan, here)[0].any():
+            claims = self._claims_at(cycle, plan, row)[0]
+            return tuple(device_details(diagnose(cycle.state, cycle.state.node(row), claims, held, looks)))
         return tuple(
             elsewhere(claim, allocation)
             for claim, allocation in plan.claims.allocated

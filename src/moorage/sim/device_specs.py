@@ -64,8 +64,8 @@ def device_notices(manifests: Iterable[Manifest]) -> Iterator[Problem]:
         if manifest.kind in (RESOURCE_CLAIM, CLAIM_TEMPLATE) and classes:
             path = "spec" if manifest.kind == RESOURCE_CLAIM else "spec.spec"
             for choice, where in _choices(inside(manifest.body, f"{path}.devices"), f"{path}.devices"):
-                name = choice.get("deviceClassName")
-                meant = _meant(str(name), classes)
+                name = _name(choice, "deviceClassName")
+                meant = _meant(name, classes)
                 if name and name not in classes and (meant or whole):
                     message = f"no DeviceClass of this name is in the file{meant}"
                     yield manifest.problem(f"{where}.deviceClassName", name, message)
@@ -118,7 +118,7 @@ def _pod_problems(manifest: Manifest, path: str) -> Iterator[Problem]:
 
 
 def _claim_problems(manifest: Manifest, devices: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    names = [each.get("name") for each in sequence(devices.get("requests")) if isinstance(each, Mapping)]
+    names = [_name(each) for each in sequence(devices.get("requests")) if isinstance(each, Mapping)]
     for name, number in Counter(names).items():
         if not name:
             yield manifest.problem(f"{path}.requests", ABSENT, "a request has no name; give it one")
@@ -162,7 +162,7 @@ def _choice_problems(manifest: Manifest, choice: Mapping[str, Any], path: str) -
 
 
 def _constraint_problems(
-    manifest: Manifest, constraint: Mapping[str, Any], names: set[Any], path: str
+    manifest: Manifest, constraint: Mapping[str, Any], names: set[str], path: str
 ) -> Iterator[Problem]:
     said = [key for key in ("matchAttribute", "distinctAttribute") if constraint.get(key)]
     if len(said) != 1:
@@ -173,7 +173,7 @@ def _constraint_problems(
             yield manifest.problem(f"{path}.{key}", constraint[key], message)
     for name in sequence(constraint.get("requests")):
         if str(name).partition("/")[0] not in names:
-            message = f"is not a request of this claim{_meant(str(name), {str(each) for each in names})}"
+            message = f"is not a request of this claim{_meant(str(name), names)}"
             yield manifest.problem(f"{path}.requests", name, message)
 
 
@@ -222,8 +222,8 @@ def _slice_problems(manifest: Manifest, spec: Mapping[str, Any]) -> Iterator[Pro
         yield manifest.problem("spec", ABSENT, "has devices and sharedCounters; write two slices of one pool")
     if len(devices) > _MOST_DEVICES:
         yield manifest.problem("spec.devices", ABSENT, f"has {len(devices)} devices; a slice can have {_MOST_DEVICES}")
-    for name, number in Counter(each.get("name") for each in devices).items():
-        if number > 1:
+    for name, number in Counter(map(_name, devices)).items():
+        if name and number > 1:
             yield manifest.problem("spec.devices", name, "is the name of several devices; names must differ")
     for index, device in enumerate(devices):
         basic = device.get("basic")
@@ -231,6 +231,12 @@ def _slice_problems(manifest: Manifest, spec: Mapping[str, Any]) -> Iterator[Pro
             if not isinstance(value, Mapping) or len(value) != 1:
                 message = "must have one value; write string, int, bool or version"
                 yield manifest.problem(f"spec.devices[{index}].attributes.{name}", value, message)
+
+
+def _name(holder: Mapping[str, Any], key: str = "name") -> str:
+    """A name; empty if it is missing or no text, which reading notices."""
+    name = holder.get(key)
+    return name if isinstance(name, str) else ""
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

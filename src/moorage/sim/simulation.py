@@ -153,7 +153,10 @@ class _Run:
         self._interrupted = bool(self._engine.state.devices.reservations)
         if self._interrupted:
             return self._engine.handle(events, now, budget=0)[0]
-        return self._engine.handle(events, now, stop=self._interrupts)[0]
+        commands = self._engine.handle(events, now, stop=self._interrupts)[0]
+        while self._engine.queue.unfinished and not self._interrupted:
+            commands += self._engine.handle((), now, stop=self._interrupts)[0]
+        return commands
 
     def _interrupts(self) -> bool:
         self._interrupted = bool(self._engine.state.devices.reservations)

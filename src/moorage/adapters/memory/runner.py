@@ -35,6 +35,7 @@ from moorage.core.events import (
     PatchDone,
     StatusDone,
 )
+from moorage.core.podclaims import MOST_CONSUMERS
 from moorage.wire.events import event_namespace, event_object
 from moorage.wire.gangrecords import condition_of
 from moorage.wire.kinds import BY_ID
@@ -183,6 +184,9 @@ class CommandRunner:
                 return PatchDone(command, ok=False, message=f"{'/'.join(filter(None, key))} has been modified")
             if command.subresource == "status":
                 status = _merged(status_of(present), patch["status"])
+                if len(status.get("reservedFor") or ()) > MOST_CONSUMERS:
+                    told = f"status.reservedFor: Too many: must have at most {MOST_CONSUMERS} items"
+                    return PatchDone(command, ok=False, message=f"{command.kind} {command.name} is invalid: {told}")
                 made = self._store.put_status(present, status, uid=command.uid)
             else:
                 made = self._store.patch(*key, _with_finalizers(present, _merged({}, patch)), uid=command.uid)
