@@ -27,6 +27,7 @@ class Evicted(NamedTuple):
     """A pod that was evicted and is expected to come back."""
 
     owner: str
+    pod: Pod
     until_s: float
     successor: str = ""
     """The uid under which a place elsewhere is kept for it; empty if there is none."""
@@ -63,22 +64,33 @@ class MakingRoom:
 
     def follow(self, now: float) -> None:
         """A queue came, went or changed: with the first one queues decide on the order, with the last one no more."""
+        if self._share():
+            self._context.queue.restart(now)
+
+    def _share(self) -> bool:
+        """Whether there are queues decides on who sorts units; returns whether that is another one now."""
         queue, active = self._context.queue, self._state.queues.active
         if (queue.shared is not None) == (active and self._sharing is not None):
-            return
+            return False
         queue.shared = self._sharing if active else None
         queue.tidy()
-        queue.restart(now)
+        return True
 
     def tidy(self) -> None:
-        """Count again what is expected, after an image was read; the next round starts afresh there and here."""
+        """Count again what waits and is expected, after an image was read; the next round starts afresh in both."""
+        self._share()
         self._seen, self.unfinished = (), False
+        queues, nominations = self._state.queues, self._state.nominations
+        for pod in nominations.pods() if queues.active else ():
+            queues.promise(pod)
         for uid, evicted in self.expected.items():
             record = self._state.record(uid)
             if not evicted.successor:
-                self._state.queues.expect(uid, value=True)
+                queues.wait(evicted.pod)  # so that one counts that is gone already
+                queues.expect(uid, value=True)
+                queues.unwait(uid)
             elif record is not None:
-                self._state.queues.stand(record.pod, leaving=True)
+                queues.stand(record.pod, leaving=True)
 
     def make(self, turn: Turn) -> bool:
         """Make room where that is possible; returns whether units may be tried at once."""
@@ -144,7 +156,7 @@ class MakingRoom:
 
     def _expect(self, pod: Pod, node: str | None, now: float) -> None:
         """A pod is evicted; one that only moves gets a place on another node kept for its successor."""
-        evicted = Evicted(owner_of(pod), now + _EXPECTED_S)
+        evicted = Evicted(owner_of(pod), pod, now + _EXPECTED_S)
         if node is None:
             self._state.queues.expect(pod.uid, value=True)
         else:

@@ -15,6 +15,7 @@ from moorage.adapters.journal.records import Image, Restorer, Scribe, Start, com
 from moorage.core.commands import Command
 from moorage.core.events import ConfigurationChanged, Event
 from moorage.core.invariants import check_invariants
+from moorage.engine.context import Stop
 from moorage.engine.engine import Engine
 from moorage.engine.settings import EngineSettings
 from moorage.framework.profiles import Profile
@@ -57,15 +58,17 @@ class ShadowedEngine:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)
 
-    def handle(self, events: Iterable[Event], now: float, budget: int = 1 << 62) -> tuple[list[Command], float | None]:
+    def handle(
+        self, events: Iterable[Event], now: float, budget: int = 1 << 62, stop: Stop | None = None
+    ) -> tuple[list[Command], float | None]:
         told = list(events)
         for event in told:
             if isinstance(event, ConfigurationChanged):
                 self._given = (copy.deepcopy(event.profiles), event.settings, self._given[2])
-        commands, next_s = self.engine.handle(told, now, budget)
+        commands, next_s = self.engine.handle(told, now, budget, stop)
         if self.shadow is not None:
             turn = self._passage.through(self._passage.scribe.turn(told, now, budget, commands))
-            again, again_s = self.shadow.handle(map(self._equipped, turn.events), turn.now_s, turn.budget)
+            again, again_s = self.shadow.handle(map(self._equipped, turn.events), turn.now_s, turn.budget, stop)
             assert commands_bytes(again) == commands_bytes(commands), (again, commands)
             assert again_s == next_s
         if self.rng.random() < self.share:
