@@ -8,13 +8,15 @@ the nodes that changed since; only a node that came, went or has another path ma
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import inf
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from moorage.core.arrays import Rows
+from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
-from moorage.core.topology import HYPER_NODE, HyperNode, Levels, tier_level
+from moorage.core.topology import HYPER_NODE, HyperNode, Levels, NodeMatch, tier_level
 
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState
@@ -97,24 +99,17 @@ def label_path(node: Node, keys: Iterable[str]) -> Path | None:
 def hyper_paths(state: ClusterState, levels: Levels) -> Callable[[Node], Path | None]:
     """What finds the HyperNodes that a node is in, from the widest tier down."""
     known: list[HyperNode] = sorted(state.objects.get(HYPER_NODE, {}).values(), key=lambda each: (each.tier, each.name))
-    parents: dict[str, HyperNode] = {}
-    for outer in known:
-        for inner in known:
-            matches = any(not match.nodes and match.matches(inner.name, inner.labels) for match in outer.members)
-            if inner.tier < outer.tier and inner.name not in parents and matches:
-                parents[inner.name] = outer
-    holding = [(each, [match for match in each.members if match.nodes]) for each in known]
+    of_hyper_nodes, of_nodes = _Holders(known, nodes=False), _Holders(known, nodes=True)
+    parents = {each.name: of_hyper_nodes.first(each.name, each.labels, each.tier) for each in known}
 
     def path_of(node: Node) -> Path | None:
-        found: HyperNode | None = next(
-            (each for each, matches in holding if any(match.matches(node.name, node.labels) for match in matches)), None
-        )
+        found = of_nodes.first(node.name, node.labels)
         if found is None:
             return None
         names: dict[str, str] = {}
         while found is not None:
             names[tier_level(found.tier)] = found.name
-            found = parents.get(found.name)
+            found = parents[found.name]
         path, above = [], ""
         for key in levels.keys:
             above = names.get(key, above)
@@ -122,6 +117,32 @@ def hyper_paths(state: ClusterState, levels: Levels) -> Callable[[Node], Path | 
         return tuple(path)
 
     return path_of
+
+
+class _Holders:
+    """Which HyperNodes have which members; those that are listed by name are found without a look at all others."""
+
+    def __init__(self, known: list[HyperNode], *, nodes: bool) -> None:
+        self._known = known
+        self._by_name: dict[str, list[int]] = {}
+        self._others: list[tuple[int, NodeMatch]] = []
+        for index, each in enumerate(known):
+            for match in each.members:
+                if match.nodes is nodes and match.name:
+                    self._by_name.setdefault(match.name, []).append(index)
+                elif match.nodes is nodes:
+                    self._others.append((index, match))
+
+    def first(self, name: str, labels: FrozenDict[str, str], above: float = -inf) -> HyperNode | None:
+        """The first of the known ones that has this member and is of a tier above."""
+        known = self._known
+        found = [index for index in self._by_name.get(name, ()) if known[index].tier > above][:1]
+        for index, match in self._others:
+            if found and found[0] <= index:
+                break
+            if known[index].tier > above and match.matches(name, labels):
+                found = [index]
+        return known[found[0]] if found else None
 
 
 class TopologyTrees:
