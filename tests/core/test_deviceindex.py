@@ -269,3 +269,16 @@ def test_nodes_that_the_same_slices_concern_share_a_view() -> None:
     each = [make_device(name, reach=Reach(name)) for name in ("n0", "n1")]
     put(state, make_slice("s", pool="p", reach=None, per_device=True, devices=each))
     assert groups() == [["n0"], ["n1"], ["n2"]]
+
+
+def test_what_two_pods_give_to_a_claim_stays_taken_for_the_second() -> None:
+    """Although the first has given up, and its write is answered after that of the second."""
+    state = put(make_state([make_node("n1")]), make_slice("s", node="n1", devices=["a"]), make_resource_claim("c"))
+    devices, taken = state.devices, make_allocation("n1/a")
+    devices.reserve("first", {"default/c": taken})
+    assert devices.join("second", "default/c") == taken
+    devices.release("first")
+    assert devices.held(DeviceId(DEVICE_DRIVER, "n1", "a"))
+    devices.release("second")
+    assert not devices.held(DeviceId(DEVICE_DRIVER, "n1", "a"))
+    assert devices.join("third", "default/c") is None

@@ -161,6 +161,14 @@ class DeviceIndex:
                 self._reserved.setdefault(key, {})[uid] = allocation
                 self._restate(key)
 
+    def join(self, uid: str, key: str) -> Allocation | None:
+        """A pod writes what another pod has taken for a claim, so it stays taken whatever becomes of the other."""
+        found = self.pending(key)
+        if found is not None:
+            self._reservations.setdefault(uid, {})[key] = found
+            self._reserved.setdefault(key, {})[uid] = found
+        return found
+
     def release(self, uid: str) -> Mapping[str, Allocation]:
         """A pod needs its reservation no more: its claims hold the devices, or it is not bound; returns what it had.
 

@@ -505,7 +505,7 @@ class DynamicResources(Plugin):
         """What has to be written to a claim next, or why it cannot be."""
         allocation = cycle.state.devices.reservation(cycle.pod.uid).get(claim.key)
         if claim.allocation is None and allocation is None:
-            allocation = cycle.state.devices.pending(claim.key)
+            allocation = cycle.state.devices.join(cycle.pod.uid, claim.key)
             if allocation is None:
                 return f"claim {claim.key} got deallocated elsewhere in the meantime"
         if allocation is not None and claim.allocation is not None:
