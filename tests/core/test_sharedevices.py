@@ -149,3 +149,12 @@ def test_columns_equal_a_recount_after_anything(seed: int) -> None:
                     state.remove_pod(pod.uid)
                     state.assume(share(f"q{step}", "0.5"), row)
         check_invariants(state)
+
+
+def test_pods_that_were_there_before_the_devices_take_their_shares_of_them() -> None:
+    state = make_state([make_node("n1")])
+    state.shares()
+    state.observe_pod(share("a", "0.5", node="n1"))
+    state.upsert_node(gpu_node("n1", 2))
+    assert left(state) == [500, 1000]
+    check_invariants(state)

@@ -277,6 +277,9 @@ class ClusterState:
         self.taints.set_row(row, node.taints)
         if self.shared_devices.followed:
             self.shared_devices.set_row(row, node)
+            for record in self._on_row[row].values():
+                if not record.devices:  # they came before the devices
+                    self._share(record)
         self.node_log.append(row)
         for record in self._homeless.pop(node.name, {}).values():
             self._stand(record, row)

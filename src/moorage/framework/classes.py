@@ -34,8 +34,8 @@ from moorage.framework.status import Code, OnlyNodes, Status
 from moorage.framework.views import ClassView, NodeView, PodPlugins, Scorer
 
 _POD_READERS = (Reads.AMOUNTS, Reads.PODS)
-_KEPT_CLASSES, _MOST_CLASSES, _KEPT_ROWS = 64, 1024, 1 << 21
-"""So many classes are kept at least, and up to the most while their rows are no more than that: 16 MB of ranks."""
+_KEPT_CLASSES, _MOST_CLASSES, _KEPT_ROWS = 64, 1024, 1 << 19
+"""So many classes are kept at least, and up to the most while their rows are no more than that: 4 MB of ranks."""
 _KEPT_TEMPLATES = 4096
 
 
