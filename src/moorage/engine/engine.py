@@ -56,7 +56,7 @@ from moorage.engine.races import tell_race
 from moorage.engine.settings import EngineSettings
 from moorage.engine.trial import Trial
 from moorage.engine.turn import Turn
-from moorage.engine.units import QueuedPod, Unit, work_of
+from moorage.engine.units import WORK, QueuedPod, Unit, work_of
 from moorage.framework.changes import Change, What
 from moorage.framework.contract import LearnsWorkload, PlansUnits
 from moorage.framework.cycle import Cycle, UnfinishedError
@@ -573,7 +573,7 @@ class Engine:
             return self.gangs.attempt(unit, turn)
         (entry,) = unit.members.values()
         cycle = Cycle(pod, self.state, turn.now)
-        cycle.misfit_s, cycle.work = entry.misfit_s, work_of(unit)
+        cycle.misfit_s, cycle.work = entry.misfit_s, work_of(unit) if unit.pauses else WORK
         if context.observer is not None:
             context.observer(runner, cycle)
         if context.asking is not None and context.asking.takes(entry, runner, cycle, turn):

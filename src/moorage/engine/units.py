@@ -72,9 +72,9 @@ class QueuedPod:
             del self.story[:-KEPT_STEPS]
 
 
-_WORK, _PATIENCE, _MOST_DOUBLINGS = 50_000, 100, 5
-"""A tenth of a second, about; doubled after so many attempts that were not finished, until the longest search for
-devices fits in.
+WORK, _PATIENCE, _MOST_DOUBLINGS = 50_000, 100, 5
+"""How much extraordinary work an attempt may do: a tenth of a second, about. It is doubled after so many attempts that
+were not finished, until the longest search for devices fits in.
 """
 
 
@@ -151,7 +151,7 @@ class Unit:
 
 def work_of(unit: Unit) -> int:
     """How much extraordinary work the next attempt may do; more with time, so that it ends whatever else changes."""
-    return _WORK << min(unit.pauses // _PATIENCE, _MOST_DOUBLINGS)
+    return WORK << min(unit.pauses // _PATIENCE, _MOST_DOUBLINGS)
 
 
 def gang_uid(key: GangKey) -> str:
