@@ -514,6 +514,7 @@ LEFT_OUT: dict[str, int] = {
             ("names", limits.OBJECT_TERM_PARTS - 1),
         )
     },
+    "slice's expressions": limits.SLICE_REQUIREMENTS,
 }  # fmt: skip
 """Objects that are left out at their full size, and how many entries are just read."""
 

@@ -36,6 +36,7 @@ def test_the_worst_object_of_a_kind_is_bounded(world: World, name: str) -> None:
     """It costs few calls when it comes, as do pods that it concerns and others, and little is left when it is gone."""
     data = object_json(name)
     world.asks(name)
+    world.look_for_devices()
     assert calls(lambda: world.object_comes(name, data)) < MOST_CALLS
     assert (world.object_key is None) == (name in LEFT_OUT)
     assert calls(lambda: world.asks(name)) < MOST_CALLS
@@ -64,8 +65,10 @@ def test_an_object_beyond_a_limit_is_left_out_and_one_at_it_is_read(world: World
     with pytest.raises(WireError, match=rf"^{kind.name} \S+: .* has \d+ entries; an object with more than \d+ is not"):
         kind.decode(object_json(name, LEFT_OUT[name] + 1))
     data = object_json(name, LEFT_OUT[name])
+    world.look_for_devices()
     assert calls(lambda: world.object_comes(name, data)) < MOST_CALLS
     assert world.object_key is not None
     assert calls(lambda: world.asks(name)) < MOST_CALLS
+    assert calls(world.look_for_devices) < MOST_CALLS
     assert calls(world.other) < MOST_CALLS_OF_OTHERS
     world.object_goes(name)

@@ -97,6 +97,12 @@ class World:
         values = [(kind, decoded(kind, body)) for kind, body in COMPANY]
         self.handle(*(ObjectSeen(kind, value.key, value) for kind, value in values))
 
+    def look_for_devices(self) -> None:
+        """What each node sees of devices is known, as after a pod that claims some."""
+        state = self.engine.state
+        for row in range(state.node_count):
+            state.devices.views.view(state.node(row))
+
     def object_comes(self, name: str, data: bytes) -> float:
         """The object of a shape comes, or is left out; returns the thread's CPU in ms."""
         kind = BY_ID[OBJECT_SHAPES[name].kind]

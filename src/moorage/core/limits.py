@@ -83,6 +83,8 @@ tolerations, constraints, configurations, allocated devices and their conditions
 taints), likewise; API servers allow 32 or fewer of each."""
 SLICE_DEVICES = 256
 """Devices of a ResourceSlice, likewise; API servers allow 128."""
+SLICE_REQUIREMENTS = 256
+"""Requirements of the node selectors of a ResourceSlice and its devices together, likewise; drivers write one."""
 DEVICE_TEXT = 16_384
 """Characters of a CEL expression, and of the parameters of a configuration, likewise; API servers allow 10,240."""
 SHARED_DEVICES = 64

@@ -24,7 +24,7 @@ from moorage.core.devices import (
     Version,
 )
 from moorage.core.frozen import FrozenDict
-from moorage.core.limits import DEVICE_PARTS, SLICE_DEVICES
+from moorage.core.limits import DEVICE_PARTS, SLICE_DEVICES, SLICE_REQUIREMENTS
 from moorage.wire.deviceparts import DeviceTaintWire, device_taint, quantities, quantity, some
 from moorage.wire.metadata import Int64Wire, MetadataWire
 from moorage.wire.quantities import QuantityWire
@@ -160,6 +160,7 @@ def resource_slice(wire: ResourceSliceWire) -> ResourceSlice:
     spec = wire.spec or SliceSpecWire()
     pool = spec.pool or PoolWire()
     devices = whole(spec.devices, SLICE_DEVICES, "spec.devices") or ()
+    _check_requirements(spec, devices)
     return ResourceSlice(
         name=wire.metadata.name,
         driver=spec.driver or "",
@@ -185,6 +186,14 @@ def device_taint_rule(wire: DeviceTaintRuleWire) -> DeviceTaintRule:
         pool=chosen.pool,
         device=chosen.device,
     )
+
+
+def _check_requirements(spec: SliceSpecWire, devices: Sequence[DeviceWire]) -> None:
+    """Every node that is asked about is held against all of them."""
+    selectors = [spec.node_selector, *((wire.basic or wire).node_selector for wire in devices)]
+    terms = [term for each in selectors if each is not None for term in each.node_selector_terms or ()]
+    requirements = [each for term in terms for each in (*(term.match_expressions or ()), *(term.match_fields or ()))]
+    whole(requirements, SLICE_REQUIREMENTS, "spec (all node selectors together)")
 
 
 def _reach(wire: SliceSpecWire | DescriptionWire, path: str) -> Reach | None:
