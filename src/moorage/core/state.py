@@ -486,22 +486,23 @@ class ClusterState:
             self.undo.steps.append(lambda: self._add(record))
 
     def _stand(self, record: PodRecord, row: int) -> None:
+        pod, template, resources = record.pod, record.pod.template, self.resources
         record.row = row
-        self._on_row[row][record.pod.uid] = record
-        vector = record.vector = self.resources.vector(record.pod.requests)
-        self.resources.add(row, vector, 1)
+        self._on_row[row][pod.uid] = record
+        vector = record.vector = resources.vector(pod.requests)
+        resources.add(row, vector, 1)
         if vector.unknown:
-            self._wanting[record.pod.uid] = record
-        if record.pod.template.host_ports:
-            self.ports.add(row, record.pod.template.host_ports)
-        if record.pod.template.volumes:
-            self.volume_use.add(row, record.pod)
-        record.group = self.pod_counts.stand(record.pod, row)
-        if record.pod.template.has_pod_terms:
-            self.pod_terms.stand(record.pod.template, row)
+            self._wanting[pod.uid] = record
+        if template.host_ports:
+            self.ports.add(row, template.host_ports)
+        if template.volumes:
+            self.volume_use.add(row, pod)
+        record.group = self.pod_counts.stand(pod, row)
+        if template.has_pod_terms:
+            self.pod_terms.stand(template, row)
         if self.owners.followed:
-            self.owners.note(record.pod, row, 1)
-        if record.pod.template.share is not None and self.shared_devices.followed:
+            self.owners.note(pod, row, 1)
+        if template.share is not None and self.shared_devices.followed:
             self._share(record)
         self.pod_log.append(row)
 

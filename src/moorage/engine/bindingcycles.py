@@ -61,6 +61,9 @@ class BindingCycle:
     row: int
     node: str
     late: LatePoints
+    nodes_at: int = 0
+    """Position in the log of nodes at which the node was last found suitable."""
+    node_uid: str = ""
     held_by: _Waits | None = None
     deadline_s: float | None = None
     awaits: tuple[tuple[str, str], ...] = ()
@@ -77,9 +80,6 @@ class BindingCycle:
     """The members that it has to wait for."""
     waits_since_s: float | None = None
     """Since when it has been waiting in Permit."""
-    nodes_at: int = 0
-    """Position in the log of nodes at which the node was last found suitable."""
-    node_uid: str = ""
 
     @property
     def state(self) -> State:

@@ -44,7 +44,7 @@ from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import failed
 from moorage.engine.gangs import Gangs, one_of_each
-from moorage.engine.gate import UnitGates
+from moorage.engine.gate import UnitGates, open_gate
 from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, WAITING
 from moorage.engine.makingroom import MakingRoom
 from moorage.engine.notices import Notices
@@ -91,7 +91,7 @@ class Engine:
         """The text of the configuration in force; empty while it is the initial one."""
         self.stopped_after = ""
         """The namespace of the pod after which the latest call was stopped; empty if it was not."""
-        self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff, Pacing(self._room))
+        self.queue = SchedulingQueue(self._queue_key, open_gate, self._helps, settings.backoff, Pacing(self._room))
         context = EngineContext(profiles, self.state, self.queue, answers_to_all=answers_to_all, observer=observer)
         self._context = context
         self.runners, self.bindings, self.faults = context.runners, context.bindings, context.faults
@@ -102,6 +102,7 @@ class Engine:
         self.gangs = Gangs(context, self._placing, self._failing, self._notices)
         self.device_health = DeviceHealth(self.state)
         self._gates = UnitGates(context, self.gangs, self._notices)
+        self.queue.gate = self._gates.of  # without a hop: every pod passes it
         self._rooms = MakingRoom(context)
         self._handlers: dict[type, Callable[[Any, Turn], None]] = {
             PodSeen: self._pod_seen,
@@ -251,8 +252,8 @@ class Engine:
     # --- events in ---
 
     def _pod_seen(self, event: PodSeen, turn: Turn) -> None:
-        pod, context = event.pod, self._context
-        record = self.state.record(pod.uid)
+        pod, context, state = event.pod, self._context, self.state
+        record = state.record(pod.uid)
         entry = self.queue.get(pod.uid)
         if context.priorities.asked:
             pod = context.priorities.read(pod, turn.commands, is_new=record is None and entry is None)
@@ -264,14 +265,14 @@ class Engine:
         ):
             self._tell_gangs_left(record, entry, template)
         unit = None if template.gang is None else self.gangs.unit_of(pod)
-        if unit is not None or self._context.planning is not None:
+        if unit is not None or context.planning is not None:
             self._note(pod, unit)
         before = None if record is None else record.pod
-        move = self.state.observe_pod(pod)
+        move = state.observe_pod(pod)
         if move not in _NO_NEWS:
             self._changed(move, pod, before, turn.commands)
-        if self.state.workload.followed:
-            self.state.workload.seen(pod)
+        if state.workload.followed:
+            state.workload.seen(pod)
         if pod.phase in FINISHED or pod.deleted_s is not None:
             context.evictor.ending(pod, turn.now)
             self._settled(pod, turn)
@@ -542,9 +543,6 @@ class Engine:
         if unit.gang is None:
             return self._sort.queue_key(unit.pod, unit.since_s)
         return self.gangs.queue_key(unit, self._sort)
-
-    def _gate(self, unit: Unit, now: float) -> str | None:
-        return self._gates.of(unit, now)
 
     def _next_wakeup(self, now: float) -> float | None:
         pacing = self.queue.pacing

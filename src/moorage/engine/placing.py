@@ -16,7 +16,7 @@ from moorage.engine.evictor import ref_of as _ref
 from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import Faults, failed
-from moorage.engine.lifecycle import BINDING, BOUND, GONE, READY
+from moorage.engine.lifecycle import BINDING, BOUND, GONE, ON_ITS_WAY, READY
 from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod
 from moorage.framework.changes import Change, What
@@ -56,7 +56,7 @@ class Placing:
         # 5. Permit, PreBind, Bind: now, or once what the plugins wait for has happened.
         self.go_on(binding, turn)
         # 6. Tell waiting pods, unless it was undone already.
-        if self._context.bindings.get(entry.pod.uid) is binding:
+        if entry.state in ON_ITS_WAY:
             self.tell(binding)
 
     def begin(self, binding: BindingCycle) -> None:
@@ -101,7 +101,8 @@ class Placing:
                 answer = plugin.bind(binding.cycle, binding.row)
             except Exception as error:  # noqa: BLE001 - a plugin's fault must not stop the others' pods
                 answer = self._context.faults.note(plugin, "bind", error)
-            answer = self._context.faults.check(plugin, "bind", answer, *_BIND_ANSWERS)
+            if type(answer) is not Bind:  # nearly always it is
+                answer = self._context.faults.check(plugin, "bind", answer, *_BIND_ANSWERS)
             if isinstance(answer, Status):
                 if answer.code is Code.SKIP:
                     continue
@@ -202,8 +203,9 @@ def _scheduled_event(binding: BindingCycle) -> RecordEvent:
 def assume(state: ClusterState, entry: QueuedPod, runner: Runner, cycle: Cycle, row: int) -> BindingCycle:
     """Assume the pod on its row; `Placing.begin` starts the binding cycle."""
     late = runner.late(cycle)  # calls plugins, so nothing may be assumed yet
-    name, node_uid = state.assume(entry.pod, row).node, state.node(row).uid
-    return BindingCycle(entry, cycle, runner, row, name, late, nodes_at=state.node_log.position, node_uid=node_uid)
+    state.assume(entry.pod, row)
+    node = state.node(row)
+    return BindingCycle(entry, cycle, runner, row, node.name, late, state.node_log.position, node.uid)
 
 
 def reserve(faults: Faults, binding: BindingCycle) -> Status | None:

@@ -34,7 +34,7 @@ from moorage.framework.nominated import NominatedAmounts, NominatedPods
 from moorage.framework.plugin import Point, Reads
 from moorage.framework.profiles import Profile
 from moorage.framework.status import Code, Reason, Rejections, Status
-from moorage.framework.ties import Ties
+from moorage.framework.ties import best_of
 from moorage.framework.views import ClassView, Scorer
 
 _MANY = 1 << 40
@@ -212,8 +212,7 @@ class Runner:
         return self.fits(cycle, row)
 
     def _highest(self, cycle: Cycle, rows: Rows, totals: Ints) -> int:
-        hashes = self._state.pick(self._state.node_hashes, rows)
-        return int(rows[Ties().pick(pod_hash(self._state.seed, cycle.pod.key), totals, hashes)])
+        return best_of(rows, totals, pod_hash(self._state.seed, cycle.pod.key), self._state.node_hashes)
 
     def fits(self, cycle: Cycle, row: int) -> bool:
         """Whether one row passes every filter, with the pods nominated to it counted and without them."""

@@ -13,6 +13,18 @@ import numpy as np
 from moorage.core.arrays import Hashes, Ints, Rows
 from moorage.core.hashing import tie_hashes
 
+_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
+_NO_HASHES: Hashes = np.zeros(0, dtype=np.uint64)
+
+
+def best_of(rows: Rows, ranks: Ints, pod_hash: int, node_hashes: Hashes) -> int:
+    """The one of these rows with the best rank and, among equals, the smallest hash; `ranks` is in their order."""
+    best = rows.compress(ranks == ranks.item(ranks.argmax()))
+    if len(best) == 1:
+        return int(best[0])
+    hashes = node_hashes.take(best)
+    return int(best[tie_hashes(pod_hash, hashes, hashes).argmin()])
+
 
 class Ties:
     """`pick` chooses among the best rows; `changed` must be called for every changed rank, or `forget` for many."""
@@ -43,9 +55,8 @@ class Ties:
         """Whether it was one of the ties before, so that its place among them is free."""
         self._picked = 0
         self._picked_row = -1
-        self._rows: Rows = np.zeros(0, dtype=np.intp)
-        self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
-        self._scratch: Hashes = self._hashes
+        self._rows = _NO_ROWS
+        self._hashes = self._scratch = _NO_HASHES
 
     def forget(self) -> None:
         """Search for the best rows again next time."""

@@ -65,6 +65,8 @@ class NodeView:
         self.raws = [RawColumn(s, s.normalizes, nothing) for s in scorers if s.normalizes is not None]
         self._keyed = _with_epoch(filters, scorers)
         self.scorer_names = tuple([scorer.plugin.name for scorer in scorers])
+        self.scores = bool(self._scorers)
+        """Whether `fixed` can be anything but 0."""
         self.version = 0
         """Rises whenever all rows were judged again."""
         self.mask: Mask = np.zeros(0, dtype=np.bool_)
@@ -110,7 +112,7 @@ class NodeView:
             return
         good = passing(self._filters, cycle, rows)
         self.mask[rows] = True if good is None else good
-        self.fixed[rows] = weighted(self._scorers, cycle, rows, np.zeros(len(rows), dtype=np.int64))
+        self.fixed[rows] = weighted(self._scorers, cycle, rows)
         for raw in self.raws:
             raw.values[rows] = raw.scorer.plugin.score(cycle, rows)
             everywhere = raw.values[cycle.state.rows()]
@@ -207,7 +209,8 @@ class ClassView:
         else:
             rows = np.array(sorted(set(changed)), dtype=np.intp)
             self.rank[rows] = INFEASIBLE
-            self._judge(cycle, rows[self.nodes.mask[rows]])
+            passed, total = self._judge(cycle, rows[self.nodes.mask[rows]])
+            self.rank[passed] = total
             self.feasible = int(np.count_nonzero(self.rank >= 0))
         if changed is None or self._node_position != node_end:
             self._node_position, self.ranks = node_end, self.rank[: state.height]
@@ -243,30 +246,33 @@ class ClassView:
 
     def _build(self, cycle: Cycle) -> None:
         state = cycle.state
-        if len(self.rank) == state.capacity:
-            self.rank.fill(INFEASIBLE)
-        else:
-            self.rank = np.full(state.capacity, INFEASIBLE, dtype=np.int64)
+        if len(self.rank) != state.capacity:
+            self.rank = np.empty(state.capacity, dtype=np.int64)
         for raw in self.raws:
             raw.values = np.zeros(state.capacity, dtype=np.int64)
         rows = state.rows() if self.nodes.all_pass else np.flatnonzero(self.nodes.mask)
-        self.feasible = self._judge(cycle, rows)
+        rows, total = self._judge(cycle, rows)
+        self.feasible = len(rows)
+        if len(rows) == state.height:
+            self.rank[: len(rows)] = total
+            self.rank[len(rows) :] = INFEASIBLE
+        else:
+            self.rank.fill(INFEASIBLE)
+            self.rank[rows] = total
 
-    def _judge(self, cycle: Cycle, rows: Rows) -> int:
-        """Rank these rows, which are INFEASIBLE so far; the number of those that pass."""
+    def _judge(self, cycle: Cycle, rows: Rows) -> tuple[Rows, Ints]:
+        """Those of the rows that pass, and their ranks."""
         self.ties.forget()
         good = passing(self._plugins.filters, cycle, rows) if len(rows) else None
         if good is not None and not good.all():
             rows = rows[good]
-        if len(rows):
-            total = weighted(self._plugins.scorers, cycle, rows, cycle.state.pick(self.nodes.fixed, rows))
-            if len(rows) == cycle.state.height:
-                self.rank[: len(rows)] = total
-            else:
-                self.rank[rows] = total
-            for raw in self.raws:
-                raw.values[rows] = raw.scorer.plugin.score(cycle, rows)
-        return len(rows)
+        if not len(rows):
+            return rows, _NO_RANK
+        fixed = cycle.state.pick(self.nodes.fixed, rows) if self.nodes.scores else None
+        total = weighted(self._plugins.scorers, cycle, rows, fixed)
+        for raw in self.raws:
+            raw.values[rows] = raw.scorer.plugin.score(cycle, rows)
+        return rows, total
 
     def _repair(self, cycle: Cycle, row: int) -> None:
         before, after = self.rank.item(row), self._rank_of(cycle, row)
@@ -309,15 +315,18 @@ def passing(filters: Iterable[FilterPlugin], cycle: Cycle, rows: Rows) -> Mask |
     return mask
 
 
-def weighted(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows, start: Ints) -> Ints:
+def weighted(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows, start: Ints | None = None) -> Ints:
     """`start` plus weight times score of each, for scores that need no normalisation, int64[len(rows)]."""
-    total = start
+    total, is_own = start, False
     for scorer in scorers:
         scores = scorer.plugin.score(cycle, rows)
         if scorer.weight != 1:
             scores = scores * scorer.weight
-        total = np.add(total, scores) if total is start else np.add(total, scores, out=total)
-    return total
+        if total is None:
+            total = scores
+        else:
+            total, is_own = np.add(total, scores, out=total if is_own else None), True
+    return np.zeros(len(rows), dtype=np.int64) if total is None else total
 
 
 def _living(state: ClusterState, rows: Iterable[int]) -> Rows:

@@ -69,7 +69,7 @@ class _Part(NamedTuple):
 
 @dataclass(slots=True)
 class _Kept:
-    """Balances without any new pod, up to two positions of the state's change logs."""
+    """50 minus the balances without any new pod, up to two positions of the state's change logs."""
 
     of: ClusterState
     balances: Ints
@@ -106,8 +106,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         state = cycle.state
         parts = self._plans.get(state.resources, cycle.template.requests)
         change = self._balances(state, parts, rows)
-        change -= state.pick(self._before(state, parts), rows)
-        change += 50
+        change += state.pick(self._before(state, parts), rows)
         np.maximum(change, 0, out=change)
         change >>= 1
         change += 50
@@ -125,7 +124,10 @@ class NodeResourcesBalancedAllocation(Plugin):
         return _balance(fractions, None if everywhere else [np.isfinite(whole) for whole in offered], len(rows))
 
     def _before(self, state: ClusterState, parts: tuple[_Part, ...]) -> Ints:
-        """The balance without the pod, int64[capacity]: the same for all pods, so only changed rows are computed."""
+        """50 minus the balance without the pod, int64[capacity].
+
+        It is the same for all pods, so only changed rows are computed.
+        """
         columns = tuple(part.column for part in parts)
         kept = self._kept.get(columns)
         changed = None
@@ -134,11 +136,11 @@ class NodeResourcesBalancedAllocation(Plugin):
         if kept is None or changed is None or len(changed) > _ROW_BY_ROW:
             balances = np.zeros(state.capacity, dtype=np.int64)
             rows = state.rows()
-            balances[rows] = self._balances(state, tuple(_Part(column, 0) for column in columns), rows)
+            balances[rows] = 50 - self._balances(state, tuple(_Part(column, 0) for column in columns), rows)
             kept = self._kept[columns] = _Kept(state, balances, state.node_log.position)
         else:
             for row in changed:
-                kept.balances[row] = _balance_of(_fractions(state.resources, [_Part(c, 0) for c in columns], row))
+                kept.balances[row] = 50 - _balance_of(_fractions(state.resources, [_Part(c, 0) for c in columns], row))
         kept.pod_position = state.pod_log.position
         return kept.balances
 
@@ -191,9 +193,11 @@ def _balance(fractions: list[Floats], counts: list[Mask] | None, rows: int) -> I
     if counts is not None or len(fractions) > 2:
         deviation = _deviation(fractions, counts or [np.ones(rows, dtype=np.bool_)] * len(fractions), rows)
     elif len(fractions) == 2:
-        deviation = np.subtract(fractions[0], fractions[1], out=fractions[0])
-        np.abs(deviation, out=deviation)
-        deviation *= 0.5
+        difference = np.subtract(fractions[0], fractions[1], out=fractions[0])
+        np.abs(difference, out=difference)
+        np.subtract(2.0, difference, out=difference)  # the same as half of it from 1, times 100, to the last bit
+        difference *= 50.0
+        return difference.astype(np.int64)
     else:
         return np.full(rows, 100, dtype=np.int64)
     np.subtract(1.0, deviation, out=deviation)

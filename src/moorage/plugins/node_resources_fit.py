@@ -209,11 +209,13 @@ class NodeResourcesFit(Plugin):
             else:
                 offered = state.pick(resources.allocatable[column], rows)
                 free = np.subtract(offered, state.pick(resources.requested[column], rows))
+                if not len(rows) or free.item(free.argmin()) >= amount:
+                    continue
                 short: Mask = np.less(free, amount)
                 if short_bit in backed:
                     short &= offered > 0
-                if not short.any():
-                    continue
+                    if not short.any():
+                        continue
                 hopeless: Mask = np.less(offered, amount)
                 if short_bit in backed:
                     hopeless &= short
