@@ -78,6 +78,29 @@ def test_a_claim_that_was_deallocated_before_anybody_looked() -> None:
     assert not state.devices.reservations
 
 
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_write_without_an_answer_counts_until_its_version_is_seen(happened: bool) -> None:
+    """Nobody knows whether it happened; the version that the claim has afterwards tells."""
+    state, command = allocating()
+    assert not state.devices.answered(PatchDone(command, ok=False, version="7"))
+    state.devices.release(POD.uid)
+    shown(state, 6)
+    assert kept(state)
+    shown(state, 7, MINE if happened else None)
+    assert kept(state) == happened
+    assert state.devices.freed == ("" if happened else KEY)
+    assert not state.devices.reservations
+    assert not state.devices.writes.allocating
+
+
+def test_a_write_without_an_answer_whose_version_was_seen_before() -> None:
+    """It did not happen: the device is free at once."""
+    state, command = allocating()
+    shown(state, 7)
+    assert state.devices.answered(PatchDone(command, ok=False, version="7"))
+    assert not kept(state)
+
+
 def test_the_answer_to_an_earlier_write_is_not_this_one() -> None:
     """The finalizer was written before."""
     state, _ = allocating()

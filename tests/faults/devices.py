@@ -11,10 +11,11 @@ import signal
 import time
 from functools import partial
 
+from moorage.adapters.kube.objects import ATTEMPTS
 from tests.faults.driver import Driver
 from tests.faults.lab import Scenario
 from tests.faults.processes import Subject, until
-from tests.faults.rules import WRITES, Rule, Stop
+from tests.faults.rules import LIST, PATCH, WRITES, Drop, Rule, Stop
 from tests.faults.world import Object, World
 
 WRITE = "|".join(sorted(WRITES))
@@ -147,6 +148,28 @@ async def suspended(world: World) -> None:
         await _over(world, driver, 90)
 
 
+async def answers_cut(world: World) -> None:
+    """All answers to a write are cut off, and the watch is behind: no other claim gets the device that it has given."""
+    world.allow(events_may_be_lost=True)
+    async with Driver(world, nodes=1, devices=2) as driver:
+        for name in ("first", "second"):
+            await driver.add_claim(name, protected=True)
+        written = r"/resourceclaims/first/status"
+        scheduler = await world.scheduler(
+            config=_config(world), rules=[Rule(verb=PATCH, path=written, times=ATTEMPTS, act=Drop())]
+        )
+        scheduler.proxy.freeze("/resourceclaims$")
+        await world.add_pods(driver.pod("a", claim="first"))
+        await world.until(
+            lambda: scheduler.proxy.count(LIST, f"/{world.name}/resourceclaims$") > 0, 30, "the claim is read"
+        )
+        world.claim(scheduler.proxy.count(PATCH, written) == ATTEMPTS, f"written {ATTEMPTS} times before")
+        await world.add_pods(driver.pod("b", claim="second"))
+        await world.until(lambda: scheduler.proxy.count(PATCH, "/second/status") > 0, 30, "the other one is served")
+        scheduler.proxy.thaw()
+        await _over(world, driver, 60)
+
+
 async def _burst(world: World, driver: Driver, pods: int) -> None:
     await driver.add_claim("shared")
     await driver.add_template("each")
@@ -169,6 +192,7 @@ SCENARIOS = (
         for k in range(1, CRASHES + 1)
     ),
     Scenario(name="devices:many", row="200 pods, drivers fail, three crashes", story=many, place="controllers"),
+    Scenario(name="devices:cut", row="answers to claims cut, watch behind", story=answers_cut, place="controllers"),
     Scenario(name="devices:takeover", row="leader killed between claims", story=takeover, place="controllers"),
     Scenario(name="devices:suspended", row="leader suspended between claims", story=suspended, place="controllers"),
 )

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from typing import Any, Literal, Self
 
+from moorage.core.claims import DELETE_PROTECTION
 from tests.faults.history import is_leaving
 from tests.faults.world import Object, World
 from tests.gangs.cluster import RefusedError
@@ -89,10 +90,11 @@ class Driver:
         named = self.awaiting if awaiting else self.plain
         return {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": named, "count": count}}]}}
 
-    async def add_claim(self, name: str, **wanted: Any) -> None:
-        """A claim that pods share."""
+    async def add_claim(self, name: str, *, protected: bool = False, **wanted: Any) -> None:
+        """A claim that pods share; with the finalizer already if it is protected."""
         path = f"{RESOURCE}/namespaces/{self._world.name}/resourceclaims"
-        await self._world.cluster.create(path, {"metadata": {"name": name}, "spec": self.claim_spec(**wanted)})
+        metadata = {"name": name, "finalizers": [DELETE_PROTECTION] if protected else []}
+        await self._world.cluster.create(path, {"metadata": metadata, "spec": self.claim_spec(**wanted)})
 
     async def add_template(self, name: str, **wanted: Any) -> None:
         """A template of claims, one for each pod."""

@@ -15,7 +15,7 @@ from tests.faults.table import SCENARIOS
 
 SHARED = ("answer:bind-lost", "sieve:scheduler:crash:05", "sieve:scheduler:missed")
 KEEPING = ("keeper:notice-twice",)
-DEVICES = ("devices:crash:12", "devices:crash:21")
+DEVICES = ("devices:crash:12", "devices:crash:21", "devices:cut")
 FOUND: tuple[tuple[str, int], ...] = ()
 """Runs that once showed a breach, by scenario and seed."""
 

@@ -50,6 +50,8 @@ class DeviceIndex:
         self._consumed: dict[DeviceId, dict[str, int]] = {}
         """What these shares consume, in nanos."""
         self.writes = UnansweredWrites()
+        self.freed = ""
+        """Key of the claim that was noted last, if that shows that writes to it have come to nothing; else empty."""
         self._reservations: dict[str, dict[str, Allocation]] = {}
         """Uid of a pod on its way -> key of a claim -> what it is going to hold."""
         self._reserved: dict[str, dict[str, Allocation]] = {}
@@ -65,8 +67,10 @@ class DeviceIndex:
             self._note_special(before, after)
             key = (after or before).key
             self._restate(key)
+            self.freed = ""
             for uid in self.writes.resolved(key, self._version(key)):
-                self._known(key, uid, seen=True)
+                if self._known(key, uid, seen=True):
+                    self.freed = key
         elif kind == DEVICE_CLASS and before != after:
             self.backing = _backing(self._objects[DEVICE_CLASS].values())
             self.backing_version += 1
@@ -198,9 +202,8 @@ class DeviceIndex:
         """A write to a claim was answered; whether pods may go on: devices are free again, or the claim is known."""
         command = answer.command
         key, uid = f"{command.namespace}/{command.name}", command.pod.uid
-        made = answer.version if answer.ok else None
-        known = self.writes.answered(command, made, self._version(key))
-        return known and (takes_back(command) or self._known(key, uid, seen=bool(made)))
+        known = self.writes.answered(answer, self._version(key))
+        return known and (takes_back(command) or self._known(key, uid, seen=bool(answer.version)))
 
     def _version(self, key: str) -> str | None:
         claim: ResourceClaim | None = self._objects.get(RESOURCE_CLAIM, {}).get(key)

@@ -116,7 +116,8 @@ class PatchDone:
     ok: bool
     message: str = ""
     version: str = ""
-    """The version of the object that the write made; empty where that is not known."""
+    """The version of the object that the write made; empty where that is not known. Of a write that failed: empty if
+    it changed nothing, else the version that shows whether it did."""
 
 
 @dataclass(frozen=True, slots=True)

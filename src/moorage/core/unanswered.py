@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from moorage.core.commands import PatchObject, Verb
+from moorage.core.events import PatchDone
 from moorage.core.frozen import FrozenDict
 
 UNANSWERED = ""
@@ -42,14 +43,15 @@ class UnansweredWrites:
         """Whether the end of a claim in this version is ordered already."""
         return self.ending.get(key) == version
 
-    def answered(self, command: PatchObject, made: str | None, seen: str | None) -> bool:
-        """The answer to a write: `made` is the version that it made, None if it was refused.
+    def answered(self, answer: PatchDone, seen: str | None) -> bool:
+        """A write was answered; `seen` is the version that the watch has shown, None if the claim is gone.
 
-        `seen` is the version that the watch has shown, None if it has shown that the claim is gone. Returns whether
-        all is known about an allocation now.
+        Returns whether all is known about an allocation now. Of a write that failed without a clear refusal, the
+        version that the answer names is the first to show what became of it.
         """
+        command, made = answer.command, answer.version
         key, uid = _key(command), command.pod.uid
-        if _ends(command) and made is None:
+        if _ends(command) and not answer.ok:
             self.ending.pop(key, None)
         index = self.leaving if takes_back(command) else self.allocating
         if not (takes_back(command) or _allocates(command)) or uid not in index.get(key, ()):

@@ -33,9 +33,9 @@ def node_change(before: Node | None, after: Node) -> Change | None:
     return Change(what, node=after) if what else None
 
 
-def object_change(kind: str, key: str, before: Any, after: Any) -> Change:
-    """What a new version of another object, or its end, changes."""
-    frees = kind == RESOURCE_CLAIM and gives_back(before, after)
+def object_change(kind: str, key: str, before: Any, after: Any, *, freed: bool = False) -> Change:
+    """What a new version of another object, or its end, changes; `freed` if a write to a claim has come to nothing."""
+    frees = kind == RESOURCE_CLAIM and (freed or gives_back(before, after))
     return Change(What.OBJECT, kind=kind, key=key, frees=frees, added=before is None, gone=after is None)
 
 

@@ -365,7 +365,8 @@ class Engine:
             self.device_health.changed(kind, before, after, next(iter(self.runners)), turn.commands)
         if kind in QUEUE_KINDS:
             self._rooms.follow(turn.now)
-        self._context.changes.append(object_change(kind, key, before, after))
+        freed = key == self.state.devices.freed
+        self._context.changes.append(object_change(kind, key, before, after, freed=freed))
 
     def _nodes_answered(self, event: ExtendersAnswered, turn: Turn) -> None:
         if self._context.asking is not None:

@@ -2,11 +2,16 @@
 
 The result is a plain yes or no. A write without a response is retried: if the server had taken the first one after all,
 the precondition refuses the second, and the pod's next attempt finds the object as it wanted it.
+
+A no about a device claim that is no clear refusal has the claim's version of afterwards: devices that the write may
+have given to the claim stay taken until the watch shows that version. The claim is read for as long as it takes to
+reach the server, as pods are (see `binder`); by listing, which is what the watch needs the right for anyway.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -15,9 +20,10 @@ import msgspec
 from moorage.adapters.kube.client import MERGE_PATCH, STRATEGIC_PATCH, KubeClient
 from moorage.adapters.kube.errors import AlreadyExists, BadRequest, Conflict, Forbidden, Invalid, KubeError, NotFound
 from moorage.adapters.kube.intake import resource_of
-from moorage.adapters.kube.watchstream import metadata_of
+from moorage.adapters.kube.watchstream import decode_page, metadata_of
 from moorage.core.claims import DELETE_PROTECTION
 from moorage.core.commands import PatchObject, Verb
+from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.events import PatchDone
 from moorage.core.gangs import COSCHEDULING_KIND
 from moorage.core.queues import QUEUE_KINDS
@@ -31,19 +37,35 @@ _CUSTOM = frozenset({"PlacementPolicy", COSCHEDULING_KIND, *QUEUE_KINDS})
 
 async def patch_object(client: KubeClient, command: PatchObject, pause: Callable[[int], Awaitable[None]]) -> PatchDone:
     """Carry the command out; `pause` waits before the attempt after the given one."""
-    version = ""
+    unclear = False
+    """Whether an earlier attempt may have had an effect."""
     for attempt in range(ATTEMPTS):
         try:
-            version = await _WAYS[command.verb](client, command)
+            return PatchDone(command, ok=True, version=await _WAYS[command.verb](client, command))
         except (NotFound, Conflict, Forbidden, BadRequest, Invalid) as error:
-            return _failed(command, error)
+            failure: KubeError = error
+            break
         except KubeError as error:
-            if attempt == ATTEMPTS - 1:
-                return _failed(command, error)
+            failure, unclear = error, True
+            if attempt < ATTEMPTS - 1:
+                await pause(attempt)
+    unclear = unclear and command.kind == RESOURCE_CLAIM and command.verb is Verb.PATCH
+    return _failed(command, failure, await _version_now(client, command, pause) if unclear else "")
+
+
+async def _version_now(client: KubeClient, command: PatchObject, pause: Callable[[int], Awaitable[None]]) -> str:
+    """The version that the object has, asking until the server answers; empty if it is gone, which ends the matter."""
+    resource = client.in_use(resource_of(BY_ID[command.kind]))
+    query = {"fieldSelector": f"metadata.name={command.name}"}
+    for attempt in itertools.count():
+        try:
+            page = decode_page(await client.list(resource, command.namespace or None, query=query))
+            found = [metadata_of(item) for item in page.items or ()]
+        except KubeError:
             await pause(attempt)
         else:
-            break
-    return PatchDone(command, ok=True, version=version)
+            return next((each.resource_version for each in found if each.uid == command.uid), "")
+    raise AssertionError
 
 
 async def _patch(client: KubeClient, command: PatchObject) -> str:
@@ -90,6 +112,6 @@ def _body(command: PatchObject) -> dict[str, Any]:
     return {**patch, "metadata": {**patch.get("metadata", {}), **given}}
 
 
-def _failed(command: PatchObject, error: KubeError) -> PatchDone:
+def _failed(command: PatchObject, error: KubeError, version: str) -> PatchDone:
     where = "/".join(part for part in (command.namespace, command.name) if part)
-    return PatchDone(command, ok=False, message=f"writing {command.kind} {where}: {error}")
+    return PatchDone(command, ok=False, message=f"writing {command.kind} {where}: {error}", version=version)
