@@ -44,7 +44,6 @@ SLICE: Plain = {"driver": "d", "nodeName": "n", "pool": {"name": "n", "generatio
 @pytest.mark.parametrize(
     ("body", "path", "message"),
     [
-        pytest.param(exactly(count=0), "requests[0].exactly.count", "must be 1 or more", id="count"),
         pytest.param(exactly(count=33), "spec.devices", "asks for 33 devices; a claim can hold 32", id="too many"),
         pytest.param(
             exactly(allocationMode="All", count=1),

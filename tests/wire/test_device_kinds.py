@@ -403,6 +403,16 @@ def slice_of(**device: Any) -> dict[str, Any]:
             id="capacity of a request",
         ),
         pytest.param(
+            claim([{"exactly": {"deviceClassName": "a", "count": -1}}]),
+            "ResourceClaim x: spec.devices.requests[0].exactly.count: -1 is negative; write 1 or more",
+            id="count",
+        ),
+        pytest.param(
+            claim([{"firstAvailable": [{"deviceClassName": "a"}, {"deviceClassName": "a", "count": -3}]}]),
+            "ResourceClaim x: spec.devices.requests[0].firstAvailable[1].count: -3 is negative; write 1 or more",
+            id="count of an alternative",
+        ),
+        pytest.param(
             body("DeviceClass", spec={"selectors": [CEL, {"cel": {"expression": "x" * 16_385}}]}),
             "DeviceClass x: spec.selectors[1].cel.expression: 16385 characters are too many",
             id="expression",
@@ -420,6 +430,12 @@ def test_a_device_object_that_cannot_be_read_is_one_line(obj: dict[str, Any], wa
         BY_ID[obj["kind"]].from_builtin(obj)
     assert str(caught.value).startswith(want_start)
     assert "\n" not in str(caught.value)
+
+
+def test_a_count_of_0_is_1() -> None:
+    """API servers take it for a count that is not given."""
+    value = BY_ID["ResourceClaim"].from_builtin(claim([{"exactly": {"deviceClassName": "a", "count": 0}}]))
+    assert value.requests[0].exactly.count == 1
 
 
 def test_what_an_api_server_accepts_at_most_is_read() -> None:

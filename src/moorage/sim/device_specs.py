@@ -156,8 +156,6 @@ def _choice_problems(manifest: Manifest, choice: Mapping[str, Any], path: str) -
         yield manifest.problem(f"{path}.allocationMode", mode, f"is unknown; {one_of(_MODES)}")
     elif mode == ALL and count:
         yield manifest.problem(f"{path}.count", count, "must be left out with allocationMode All")
-    elif isinstance(count, int) and count < 1 and "count" in choice:
-        yield manifest.problem(f"{path}.count", count, "must be 1 or more")
     yield from _selector_problems(manifest, choice, path)
 
 

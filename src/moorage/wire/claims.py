@@ -38,6 +38,7 @@ from moorage.wire.deviceparts import (
     quantities,
     some,
 )
+from moorage.wire.errors import FieldError
 from moorage.wire.metadata import Int64Wire, MetadataWire, TimeWire, controller_of, epoch_s, frozen_annotations
 from moorage.wire.quantities import QuantityWire
 from moorage.wire.selectors import NodeSelectorWire, node_terms
@@ -273,6 +274,8 @@ def _request(wire: DeviceRequestWire, path: str) -> DeviceRequest:
 
 def _choice(wire: DeviceChoiceWire, path: str, name: str) -> DeviceChoice:
     mode = wire.allocation_mode or EXACT_COUNT
+    if wire.count is not None and wire.count < 0:
+        raise FieldError(f"{path}.count", wire.count, "is negative", "write 1 or more")
     return DeviceChoice(
         name=name,
         device_class=wire.device_class_name or "",
