@@ -14,7 +14,7 @@ from moorage.core.nodes import Node
 from moorage.core.objects import VOLCANO_GROUPS, PodGroup
 from moorage.core.pods import Pod
 from moorage.core.topology import HYPER_NODE, TOPOLOGY, HyperNode, NodeMatch, Topology
-from moorage.core.topologyasks import SliceAsk, TopologyAsk
+from moorage.core.topologyasks import SliceAsk, SubGroup, TopologyAsk
 from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling
 from moorage.plugins.node_ports import NodePorts
@@ -35,8 +35,8 @@ def member(rank: int, gang: str = "g", cpu: int = 1, **more: Any) -> Pod:
     return make_pod(f"{gang}-{rank:02}", cpu=cpu, labels=labels, owner=f"job-{gang}", **more)
 
 
-def group(play: Play, name: str = "g", size: int = 4, **ask: Any) -> None:
-    value = PodGroup("default", name, uid=name, min_count=size, topology=TopologyAsk(**ask))
+def group(play: Play, name: str = "g", size: int = 4, subgroups: tuple[SubGroup, ...] = (), **ask: Any) -> None:
+    value = PodGroup("default", name, uid=name, min_count=size, topology=TopologyAsk(**ask), subgroups=subgroups)
     play.object_seen(COSCHEDULING_KIND, value.key, value)
 
 
@@ -226,6 +226,24 @@ def test_what_cannot_be_meant_is_refused_with_the_value(play: Play, ask: dict[st
     assert play.binds == {}
     assert want in play.note("g-00")
     assert len(play.note("g-00")) < 1000
+
+
+@pytest.mark.parametrize(
+    ("subgroups", "want"),
+    [
+        ([("a", "b"), ("b", "a")], "sub-group a is part of itself: a in b in a"),
+        ([("a", "a")], "sub-group a is part of itself: a in a"),
+        ([("x", "a"), ("a", "b"), ("b", "a")], "sub-group a is part of itself: a in b in a"),
+        ([("a", "b"), ("b", "gone")], "sub-group b is part of gone, which does not exist"),
+        ([("a", ""), ("a", "")], "there are two sub-groups a"),
+    ],
+)
+def test_sub_groups_that_cannot_be_meant_are_refused(play: Play, subgroups: list[tuple[str, str]], want: str) -> None:
+    """Circles, parents that do not exist, and names that stand twice."""
+    group(play, size=2, subgroups=tuple(SubGroup(name, parent) for name, parent in subgroups))
+    play.see(member(0), member(1))
+    assert play.binds == {}
+    assert want in play.note("g-00")
 
 
 def test_two_topologies_with_the_level_have_to_be_told_apart(play: Play) -> None:

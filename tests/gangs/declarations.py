@@ -18,7 +18,7 @@ GROUP = "gang"
 OWNER = "workers"
 DRILL = "drill.moorage.dev/run"
 GRACE_S = 1
-_CRD_GROUP = "scheduling.x-k8s.io"
+CRD_GROUP = "scheduling.x-k8s.io"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ def group_object(gang: Gang) -> tuple[str, Object] | None:
         return f"/apis/scheduling.k8s.io/v1beta1/namespaces/{gang.name}/podgroups", body
     if gang.way == "crd":
         spec = {"minMember": gang.size, "scheduleTimeoutSeconds": 60}
-        body = {"apiVersion": f"{_CRD_GROUP}/v1alpha1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
-        return f"/apis/{_CRD_GROUP}/v1alpha1/namespaces/{gang.name}/podgroups", body
+        body = {"apiVersion": f"{CRD_GROUP}/v1alpha1", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+        return f"/apis/{CRD_GROUP}/v1alpha1/namespaces/{gang.name}/podgroups", body
     return None
 
 
@@ -58,12 +58,12 @@ def member(gang: Gang, name: str, owner_uid: str | None) -> Object:
         "schedulerName": gang.name,
         "nodeSelector": {DRILL: gang.name},
         "terminationGracePeriodSeconds": GRACE_S,
-        "containers": [_container()],
+        "containers": [container()],
     }
     if gang.way == "native":
         spec["schedulingGroup"] = {"podGroupName": GROUP}
     elif gang.way == "crd":
-        metadata["labels"][f"{_CRD_GROUP}/pod-group"] = GROUP
+        metadata["labels"][f"{CRD_GROUP}/pod-group"] = GROUP
     else:
         metadata["annotations"] = {"moorage.dev/pod-group": GROUP}
         if owner_uid is None:
@@ -78,7 +78,7 @@ def member(gang: Gang, name: str, owner_uid: str | None) -> Object:
 def owner_object(gang: Gang) -> Object:
     """Return the ReplicaSet of an owned gang; the drill plays its controller."""
     labels = {"app": OWNER}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [_container()]}}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [container()]}}
     spec = {"replicas": gang.size, "selector": {"matchLabels": labels}, "template": template}
     metadata = {"name": OWNER, "namespace": gang.name}
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
@@ -88,7 +88,7 @@ def intruder(gang: Gang, node: str) -> Object:
     """Return a pod of nobody's that sits on the node and takes all its room."""
     spec = {"nodeName": node, "schedulerName": "nobody", "terminationGracePeriodSeconds": 0}
     metadata = {"name": "intruder", "namespace": gang.name}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**spec, "containers": [_container()]}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**spec, "containers": [container()]}}
 
 
 def node(gang: Gang, name: str) -> Object:
@@ -120,30 +120,28 @@ def crd_objects(user: str) -> Sequence[tuple[str, Object]]:
     crd = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"podgroups.{_CRD_GROUP}"},
-        "spec": {"group": _CRD_GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
+        "metadata": {"name": f"podgroups.{CRD_GROUP}"},
+        "spec": {"group": CRD_GROUP, "names": names, "scope": "Namespaced", "versions": [version]},
     }
-    rule = {"apiGroups": [_CRD_GROUP], "resources": ["podgroups"], "verbs": ["get", "list", "watch"]}
+    role = reader(user, "pod-group-reader", CRD_GROUP, "podgroups")
+    return [("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd), *role]
+
+
+def reader(user: str, name: str, api_group: str, resource: str) -> Sequence[tuple[str, Object]]:
+    """Return what lets a user read a kind."""
+    rule = {"apiGroups": [api_group], "resources": [resource], "verbs": ["get", "list", "watch"]}
     rbac = "rbac.authorization.k8s.io"
-    role = {
-        "apiVersion": f"{rbac}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "pod-group-reader"},
-        "rules": [rule],
-    }
+    role = {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": [rule]}
     binding = {
         "apiVersion": f"{rbac}/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": "pod-group-reader"},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "pod-group-reader"},
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": name},
         "subjects": [{"apiGroup": rbac, "kind": "User", "name": user}],
     }
-    return [
-        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd),
-        (f"/apis/{rbac}/v1/clusterroles", role),
-        (f"/apis/{rbac}/v1/clusterrolebindings", binding),
-    ]
+    return [(f"/apis/{rbac}/v1/clusterroles", role), (f"/apis/{rbac}/v1/clusterrolebindings", binding)]
 
 
-def _container() -> Object:
+def container() -> Object:
+    """Return what every pod of the drills runs."""
     return {"name": "c", "image": "registry.example/app:v1", "resources": {"requests": {"cpu": CPU}}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import yaml
 
@@ -15,12 +15,14 @@ Subject = Literal["moorage", "kube-scheduler"]
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)
 
 
-def start(subject: Subject, plane: ControlPlane, kubeconfig: Path, scheduler_name: str, log: Path) -> Child:
-    """Start the scheduler; it answers to this schedulerName only."""
+def start(
+    subject: Subject, plane: ControlPlane, kubeconfig: Path, scheduler_name: str, log: Path, *arguments: dict[str, Any]
+) -> Child:
+    """Start the scheduler; it answers to this schedulerName only. `arguments`: more entries of pluginConfig."""
     config = kubeconfig.with_suffix(".config.yaml")
     # The drill's gangs without a controller are to be released all the same: nobody but the drill looks at them.
     bare = {"name": "GangScheduling", "args": {"releaseBarePods": True}}
-    profile = {"schedulerName": scheduler_name, "pluginConfig": [bare] if subject == "moorage" else []}
+    profile = {"schedulerName": scheduler_name, "pluginConfig": [bare, *arguments] if subject == "moorage" else []}
     config.write_text(
         yaml.safe_dump({
             "apiVersion": "kubescheduler.config.k8s.io/v1",

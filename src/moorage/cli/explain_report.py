@@ -47,6 +47,7 @@ def document(opinion: Opinion) -> dict[str, Any]:
         "message": opinion.message,
         "explain": nodes_document(opinion.nodes),
         **({"queue": list(opinion.queue)} if opinion.queue else {}),
+        **({"topology": list(opinion.topology)} if opinion.topology else {}),
         **_what_if(opinion),
     }
 
@@ -58,7 +59,7 @@ def _what_if(opinion: Opinion) -> dict[str, Any]:
     """
     if opinion.node is None and opinion.stands_on is None:
         return {"suggestions": [suggestion.document() for suggestion in opinion.suggestions]}
-    second = runner_up(opinion) if opinion.stands_on is not None else None
+    second = runner_up(opinion) if opinion.stands_on is not None and not opinion.planned else None
     return {} if second is None else {"runnerUp": second.document()}
 
 
@@ -77,8 +78,8 @@ def write_table(opinion: Opinion, story: Sequence[Announcement], out: TextIO, *,
         out.writelines(f"    {tables.shown(line)}\n" for line in group.lines)
         out.write("\n")
     out.write(tables.shown(sentence(opinion)) + "\n")
-    out.writelines(f"  {tables.shown(line)}\n" for line in opinion.queue)
-    second = runner_up(opinion)
+    out.writelines(f"  {tables.shown(line)}\n" for line in (*opinion.queue, *opinion.topology))
+    second = None if opinion.planned else runner_up(opinion)
     if second is not None:
         out.write(f"Runner-up: {tables.shown(second.text)}\n")
     if opinion.suggestions:
@@ -118,6 +119,8 @@ def sentence(opinion: Opinion) -> str:
 
 def _merit(opinion: Opinion) -> str:
     """Why the chosen node was chosen."""
+    if opinion.planned:
+        return "where the plan of its pod group puts it"
     feasible = _feasible(opinion)
     count = counted(len(opinion.nodes), "node")
     if len(feasible) <= 1:
@@ -137,6 +140,9 @@ def _standing(opinion: Opinion) -> str:
         return f"and would not be attempted now: {opinion.message}"
     if here is None:
         return f"which no longer exists; {now}"
+    if opinion.planned:
+        again = opinion.node == opinion.stands_on
+        return f"and the plan of its pod group would put it {'there again' if again else f'on {opinion.node}'} now."
     if here.rejected:
         reasons = "; ".join(f"{plugin}: {', '.join(said)}" for plugin, said in here.rejected.items())
         return f"which would reject it now ({reasons}); {now}"

@@ -38,9 +38,7 @@ def command(namespace: str | None, kubeconfig: str | None, output_format: str) -
     rows = [("NAMESPACE", "GANG", "RUNNING", "WAITING", "NEEDED", "DOMAINS")]
     for line in seen.lines:
         needed = "-" if line.needed is None else str(line.needed)
-        rows.append(
-            (line.namespace, line.name, str(line.running), str(line.waiting), needed, line.message or line.used)
-        )
+        rows.append((line.namespace, line.name, str(line.running), str(line.waiting), needed, line.used))
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

@@ -153,8 +153,12 @@ class _Scopes:
     def _subgroups(self, subgroups: tuple[SubGroup, ...]) -> TopologyMistake | None:
         by_name = {each.name: each for each in subgroups}
         for each in subgroups:
+            if by_name[each.name] is not each:
+                return TopologyMistake(f"there are two sub-groups {each.name}")
             if each.parent and each.parent not in by_name:
                 return TopologyMistake(f"sub-group {each.name} is part of {each.parent}, which does not exist")
+            if circle := _circle(each.name, by_name):
+                return TopologyMistake(f"sub-group {each.name} is part of itself: {circle}")
             if each.least is not None and each.name in self._roles:
                 self.least[each.name] = each.least
         for each in subgroups:
@@ -186,13 +190,24 @@ class _Scopes:
 
 
 def _is_inside(role: str, name: str, by_name: Mapping[str, SubGroup]) -> bool:
-    """Whether a role is a sub-group, or inside of it; a circle of parents ends."""
-    at, steps = role, 0
-    while at and steps <= len(by_name):
-        if at == name:
-            return True
-        at, steps = by_name[at].parent if at in by_name else "", steps + 1
-    return False
+    """Whether a role is a sub-group, or inside of it."""
+    return name in _parents(role, by_name)
+
+
+def _circle(name: str, by_name: Mapping[str, SubGroup]) -> str:
+    """The way from a sub-group back to itself, empty if there is none."""
+    way = _parents(name, by_name)
+    last = by_name.get(way[-1])
+    return " in ".join((*way, name)) if last is not None and last.parent == name else ""
+
+
+def _parents(name: str, by_name: Mapping[str, SubGroup]) -> list[str]:
+    """A sub-group and those that it is inside of, each once, the innermost first."""
+    way: dict[str, None] = {}
+    while name and name not in way:
+        way[name] = None
+        name = by_name[name].parent if name in by_name else ""
+    return [*way]
 
 
 def _levels(state: ClusterState, asks: list[TopologyAsk], native: str | None) -> Levels | TopologyMistake:

@@ -158,6 +158,25 @@ def sums(domains: Rows, amounts: Ints, number: int) -> Ints:
     return out
 
 
+def held(question: Question, role: int, level: int, caps: Ints | None = None) -> Ints:
+    """How many members of a role each domain of a level has room for, if it holds no other role; slices are whole.
+
+    `caps`: other room of nodes than that of the ground, shape (roles, n).
+    """
+    ground = question.ground
+    here: Ints = (ground.caps if caps is None else caps)[role].clip(0)
+    for layer in reversed(question.roles[role].layers):
+        if layer.level < level:
+            break
+        domains, first = np.unique(ground.domains[layer.level], return_index=True)
+        number = int(domains.max(initial=-1)) + 1
+        stand = sums(ground.domains[layer.level], ground.standing[role], number)[domains]
+        room = sums(ground.domains[layer.level], here, number)[domains]
+        here = np.zeros_like(here)
+        here[first] = ((room + stand) // layer.size * layer.size - stand).clip(0)
+    return sums(ground.domains[level], here, int(ground.domains[level].max(initial=-1)) + 1)
+
+
 def used_domains(question: Question, scope: RoleScope, counts: Ints, level: int) -> Rows:
     """The domains of a level that members of a scope use, those that stand there included."""
     here = counts[list(scope.roles)].sum(axis=0) + question.standing_of(scope)

@@ -11,7 +11,7 @@ import numpy as np
 
 from moorage.core.arrays import Ints, Mask
 from moorage.core.packalike import most_alike, pack_alike, renumbered, suits
-from moorage.core.packing import Ground, Packing, Question, Role, RoleScope, Value, fit_levels, sums, value_of
+from moorage.core.packing import Ground, Packing, Question, Role, RoleScope, Value, fit_levels, held, sums, value_of
 from moorage.core.packtables import pack_by_tables
 
 _MOST_STATES = 1 << 12
@@ -99,11 +99,9 @@ def _narrowed(question: Question) -> Question | None:
 
 def _holding(question: Question, scope: RoleScope, level: int, caps: Ints) -> Mask:
     """Which domains of a level may have room for a scope as a whole: each role by itself has."""
-    domains = question.ground.domains[level]
-    number = int(domains.max(initial=-1)) + 1
-    holds: Mask = np.ones(number, dtype=np.bool_)
+    holds: Mask = np.ones(int(question.ground.domains[level].max(initial=-1)) + 1, dtype=np.bool_)
     for role in scope.roles:
-        holds &= sums(domains, caps[role], number) >= question.roles[role].count
+        holds &= held(question, role, level, caps) >= question.roles[role].count
     return holds
 
 

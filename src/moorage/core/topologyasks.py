@@ -21,6 +21,7 @@ SUBGROUP_LABELS = (
     "spark-role",
 )
 """Labels of pods that name their role inside the gang; the first one that is there counts."""
+TOPOLOGY_REQUIRED = "moorage.dev/topology-required"
 RANK_LABELS = (
     ("jobset.sigs.k8s.io/job-index", "batch.kubernetes.io/job-completion-index"),
     ("batch.kubernetes.io/job-completion-index",),

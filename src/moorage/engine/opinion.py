@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from moorage.core.commands import DeletePod, PatchPodStatus
 from moorage.core.events import Event, PodSeen
+from moorage.core.gangdomains import standing_lines
+from moorage.core.membership import GangKey
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queuereasons import queue_reasons
 from moorage.core.values import dataclass
@@ -23,6 +25,7 @@ from moorage.engine.gate import refused
 from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle
+from moorage.framework.gangplans import GangPlan
 from moorage.framework.profiles import Profile
 from moorage.framework.runner import Runner
 
@@ -52,6 +55,10 @@ class Opinion:
     """What would let a waiting pod fit, the smallest change first; empty if that was not asked for."""
     queue: tuple[str, ...] = ()
     """What its queue and those above it have and may have, and what follows from that; empty if it has no queue."""
+    topology: tuple[str, ...] = ()
+    """Of a member of a gang that asks for levels: the domains that are used, how good that is, what no longer holds."""
+    planned: bool = False
+    """Whether the node is that of a plan for the whole gang, not the one that scores best."""
     faults: tuple[str, ...] = ()
     """What raised meanwhile, a line for each."""
 
@@ -109,9 +116,27 @@ def form_opinion(
         nodes=explained,
         stands_on=stands_on,
         queue=reasons if binding is None else (),
+        topology=_topology_lines(engine, pod, stands_on),
+        planned=gang is not None and gang in engine.gangs.plans,
         suggestions=suggest(engine, pod, now_s, rewriter, ahead=ahead) if helps and rewriter is not None else (),
         faults=tuple(engine.faults.take()),
     )
+
+
+def _topology_lines(engine: Engine, pod: Pod, stands_on: str | None) -> tuple[str, ...]:
+    """The domains of a member's gang: those of its plan, or where it stands."""
+    gang = pod.template.gang
+    if gang is None:
+        return ()
+    plan = engine.gangs.plans.get(gang)
+    if stands_on is not None or plan is None:
+        return tuple(standing_lines(engine.state, gang)) if engine.state.gangs.standing(gang) else ()
+    return (placed_line(gang, plan),)
+
+
+def placed_line(gang: GangKey, plan: GangPlan) -> str:
+    """The domains of a plan, and how good it is."""
+    return f"pod group {gang.object_key} is placed in {plan.told}"
 
 
 def _queue_reasons(engine: Engine, pod: Pod) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from moorage.core.packing import Value
+from moorage.core.phrases import counted
 from moorage.core.values import dataclass
 
 TOPOLOGY_PLACEMENT = "TopologyPlacement"
@@ -33,10 +34,12 @@ class GangPlan:
     def told(self) -> str:
         """The domains used, in words."""
         used = ", ".join(f"{count} of {level}" for level, count in zip(self.levels, self.value[1:], strict=False))
+        if used and self.value[0]:
+            used = f"{used}, without {counted(self.value[0], 'member')}"
         if self.optimal:
             return f"{used} (optimal)" if used else ""
         over = sum(self.value[1 : len(self.bound)]) - sum(self.bound[1:])
-        return f"{used} (within {over} domains of the bound)"
+        return f"{used} (within {counted(over, 'domain')} of the bound)"
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from moorage.core.gangneeds import GangNeeds
 from moorage.core.gangs import lasting
 from moorage.core.gangtopology import TopologyMistake, TopologyTerms, asks_anything, rank_of, role_of, topology_terms
 from moorage.core.packbalanced import pack_balanced
-from moorage.core.packing import Packing, sums
+from moorage.core.packing import Packing, Question, held
 from moorage.core.packsearch import pack
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
@@ -194,24 +194,37 @@ def _why(asked: GangQuestion, terms: TopologyTerms, state: ClusterState) -> str:
         count = sum(question.roles[role].count for role in scope.roles)
         if level is None or not len(asked.rows):
             continue
-        domains = ground.domains[level]
-        held = [
-            np.minimum(sums(domains, ground.caps[role], int(domains.max()) + 1), question.roles[role].count)
-            for role in scope.roles
-        ]
-        total = np.sum(held, axis=0)
+        rooms = [held(question, role, level).clip(0, question.roles[role].count) for role in scope.roles]
+        total = np.sum(rooms, axis=0)
         best = int(np.argmax(total))
         path = _path(asked, terms, state, level, best)
-        parts.append(f"{terms.levels.keys[level]} {path} has room for {int(total[best])} of {count} pods")
+        said = f"{int(total[best])} of {count} pods{_slices(question, terms, scope.roles)}"
+        apart = ", role by role, not together" if len(scope.roles) > 1 and total[best] >= count else ""
+        parts.append(f"{terms.levels.keys[level]} {path} has room for {said}{apart}")
     if not parts:
-        fit = sum(min(int(ground.caps[r].sum()), role.count) for r, role in enumerate(question.roles))
-        parts.append(f"the topology has room for {fit} of {question.total} pods")
+        everyone = range(len(question.roles))
+        room = [int(held(question, role, 0).sum()) for role in everyone] if ground.levels else ground.caps.sum(axis=1)
+        fit = sum(min(int(each), role.count) for each, role in zip(room, question.roles, strict=True))
+        slices = _slices(question, terms, everyone)
+        parts.append(f"the topology has room for {fit} of {question.total} pods{slices}")
     if outside:
         parts.append(f"{outside} node(s) lack a level's label")
     unfit = int(np.count_nonzero(~ground.eligible.any(axis=0)))
     if unfit:
         parts.append(f"{unfit} node(s) are not for these pods")
     return ", ".join(parts) + "."
+
+
+def _slices(question: Question, terms: TopologyTerms, roles: Iterable[int]) -> str:
+    """The slices of roles, and members that are no whole number of them; empty if there are none."""
+    layers = dict.fromkeys(layer for role in roles for layer in question.roles[role].layers[:1])
+    said = [f" in slices of {layer.size} per {terms.levels.keys[layer.level]}" for layer in layers]
+    for role in roles:
+        each = question.roles[role]
+        count = each.count + int(question.ground.standing[role].sum())
+        if each.layers and each.least == each.count and count % each.layers[0].size:
+            said.append(f" ({count} is no multiple of {each.layers[0].size})")
+    return "".join(said)
 
 
 def _path(asked: GangQuestion, terms: TopologyTerms, state: ClusterState, level: int, domain: int) -> str:

@@ -10,7 +10,7 @@ from moorage.adapters.memory.errors import ApiError
 from moorage.core.events import PodSeen
 from moorage.core.pods import Pod
 from moorage.core.queuereasons import queue_reasons
-from moorage.engine.opinion import Opinion, form_opinion
+from moorage.engine.opinion import Opinion, form_opinion, placed_line
 from moorage.sim.costs import input_prices
 from moorage.sim.explanations import node_explanation
 from moorage.sim.feed import Feed
@@ -64,7 +64,9 @@ def _simulated(given: ClusterInput, rules: SimulationRules, key: str, known: Map
     outcome = simulate(given, rules, explain_only=key)
     for story in outcome.pods:
         if story.key == key:
-            return replace(_opinion(story, outcome), queue=_queue(story, outcome, known.get(key)))
+            placed = _placed(story, outcome)
+            queue = _queue(story, outcome, known.get(key))
+            return replace(_opinion(story, outcome), queue=queue, topology=placed, planned=bool(placed))
     raise UnknownPodError([*known, *(story.key for story in outcome.pods)])
 
 
@@ -72,6 +74,13 @@ def _queue(story: PodStory, outcome: SimulationOutcome, pod: Pod | None) -> tupl
     if story.node is not None or outcome.world is None or pod is None:
         return ()
     return queue_reasons(outcome.world.state, pod)
+
+
+def _placed(story: PodStory, outcome: SimulationOutcome) -> tuple[str, ...]:
+    record = None if outcome.world is None else outcome.world.state.record(story.uid)
+    gang = None if record is None else record.pod.template.gang
+    plan = None if gang is None else outcome.plans.get(gang)
+    return () if gang is None or plan is None else (placed_line(gang, plan),)
 
 
 def _opinion(story: PodStory, outcome: SimulationOutcome) -> Opinion:

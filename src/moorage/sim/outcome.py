@@ -7,11 +7,13 @@ from dataclasses import field
 from typing import Any
 
 from moorage.adapters.memory.cluster import EmbeddedCluster
+from moorage.core.membership import GangKey
 from moorage.core.objects import object_key
 from moorage.core.prices import PriceList
 from moorage.core.queueaccounts import QueueAccount
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
+from moorage.framework.gangplans import GangPlan
 from moorage.sim.costs import Cost
 from moorage.sim.explanations import Explanations
 
@@ -78,6 +80,8 @@ class SimulationOutcome:
     """`namespace/name` of pods with a special claim for extended resources -> what their status says of it."""
     queues: Sequence[QueueAccount] = ()
     """What every queue has, may have and waits for in the end; each before the queues below it."""
+    plans: Mapping[GangKey, GangPlan] = field(default_factory=dict)
+    """Where the levels of a topology wanted gangs."""
 
     @property
     def pending(self) -> int:

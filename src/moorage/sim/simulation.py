@@ -269,6 +269,7 @@ class _Run:
                 if status_of(each).get("extendedResourceClaimStatus")
             },
             queues=accounts_of(self._engine),
+            plans=dict(self._engine.gangs.plans),
             world=FinalCluster(self._cluster, self._engine.state, self._prices.figures_from),
         )
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from moorage.core.gangs import group_object, lasting, terms_of
-from moorage.core.gangtopology import TopologyTerms, topology_terms
+from moorage.core.gangdomains import gang_domains
+from moorage.core.gangs import lasting, terms_of
+from moorage.core.gangtopology import TopologyMistake
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
@@ -26,12 +27,13 @@ class GangLine:
     domains: tuple[tuple[str, int], ...] = ()
     """Levels, the widest first, and how many of their domains the running members use."""
     message: str = ""
-    """Why what it asks of a topology cannot be meant."""
+    """Why what it asks of a topology cannot be meant, or what of it no longer holds."""
 
     @property
     def used(self) -> str:
-        """The domains in one text; `-` if none counts."""
-        return ", ".join(f"{count} {level}" for level, count in self.domains) or "-"
+        """The domains in one text, and what is wrong with them; `-` if none counts."""
+        used = ", ".join(f"{count} {level}" for level, count in self.domains)
+        return "; ".join(filter(None, (used, self.message))) or "-"
 
     def document(self) -> dict[str, Any]:
         """For JSON."""
@@ -59,15 +61,12 @@ def gang_lines(state: ClusterState, waiting: Iterable[Pod], namespace: str | Non
 def _line(state: ClusterState, key: GangKey, waiting: list[Pod]) -> GangLine:
     standing = lasting(state, key)
     terms = terms_of(state, key, waiting)
-    templates = [*(pod.template for pod in waiting), *(record.pod.template for record in standing)]
-    asked = topology_terms(state, group_object(state, key), templates)
+    found = gang_domains(state, key, (pod.template for pod in waiting))
     domains: tuple[tuple[str, int], ...] = ()
-    if isinstance(asked, TopologyTerms):
-        tree = state.topologies.tree(state, asked.levels)
-        rows = {record.row for record in standing}
-        paths = [path for row, path in zip(tree.rows.tolist(), tree.paths, strict=True) if row in rows]
-        keys = enumerate(asked.levels.keys, start=1)
-        domains = tuple((level, len({path[:depth] for path in paths})) for depth, level in keys)
+    said = ""
+    if isinstance(found, TopologyMistake):
+        said = found.message
+    elif found is not None:
+        domains, said = tuple(zip(found.levels, found.used, strict=True)), "; ".join(found.broken)
     needed = None if terms is None else terms.min_count
-    said = "" if asked is None or isinstance(asked, TopologyTerms) else asked.message
     return GangLine(key.namespace, key.name, len(standing), len(waiting), needed, domains, said)

@@ -9,14 +9,14 @@ import msgspec
 
 from moorage.core.limits import HYPER_NODE_MEMBERS, PATTERN_CHARS, SLICE_LAYERS, SUB_GROUPS, TOPOLOGY_LEVELS
 from moorage.core.topology import HyperNode, NodeMatch, Topology, tier_level
-from moorage.core.topologyasks import NOTHING_ASKED, Objective, SliceAsk, SubGroup, TopologyAsk
+from moorage.core.topologyasks import NOTHING_ASKED, TOPOLOGY_REQUIRED, Objective, SliceAsk, SubGroup, TopologyAsk
 from moorage.wire.errors import REFUSALS, FieldError
 from moorage.wire.metadata import Int32Wire, MetadataWire, frozen_map
 from moorage.wire.whole import whole
 
 _KUEUE, _KAI = "kueue.x-k8s.io/", "kai.scheduler/"
 _TOPOLOGY = ("moorage.dev/topology", f"{_KAI}topology")
-_REQUIRED = ("moorage.dev/topology-required", f"{_KUEUE}podset-required-topology", f"{_KAI}topology-required-placement")
+_REQUIRED = (TOPOLOGY_REQUIRED, f"{_KUEUE}podset-required-topology", f"{_KAI}topology-required-placement")
 _PREFERRED = (
     "moorage.dev/topology-preferred",
     f"{_KUEUE}podset-preferred-topology",

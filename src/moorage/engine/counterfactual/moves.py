@@ -68,12 +68,12 @@ class _Moves:
 
     def on_row(self, row: int, plugins: set[str]) -> Edits:
         """The moves that let the pod in on a row; empty if none were found."""
-        here = [record for record in self._state.records_on(row) if _movable(record)]
+        here = [record for record in self._state.records_on(row) if movable(record)]
         looks = self._remedies.separate(plugins) and self._looks < _MOST_LOOKS
         candidates = [*here, *(self._related(row) if looks else ())]
         candidates = [each for each in candidates if each.pod.template not in self._stuck]
         slack = self._slack(row, plugins) if plugins <= self._counting else {}
-        for record in sorted(candidates, key=_importance):
+        for record in sorted(candidates, key=importance):
             if not _suffices(record, slack) or not self._admits(row, [record]):
                 continue
             found = self._places(row, [record])
@@ -84,7 +84,7 @@ class _Moves:
     def _several(self, row: int, candidates: Sequence[PodRecord]) -> Edits:
         """The larger ones go until there is room; then those that need not go come back."""
         gone: list[PodRecord] = []
-        for record in sorted(candidates, key=lambda each: (each.pod.template.priority, -_size(each))):
+        for record in sorted(candidates, key=lambda each: (each.pod.template.priority, -size(each))):
             gone.append(record)
             if self._admits(row, gone) or len(gone) > _MOST_PODS:
                 break
@@ -148,7 +148,7 @@ class _Moves:
                 keys = known.get(template)
                 if keys is None:
                     keys = known[template] = self._remedies.keys_between(self._pod.template, template)
-                if keys and record.row != NOWHERE and _movable(record):
+                if keys and record.row != NOWHERE and movable(record):
                     self._about.append((record, keys))
         return self._about
 
@@ -159,16 +159,18 @@ def _suffices(record: PodRecord, slack: Mapping[int, int]) -> bool:
     return all(left + freed.get(column, 0) >= 0 for column, left in slack.items())
 
 
-def _movable(record: PodRecord) -> bool:
+def movable(record: PodRecord) -> bool:
     """Daemons and static pods belong to their node; what is going goes anyway, and what is on its way is no fact."""
     owner = record.pod.template.owner
     stays = owner is not None and owner.kind in (DAEMON_SET, *_NODE_AGENTS)
     return not stays and not record.assumed and record.pod.node is not None and record.pod.deleted_s is None
 
 
-def _importance(record: PodRecord) -> tuple[int, int, str]:
-    return record.pod.template.priority, _size(record), record.pod.key
+def importance(record: PodRecord) -> tuple[int, int, str]:
+    """The least important first."""
+    return record.pod.template.priority, size(record), record.pod.key
 
 
-def _size(record: PodRecord) -> int:
+def size(record: PodRecord) -> int:
+    """What a pod takes, roughly."""
     return record.vector.score_cpu_milli

@@ -18,6 +18,7 @@ import numpy as np
 
 from moorage.core.affinity import NodeAffinity, NodeTerm
 from moorage.core.edits import AddNode, Changed, Edits, LowerRequest
+from moorage.core.gangneeds import GangNeeds
 from moorage.core.membership import GangKey
 from moorage.core.objects import DAEMON_SET
 from moorage.core.pods import Pod, PodTemplate
@@ -94,7 +95,8 @@ class Scene:
         """The same of the round without any change."""
         self.unit: GangKey | None = None if pod.template.gang is None else engine.gangs.unit_of(pod)
         """The gang that the pod is placed with."""
-        self._members = self._waiting_members()
+        self.members = self._waiting_members()
+        """The members of the gang that wait, this pod included."""
 
     def _waiting_members(self) -> list[Pod]:
         if self.unit is None:
@@ -275,9 +277,18 @@ class Scene:
         passed = runner.judge(self.cycle(pod), self.state.rows()).passed
         return int(row) if row in passed else NOWHERE, tuple(record.pod.key for record in victims)
 
+    @property
+    def gang_needs(self) -> GangNeeds | None:
+        """What the gang needs to start."""
+        return None if self.unit is None else self.engine.gangs.needs(self.unit, self.members)
+
+    def places_gang(self) -> bool:
+        """Put the gang where it fits, until the statement ends; whether enough members found a node."""
+        return self._place_gang({}) != NOWHERE
+
     def _place_gang(self, swapped: dict[str, Pod]) -> int:
         """The row of the pod if enough members of its gang find one together."""
-        members = [swapped.get(pod.uid, pod) for pod in self._members]
+        members = [swapped.get(pod.uid, pod) for pod in self.members]
         needs = None if self.unit is None else self.engine.gangs.needs(self.unit, members)
         if needs is None:
             return NOWHERE

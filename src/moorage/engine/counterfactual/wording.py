@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from moorage.core.controllers import controller_of
 from moorage.core.edits import (
     POD_EDITS,
@@ -39,6 +41,8 @@ from moorage.core.edits import (
     Uncordon,
     UseScheduler,
 )
+from moorage.core.gangs import group_object
+from moorage.core.gangtopology import TopologyMistake, topology_terms
 from moorage.core.phrases import counted, joined, listed
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
@@ -48,11 +52,29 @@ from moorage.engine.counterfactual.scene import Fit
 
 def sentence(state: ClusterState, pod: Pod, fit: Fit) -> str:
     """What to do, and where the pod goes then."""
-    added = {edit.name for edit in fit.edits if isinstance(edit, AddNode)}
-    where = "there" if fit.node in added else f"on {fit.node}"
+    like = {edit.name: edit.like for edit in fit.edits if isinstance(edit, AddNode)}
+    where = "there" if fit.node in like else f"on {fit.node}"
+    if not any(isinstance(edit, Annotate) for edit in fit.edits):
+        where += _domain(state, pod, like.get(fit.node, fit.node))
     evicted = f" once {listed(fit.evicted)} made room" if fit.evicted else ""
     todo = describe(pod, fit.edits)
     return f"{todo[0].upper()}{todo[1:]}{_owner(state, pod, fit)}{_template(fit)}; it then fits {where}{evicted}."
+
+
+def _domain(state: ClusterState, pod: Pod, node: str) -> str:
+    """The domain of a node at the level that the gang of a pod stays inside; empty if there is none."""
+    gang = pod.template.gang
+    group = None if gang is None else group_object(state, gang)
+    terms = topology_terms(state, group, [pod.template])
+    if terms is None or isinstance(terms, TopologyMistake):
+        return ""
+    level = max((each for scope in terms.scopes if (each := scope.required) is not None), default=None)
+    row = state.row_of(node)
+    tree = state.topologies.tree(state, terms.levels)
+    places = [] if level is None or row is None else np.flatnonzero(tree.rows == row).tolist()
+    if level is None or not places:
+        return ""
+    return f", in {terms.levels.keys[level]} {'/'.join(tree.paths[places[0]][: level + 1])}"
 
 
 def describe(pod: Pod, edits: Edits) -> str:
