@@ -183,7 +183,7 @@ class RackDrill:
         """The next scheduler completes the gang, or releases it and starts it anew; then nodes are lost."""
         case, outcome = act.outcome.case, act.outcome
         async with Proxy(self._plane) as proxy, self._scheduler(act, proxy, "second") as scheduler:
-            await asyncio.wait_for(proxy.contacted.wait(), START_S)
+            await act.contacted(proxy, scheduler)
             outcome.whole_s = await act.until_whole(PATIENCE_S, patient=self._patient)
             outcome.breaches += act.faults()
             if outcome.breaches:
@@ -198,8 +198,8 @@ class RackDrill:
             if not await _reached(proxy, scheduler, PATIENCE_S + REPLACE_AFTER_S):
                 outcome.breaches.append(f"other: bind {case.second} of a replacement never came")
                 return
-        async with Proxy(self._plane) as proxy, self._scheduler(act, proxy, "third"):
-            await asyncio.wait_for(proxy.contacted.wait(), START_S)
+        async with Proxy(self._plane) as proxy, self._scheduler(act, proxy, "third") as scheduler:
+            await act.contacted(proxy, scheduler)
             await self._replaced(act, lost, lost_s)
 
     async def _replaced(self, act: _Act, lost: _Lost, lost_s: float) -> None:
@@ -277,6 +277,13 @@ class _Act:
                 pod = racks.member(self.gang, rank, next(self._again), owner_uid)
                 self.ledger.foresee(await self.cluster.create(self._pods, pod))
             await self.watch.next_change()
+
+    async def contacted(self, proxy: Proxy, scheduler: Child) -> None:
+        """Wait for the first request: how long a busy machine takes to start a process is another matter."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(proxy.contacted.wait(), START_S)
+        if not proxy.contacted.is_set():
+            self.outcome.breaches.append(f"other: no request in {START_S:.0f} s: {scheduler.complaint()}")
 
     async def take_room(self) -> None:
         """Strangers take so many nodes of a rack that the slice under way there, or another one, has no room."""

@@ -55,6 +55,8 @@ def _die_with_parent() -> None:
 
 
 def _watch_starter(starter: int, child: subprocess.Popen[bytes], orphaned: threading.Event) -> None:
+    # A signal that this thread took would wait for the main thread, which waits for the child.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGUSR1})
     while os.getppid() == starter:
         # Nothing is ever written to the pipe, so readable means that its other end is closed.
         if select.select([0], [], [], LOOK_S)[0]:
