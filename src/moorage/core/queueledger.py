@@ -34,6 +34,8 @@ LEDGER_KINDS = frozenset({*QUEUE_KINDS, NAMESPACE})
 """Kinds of objects that the ledger has to be told of."""
 _KEPT_TEMPLATES = 65_536
 _KEPT_REQUESTS = 65_536
+_FEW_CHANGED = 64
+"""How many queues may have changed at once for each to be looked at by itself."""
 _NOT_READY = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
@@ -65,18 +67,36 @@ class Membership(NamedTuple):
 OUTSIDE = Membership("", None, preemptible=True)
 
 
+STANDS, LEAVING, PROMISED, WAITS, EXPECTED = 1, 2, 4, 8, 16
+"""What is said about a pod."""
+HOLDS, ASKS = 1, 2
+"""What is counted of it."""
+
+
+def _counted(said: int) -> int:
+    stays = said & STANDS and not said & (LEAVING | EXPECTED)
+    if stays or (said & PROMISED and not said & STANDS):
+        return HOLDS | ASKS
+    return ASKS if said & (WAITS | EXPECTED) else 0
+
+
+_COUNTED = tuple(map(_counted, range(2 * EXPECTED)))
+_OUTSIDE_COUNTED = tuple(HOLDS if said & STANDS else 0 for said in range(2 * EXPECTED))
+_UNSAID = {each: ~each for each in (STANDS, PROMISED, WAITS, EXPECTED)}
+
+
 class _Entry:
     """A pod that counts."""
 
-    __slots__ = ("amounts", "asks", "expected", "holds", "leaving", "member", "pod", "promised", "stands", "waits")
+    __slots__ = ("amounts", "counted", "leaf", "member", "pod", "said")
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, member: Membership, amounts: Amounts) -> None:
         self.pod = pod
-        self.member = OUTSIDE
-        self.amounts: Amounts = ()
-        self.stands = self.leaving = self.promised = self.waits = self.expected = False
-        self.holds = self.asks = False
-        """What is counted at present."""
+        self.member = member
+        self.leaf = member.leaf
+        self.amounts = amounts
+        self.said = self.counted = 0
+        """What is said about it, and what of it is counted at present."""
 
 
 class QueueLedger:
@@ -97,10 +117,18 @@ class QueueLedger:
         self._amounts: dict[Requests, Amounts] = {}
         self._outside: dict[int, int] = {}
         """What pods outside of any share hold, by resource."""
+        self._outside_changes = 0
+        """How often that changed."""
         self._stale = False
-        """Whether queues came, went or moved, so that all pods have to be assigned again."""
-        self._seen: tuple[object, ...] = ()
+        """Whether all pods have to be assigned again."""
+        self._changed: dict[str, None] = {}
+        """Queues that came, went or changed since the tree was brought up to date."""
+        self._late = False
+        """Whether either is so."""
+        self._seen: tuple[int, int, int] | None = None
         """What the divided amounts were computed from."""
+        self._moved: set[str] = set()
+        """Pods that belong elsewhere now."""
 
     # --- queues ---
 
@@ -110,45 +138,35 @@ class QueueLedger:
             if self.active and _labels(before) != _labels(after):
                 self._members.clear()
                 name = (before or after).name
-                self._stale = self._stale or any(e.pod.template.namespace == name for e in self._entries.values())
+                self._assign_again([e for e in self._entries.values() if e.pod.template.namespace == name])
             return False
         began = not self.active
         if not any(self._objects.get(each) for each in QUEUE_KINDS):
             self._forget()
             return False
         self.active = True
-        if self._differ_in_amounts(before, after):
-            self.tree.rule(after)
+        if began:
+            self.reassign()
         elif before != after:
-            self._stale = True
+            self._changed[(before or after).name] = None
+            self._late = True
         return began
-
-    def _differ_in_amounts(self, before: Queue | None, after: Queue | None) -> bool:
-        """Whether a queue that counts has other numbers than before, and nothing else."""
-        if self._stale or before is None or after is None:
-            return False
-        node = self.tree.nodes.get(after.name)
-        if node is None or node.queue != before:
-            return False
-        if not all(map(self.tree.names, after.resources)):
-            return False
-        return (before.parent, before.namespaces, before.created_s) == (after.parent, after.namespaces, after.created_s)
 
     def reassign(self) -> None:
         """Assign all pods again, as queues, namespaces or terms are others now."""
-        self._stale = True
+        self._stale = self._late = True
 
     def settle(self, state: ClusterState) -> QueueTree:
         """The tree with shares as they are now."""
-        if self._stale:
-            self._build()
-        resources = state.resources
-        seen = (state.node_log.position, len(self.tree.resources), tuple(self._outside.items()))
+        if self._late:
+            self._catch_up()
+        tree = self.tree
+        seen = state.node_log.position, len(tree.resources), self._outside_changes
         if seen != self._seen:
             self._seen = seen
-            self.tree.divides(self._divided(state, resources))
-        self.tree.settle()
-        return self.tree
+            tree.divides(self._divided(state, state.resources))
+        tree.settle()
+        return tree
 
     def _divided(self, state: ClusterState, resources: ResourceColumns) -> list[int]:
         """What the nodes that are ready offer, less what is held outside of any share."""
@@ -163,6 +181,54 @@ class QueueLedger:
             total.append(max(0, offered - self._outside.get(index, 0)))
         return total
 
+    def _catch_up(self) -> None:
+        """Bring the tree up to date with the queues that there are: where they changed if they are few, else all."""
+        self._late = False
+        changed, self._changed = self._changed, {}
+        if self._stale or len(changed) > _FEW_CHANGED or not self._change(changed):
+            self._build()
+
+    def _change(self, changed: Iterable[str]) -> bool:
+        """Take over single queues; False if all have to be looked at."""
+        tree, names = self.tree, set[str]()
+        if not tree.unused() <= {index for index, amount in self._outside.items() if amount}:
+            return False
+        for name in changed:
+            node = tree.nodes.get(name)
+            before, after = None if node is None else node.queue, self._queue(name)
+            if before == after:
+                continue
+            if not tree.counts_like(before, after):
+                return False
+            found = tree.drop(name) if after is None else tree.put(after)
+            if found is None:
+                return False
+            names |= found
+        if names:
+            self._members.clear()
+            self._assign_again([entry for entry in self._entries.values() if entry.member.queue in names])
+        return True
+
+    def take_moved(self) -> set[str]:
+        """Pods that belong elsewhere than when this was last asked."""
+        if self._late:
+            self._catch_up()
+        moved, self._moved = self._moved, set()
+        return moved
+
+    def _queue(self, name: str) -> Queue | None:
+        """The queue that counts of those with this name."""
+        return next((found for kind in QUEUE_KINDS if (found := self._objects.get(kind, {}).get(name))), None)
+
+    def _assign_again(self, entries: Iterable[_Entry]) -> None:
+        for entry in entries:
+            member = self.member(entry.pod.template)
+            if member != entry.member:
+                self._take(entry, 0)
+                entry.member, entry.leaf = member, member.leaf
+                self._count(entry)
+                self._moved.add(entry.pod.uid)
+
     def _build(self) -> None:
         self._stale = False
         queues: dict[str, Queue] = {}
@@ -172,18 +238,21 @@ class QueueLedger:
         self._members.clear()
         self._amounts.clear()
         self._outside.clear()
-        self._seen = ()
+        self._seen = None
         for entry in self._entries.values():
-            entry.holds = entry.asks = False
-            entry.member, entry.amounts = self.member(entry.pod.template), self.amounts(entry.pod.requests)
+            entry.counted = 0
+            member = self.member(entry.pod.template)
+            if member[0] != entry.member[0] or member[3] != entry.member[3]:
+                self._moved.add(entry.pod.uid)
+            entry.member, entry.leaf, entry.amounts = member, member.leaf, self.amounts(entry.pod.requests)
             self._count(entry)
 
     # --- which queue ---
 
     def member(self, template: PodTemplate) -> Membership:
         """Where pods of this template belong."""
-        if self._stale:
-            self._build()
+        if self._late:
+            self._catch_up()
         found = self._members.get(template)
         return self._members.keep(template, self._assign(template)) if found is None else found
 
@@ -222,75 +291,89 @@ class QueueLedger:
 
     # --- pods ---
 
+    def about(self, pod: Pod) -> tuple[Membership, Amounts, bool]:
+        """Where a pod belongs, what counts of its requests, and whether it holds that."""
+        entry = self._entries.get(pod.uid)
+        known = None if entry is None or self._late else entry.pod
+        if entry is None or known is None or known.template is not pod.template or known.requests is not pod.requests:
+            return self.member(pod.template), self.amounts(pod.requests), self.counts(pod.uid)
+        return entry.member, entry.amounts, entry.counted & HOLDS != 0
+
     def stand(self, pod: Pod, *, leaving: bool) -> None:
         """A pod is on a node; `leaving` if it is being deleted."""
         entry = self._entry(pod)
-        entry.stands, entry.leaving = True, leaving
+        entry.said = (entry.said | STANDS | LEAVING) if leaving else (entry.said | STANDS) & ~LEAVING
         self._count(entry)
 
     def leave(self, uid: str) -> None:
         """A pod is on no node any more."""
-        self._set(uid, "stands", value=False)
+        self._unsay(uid, STANDS)
 
     def promise(self, pod: Pod) -> None:
         """A pod is nominated to a node."""
         entry = self._entry(pod)
-        entry.promised = True
+        entry.said |= PROMISED
         self._count(entry)
 
     def unpromise(self, uid: str) -> None:
         """The nomination of a pod ended."""
-        self._set(uid, "promised", value=False)
+        self._unsay(uid, PROMISED)
 
     def wait(self, pod: Pod) -> None:
         """A pod waits for a node."""
         entry = self._entry(pod)
-        entry.waits = True
+        entry.said |= WAITS
         self._count(entry)
 
     def unwait(self, uid: str) -> None:
         """A pod does not wait any more."""
-        self._set(uid, "waits", value=False)
+        self._unsay(uid, WAITS)
 
     def expect(self, uid: str, *, value: bool) -> bool:
         """Whether a pod is evicted for a share, and so expected to come back; returns what was said before."""
         entry = self._entries.get(uid)
-        before = entry is not None and entry.expected
-        if before is not value:
-            self._set(uid, "expected", value=value)
+        if entry is None:
+            return False
+        before = entry.said & EXPECTED != 0
+        if value and not before:
+            entry.said |= EXPECTED
+            self._count(entry)
+        elif before and not value:
+            self._unsay(uid, EXPECTED)
         return before
 
     def counts(self, uid: str) -> bool:
         """Whether a pod holds what it requests."""
         entry = self._entries.get(uid)
-        return entry is not None and entry.holds
+        return entry is not None and entry.counted & HOLDS != 0
 
     def _entry(self, pod: Pod) -> _Entry:
         entry = self._entries.get(pod.uid)
         if entry is None:
-            entry = self._entries[pod.uid] = _Entry(pod)
-        elif entry.pod.template is pod.template and entry.pod.requests is pod.requests:
-            entry.pod = pod
+            entry = _Entry(pod, self.member(pod.template), self.amounts(pod.requests))
+            self._entries[pod.uid] = entry
             return entry
-        else:
-            self._take(entry, holds=False, asks=False)
-            entry.pod = pod
-        entry.member, entry.amounts = self.member(pod.template), self.amounts(pod.requests)
+        known, entry.pod = entry.pod, pod
+        if known.template is pod.template and known.requests is pod.requests:
+            return entry
+        self._take(entry, 0)
+        entry.member = member = self.member(pod.template)
+        entry.leaf, entry.amounts = member.leaf, self.amounts(pod.requests)
         return entry
 
-    def _set(self, uid: str, what: str, *, value: bool) -> None:
+    def _unsay(self, uid: str, what: int) -> None:
         entry = self._entries.get(uid)
         if entry is None:
             return
-        setattr(entry, what, value)
+        entry.said &= _UNSAID[what]
         self._count(entry)
-        if not (entry.stands or entry.promised or entry.waits or entry.expected):
+        if not entry.said & ~LEAVING:
             del self._entries[uid]
 
     def amounts(self, requests: Requests) -> Amounts:
         """What counts of a pod's requests: cpu, memory, devices, and whatever queues name."""
-        if self._stale:
-            self._build()
+        if self._late:
+            self._catch_up()
         found = self._amounts.get(requests)
         if found is None:
             if len(self._amounts) >= _KEPT_REQUESTS:
@@ -305,28 +388,28 @@ class QueueLedger:
         return found
 
     def _count(self, entry: _Entry) -> None:
-        holds = (entry.stands and not entry.leaving and not entry.expected) or (entry.promised and not entry.stands)
-        self._take(entry, holds=holds, asks=holds or entry.waits or entry.expected)
+        counted = (_OUTSIDE_COUNTED if entry.leaf is None else _COUNTED)[entry.said]
+        if counted != entry.counted:
+            self._take(entry, counted)
 
-    def _take(self, entry: _Entry, *, holds: bool, asks: bool) -> None:
-        leaf, amounts = entry.member.leaf, entry.amounts
+    def _take(self, entry: _Entry, counted: int) -> None:
+        """Count what a pod holds and asks for; outside of any share only what it holds."""
+        leaf, amounts, differs = entry.leaf, entry.amounts, counted ^ entry.counted
+        entry.counted = counted
         if leaf is None:
-            held = entry.stands
-            if entry.holds != held:
-                for index, amount in amounts:
-                    self._outside[index] = self._outside.get(index, 0) + (amount if held else -amount)
-                entry.holds = held
+            sign = 1 if counted else -1
+            for index, amount in amounts if differs else ():
+                self._outside[index] = self._outside.get(index, 0) + sign * amount
+            self._outside_changes += 1
             return
-        if entry.holds != holds:
-            self.tree.hold(leaf, amounts, 1 if holds else -1, fixed=not entry.member.preemptible)
-            entry.holds = holds
-        if entry.asks != asks:
-            self.tree.request(leaf, amounts, 1 if asks else -1)
-            entry.asks = asks
+        if differs & HOLDS:
+            self.tree.hold(leaf, amounts, 1 if counted & HOLDS else -1, fixed=not entry.member.preemptible)
+        if differs & ASKS:
+            self.tree.request(leaf, amounts, 1 if counted & ASKS else -1)
 
     def entries(self) -> Iterable[tuple[Pod, Membership, bool]]:
         """Pods that count, where they belong, and whether they hold what they request."""
-        return ((entry.pod, entry.member, entry.holds) for entry in self._entries.values())
+        return ((entry.pod, entry.member, entry.counted & HOLDS != 0) for entry in self._entries.values())
 
 
 def _no_terms(_: str) -> None:

@@ -7,12 +7,16 @@ next ones that it would lose, read backwards. All numbers are exact, and equal d
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from struct import pack
 
 from moorage.core.fairshare import UNLIMITED
-from moorage.core.queuetree import Amounts, QueueNode
+from moorage.core.queuetree import Amounts, OrderTerms, QueueNode
 
-Precedence = tuple[object, ...]
-"""The smallest comes first."""
+Precedence = tuple[int, float, float, bytes]
+"""The smallest comes first: rules 1 to 4 in one number, 5, 6, and the rest as bytes, as each is compared very often."""
+_OVER, _FED = 1 << 66, 1 << 65
+"""Beyond its share; not within its quota. Priorities are far smaller."""
+_AMOUNT_BYTES = 16
 _BEYOND = 1000
 """How much worse it is to use something of which a queue may have nothing."""
 
@@ -24,10 +28,41 @@ def precedence(node: QueueNode, need: Amounts, total: Sequence[int]) -> Preceden
     priority. 4. Last those that would use what they may not have at all. 5. The smaller dominant share, with the next
     pods and 6. without them. 7. The smaller claim. 8. The older queue.
     """
-    with_need = list(node.allocated)
+    known = node.terms
+    if known is None or known.total is not total:
+        known = _terms(node, total)
+    if not known.plain or len(need) != len(total):
+        amounts = node.allocated.copy()
+        for index, amount in need:
+            amounts[index] += amount
+        return _precedence(node, need, amounts, total)
+    # All resources are needed, as is usual: one short loop, as this is asked for every decision at every level.
+    over, fed = _OVER, 0
+    with_need = without = 0.0
+    allocated, shares, quotas, wholes = node.allocated, node.share, node.quota, known.wholes
     for index, amount in need:
-        with_need[index] += amount
-    return _precedence(node, need, with_need, total)
+        have, of = allocated[index], wholes[index]
+        if have <= shares[index]:
+            over = 0
+        if have + amount > quotas[index]:
+            fed = _FED
+        part = (have + amount) / of
+        if part > with_need:  # noqa: PLR1730 - a call takes longer than all of this
+            with_need = part
+        part = have / of
+        if part > without:  # noqa: PLR1730
+            without = part
+    return over + fed + known.rank, with_need, without, known.tie
+
+
+def _terms(node: QueueNode, total: Sequence[int]) -> OrderTerms:
+    limits, queue = node.allocatable, node.queue
+    wholes = [whole if may_have >= UNLIMITED else may_have for may_have, whole in zip(limits, total, strict=True)]
+    plain = all(wholes) and all(limits)
+    amounts = b"".join(each.to_bytes(_AMOUNT_BYTES, "big") for each in limits)
+    tie = amounts + pack(">d", max(queue.created_s, 0.0)) + node.name.encode()
+    node.terms = terms = OrderTerms(total, wholes, plain, -2 * queue.priority, tie)
+    return terms
 
 
 def victim_precedence(node: QueueNode, taken: Sequence[int], unit: Amounts, total: Sequence[int]) -> Precedence:
@@ -39,22 +74,21 @@ def victim_precedence(node: QueueNode, taken: Sequence[int], unit: Amounts, tota
 
 
 def _precedence(node: QueueNode, need: Amounts, amounts: Sequence[int], total: Sequence[int]) -> Precedence:
+    known = node.terms
+    if known is None or known.total is not total:
+        known = _terms(node, total)
     over = starved = True
     with_need = without = 0.0
-    limits = node.allocatable
-    for index, have in enumerate(node.allocated):  # one loop, as this is asked for every decision at every level
-        amount, may_have = amounts[index], limits[index]
-        of = total[index] if may_have >= UNLIMITED else may_have
+    for index, have in enumerate(node.allocated):
+        amount, of = amounts[index], known.wholes[index]
         over = over and have > node.share[index]
         starved = starved and amount <= node.quota[index]
-        part = amount / of if of else float(amount * _BEYOND)
-        with_need = max(with_need, part)
-        part = have / of if of else float(have * _BEYOND)
-        without = max(without, part)
-    useless = 0 in limits and any(not limits[index] for index, _ in need)
-    queue = node.queue
-    rank = (over, not starved, -queue.priority, useless, with_need, without)
-    return (*rank, tuple(limits), queue.created_s, node.name)
+        with_need = max(with_need, amount / of if of else float(amount * _BEYOND))
+        without = max(without, have / of if of else float(have * _BEYOND))
+    limits = node.allocatable
+    useless = any(not limits[index] for index, _ in need)
+    rank = over * _OVER + (not starved) * _FED + known.rank + useless
+    return rank, with_need, without, known.tie
 
 
 def dominant_share(amounts: Sequence[int], allocatable: Sequence[int], total: Sequence[int]) -> float:
@@ -78,8 +112,9 @@ def shortage(leaf: QueueNode, need: Amounts, *, preemptible: bool) -> tuple[Queu
     Pods that may not be evicted must stay within the quota at every level.
     """
     for node in leaf.path:
-        for index, amount in need:
-            if node.allocated[index] + amount > node.limit[index]:
+        allocated, limit = node.allocated, node.limit
+        for index, amount in need if node.limited or not preemptible else ():
+            if allocated[index] + amount > limit[index]:
                 return node, index, False
             if not preemptible and node.fixed[index] + amount > node.quota[index]:
                 return node, index, True

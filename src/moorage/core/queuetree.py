@@ -5,7 +5,9 @@ Amounts are lists, one number for each resource of `QueueTree.resources`. What a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from moorage.core.fairshare import UNLIMITED, Claim, divide
 from moorage.core.queues import Queue
@@ -20,25 +22,42 @@ _MOST_UNNAMED = 32
 _FIRST = (CPU, MEMORY)
 
 
+class OrderTerms(NamedTuple):
+    """What the place of a queue in the order follows from besides what it holds, see `queueorder`."""
+
+    total: Sequence[int]
+    """What the cluster has."""
+    wholes: Sequence[int]
+    """Of what amounts are a part: what the queue may have, of unlimited resources the total."""
+    plain: bool
+    """Whether it may have something of every resource."""
+    rank: int
+    """The higher the priority of the queue, the smaller; even."""
+    tie: bytes
+    """What decides among queues with equal shares: the smaller claim, the age, the name."""
+
+
 class QueueNode:
     """A queue in the tree."""
 
     __slots__ = (
-        "allocatable", "allocated", "busy", "children", "depth", "fixed", "limit", "name", "parent", "path", "problem",
-        "queue", "quota", "requested", "share", "weight",
+        "allocatable", "allocated", "busy", "children", "depth", "fixed", "limit", "limited", "lost", "name", "parent",
+        "path", "problem", "queue", "quota", "requested", "share", "terms", "weight",
     )  # fmt: skip
 
-    def __init__(self, queue: Queue, resources: Sequence[str]) -> None:
+    def __init__(self, queue: Queue, resources: Sequence[str], children: dict[str, QueueNode]) -> None:
         self.name = queue.name
         self.parent: QueueNode | None = None
-        self.children: dict[str, QueueNode] = {}
+        self.children = children
         self.busy: dict[str, QueueNode] = {}
         """Those of the children that hold something or ask for something."""
         self.path: tuple[QueueNode, ...] = (self,)
-        """The queue itself, its parent, and so on."""
+        """The queue itself, its parent, and so on; of one whose parents lead nowhere itself alone."""
         self.depth = 0
         self.problem = ""
         """Why it takes no pods; empty if it does."""
+        self.lost = False
+        """Whether the way up from it does not end."""
         count = len(resources)
         self.allocated = [0] * count
         """What its pods have or are promised."""
@@ -48,20 +67,26 @@ class QueueNode:
         """The same as `allocated`, and what its pods wait for."""
         self.share = [0] * count
         """Its fair share."""
+        self.terms: OrderTerms | None = None
+        """What its place in the order follows from; None once that has to be worked out again."""
         self.rule(queue, resources)
 
     def rule(self, queue: Queue, resources: Sequence[str]) -> None:
         """Take over quotas, weights and limits."""
+        self.terms = None
         self.queue = queue
         shares = [queue.share_of(name) for name in resources]
         self.quota = [each.quota for each in shares]
         self.weight = [each.weight for each in shares]
         self.limit = [each.limit for each in shares]
+        self.limited = min(self.limit, default=UNLIMITED) < UNLIMITED
+        """Whether it has any limit."""
         self.allocatable = [self._may_have(index) for index in range(len(shares))]
         """What it may have: its quota or its fair share, whichever is more, within its limit."""
 
     def grow(self, resource: str) -> None:
-        """Another resource counts."""
+        """Another resource counts, which no queue names."""
+        self.terms = None
         for amounts in (self.allocated, self.fixed, self.requested, self.share):
             amounts.append(0)
         share = self.queue.share_of(resource)
@@ -78,83 +103,198 @@ class QueueNode:
         """Its share of a resource is this."""
         self.share[index] = share
         self.allocatable[index] = self._may_have(index)
+        self.terms = None
 
-    @property
-    def is_leaf(self) -> bool:
-        """Whether it has no children."""
-        return not self.children
+    def below(self) -> list[QueueNode]:
+        """It and all queues below it, each once."""
+        found = {self: None}
+        for node in (todo := [self]):
+            new = [each for each in node.children.values() if each not in found]
+            found.update(dict.fromkeys(new))
+            todo += new
+        return list(found)
 
 
 class QueueTree:
     """All queues. Shares are brought up to date by `settle`, where something changed since last time."""
 
     def __init__(self) -> None:
-        self._name(())
+        self._named: Counter[str] = Counter()
+        """Resource -> how many queues name it."""
+        self._name()
         self.nodes: dict[str, QueueNode] = {}
+        self._parts: dict[str, dict[str, QueueNode]] = {}
+        """Name -> the queues that name it as their parent, whether it exists or not."""
         self._top: dict[str, QueueNode] = {}
         """Queues without a parent that hold or ask for something."""
         self._dirty: set[QueueNode | None] = set()
         """Queues whose children have to be given their shares again; None stands for the cluster."""
+        self._asking: dict[QueueNode, list[int]] = {}
+        """Leaf -> what its pods ask for and does not count yet."""
+        self.moved: set[QueueNode] = set()
+        """Leaves that got or lost something, so that the places of all on their paths may be others; so with all that
+        follow, the reader empties it."""
         self.touched: set[QueueNode] = set()
-        """Queues whose place in the order may have changed; the reader empties it."""
+        """Queues whose own place in the order may have changed."""
+        self.reshaped: list[QueueNode] = []
+        """Queues that are elsewhere in the tree than before, or no part of it any more."""
         self.builds = 0
         """Rises whenever all queues are replaced."""
 
-    def _name(self, named: Iterable[str]) -> None:
-        """Count cpu, memory and these resources; what pods request besides follows."""
-        self.resources: list[str] = [*_FIRST, *sorted(set(named).difference(_FIRST))]
+    def _name(self) -> None:
+        """Count cpu, memory and what queues name; what pods request besides follows."""
+        self.resources: list[str] = [*_FIRST, *sorted(set(self._named).difference(_FIRST))]
         self._index = {name: number for number, name in enumerate(self.resources)}
-        self._named = len(self.resources)
+        self._named_count = len(self.resources)
         self.total: list[int] = [0] * len(self.resources)
         """What the queues divide."""
 
     def names(self, resource: str) -> bool:
         """Whether a queue names the resource, or all count it."""
-        return self._index.get(resource, self._named) < self._named
+        return self._index.get(resource, self._named_count) < self._named_count
 
     def index(self, resource: str) -> int | None:
         """The index of a resource that pods request, which counts from now on; None if there are too many."""
         found = self._index.get(resource)
-        if found is None and len(self.resources) - self._named < _MOST_UNNAMED:
+        if found is None and len(self.resources) - self._named_count < _MOST_UNNAMED:
             found = self._index[resource] = len(self.resources)
             self.resources.append(resource)
             self.total.append(0)
+            for more in self._asking.values():
+                more.append(0)
             for node in self.nodes.values():
                 node.grow(resource)
         return found
 
+    def unused(self) -> set[int]:
+        """Resources that no queue names and none of their pods asks for any more."""
+        self._count_requests()
+        unnamed = range(self._named_count, len(self.resources))
+        return {index for index in unnamed if not any(top.requested[index] for top in self._top.values())}
+
+    # --- queues ---
+
     def build(self, queues: Mapping[str, Queue]) -> None:
         """Start over with these queues, which hold nothing yet."""
-        self._name(name for queue in queues.values() for name in queue.resources)
-        self.nodes = {name: QueueNode(queue, self.resources) for name, queue in queues.items()}
-        self._top, self._dirty, self.touched = {}, {None}, set()
+        self._named = Counter(name for queue in queues.values() for name in queue.resources)
+        self._name()
+        self.nodes, self._parts, self._top, self._dirty = {}, {}, {}, {None}
+        self.moved, self.touched, self.reshaped, self._asking = set(), set(), [], {}
         self.builds += 1
+        for queue in queues.values():
+            self._node(queue)
         for node in self.nodes.values():
-            parent = self.nodes.get(node.queue.parent)
-            if parent is not None:
-                node.parent = parent
-                parent.children[node.name] = node
-            elif node.queue.parent:
-                node.problem = f"queue {node.name} names the parent {node.queue.parent}, which does not exist"
+            node.parent = self.nodes.get(node.queue.parent)
         for node in self.nodes.values():
             self._find_path(node)
+
+    def counts_like(self, before: Queue | None, after: Queue | None) -> bool:
+        """Whether the same resources are named by queues if this one changes so; else `build` is needed."""
+        was = frozenset[str]() if before is None else before.resources.keys()
+        now = frozenset[str]() if after is None else after.resources.keys()
+        lost = any(self._named[name] == 1 and name not in _FIRST for name in was - now)
+        return not lost and all(map(self.names, now))
+
+    def put(self, queue: Queue) -> set[str] | None:
+        """A new queue, or other terms of one that exists; the names of queues that may take other pods now.
+
+        None if that cannot be told, and `build` is needed: queues that are part of themselves came or went.
+        """
+        node = self.nodes.get(queue.name)
+        if node is None:
+            self._named.update(queue.resources.keys())
+            node = self._node(queue)
+            return self._reshape(node, list(node.children.values()), {queue.name, queue.parent})
+        before = node.queue
+        self._named.subtract(before.resources.keys())
+        self._named.update(queue.resources.keys())
+        self.rule(queue)
+        names = set() if before.namespaces == queue.namespaces else {queue.name}
+        if before.parent == queue.parent:
+            return names
+        self._part(before.parent, queue.name)
+        self._parts.setdefault(queue.parent, {})[queue.name] = node
+        return self._reshape(node, [], names | {before.parent, queue.parent})
+
+    def drop(self, name: str) -> set[str] | None:
+        """A queue is gone; returns the same."""
+        node = self.nodes.pop(name)
+        self._named.subtract(node.queue.resources.keys())
+        self._part(node.queue.parent, name)
+        children, node.children = list(node.children.values()), {}
+        if not children:
+            self._parts.pop(name, None)
+        return self._reshape(node, children, {name, node.queue.parent})
+
+    def _node(self, queue: Queue) -> QueueNode:
+        """Add a queue, which has no path yet."""
+        parts = self._parts.setdefault(queue.name, {})
+        node = self.nodes[queue.name] = QueueNode(queue, self.resources, parts)
+        self._parts.setdefault(queue.parent, {})[queue.name] = node
+        return node
+
+    def _part(self, parent: str, name: str) -> None:
+        """A queue does not name this parent any more."""
+        parts = self._parts[parent]
+        del parts[name]
+        if not parts and parent not in self.nodes:
+            del self._parts[parent]
+
+    def _reshape(self, node: QueueNode, others: list[QueueNode], names: set[str]) -> set[str] | None:
+        """A queue came, moved or went; `others` get another parent by that. Returns the names and those with another
+        problem than before, None if some are or were part of themselves.
+        """
+        self._count_requests()
+        roots = [*others, node]
+        below = list(dict.fromkeys(each for root in roots for each in root.below()))
+        for root in roots:
+            self._lift(root, -1)
+        for root in roots:
+            root.parent = self.nodes.get(root.queue.parent) if self.nodes.get(root.name) is root else None
+        for each in below:
+            problem, lost = each.problem, each.lost
+            self._find_path(each)
+            if each.lost or lost:
+                return None
+            if each.problem != problem:
+                names.add(each.name)
+        for root in reversed(roots):
+            self._lift(root, 1)
+        self.reshaped += below
+        return names
+
+    def _lift(self, node: QueueNode, sign: int) -> None:
+        """What a queue holds and asks for counts above it, or does no more."""
+        for above in node.path[1:]:
+            for mine, theirs in (
+                (node.allocated, above.allocated), (node.fixed, above.fixed), (node.requested, above.requested),
+            ):  # fmt: skip
+                for index, amount in enumerate(mine):
+                    theirs[index] += sign * amount
+        for each in node.path:
+            self._note_busy(each, none=each is node and sign < 0)
+        self.touched.update(node.path)
 
     def _find_path(self, node: QueueNode) -> None:
         path = [node]
         while path[-1].parent is not None and len(path) <= MOST_LEVELS:
             path.append(path[-1].parent)
-        node.path, node.depth = tuple(path), len(path)
+        top = path[-1]
+        node.problem, node.lost = "", False
         if len(path) > MOST_LEVELS:
             node.problem = f"queue {_too_deep(path)}"
-        elif not node.problem:
-            node.problem = path[-1].problem
+            path = [node]
+            node.lost = True
+        elif top.queue.parent:
+            node.problem = f"queue {top.name} names the parent {top.queue.parent}, which does not exist"
+        node.path, node.depth = tuple(path), len(path)
 
     def rule(self, queue: Queue) -> None:
         """Other quotas, weights, limits or another priority for a queue that stays where it is."""
         node = self.nodes[queue.name]
         node.rule(queue, self.resources)
         self._dirty.add(node.parent)
-        self.touched.update(node.path)
+        self.touched.add(node)
 
     def divides(self, total: Sequence[int]) -> None:
         """So much is divided from now on."""
@@ -167,30 +307,49 @@ class QueueTree:
     def hold(self, leaf: QueueNode, amounts: Amounts, sign: int, *, fixed: bool) -> None:
         """Pods of a leaf got so much, or lost it with the sign -1."""
         for node in leaf.path:
+            allocated = node.allocated
             for index, amount in amounts:
-                node.allocated[index] += sign * amount
+                allocated[index] += sign * amount
                 if fixed:
                     node.fixed[index] += sign * amount
-        self.touched.update(leaf.path)
+        self.moved.add(leaf)
 
     def request(self, leaf: QueueNode, amounts: Amounts, sign: int) -> None:
-        """Pods of a leaf ask for so much more, or less with the sign -1."""
-        for node in leaf.path:
-            for index, amount in amounts:
-                node.requested[index] += sign * amount
-            siblings = self._top if node.parent is None else node.parent.busy
-            if sign > 0:
-                siblings[node.name] = node
-            elif not any(node.requested):
-                siblings.pop(node.name, None)
-                for index in range(len(self.resources)):
-                    node.give(index, 0)
-            self._dirty.add(node.parent)
+        """Pods of a leaf ask for so much more, or less with the sign -1; it counts when shares are asked for."""
+        more = self._asking.get(leaf)
+        if more is None:
+            more = self._asking[leaf] = [0] * len(self.resources)
+        if sign < 0:  # the first of its units may be gone
+            self.moved.add(leaf)
+        for index, amount in amounts:
+            more[index] += sign * amount
+
+    def _count_requests(self) -> None:
+        for leaf, more in self._asking.items():
+            changes = [(index, amount) for index, amount in enumerate(more) if amount]
+            for node in leaf.path if changes else ():
+                for index, amount in changes:
+                    node.requested[index] += amount
+                self._note_busy(node)
+        self._asking.clear()
+
+    def _note_busy(self, node: QueueNode, *, none: bool = False) -> None:
+        """Whether a queue asks for anything decides on whether it gets a share; with `none` it does not any more."""
+        siblings = self._top if node.parent is None else node.parent.busy
+        if any(node.requested) and not none:
+            siblings[node.name] = node
+        elif siblings.get(node.name) is node:
+            del siblings[node.name]
+            for index in range(len(self.resources)):
+                node.give(index, 0)
+        self._dirty.add(node.parent)
 
     # --- shares ---
 
     def settle(self) -> None:
         """Bring shares up to date."""
+        if self._asking:
+            self._count_requests()
         if not self._dirty:
             return
         dirty, self._dirty = self._dirty, set()

@@ -194,6 +194,8 @@ class MakingRoom:
 
     def review(self, turn: Turn) -> None:
         """Look at gangs that something happened to, and expect no more what has been gone for long."""
+        if self._sharing is not None:
+            self._sharing.sort_again(turn.now)
         self.stale.review(turn)
         self._forget(turn.now)
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from dataclasses import field
-from typing import Any, Protocol
+from typing import Any
 
 from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
@@ -37,6 +37,7 @@ from moorage.engine.lifecycle import (
     WAITING,
 )
 from moorage.engine.pacing import Pacing
+from moorage.engine.sharedorder import SharedOrder
 from moorage.engine.units import QueuedPod, Unit, gang_uid
 from moorage.framework.changes import Change, What
 from moorage.framework.gangs import GANG_SCHEDULING
@@ -70,28 +71,6 @@ Helps = Callable[[str, Unit, Change], bool]
 """(plugin, unit, change): whether the change may help a unit that the plugin rejected."""
 _FEW_STALE = 64
 """How many more stale items than pods the active heap may hold."""
-
-
-class SharedOrder(Protocol):
-    """Active units that belong to queues (`engine.sharing`)."""
-
-    def takes(self, unit: Unit) -> bool:
-        """Add a unit; False if it belongs to no queue, or the queue of units orders it."""
-
-    def peek(self) -> tuple[Any, ...] | None:
-        """The key of the unit that comes next among them."""
-
-    def pop(self) -> tuple[tuple[Any, ...], int, Unit] | None:
-        """Take that out."""
-
-    def renew(self, pods: Iterable[Pod]) -> None:
-        """Sort active units again; these are all pods that wait."""
-
-    def waits(self, pod: Pod) -> None:
-        """A pod waits, or was changed while it does."""
-
-    def leaves(self, uid: str) -> None:
-        """A pod waits no more."""
 
 
 Timed = tuple[float, tuple[Any, ...], int, Unit]
@@ -378,6 +357,11 @@ class SchedulingQueue:
         if unit.state in _LISTED:
             self._wake(unit, now, FORCED)
 
+    def sort_again(self, unit: Unit, now: float) -> None:
+        """An active unit belongs elsewhere than before, or may not be tried any more."""
+        if unit.state is ACTIVE:
+            self._enter(unit, now, "")
+
     def retry(self, unit: Unit, now: float) -> None:
         """A step towards placing a waiting unit failed: try it again after the backoff of an error."""
         if unit.state not in _LISTED:
@@ -560,10 +544,10 @@ class SchedulingQueue:
 
     def _next_of_both(self, shared: SharedOrder) -> tuple[tuple[Any, ...], int, Unit] | None:
         """The next unit with queues and without: by priority, then age."""
-        active, key = self._active, shared.peek()
+        active = self._active
         while active and active[0][2].ticket != active[0][1]:
             heapq.heappop(active)
-        if active and (key is None or active[0][0] <= key):
+        if active and ((key := shared.peek()) is None or active[0][0] <= key):
             return heapq.heappop(active)
         return shared.pop()
 

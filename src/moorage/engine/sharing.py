@@ -78,7 +78,8 @@ class Sharing:
 
     def gate(self, unit: Unit) -> tuple[str, str] | None:
         """The plugin that keeps a unit from being tried and why; None if it may be."""
-        if unit.gang is None and not self.member(unit.pod).problem and not self._state.evictions.holds(unit.uid):
+        evictions = self._state.evictions
+        if unit.gang is None and not (self._ledger.about(unit.pod)[0].problem or evictions.holds(unit.uid)):
             return None
         members = {self.member(entry.pod) for entry in unit.members.values()}
         plugin = self._plugin(unit.pod.template.scheduler_name)
@@ -89,7 +90,7 @@ class Sharing:
             problem = f"its members name different queues: {', '.join(sorted(each.queue or '-' for each in members))}"
         if problem:
             return plugin.name, problem
-        if self._state.evictions.holds(unit.uid):
+        if evictions.holds(unit.uid):
             return plugin.name, "waiting for the evictions that make room for it"
         return None
 
@@ -97,11 +98,14 @@ class Sharing:
 
     def takes(self, unit: Unit) -> bool:
         """Add an active unit; False if it belongs to no queue."""
-        leaf = self.member(unit.pod).leaf
-        if leaf is None:
+        pod = unit.pod
+        member, need, _ = self._ledger.about(pod)
+        if member.leaf is None:
             return False
         if self._units.tree.builds == self._builds:  # otherwise all are sorted in when the order is asked for
-            self._units.push(leaf, self.item(unit))
+            known = unit.gang is None
+            item = Item(self._key(pod, pod.created_s, pod.key), unit.ticket, unit, need) if known else self.item(unit)
+            self._units.push(member.leaf, item)
         return True
 
     def peek(self) -> tuple[Any, ...] | None:
@@ -132,7 +136,17 @@ class Sharing:
                 leaf = self.member(unit.pod).leaf
                 if unit.state is ACTIVE and leaf is not None:
                     self._units.push(leaf, self.item(unit))
+        elif tree.reshaped:
+            self._units.reshape()
         return self._units
+
+    def sort_again(self, now: float) -> None:
+        """Sort active units again that belong elsewhere than before, as queues or namespaces changed."""
+        moved, queue = self._ledger.take_moved(), self._context.queue
+        if moved:
+            for unit in {unit.uid: unit for uid in sorted(moved) if (unit := queue.find(uid)) is not None}.values():
+                queue.sort_again(unit, now)
+            self._units.note_gone()
 
     def renew(self, pods: Iterable[Pod] = ()) -> None:
         """Sort active units again; these pods wait."""

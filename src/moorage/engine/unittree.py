@@ -7,11 +7,15 @@ decision only the places of the queues on its path are computed again, and those
 from __future__ import annotations
 
 import heapq
+from itertools import count
 from typing import Any, NamedTuple
 
 from moorage.core.queueorder import Precedence, precedence
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.engine.units import Unit
+
+_FEW = 64
+"""How many outdated items a heap may have beside as many as it needs."""
 
 
 class Item(NamedTuple):
@@ -26,105 +30,204 @@ class Item(NamedTuple):
     """What its next pods request."""
 
 
+class _Place:
+    """A queue that has units, or had."""
+
+    __slots__ = ("below", "entry", "first", "most", "node", "parent", "units")
+
+    def __init__(self, node: QueueNode | None, parent: _Place | None) -> None:
+        self.node = node
+        self.parent = parent
+        self.units: list[Item] = []
+        """A heap of its units if it is a leaf; some are outdated."""
+        self.below: list[_Entry] = []
+        """A heap of the queues below it that have units; some entries are outdated."""
+        self.first: Item | None = None
+        """The first unit below it."""
+        self.entry: _Entry | None = None
+        """What stands for it in the heap of its parent; None while it has no unit."""
+        self.most = _FEW
+        """How many items a heap may have before outdated ones are dropped."""
+
+
+_Entry = tuple[Precedence, int, _Place]
+"""The place of a queue among its siblings, a number that no other entry has, and the queue."""
+
+
 class UnitTree:
-    """Units by leaf. Queues of `tree` must not be replaced while it holds any."""
+    """Units by leaf."""
 
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
-        self._heaps: dict[QueueNode, list[Item]] = {}
-        """Leaf -> its units."""
-        self._first: dict[QueueNode, Item] = {}
-        """Queue -> the first unit below it."""
-        self._places: dict[QueueNode, tuple[Precedence, int]] = {}
-        """Queue -> its place among its siblings, and the number of the entry that says so."""
-        self._children: dict[QueueNode | None, list[tuple[Precedence, int, QueueNode]]] = {}
-        """Queue -> its children that have units, a heap with outdated entries; None stands for the top."""
-        self._changed: set[QueueNode] = set()
-        self._numbers = 0
+        self._root = _Place(None, None)
+        self._places: dict[QueueNode, _Place] = {}
+        self._changed: set[_Place] = set()
+        self._numbers = count()
 
     def push(self, leaf: QueueNode, item: Item) -> None:
         """Add a unit."""
-        heapq.heappush(self._heaps.setdefault(leaf, []), item)
-        self._changed.add(leaf)
+        place = self._places.get(leaf) or self._place(leaf)
+        units = place.units
+        heapq.heappush(units, item)
+        self._changed.add(place)
+        if len(units) > place.most:
+            units[:] = sorted(each for each in units if each.ticket == each.unit.ticket)
+            place.most = 2 * len(units) + _FEW
+
+    def _place(self, node: QueueNode) -> _Place:
+        found = self._places.get(node)
+        if found is None:
+            parent = self._root if node.parent is None else self._place(node.parent)
+            found = self._places[node] = _Place(node, parent)
+        return found
 
     def peek(self) -> Item | None:
         """The unit that comes next."""
         self._refresh()
-        top = self._best(None)
-        return None if top is None else self._first[top]
+        top = self._best(self._root)
+        return None if top is None else top.first
 
     def pop(self) -> Item | None:
         """Take out the unit that comes next."""
         self._refresh()
-        node = self._best(None)
-        if node is None:
+        place = self._best(self._root)
+        if place is None:
             return None
-        item = self._first[node]
-        while node.children:
-            below = self._best(node)
-            if below is None:
-                raise LookupError(f"queue {node.name} has no unit below it")
-            node = below
-        heapq.heappop(self._heaps[node])
-        self._changed.add(node)
+        item = place.first
+        while place.below and (below := self._best(place)) is not None:
+            place = below
+        heapq.heappop(place.units)
+        self._changed.add(place)
         return item
 
     def heads(self) -> dict[QueueNode, Item]:
         """Leaf -> its first unit."""
         self._refresh()
-        return {node: item for node, item in self._first.items() if not node.children}
+        return {node: place.first for node, place in self._places.items() if place.first and not node.children}
 
-    def _best(self, parent: QueueNode | None) -> QueueNode | None:
-        heap = self._children.get(parent)
-        while heap:
-            _, number, node = heap[0]
+    def note_gone(self) -> None:
+        """Units may not be tried any more, or belong elsewhere."""
+        firsts = ((place, place.first) for place in self._places.values() if place.first is not None)
+        self._changed.update(place for place, first in firsts if first.ticket != first.unit.ticket)
+
+    def reshape(self) -> None:
+        """Queues are elsewhere than before; units of leaves that are none any more are forgotten."""
+        for node in self.tree.reshaped:
             place = self._places.get(node)
-            if place is not None and place[1] == number:
-                return node
+            if place is None or place.parent is None:
+                continue
+            place.entry = None
+            self._changed.add(place.parent)
+            if node.children:
+                place.units.clear()
+            if self.tree.nodes.get(node.name) is node:
+                place.parent = self._root if node.parent is None else self._place(node.parent)
+                self._changed.add(place)
+            else:
+                del self._places[node]
+        self.tree.reshaped.clear()
+
+    @staticmethod
+    def _best(place: _Place) -> _Place | None:
+        heap = place.below
+        while heap:
+            entry = heap[0]
+            found = entry[2]
+            if found.entry is entry:
+                return found
             heapq.heappop(heap)
         return None
 
     def _refresh(self) -> None:
         """Compute the places of queues again for which something changed, the deepest first."""
-        touched = self.tree.touched
-        if touched:
-            self._changed.update(node for node in touched if node in self._first)
-            touched.clear()
-        if not self._changed:
+        tree, changed = self.tree, self._changed
+        moved, touched = tree.moved, tree.touched
+        if not (changed or moved or touched):
             return
-        levels: dict[int, set[QueueNode]] = {}
-        for node in self._changed:
-            levels.setdefault(node.depth, set()).add(node)
-        self._changed = set()
-        for depth in range(max(levels, default=0), 0, -1):
-            for node in levels.get(depth, ()):
-                if self._rank(node) and node.parent is not None:
-                    levels.setdefault(depth - 1, set()).add(node.parent)
+        if len(moved) == 1 and len(changed) <= 1 and not touched:  # a unit of a leaf was placed
+            (leaf,) = moved
+            place = self._places.get(leaf)
+            if place is not None and (not changed or place in changed):
+                moved.clear()
+                changed.clear()
+                self._climb(place, leaf)
+                return
+        self._refresh_all()
 
-    def _rank(self, node: QueueNode) -> bool:
+    def _climb(self, place: _Place, leaf: QueueNode) -> None:
+        """The same for a leaf and all above it; in one piece, as most decisions are of this kind."""
+        total, item = self.tree.total, self._first_below(place, leaf)
+        for node in leaf.path:
+            parent = place.parent
+            if parent is None:
+                return
+            heap, known = parent.below, place.entry
+            place.first = item
+            if item is None:
+                place.entry = None
+            else:
+                place.entry = entry = (precedence(node, item.need, total), next(self._numbers), place)
+                if known is not None and heap[0] is known:
+                    heapq.heapreplace(heap, entry)
+                else:
+                    self._enter(parent, entry)
+            while heap and heap[0][2].entry is not heap[0]:
+                heapq.heappop(heap)
+            item = heap[0][2].first if heap else None
+            place = parent
+
+    def _refresh_all(self) -> None:
+        tree, places = self.tree, self._places
+        touched = tree.touched.union(*(leaf.path for leaf in tree.moved))
+        changed = self._changed.union(place for node in touched if (place := places.get(node)) is not None)
+        tree.moved.clear()
+        tree.touched.clear()
+        self._changed.clear()
+        levels: dict[int, set[_Place]] = {}
+        for place in changed:
+            if place.node is not None:
+                levels.setdefault(place.node.depth, set()).add(place)
+        for depth in range(max(levels, default=0), 0, -1):
+            for place in levels.get(depth, ()):
+                node, parent = place.node, place.parent
+                if node is not None and self._rank(place, node) and parent is not None and parent.node is not None:
+                    levels.setdefault(depth - 1, set()).add(parent)
+
+    def _rank(self, place: _Place, node: QueueNode) -> bool:
         """Compute the place of one queue again; whether it is another one, or has another unit."""
-        item = self._first_below(node)
-        if item is None:
-            self._first.pop(node, None)
-            return self._places.pop(node, None) is not None
-        place = precedence(node, item.need, self.tree.total)
-        known = self._places.get(node)
-        if known is not None and known[0] == place and self._first[node] is item:
-            return False
-        self._first[node] = item
-        self._numbers += 1
-        self._places[node] = place, self._numbers
-        heapq.heappush(self._children.setdefault(node.parent, []), (place, self._numbers, node))
+        item = self._first_below(place, node)
+        parent, known, first = place.parent, place.entry, place.first
+        if item is None or parent is None:
+            place.first = place.entry = None
+            return known is not None
+        rank = precedence(node, item.need, self.tree.total)
+        place.first = item
+        if known is not None and known[0] == rank:
+            return first is not item
+        place.entry = entry = (rank, next(self._numbers), place)
+        heap = parent.below
+        if known is not None and heap[0] is known:
+            heapq.heapreplace(heap, entry)
+            return True
+        self._enter(parent, entry)
         return True
 
-    def _first_below(self, node: QueueNode) -> Item | None:
+    @staticmethod
+    def _enter(parent: _Place, entry: _Entry) -> None:
+        heap = parent.below
+        heapq.heappush(heap, entry)
+        if len(heap) > parent.most:
+            heap[:] = sorted(each for each in heap if each[2].entry is each)
+            parent.most = 2 * len(heap) + _FEW
+
+    def _first_below(self, place: _Place, node: QueueNode) -> Item | None:
         if node.children:
-            best = self._best(node)
-            return None if best is None else self._first[best]
-        heap = self._heaps.get(node)
-        while heap and heap[0].ticket != heap[0].unit.ticket:
+            best = self._best(place)
+            return None if best is None else best.first
+        heap = place.units
+        while heap:
+            item = heap[0]
+            if item.ticket == item.unit.ticket:
+                return item
             heapq.heappop(heap)
-        if heap:
-            return heap[0]
-        self._heaps.pop(node, None)
         return None

@@ -89,8 +89,11 @@ def pre_filter(plugins: Iterable[PreFilterPlugin], cycle: Cycle) -> PreFiltered:
 
 
 def says_nothing(plugins: Iterable[PreFilterPlugin], cycle: Cycle) -> bool:
-    """Whether PreFilter plugins neither refuse the pod nor narrow the nodes."""
-    return pre_filter(plugins, cycle) is _SAID_NOTHING
+    """Whether PreFilter plugins have nothing to say at all: they neither refuse the pod nor narrow the nodes."""
+    for plugin in plugins:  # noqa: SIM110 - a generator takes longer than all of this
+        if plugin.pre_filter(cycle) is not None:
+            return False
+    return True
 
 
 def wanted_scorers(scorers: Iterable[Scorer], cycle: Cycle, rows: Rows) -> tuple[Scorer, ...]:

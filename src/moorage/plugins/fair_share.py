@@ -76,12 +76,12 @@ class FairShare(Plugin):
         queues = cycle.state.queues
         if not queues.active:
             return None
-        member = queues.member(cycle.template)
+        member, need, holds = queues.about(cycle.pod)
         if member.leaf is None:
             return unresolvable(member.problem) if member.problem else None
-        if queues.counts(cycle.pod.uid):  # it is promised a node, so what it needs is counted already
+        if holds:  # it is promised a node, so what it needs is counted already
             return None
-        found = shortage(member.leaf, queues.amounts(cycle.pod.requests), preemptible=member.preemptible)
+        found = shortage(member.leaf, need, preemptible=member.preemptible)
         if found is None:
             return None
         node, index, is_quota = found

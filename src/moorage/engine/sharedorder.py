@@ -1,0 +1,31 @@
+"""What the queue of units asks of the order of those that belong to queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from moorage.core.pods import Pod
+from moorage.engine.units import Unit
+
+
+class SharedOrder(Protocol):
+    """Active units that belong to queues (`engine.sharing`)."""
+
+    def takes(self, unit: Unit) -> bool:
+        """Add a unit; False if it belongs to no queue, or the queue of units orders it."""
+
+    def peek(self) -> tuple[Any, ...] | None:
+        """The key of the unit that comes next among them."""
+
+    def pop(self) -> tuple[tuple[Any, ...], int, Unit] | None:
+        """Take that out."""
+
+    def renew(self, pods: Iterable[Pod]) -> None:
+        """Sort active units again; these are all pods that wait."""
+
+    def waits(self, pod: Pod) -> None:
+        """A pod waits, or was changed while it does."""
+
+    def leaves(self, uid: str) -> None:
+        """A pod waits no more."""

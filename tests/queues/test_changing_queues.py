@@ -1,0 +1,121 @@
+"""Queues come, go and move while pods run and wait: what is brought up to date equals what is counted from scratch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from moorage.core.events import Event, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.queues import KAI_QUEUE, QUEUE, Queue
+from moorage.core.state import ClusterState
+from moorage.engine.lifecycle import ACTIVE
+from moorage.engine.turn import Turn
+from tests.queues.teams import GPU, Teams, make_queue, team_pod
+
+WORLDS = 60
+NAMES = [f"q{number}" for number in range(8)]
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_changes_end_like_a_fresh_count(seed: int) -> None:
+    """Cycles, orphans and leaves that become parents included; the order of waiting units, too."""
+    draw = random.Random(seed)
+    teams = Teams(*_queues(draw), nodes=(6,))
+    for number in range(30):
+        teams.engine.handle(list(_events(draw, number)), float(number), budget=draw.choice([0, 0, 0, 1 << 62]))
+        _check(teams)
+
+
+def test_an_active_pod_whose_queue_goes_says_so_and_starts_when_it_is_back() -> None:
+    teams = Teams(make_queue("a", 4), make_queue("b", 4))
+    teams.engine.handle([PodSeen(team_pod(f"a{number}", "a")) for number in range(3)], 0.0, budget=1)
+    gone: list[Event] = [ObjectGone(QUEUE, "a")]
+    teams.engine.handle(gone, 1.0)
+    states = {entry.pod.name: entry.place.name for entry in teams.engine.queue.entries()}
+    assert [name for name, place in states.items() if place == "GATED"] == ["a1", "a2"]
+    teams.play([ObjectSeen(QUEUE, "a", make_queue("a", 4))])
+    assert teams.running() == ["a0", "a1", "a2"]
+
+
+def _queues(draw: random.Random) -> Iterator[Queue]:
+    for name in NAMES:
+        if draw.random() < 0.7:
+            yield _queue(draw, name)
+
+
+def _queue(draw: random.Random, name: str) -> Queue:
+    parent = draw.choice(["", "", "", *NAMES[:4], "nobody"])
+    made = make_queue(name, draw.randint(0, 3), draw.randint(0, 2), parent=parent, priority=draw.choice([100, 200]))
+    if draw.random() < 0.1:
+        return make_queue(name, 1, parent=parent)
+    return made
+
+
+def _events(draw: random.Random, number: int) -> Iterator[Event]:
+    for each in range(draw.randint(1, 3)):
+        what, name = draw.random(), draw.choice(NAMES)
+        kind = QUEUE if draw.random() < 0.8 else KAI_QUEUE
+        if what < 0.5:
+            yield ObjectSeen(kind, name, _queue(draw, name))
+        elif what < 0.6:
+            yield ObjectGone(kind, name)
+        elif what < 0.9:
+            node = draw.choice([None, None, "n0"])
+            yield PodSeen(team_pod(f"p{number}-{each}", name, draw.randint(1, 2), node=node, created_s=float(number)))
+        else:
+            yield PodGone(f"default/p{draw.randint(0, number)}-0")
+
+
+def _check(teams: Teams) -> None:
+    state, queue = teams.engine.state, teams.engine.queue
+    fresh = _from_scratch(teams)
+    tree, want = state.queues.settle(state), fresh.queues.settle(fresh)
+    assert tree.nodes.keys() == want.nodes.keys()
+    for name, node in want.nodes.items():
+        assert _figures(tree.nodes[name], tree.resources) == _figures(node, want.resources), name
+    shared = teams.engine._context.sharing
+    if shared is None or not state.queues.active:
+        return
+    teams.engine._rooms.review(Turn(teams.now))
+    heads = {node.name: item.unit.uid for node, item in shared._fresh().heads().items()}
+    units = {entry.unit.uid: entry.unit for entry in queue.entries() if entry.unit.state is ACTIVE}
+    assert {node.name: item.unit.uid for node, item in shared.order(units.values()).heads().items()} == heads
+
+
+def _figures(node, resources) -> tuple[object, ...]:  # type: ignore[no-untyped-def]
+    amounts = [
+        (resources[index], node.allocated[index], node.fixed[index], node.requested[index], node.share[index])
+        for index in range(len(resources))
+        if resources[index] in ("cpu", "memory", GPU)
+    ]
+    busy = sorted(each.name for each in node.busy.values())
+    return sorted(amounts), [each.name for each in node.path], node.problem, sorted(node.children), busy, node.queue
+
+
+def _from_scratch(teams: Teams) -> ClusterState:
+    """Another state with the same pods and queues."""
+    state, known = ClusterState(), teams.engine.state
+    state.queues.terms_of = known.queues.terms_of
+    for row in known.rows():
+        state.upsert_node(known.node(int(row)))
+    for kind in (QUEUE, KAI_QUEUE):
+        for name, queue in known.objects.get(kind, {}).items():
+            state.put_object(kind, name, queue)
+    if not state.queues.active:
+        return state
+    for record in known.records():
+        state.queues.stand(record.pod, leaving=record.pod.deleted_s is not None)
+    for pod in known.nominations.pods():
+        state.queues.promise(pod)
+    for entry in teams.engine.queue.entries():
+        state.queues.wait(entry.pod)
+    for uid, evicted in teams.engine._rooms.expected.items():
+        if evicted.successor:
+            state.queues.stand(evicted.pod, leaving=True)
+        else:
+            state.queues.wait(evicted.pod)
+            state.queues.expect(uid, value=True)
+            state.queues.unwait(uid)
+    return state
