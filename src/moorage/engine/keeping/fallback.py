@@ -32,13 +32,13 @@ AGAIN_S = 1.0
 """How long after a refusal, or after no place was found, a pod is considered again."""
 DELETED = "DeletionByKeeper"
 """Reason of the condition DisruptionTarget on a pod that is deleted although a budget covers it."""
-_IMMOVABLE_OWNERS = ("DaemonSet", "Node")
+IMMOVABLE_OWNERS = ("DaemonSet", "Node")
 
 
 def is_movable(pod: Pod) -> bool:
     """Whether a controller would recreate the pod elsewhere; one that is tied to the node would not."""
     owner = pod.template.owner
-    if owner is None or owner.kind in _IMMOVABLE_OWNERS or marks.MIRROR in pod.template.annotations:
+    if owner is None or owner.kind in IMMOVABLE_OWNERS or marks.MIRROR in pod.template.annotations:
         return False
     return pod.deleted_s is None and not pod.finished
 

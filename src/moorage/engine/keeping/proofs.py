@@ -76,7 +76,7 @@ class Proofs:
 
     def fallback(self, pod: Pod, now: float, leaving: Mask) -> str | None:
         """The best node outside `leaving` (bool[capacity]) on which the pod passes every filter, on-demand first."""
-        return self._grant(pod, now, lambda runner, cycle: self._best(runner, cycle, leaving))
+        return self.grant(pod, now, lambda runner, cycle: self._best(runner, cycle, leaving))
 
     def home(self, pod: Pod, now: float, settled: Mask, template: PodTemplate | None = None) -> str | None:
         """The node that the profile itself would choose, if that is one of `settled` (bool[capacity]).
@@ -88,9 +88,9 @@ class Proofs:
             row = runner.decide(cycle)
             return row if row != NOWHERE and settled[row] else NOWHERE
 
-        return self._grant(pod, now, choose, template)
+        return self.grant(pod, now, choose, template)
 
-    def _grant(
+    def grant(
         self, pod: Pod, now: float, choose: Callable[[Runner, Cycle], int], template: PodTemplate | None = None
     ) -> str | None:
         """Choose a row for a pod as if it were pending; if there is one, the pod is assumed there."""

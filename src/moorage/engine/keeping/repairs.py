@@ -22,22 +22,20 @@ import numpy as np
 
 from moorage.core.arrays import Mask
 from moorage.core.commands import EvictPod, KeeperCommand
-from moorage.core.objects import REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET
 from moorage.core.ownercounts import namespace_of
-from moorage.core.pods import RUNNING, Pod, PodTemplate
+from moorage.core.pods import Pod, PodTemplate
 from moorage.core.strategies import rules_at
 from moorage.core.strategy import Strategy, next_rule, restamped, rule_of, stamp_of
 from moorage.engine.engine import Engine
 from moorage.engine.evictor import ref_of
-from moorage.engine.keeping import marks
 from moorage.engine.keeping.allowances import Allowances
 from moorage.engine.keeping.departures import Departures
-from moorage.engine.keeping.fallback import is_movable
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.keeping.notes import PLACING, KeeperReason, note
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.keeping.splits import Split, Splits, spread_out
+from moorage.engine.repacking.census import may_be_moved
 from moorage.framework.contract import FollowsStrategies, SpreadsHosts
 from moorage.framework.instances import Hook
 from moorage.framework.keeping import KeeperConfiguration
@@ -52,8 +50,6 @@ TRIES = 5
 """How many pods of a workload are tried at a time."""
 CANDIDATE_TAINT = "DeletionCandidateOfClusterAutoscaler"
 """Cluster Autoscaler intends to remove the node; another pod would prevent that."""
-_KINDS = (REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET)
-"""Owners whose pods may be moved; pods of Jobs would lose their work."""
 
 
 class _Aim(NamedTuple):
@@ -188,10 +184,7 @@ class Repairs:
         return [EvictPod(ref_of(pod), node, Cause.REPAIR.value, aim.place), event]
 
     def _may_move(self, pod: Pod, now: float) -> bool:
-        template = pod.template
-        if template.owner is None or template.owner.kind not in _KINDS or template.gang is not None:
-            return False
-        if not is_movable(pod) or not marks.may_be_disturbed(template) or pod.phase != RUNNING:
+        if not may_be_moved(pod):
             return False
         if pod.node is None or pod.node in self._departures or pod.uid in self._moves:
             return False
