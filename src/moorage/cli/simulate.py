@@ -54,6 +54,8 @@ class SimulateOptions:
     afresh: bool = False
     queues: bool = False
     """Whether the tree of queues is shown."""
+    repack: bool = False
+    """Whether is shown what repacking would do."""
     explain: bool = False
     seed: int = 0
     fail_on_pending: bool = False
@@ -112,6 +114,9 @@ def change_options(command: Function) -> Function:
         ),
         click.option("--afresh", is_flag=True, help="Place every pod again, as if all were pending."),
         click.option("--queues", is_flag=True, help="Show the tree of queues: shares, what is allocated, what waits."),
+        click.option(
+            "--repack", is_flag=True, help="Show which moves would empty nodes, or make room for pods that wait."
+        ),
         click.option("--explain", is_flag=True, help="Show for every pod and node the scores or why it was rejected."),
         click.option(
             "--seed",
@@ -141,7 +146,8 @@ def command(kubeconfig: str | None, **asked: Any) -> int:
 
     With --drain, --scale, --add-nodes, --set-queue or --afresh, the changes are then made and time runs on; the
     difference is printed: which pods move, wait or are evicted, utilisation and cost. The same holds for --base-config,
-    and for --config alone on a live cluster.
+    and for --config alone on a live cluster. --repack shows the moves that the keeper would make to empty nodes, and to
+    make room for pods that wait.
     """
     if not asked["files"] and kubeconfig is None:
         raise click.UsageError("Missing option '-f' / '--filename' or '--kubeconfig'")
@@ -166,6 +172,8 @@ def answer(asked: SimulateOptions) -> int:
             outcome, more = _difference(asked, given, changes, reading, others)
         else:
             outcome = _outcome(asked, given, reading)
+        if asked.repack:
+            more = {**(more or {}), **_repack(asked, outcome)}
         if asked.output_format == "table":
             say("warning", outcome.warnings)
         if asked.output_format == "json":
@@ -281,3 +289,16 @@ def _difference(
             sys.stdout.write("\n")
         write_difference(found.difference, sys.stdout)
     return found.after, {"difference": difference_document(found.difference)}
+
+
+def _repack(asked: SimulateOptions, outcome: SimulationOutcome) -> dict[str, Any]:
+    """Plan moves on the cluster at rest; their table is printed here, the document is returned."""
+    from moorage.sim.repack import repack_of, write_repack  # noqa: PLC0415
+    from moorage.views.repack import repack_document  # noqa: PLC0415
+
+    if outcome.world is None:
+        raise ValueError("the outcome has no world to look at")
+    view = repack_of(outcome.world)
+    if asked.output_format == "table":
+        write_repack(view, sys.stdout)
+    return {"repack": repack_document(view)}

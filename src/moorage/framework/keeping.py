@@ -51,6 +51,35 @@ class AtDeadline(StrEnum):
     """They are deleted regardless of the budget, so that they terminate gracefully."""
 
 
+class RepackAim(StrEnum):
+    """What pods are moved for."""
+
+    ROOM = "Room"
+    """So that a pod or gang that waits finds room."""
+    EMPTY = "Empty"
+    """So that nodes become empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repacking:
+    """How the keeper repacks a cluster."""
+
+    aims: tuple[RepackAim, ...] = (RepackAim.ROOM, RepackAim.EMPTY)
+    least_gain: float = 0.05
+    """Share of the nodes in use that a plan has to empty."""
+    nodes_at_once: int = 10
+    """How many nodes a plan empties; they take no other pods meanwhile."""
+    moves_at_once: int = 1
+    moves_per_hour: int = 60
+    most_moves: int = 50
+    """How many pods may be moved to make room for one pod or gang."""
+    settle_s: float = 60.0
+    """How long a pod must have waited before others are moved for it, and no pod must have waited before nodes are
+    emptied."""
+    rest_s: float = 3600.0
+    """How long nothing is planned after a plan did not bring what it promised."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeeperConfiguration(ComponentConfiguration):
     """Settings of the keeper."""
@@ -75,6 +104,8 @@ class KeeperConfiguration(ComponentConfiguration):
     """How long pods wait for a node that has the labels of their rule before they are replaced."""
     move_again_after_s: float = 600.0
     """The loop guard: a pod that was moved less than this ago is not moved again, unless its node leaves."""
+    repack: Repacking | None = None
+    """None: the cluster is not repacked."""
     signals: tuple[NodeSignal, ...] = ()
     """In addition to the built-in ones."""
     leader_election: LeaderElection | None = None

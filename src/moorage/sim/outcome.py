@@ -13,6 +13,7 @@ from moorage.core.prices import PriceList
 from moorage.core.queueaccounts import QueueAccount
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
+from moorage.engine.engine import Engine
 from moorage.framework.gangplans import GangPlan
 from moorage.sim.costs import Cost
 from moorage.sim.explanations import Explanations
@@ -55,9 +56,15 @@ class FinalCluster:
     """The cluster as the simulation left it, for further inspection; do not change it."""
 
     cluster: EmbeddedCluster
-    state: ClusterState
+    engine: Engine
+    """What decided, at rest."""
     prices: PriceList | None = None
     """What figures are computed with."""
+
+    @property
+    def state(self) -> ClusterState:
+        """The engine's."""
+        return self.engine.state
 
 
 @dataclass(frozen=True, slots=True)

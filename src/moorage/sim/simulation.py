@@ -270,7 +270,7 @@ class _Run:
             },
             queues=accounts_of(self._engine),
             plans=dict(self._engine.gangs.plans),
-            world=FinalCluster(self._cluster, self._engine.state, self._prices.figures_from),
+            world=FinalCluster(self._cluster, self._engine, self._prices.figures_from),
         )
 
     def _loads(self) -> dict[str, NodeLoad]:

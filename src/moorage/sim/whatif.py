@@ -120,7 +120,7 @@ class _Look:
         self.utilisation = utilisation(world.state)
         self.in_use = nodes_in_use_now(world.state)
         self.bill = None if world.prices is None else bill(world.state, world.prices, self.in_use)
-        self.budgets = _budgets(world)
+        self.budgets = budgets_of(world)
 
 
 def _difference(before: _Look, after: SimulationOutcome, applied: Applied) -> Difference:
@@ -195,7 +195,7 @@ def _budget_message(budget: PodDisruptionBudget, evicted: int, stranded: int) ->
     return f"{steps}, and stop at those that wait" if stranded else steps
 
 
-def _budgets(world: FinalCluster) -> list[PodDisruptionBudget]:
+def budgets_of(world: FinalCluster) -> list[PodDisruptionBudget]:
     """The budgets of a cluster; the allowance is computed if the status is empty, and nothing stays changed."""
     store, kind = world.cluster.store, BY_ID[BUDGET]
     given = store.list(BUDGET)

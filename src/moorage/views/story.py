@@ -101,9 +101,14 @@ def _evict(command: EvictPod, now_s: float) -> Iterator[Happening]:
 
 
 def _node(command: PatchNode, now_s: float) -> Iterator[Happening]:
-    notice = command.annotations.get(marks.NOTICE)
+    notice, repack = command.annotations.get(marks.NOTICE), command.annotations.get(marks.REPACK)
     facts: dict[str, Any] = {"node": command.node}
-    if notice:
+    if repack:
+        what = HappeningKind.CLOSES
+        facts |= {"why": repack}
+    elif marks.REPACK in command.annotations:
+        what = HappeningKind.OPENS
+    elif notice:
         what = HappeningKind.CORDONS if command.unschedulable else HappeningKind.MARKS
         facts |= {"notice": notice, "until": command.annotations.get(marks.UNTIL)}
     else:

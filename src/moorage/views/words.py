@@ -78,6 +78,8 @@ class HappeningKind(StrEnum):
     MOVES = "moves"
     """The keeper evicts a pod so that it starts elsewhere."""
     CORDONS = "cordons"
+    CLOSES = "closes"
+    OPENS = "opens"
     FREES = "frees"
     MARKS = "marks"
     UNMARKS = "unmarks"
@@ -267,6 +269,10 @@ WORDS: Mapping[HappeningKind, Words] = {
     HappeningKind.NOT_READY: Words("is not ready", "node"),
     HappeningKind.MOVES: Words(_moves, "keeper", "keeps", _move),
     HappeningKind.CORDONS: Words("is cordoned ({notice})", "keeper", "keeps", f"cordon node {{subject}}: {_GOING}"),
+    HappeningKind.CLOSES: Words("is cordoned ({why})", "keeper", "keeps", "cordon node {subject}: {why}"),
+    HappeningKind.OPENS: Words(
+        "is uncordoned", "keeper", "keeps", "uncordon node {subject}: repacking is done with it"
+    ),
     HappeningKind.FREES: Words("is uncordoned", "keeper", "keeps", "uncordon node {subject}: it stays after all"),
     HappeningKind.MARKS: Words(order=f"mark node {{subject}}: {_GOING}"),
     HappeningKind.UNMARKS: Words(order="unmark node {subject}: it stays after all"),

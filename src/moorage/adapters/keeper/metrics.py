@@ -51,6 +51,15 @@ class KeeperMetrics(Collector):
         yield CounterMetricFamily(
             "moorage_keeper_deletion_costs_written", "Writes of pod-deletion-cost.", value=upkeep.costs.written
         )
+        repack = keeper.repack
+        yield CounterMetricFamily(
+            "moorage_keeper_nodes_emptied", "Nodes that repacking has emptied.", value=repack.emptied
+        )
+        yield CounterMetricFamily(
+            "moorage_keeper_repack_missed",
+            "Plans of repacking that did not bring what they promised.",
+            value=repack.missed,
+        )
         moving = GaugeMetricFamily("moorage_keeper_moves", "Pods on their way, by cause.", labels=("cause",))
         for cause in Cause:
             moving.add_metric((cause.value,), keeper.moves.count(cause))

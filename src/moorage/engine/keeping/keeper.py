@@ -3,7 +3,8 @@
 It has a world of its own, an engine that gets all events and never decides, so that places are verified with the
 plugins and columns that a scheduler would use. A plan is made at most every `PLAN_S`, in steps: write on nodes and
 pods, give up moves that lead nowhere, drain nodes that go away, let pods return, move pods to where their rules want
-them, nominate successors. A new concern (another reason to move pods) shares the moves and the allowances.
+them, repack the cluster, nominate successors. A new concern (another reason to move pods) shares the moves and the
+allowances.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.fallback import AGAIN_S, Fallback
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.keeping.proofs import Proofs
+from moorage.engine.keeping.repack import Repack
 from moorage.engine.keeping.resumption import Resumption
 from moorage.engine.keeping.signals import Signals
 from moorage.engine.keeping.spot_return import SpotReturn
@@ -79,15 +81,17 @@ class Keeper:
         self.spot_return = SpotReturn(settings, self.departures, self.proofs, self.moves)
         self.upkeep = Upkeep(settings, self.world, self.departures, self.proofs, self.moves)
         self.unplaced = Unplaced(settings, self.world.state)
+        self._budgets = BudgetTable(self.world.state)
+        self.repack = Repack(settings, self.world, self.departures, self.proofs, self.moves, self._budgets)
         self.evictions: Counter[tuple[str, str]] = Counter()
         """(cause, outcome) -> number of evictions."""
         self._concerns: dict[Cause, Concern] = {
             Cause.FALLBACK: self.fallback,
             Cause.RETURN: self.spot_return,
             Cause.REPAIR: self.upkeep.repairs,
+            Cause.REPACK: self.repack,
         }
         self._assistance = Assistance(self.world, self.departures, self.proofs, self.moves)
-        self._budgets = BudgetTable(self.world.state)
         self._unbound: set[str] = set()
         """Uids of known pods that have no node."""
         self._resumption = Resumption(self.departures, self.proofs, self.moves)
@@ -104,7 +108,7 @@ class Keeper:
             DeleteDone: self._delete_done,
             ObjectSeen: self._object_changed,
             ObjectGone: self._object_changed,
-            NodePatched: self._ignore,
+            NodePatched: self._node_patched,
             PatchDone: self._patch_done,
         }
 
@@ -131,13 +135,15 @@ class Keeper:
         busy = self._moving or self.departures.unwritten or self.upkeep.busy
         if busy:
             return self._planned_s + LOOK_S
-        due_s = self.unplaced.next_s()
+        times = (due_s for due_s in (self.unplaced.next_s(), self.repack.next_s()) if due_s is not None)
+        due_s = min(times, default=None)
         return None if due_s is None else max(due_s, self._planned_s + LOOK_S)
 
     @property
     def _moving(self) -> bool:
         """Whether pods are being moved, or should be."""
-        return bool(len(self.departures) or len(self.moves) or self.spot_return.away or self.upkeep.repairs.off)
+        wanted = self.spot_return.away or self.upkeep.repairs.off or self.repack.busy
+        return bool(len(self.departures) or len(self.moves) or wanted)
 
     # --- events in ---
 
@@ -180,11 +186,13 @@ class Keeper:
         self.upkeep.node_seen(None if row is None else self.world.state.node(row), event.node)
         self.world.handle((event,), now, budget=0)
         self.departures.see(event.node, now)
+        self.repack.see_node(event.node)
         self.spot_return.see_node(event.node, now)
 
     def _node_gone(self, event: NodeGone, now: float) -> None:
         self.world.handle((event,), now, budget=0)
         self.departures.gone(event.name)
+        self.repack.node_gone(event.name)
         self.spot_return.node_gone(event.name)
         self.upkeep.node_gone(event.name, now)
 
@@ -213,8 +221,8 @@ class Keeper:
     def _patch_done(self, event: PatchDone, now: float) -> None:
         self.upkeep.patched(event, now)
 
-    def _ignore(self, event: KeeperEvent, now: float) -> None:
-        """The result of a write is seen on the object."""
+    def _node_patched(self, event: NodePatched, now: float) -> None:
+        self.repack.patched(event, now)
 
     def _world_only(self, event: Any, now: float) -> None:
         self.world.handle((event,), now, budget=0)
@@ -234,13 +242,16 @@ class Keeper:
         commands += self.upkeep.writes(now)
         # 4. Pods that wait for nodes which do not exist.
         commands += self.unplaced.plan(now)
-        # 5. to 8. With the places of all moves taken: pods that leave, return, deviate from their rule, or need help.
-        if self._moving:
+        # 5. to 9. With the places of all moves taken: pods that leave, return, deviate from their rule, would be better
+        # elsewhere, or need help.
+        due_s = self.repack.next_s()
+        if self._moving or (due_s is not None and now >= due_s):
             allowances = Allowances(self.world.state, self._budgets.now(), self.moves)
             with self.proofs.session(self.moves.all()):
                 commands += self.fallback.plan(now, allowances)
                 commands += self.spot_return.plan(now, allowances)
                 commands += self.upkeep.plan(now, allowances)
+                commands += self.repack.plan(now, allowances)
             commands += self._assistance.plan(now)
         return commands
 

@@ -19,6 +19,9 @@ UNTIL = "moorage.dev/keeper-until"
 FALLBACK = "moorage.dev/fallback-from"
 """On a pod: the node that its predecessor had to leave."""
 
+REPACK = "moorage.dev/keeper-repack"
+"""On a node that the keeper closed while it repacks: why."""
+
 MIRROR = "kubernetes.io/config.mirror"
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"

@@ -29,6 +29,8 @@ class Cause(StrEnum):
     """Spot capacity is back."""
     REPAIR = "repair"
     """Its workload deviates from its rule."""
+    REPACK = "repack"
+    """Its node becomes empty, or has room for others then."""
 
 
 @dataclass(slots=True)

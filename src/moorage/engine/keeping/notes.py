@@ -21,6 +21,8 @@ class KeeperReason(StrEnum):
     SPOT_RETURN = "SpotReturn"
     PLACEMENT_REPAIR = "PlacementRepair"
     REPAIR_MISSED = "RepairMissed"
+    REPACK = "Repack"
+    REPACK_MISSED = "RepackMissed"
     STRATEGY_FALLBACK = FALLBACK
 
 

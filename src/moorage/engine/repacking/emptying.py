@@ -9,7 +9,7 @@ after the other, in its order. Work is counted in placements, and ends at a limi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -48,7 +48,8 @@ class _Found(NamedTuple):
     rows: tuple[int, ...]
     """Those that are empty, in the order of the search."""
     moves: tuple[PlannedMove, ...]
-    dropped: bool
+    proof: bool
+    """Whether the moves are good one after the other: no node turned out to be needed, and none was added later."""
 
     def score(self) -> tuple[int, int]:
         return len(self.rows), -len(self.moves)
@@ -65,30 +66,52 @@ class Emptying:
         self._aims = aims or EmptyingAims()
         self._bound: Bound = bound(self._state, census)
         self._steps = 0
+        in_use = census.in_use
+        most = min(max(0, self._bound.most - len(census.empty)), in_use)
+        self.result = EmptyingPlan(in_use=in_use, bound=most, finished=False)
+        """What was found so far."""
         self._offered = np.maximum(self._state.resources.allocatable.sum(axis=1), 1).astype(np.float64)
 
     def plan(self) -> EmptyingPlan:
-        """The best plan that was found; without moves if none gains enough."""
-        empty, in_use = self._census.empty, self._census.in_use
-        most = min(max(0, self._bound.most - len(empty)), in_use)
-        nothing = EmptyingPlan(in_use=in_use, bound=most)
+        """The best plan that is found; without moves if none gains enough."""
+        for _ in self.work():
+            pass
+        return self.result
+
+    def work(self) -> Iterator[None]:
+        """The same in parts that take about as long as placing every pod once; `result` has the plan at the end.
+
+        Between parts the state may change. A plan that was found on an earlier state has to be proven again.
+        """
+        empty = len(self._census.empty)
         best: _Found | None = None
         for key in self._keys():
-            found = self._search(key)
-            if found is not None and (best is None or found.score() > best.score()):
-                best = found
-            if self.spent or (best is not None and len(best.rows) - len(empty) >= most):
+            for found in self._search(key):
+                if found.proof and (best is None or found.score() > best.score()):
+                    best = found
+                yield
+            if self.spent or (best is not None and len(best.rows) - empty >= self.result.bound):
                 break
-        if best is None or not self._gains(best):
-            return replace(nothing, steps=self._steps, finished=not self.spent)
-        best = self._cut(best)
-        if best is None or not best.moves:
-            return replace(nothing, steps=self._steps, finished=not self.spent)
+        if best is not None and self._gains(best):
+            best = self._cut(best)
+        self.result = self._planned(best if best is not None and self._gains(best) else None)
+
+    def proven(self, names: Iterable[str]) -> EmptyingPlan:
+        """The plan that empties these nodes, as far as they can be emptied; without moves if that gains nothing."""
+        empty, rows = self._census.empty, (self._state.row_of(name) for name in names)
+        found = self._proven([*empty, *(row for row in rows if row is not None and self._census.movers.get(row))])
+        self.result = self._planned(found if found is not None and len(found.rows) > len(empty) else None)
+        return self.result
+
+    def _planned(self, found: _Found | None) -> EmptyingPlan:
+        in_use, most = self.result.in_use, self.result.bound
+        if found is None:
+            return EmptyingPlan(in_use=in_use, bound=most, steps=self._steps, finished=not self.spent)
         movers = self._census.movers
-        nodes = sorted((row for row in best.rows if movers[row]), key=lambda row: len(movers[row]))
-        filled = [row for row in empty if row not in best.rows]
+        nodes = sorted((row for row in found.rows if movers[row]), key=lambda row: len(movers[row]))
+        filled = [row for row in self._census.empty if row not in found.rows]
         return EmptyingPlan(
-            best.moves, self._names(nodes), self._names(filled), in_use, most, self._steps, finished=not self.spent
+            found.moves, self._names(nodes), self._names(filled), in_use, most, self._steps, finished=not self.spent
         )
 
     def _names(self, rows: Iterable[int]) -> tuple[str, ...]:
@@ -127,17 +150,23 @@ class Emptying:
 
     # --- passes ---
 
-    def _search(self, key: Key) -> _Found | None:
+    def _search(self, key: Key) -> Iterator[_Found]:
+        """One set after the other, each a part of the one before; the last one is proven if it dropped no node."""
         order = sorted(self._census.movers, key=key)
         first = order[: self._bound.most + 1]
         found = self._pass(first, spares=[*order[len(first) :], *reversed(first)])
-        return self._proven(found.rows) if found.dropped or len(found.rows) != len(first) else found
+        yield found
+        for _ in range(_PROOFS):
+            if found.proof:
+                return
+            found = self._pass(found.rows)
+            yield found
 
     def _proven(self, rows: Sequence[int]) -> _Found | None:
-        """The same set placed anew, without nodes that turn out to be needed."""
+        """A set placed anew, without nodes that turn out to be needed."""
         for _ in range(_PROOFS):
             found = self._pass(rows)
-            if not found.dropped:
+            if found.proof:
                 return found
             rows = found.rows
         return None
@@ -169,7 +198,7 @@ class _Pass:
         """Nodes that become empty, the best ones first."""
         self._targets: dict[str, tuple[Mover, str]] = {}
         """Pods that were moved -> where they were, and where they are."""
-        self._dropped = False
+        self._dropped = self._added = False
 
     def run(self, spares: Sequence[int]) -> _Found:
         """Place everything; then try whether further nodes can be emptied, too."""
@@ -182,7 +211,7 @@ class _Pass:
             if row not in self._rows and not self._search.spent:
                 self._empty_too(row)
         moves = tuple(PlannedMove(mover.pod, mover.node, target) for mover, target in self._targets.values())
-        return _Found(tuple(self._rows), moves, self._dropped)
+        return _Found(tuple(self._rows), moves, proof=not self._dropped and not self._added)
 
     def _by_size(self, movers: Iterable[Mover]) -> list[Mover]:
         return sorted(movers, key=lambda each: (-self._search.size([each]), each.pod.key))
@@ -237,6 +266,7 @@ class _Pass:
             self._cordon(row, value=True)
             if all(self._move(mover) for mover in self._by_size([*self._movers[row], *guests])):
                 self._rows[row] = None
+                self._added = True
                 attempt.commit()
                 return
         self._targets = before

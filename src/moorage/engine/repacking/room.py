@@ -59,6 +59,8 @@ def waiting_units(world: Engine) -> Iterator[WaitingUnit]:
     gangs: dict[GangKey, list[Pod]] = {}
     for entry in world.queue.entries():
         pod = entry.pod
+        if pod.gates or pod.deleted_s is not None:
+            continue
         key = None if pod.template.gang is None else world.gangs.unit_of(pod)
         if key is None:
             alone.append(WaitingUnit(pod.key, (pod,)))

@@ -1,0 +1,201 @@
+"""Repacking by the keeper: plans carried out move by move, budgets, rests, and what another keeper finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from moorage.core.commands import EvictPod, PatchNode, RecordEvent
+from moorage.core.events import EvictOutcome, PodGone
+from moorage.core.pods import Pod
+from moorage.core.taints import Taint
+from moorage.engine.keeping import marks
+from moorage.engine.keeping.repack import CHECK_S, LOOK_S
+from moorage.framework.keeping import RepackAim, Repacking
+from moorage.testing import make_node
+from tests.engine.keeping import Shore, budget, member, replica_set
+
+
+def shore(number: int = 3, *more: Pod, **settings: Any) -> Shore:
+    """Nodes n0, n1, ... of 4 cpus, each with a pod of 1 cpu; repacking is on, and every pod has an owner of its own."""
+    given = {"settle_s": 5.0, **settings}
+    shore = Shore(repack=Repacking(**given))
+    nodes = [make_node(f"n{i}") for i in range(number)]
+    shore.see(*nodes, *(member(f"p{i}", f"n{i}", app=f"a{i}") for i in range(number)), *more)
+    return shore
+
+
+def closed(shore: Shore) -> set[str]:
+    """Nodes that carry the mark."""
+    return {name for name, node in shore.nodes.items() if marks.REPACK in node.annotations}
+
+
+def begin(shore: Shore) -> None:
+    """Until a plan has closed its nodes."""
+    shore.wait(2 * LOOK_S)
+    shore.write()
+
+
+def play(shore: Shore, seconds: float = 60.0) -> list[str]:
+    """Carry out every order, each successor where there was room; the names of the pods that were moved."""
+    moved = []
+    end = shore.now + seconds
+    while shore.now < end:
+        shore.wait(1.0)
+        shore.write()
+        for command in shore.of(EvictPod):
+            moved.append(command.pod.name)
+            assert command.place is not None
+            shore.move(command.pod.name, command.place)
+    return moved
+
+
+def test_nothing_is_repacked_unless_it_is_asked_for() -> None:
+    """The default."""
+    shore = Shore()
+    shore.see(*(make_node(f"n{i}") for i in range(3)))
+    shore.see(*(member(f"p{i}", f"n{i}") for i in range(3)))
+    assert shore.wait(120) == []
+    assert shore.wakeup is None
+
+
+def test_nodes_are_closed_emptied_and_opened_again() -> None:
+    """Three pods fit on one node: two nodes become empty with two moves, and are open in the end."""
+    there = shore()
+    begin(there)
+    assert len(closed(there)) == 2
+    assert all(there.nodes[name].unschedulable for name in closed(there))
+    assert len(play(there)) == 2
+    assert len({pod.node for pod in there.pods.values()}) == 1
+    assert not closed(there)
+    assert not any(node.unschedulable for node in there.nodes.values())
+    assert there.keeper.repack.emptied == 2
+
+
+def test_one_move_at_a_time_and_the_next_when_the_successor_runs() -> None:
+    """The second eviction waits for the first successor."""
+    there = shore()
+    begin(there)
+    there.wait(10)
+    assert len(there.evicted) == 1
+    successor = there.move(there.evicted[0], None)
+    assert there.wait(5) == [] or not there.evicted
+    there.see(replace(successor, node=next(name for name in there.nodes if name not in closed(there)), phase="Running"))
+    there.wait(1)
+    assert len(there.evicted) == 1
+
+
+def test_moves_per_hour_hold() -> None:
+    """Two moves are wanted, one is allowed within an hour."""
+    there = shore(moves_per_hour=1)
+    begin(there)
+    assert len(play(there, 120)) == 1
+
+
+def test_successors_are_not_moved_again_soon() -> None:
+    """Once packed, young pods stay where they are even if a plan would gain from their move."""
+    there = shore()
+    begin(there)
+    play(there)
+    for pod in [*there.pods.values()][1:]:
+        there.tell(PodGone(pod.uid))
+    assert play(there, 300) == []
+
+
+def test_budgets_and_opt_outs_hold() -> None:
+    """No pod of `web` may be disrupted."""
+    there = Shore(repack=Repacking(settle_s=5.0))
+    there.see(*(make_node(f"n{i}") for i in range(3)))
+    there.tell(budget(0), replica_set(3))
+    there.see(*(member(f"p{i}", f"n{i}") for i in range(3)))
+    assert there.wait(60) == []
+
+
+def test_a_plan_that_gains_too_little_is_not_begun() -> None:
+    """One of three nodes would become empty; half of them should."""
+    there = Shore(repack=Repacking(settle_s=5.0, least_gain=0.5))
+    there.see(*(make_node(f"n{i}") for i in range(3)))
+    there.see(
+        member("big", "n0", app="a", cpu="3"), member("large", "n1", app="b", cpu="3"), member("p", "n2", app="c")
+    )
+    assert there.wait(60) == []
+
+
+def test_a_pod_that_waits_gets_room_before_nodes_are_emptied() -> None:
+    """One move frees a node for it; the node is open again, and the pod is nominated to it."""
+    there = shore(3, member("wide", None, app="wide", cpu="4"))
+    begin(there)
+    assert len(closed(there)) == 1
+    (freed,) = closed(there)
+    assert "room for default/wide" in there.nodes[freed].annotations[marks.REPACK]
+    assert play(there, 20) == [next(f"p{i}" for i in range(3) if f"n{i}" == freed)]
+    assert not closed(there)
+    assert all(pod.node != freed for pod in there.pods.values())
+
+
+def test_nodes_are_not_emptied_while_a_pod_waits() -> None:
+    """Nothing would help the pod, but the empty node might have been for it."""
+    there = shore(3, member("huge", None, app="huge", cpu="64"), aims=(RepackAim.EMPTY,))
+    assert there.wait(60) == []
+
+
+def test_a_plan_ends_when_a_pod_has_to_wait() -> None:
+    """Its nodes are opened for it."""
+    there = shore()
+    begin(there)
+    assert closed(there)
+    there.see(member("new", None, app="new", cpu="4", created_s=there.now))
+    there.wait(2 * LOOK_S)
+    there.write()
+    assert not closed(there)
+
+
+def test_a_gain_that_does_not_last_means_a_rest() -> None:
+    """The emptied nodes are filled again at once: an event says so, and nothing is planned for a while."""
+    there = shore()
+    begin(there)
+    play(there, 20)
+    empty = {*there.nodes} - {pod.node for pod in there.pods.values()}
+    there.see(*(member(f"back-{name}", name, app=f"b-{name}") for name in empty))
+    there.wait(CHECK_S)
+    said = [event.reason for event in there.of(RecordEvent)]
+    assert said.count("RepackMissed") == 1
+    before = len(there.ordered)
+    there.wait(900)
+    assert len(there.ordered) == before
+
+
+def test_another_keeper_opens_what_the_first_one_closed() -> None:
+    """Nothing but the marks was left behind."""
+    there = shore()
+    begin(there)
+    before = closed(there)
+    assert before
+    there.ordered.clear()
+    there.restart()
+    opened = [command for command in there.of(PatchNode) if command.unschedulable is False]
+    assert {command.node for command in opened} == before
+
+
+def test_a_node_that_gets_a_notice_stays_closed() -> None:
+    """The plan gives it up, and it is not opened: it goes away."""
+    there = shore()
+    begin(there)
+    name = min(closed(there))
+    there.see(replace(there.nodes[name], taints=(Taint("aws-node-termination-handler/spot-itn", "", "NoSchedule"),)))
+    for _ in range(4):
+        there.write()
+        there.wait(10)
+    assert there.nodes[name].unschedulable
+    assert marks.REPACK not in there.nodes[name].annotations
+
+
+def test_a_refused_eviction_is_tried_again() -> None:
+    """The budget had the last word; the pod is moved later."""
+    there = shore(number=2)
+    begin(there)
+    there.wait(2)
+    (name,) = there.evicted
+    there.answer(name, EvictOutcome.REFUSED)
+    there.wait(3)
+    assert there.evicted == [name]
