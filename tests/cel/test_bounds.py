@@ -89,3 +89,19 @@ def test_what_would_take_too_long_ends_with_the_error_of_the_cost_limit(expressi
     assert isinstance(answer, EvaluationError)
     assert answer.message == COST_EXCEEDED
     assert answer.cost <= MOST_COST * 2
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param('quantity("80Gi").compareTo(quantity("80Gi")) == 0', 4, id="quantities"),
+        pytest.param('semver("1.2.3").isLessThan(semver("v1.3", true))', 3, id="versions"),
+        pytest.param('isQuantity("x") || isSemver("x")', 2, id="no quantity, no version"),
+        pytest.param('[1, 2].all(x, quantity("12345678901").asInteger() > x)', 17, id="in a fold"),
+    ],
+)
+def test_constants_that_are_converted_once_cost_what_they_cost(text: str, want: int) -> None:
+    """In every evaluation, however often it is asked."""
+    selector = compile_selector(text)
+    assert not isinstance(selector, CompileError), selector
+    assert [selector.answer(DEVICE).cost for _ in range(2)] == [want, want]

@@ -171,6 +171,16 @@ def _variadic(call: Callable[..., Value], args: tuple[Run, ...], cost: Cost | No
     return variadic
 
 
+def paid(value: Value, cost: int) -> Run:
+    """A value that is known, and costs what it would cost to find."""
+
+    def known(frame: Frame) -> Value:
+        frame.charge(cost)
+        return value
+
+    return known
+
+
 # --- lists, maps and folds ---
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 from moorage.cel import types as ty
 from moorage.cel.types import Type, TypeKind
 from moorage.cel.values import NO_OVERLOAD, CelError, Duration, Map, Timestamp, Value, type_name
 
+_REMEMBERED, _SHORT = 1024, 64
 Implementation: TypeAlias = Callable[..., Value]
 Cost: TypeAlias = Callable[[tuple[Value, ...], Value], int]
 """What a call costs, from its arguments and its result, either of which may be an error."""
@@ -51,6 +52,8 @@ class Function:
     """What calls of some overloads cost."""
     eager: bool = True
     """Whether both of two arguments are evaluated though the first is an error."""
+    fixed: bool = False
+    """Whether calls with constant arguments are made once, with the expression; each evaluation pays for them."""
 
     def callable(self, ids: tuple[str, ...]) -> Implementation:
         """What a call with these possible overloads does."""
@@ -78,13 +81,31 @@ class Function:
 
 
 def _dispatch(name: str, candidates: tuple[Overload, ...]) -> Implementation:
-    def dispatch(*args: Value) -> Value:
-        for candidate in candidates:
-            if candidate.call is not None and candidate.accepts(args):
-                return candidate.call(*args)
+    by_class: dict[tuple[type, ...], Implementation] = {}
+    """What was called for arguments of these classes, where nothing else of them matters."""
+
+    def refused(*args: Value) -> Value:
         return CelError(f"no such overload: {name}({', '.join(map(type_name, args))})")
 
+    def look(args: tuple[Value, ...]) -> Implementation:
+        return next((each.call for each in candidates if each.call is not None and each.accepts(args)), refused)
+
+    def dispatch(*args: Value) -> Value:
+        classes = tuple(map(type, args))
+        call = by_class.get(classes)
+        if call is None:
+            call = by_class[classes] = look(args)
+        return call(*args)
+
+    if any(param.kind in (TypeKind.LIST, TypeKind.MAP) for each in candidates for param in each.params):
+        return lambda *args: look(args)(*args)
     return dispatch
+
+
+def remembered(call: Callable[[str], Value]) -> Callable[[str], Value]:
+    """A conversion of texts that knows its answers to short ones."""
+    kept = lru_cache(maxsize=_REMEMBERED)(call)
+    return lambda text: kept(text) if len(text) <= _SHORT else call(text)
 
 
 def fits(param: Type, value: Value) -> bool:
@@ -193,4 +214,5 @@ def _joined(first: Function, second: Function) -> Function:
         first.cost or second.cost,
         {**first.costs, **second.costs},
         first.eager and second.eager,
+        first.fixed and second.fixed,
     )

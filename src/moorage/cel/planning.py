@@ -10,6 +10,7 @@ nothing; names right below `?:` cost nothing; constants are folded and cost noth
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -24,6 +25,7 @@ from moorage.cel.closures import (
     list_maker,
     map_maker,
     membership,
+    paid,
     slot,
     strict_call,
 )
@@ -192,7 +194,11 @@ class _Planner:
         if prepared and node.function in _SEARCHES:
             _check_pattern((args[1].constant or ("",))[0])
         eager = function.eager and not prepared and (function.call is not None or bool(only))
-        return _Plan(strict_call(_of_text(call) if prepared else call, runs, cost, eager), high)
+        planned = strict_call(_of_text(call) if prepared else call, runs, cost, eager)
+        if function.fixed and all(each.constant is not None for each in args):
+            frame = Frame({}, 0, sys.maxsize)
+            planned = paid(planned(frame), frame.cost)
+        return _Plan(planned, high)
 
     # --- lists, maps and folds ---
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from moorage.cel import costs
 from moorage.cel import types as ty
-from moorage.cel.functions import Function, Library, method, overload
+from moorage.cel.functions import Function, Library, method, overload, remembered
 from moorage.cel.types import Type
 from moorage.cel.values import CelError, Foreign, Value
 from moorage.core.quantity import INT64_MAX, NANO, QuantityError, parse_quantity
@@ -98,6 +98,7 @@ def _digits(match: re.Match[str]) -> tuple[int, int] | None:
     return sign * int((whole + fraction) or 0), scale
 
 
+@remembered
 def _quantity(text: str) -> Value:
     found = read_quantity(text)
     return CelError(found) if isinstance(found, str) else found
@@ -123,11 +124,13 @@ LIBRARY = Library(
             "quantity",
             (overload("string_to_quantity", "string -> quantity", _quantity, **_Q),),
             cost=costs.first_argument,
+            fixed=True,
         ),
         Function(
             "isQuantity",
-            (overload("is_quantity_string", "string -> bool", lambda text: not isinstance(read_quantity(text), str)),),
+            (overload("is_quantity_string", "string -> bool", lambda text: isinstance(_quantity(text), CelQuantity)),),
             cost=costs.first_argument,
+            fixed=True,
         ),
         Function(
             "sign",

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from moorage.cel import costs
 from moorage.cel import types as ty
-from moorage.cel.functions import Function, Library, method, overload
+from moorage.cel.functions import Function, Library, method, overload, remembered
 from moorage.cel.types import Type
 from moorage.cel.values import UINT_MAX, CelError, Foreign, Value
 from moorage.core.values import dataclass
@@ -109,11 +109,24 @@ def _normalised(text: str) -> str:
     return ".".join(parts)
 
 
-def _semver(text: str, normalise: bool = False) -> Value:
+@remembered
+def _exact(text: str) -> Value:
     try:
-        return parse_semver(_normalised(text) if normalise else text)
+        return parse_semver(text)
     except SemverError as error:
         return CelError(str(error))
+
+
+@remembered
+def _tolerant(text: str) -> Value:
+    try:
+        return parse_semver(_normalised(text))
+    except SemverError as error:
+        return CelError(str(error))
+
+
+def _semver(text: str, normalise: bool = False) -> Value:
+    return _tolerant(text) if normalise else _exact(text)
 
 
 def _part(index: int) -> Value:
@@ -134,6 +147,7 @@ LIBRARY = Library(
                 overload("string_bool_to_semver", "string, bool -> semver", _semver, **_V),
             ),
             cost=costs.first_argument,
+            fixed=True,
         ),
         Function(
             "isSemver",
@@ -144,15 +158,16 @@ LIBRARY = Library(
                 ),
             ),
             cost=costs.first_argument,
+            fixed=True,
         ),
         Function(
             "isGreaterThan",
-            (method("semver_is_greater_than", "semver, semver -> bool", lambda a, b: a > b, **_V),),
+            (method("semver_is_greater_than", "semver, semver -> bool", lambda a, b: b < a, **_V),),
         ),
         Function("isLessThan", (method("semver_is_less_than", "semver, semver -> bool", lambda a, b: a < b, **_V),)),
         Function(
             "compareTo",
-            (method("semver_compare_to", "semver, semver -> int", lambda a, b: (a > b) - (a < b), **_V),),
+            (method("semver_compare_to", "semver, semver -> int", lambda a, b: (b < a) - (a < b), **_V),),
         ),
         Function("major", (method("semver_major", "semver -> int", _part(0), **_V),)),
         Function("minor", (method("semver_minor", "semver -> int", _part(1), **_V),)),
