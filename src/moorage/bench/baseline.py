@@ -31,6 +31,7 @@ DECISIONS: Mapping[str, int] = {
     "selectors": 600,
     "mixed": 1000,
     "gangs": 900,
+    "devices": 1500,
 }
 """Workload -> decisions that are enough for a steady ratio."""
 

@@ -49,8 +49,9 @@ class DeviceAnswers:
         column = self._column(state, claims)
         column.catch_up(state.devices.views)
         found = column.values.take(views, axis=1)
-        if (found[0] == NOT_KNOWN).any():
-            for view in dict.fromkeys(views[found[0] == NOT_KNOWN].tolist()):
+        missing = np.flatnonzero(found[0] == NOT_KNOWN)
+        if len(missing):
+            for view in dict.fromkeys(views[missing].tolist()):
                 if view in column.timeouts:
                     raise SearchTimeoutError(column.timeouts[view])
                 search = column.begun.pop(view, None) or search_on(state, view, claims)
@@ -63,7 +64,7 @@ class DeviceAnswers:
                     column.begun[view] = search
                     return None
                 column.values[:, view] = _answer(search, claims, fits=fits)
-            found = column.values.take(views, axis=1)
+            found[:, missing] = column.values[:, views[missing]]
         return found
 
     def _views_of(self, state: ClusterState, rows: Rows) -> Ints:
