@@ -15,7 +15,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks repack takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -95,6 +95,9 @@ drill: $(READY) controlplane ## Kill the scheduler at every bind of a gang and s
 
 racks: $(READY) controlplane ## Kill the scheduler at every bind of a gang in slices, take and lose nodes, and see that every slice stays in its rack (ARGS="--moments 3:before")
 	@$(BIN)/python -m tests.gangs.rackdrill $(ARGS)
+
+repack: $(READY) controlplane ## Repack 300 nodes of a trace on the real API server, and compare with the descheduler, which is built first (ARGS="--nodes 60 --threshold 30")
+	@$(BIN)/python -m tests.repack.compare $(ARGS)
 
 takeover: $(READY) controlplane ## Kill, stop and suspend leaders while 2,000 pods arrive, and see that none is lost or misplaced (ARGS=--fence)
 	@$(BIN)/python -m tests.app.takeover_drill $(ARGS)

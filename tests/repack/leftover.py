@@ -104,29 +104,40 @@ def _node(name: str, size: Want) -> KubeObject:
     }
 
 
+class MadeWorkload(NamedTuple):
+    """A ReplicaSet, its budget and its pods."""
+
+    owner: KubeObject
+    budget: KubeObject
+    pods: list[KubeObject]
+
+
+def workload(name: str, ask: dict[str, str], homes: list[str], scheduler: str = "default-scheduler") -> MadeWorkload:
+    """Equal pods on these nodes; extended resources are limits, too."""
+    resources: KubeObject = {"requests": ask}
+    if GPU in ask:
+        resources["limits"] = {GPU: ask[GPU]}
+    container = {"name": "main", "image": "registry.k8s.io/pause:3.9", "resources": resources}
+    spec = {"schedulerName": scheduler, "containers": [container], "terminationGracePeriodSeconds": 0}
+    pods = [_pod(name, number, spec, node) for number, node in enumerate(homes)]
+    return MadeWorkload(_replica_set(name, len(homes), spec), _budget(name), pods)
+
+
 def _workloads(placed: list[tuple[Want, int]]) -> tuple[list[KubeObject], list[KubeObject], list[KubeObject]]:
-    owners: list[KubeObject] = []
-    budgets: list[KubeObject] = []
-    pods: list[KubeObject] = []
+    found: list[MadeWorkload] = []
     start = 0
     while start < len(placed):
         want = placed[start][0]
-        members = [row for each, row in placed[start : start + _LARGEST] if each == want]
-        name = f"w{len(owners):04d}"
-        spec = _pod_spec(want)
-        owners.append(_replica_set(name, len(members), spec))
-        budgets.append(_budget(name))
-        pods += [_pod(name, number, spec, f"node-{row:04d}") for number, row in enumerate(members)]
-        start += len(members)
-    return owners, budgets, pods
+        homes = [f"node-{row:04d}" for each, row in placed[start : start + _LARGEST] if each == want]
+        found.append(workload(f"w{len(found):04d}", _ask(want), homes))
+        start += len(homes)
+    pods = [pod for each in found for pod in each.pods]
+    return [each.owner for each in found], [each.budget for each in found], pods
 
 
-def _pod_spec(want: Want) -> KubeObject:
+def _ask(want: Want) -> dict[str, str]:
     cpu, memory, gpus, _ = want
-    ask = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", **({GPU: str(gpus)} if gpus else {})}
-    resources = {"requests": ask, **({"limits": {GPU: str(gpus)}} if gpus else {})}
-    container = {"name": "main", "image": "registry.k8s.io/pause:3.9", "resources": resources}
-    return {"containers": [container], "terminationGracePeriodSeconds": 0}
+    return {"cpu": f"{cpu}m", "memory": f"{memory}Mi", **({GPU: str(gpus)} if gpus else {})}
 
 
 def _replica_set(name: str, replicas: int, spec: KubeObject) -> KubeObject:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from moorage.core.budgets import Budgets
 from moorage.core.objects import PodDisruptionBudget
 from moorage.core.phrases import counted
-from moorage.core.prices import PriceList, PriceTable, format_price
+from moorage.core.prices import PRICE_LIST, PriceList, PriceTable, format_price
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
+from moorage.engine.keeping.allowances import BUDGET
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.repacking.census import Census, take_census
 from moorage.engine.repacking.emptying import Emptying, EmptyingAims
 from moorage.engine.repacking.plans import EmptyingPlan, PlannedMove, RoomPlan
 from moorage.engine.repacking.room import RoomMaking, waiting_units
+from moorage.views.world import World
 
 MOST_UNITS = 16
 """So many pods and gangs that wait are looked at."""
+_PAGE_STEPS = 4_000
+"""Placements for a page: a second or two."""
 MOST_MOVES = 200
 """For one of them."""
 
@@ -85,6 +89,16 @@ def _saving(state: ClusterState, prices: PriceList, plan: EmptyingPlan) -> Savin
             without += price is None
             micros += sign * (price or 0)
     return Saving(prices.currency, micros, without)
+
+
+def repack_page(world: World, now: float) -> dict[str, Any]:
+    """The plans for the world of the dashboard, in words and as values; the search is cut short, as others wait."""
+    state = world.state
+    lists: Mapping[str, PriceList] = state.objects.get(PRICE_LIST, {})
+    prices = next((each for each in lists.values() if each.rules), None)
+    budgets: Mapping[str, PodDisruptionBudget] = state.objects.get(BUDGET, {})
+    view = repack_view(world.engine, budgets.values(), now, prices, EmptyingAims(most_steps=_PAGE_STEPS))
+    return {**repack_document(view), "lines": repack_lines(view)}
 
 
 def repack_document(view: RepackView) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from moorage.views.placements import StrategyLocation, strategies_page, takes_st
 from moorage.views.podpage import pod_page
 from moorage.views.previews import check_strategy, preview
 from moorage.views.queues import queue_page
+from moorage.views.repack import repack_page
 from moorage.views.sharespage import shares_page
 from moorage.views.spotpage import spot_page
 from moorage.views.world import Told, World
@@ -230,6 +231,11 @@ class DashboardBackend:
     async def spot(self) -> dict[str, Any]:
         """Notices, moves and money."""
         return await self.ask(spot_page)
+
+    async def repack(self) -> dict[str, Any]:
+        """Which moves would empty nodes, or make room for pods that wait."""
+        now = self.surroundings.now_s()
+        return await self.ask(lambda world: repack_page(world, now))
 
     async def timeline(self, since: int) -> dict[str, Any]:
         """What happened after an entry."""

@@ -51,6 +51,7 @@ def application(backend: DashboardBackend, guard: Guard) -> web.Application:
         ("strategy/check", pages.check),
         ("strategy/preview", pages.preview),
         ("whatif", pages.what_if),
+        ("repack", pages.repack),
         ("seek", pages.seek),
         ("apply/strategy", pages.apply),
     ):
@@ -172,6 +173,9 @@ class _Pages:
         if what_if is None:
             raise web.HTTPNotFound(reason="what-ifs need whole objects, which a journal does not have")
         return _json(await what_if(await _body(request)))
+
+    async def repack(self, _: web.Request) -> web.Response:
+        return _json(await self._backend.repack())
 
     async def seek(self, request: web.Request) -> web.Response:
         body, seek = await _body(request), self._backend.surroundings.seek

@@ -6,6 +6,7 @@ import { mapPage } from "./map.js";
 import { nodePage } from "./node.js";
 import { podPage } from "./pod.js";
 import { queuePage } from "./queue.js";
+import { repackPage } from "./repack.js";
 import { searchPage } from "./search.js";
 import { sharesPage } from "./shares.js";
 import { spotPage } from "./spot.js";
@@ -17,7 +18,7 @@ import { cores, count, mebibytes, moment, percent } from "./words.js";
 
 const PAGES = {
   map: ["Map", mapPage], queue: ["Queue", queuePage], shares: ["Shares", sharesPage], strategies: ["Strategies", strategiesPage], spot: ["Spot", spotPage],
-  timeline: ["Timeline", timelinePage], whatif: ["What if", whatifPage],
+  timeline: ["Timeline", timelinePage], whatif: ["What if", whatifPage], repack: ["Repack", repackPage],
 };
 const OTHERS = { pod: ["Pod", podPage], node: ["Node", nodePage], find: ["Search", searchPage] };
 const $ = (id) => document.getElementById(id);
