@@ -28,7 +28,7 @@ from tests.repack.harbour import Harbour, harbour, packing
 from tests.repack.leftover import NODES, Leftover, leftover
 from tests.repack.planned import planned
 
-QUIET_S = 60.0
+QUIET_S = 100.0
 LONGEST_S = 1800.0
 KEEPER = {
     "apiVersion": "moorage.dev/v1alpha1",
@@ -95,6 +95,7 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threshold", type=int, action="append", default=[])
+    parser.add_argument("--logs", help="keep the logs in this folder")
     parser.add_argument("--only", choices=("keeper", "descheduler"))
     options = parser.parse_args()
     bound = planned(leftover(options.nodes, seed=options.seed))
@@ -103,7 +104,9 @@ def main() -> int:
     for who, threshold in turns:
         if options.only not in (None, who):
             continue
-        with tempfile.TemporaryDirectory(prefix="moorage-repack-") as folder:
+        with tempfile.TemporaryDirectory(prefix="moorage-repack-") as made:
+            folder = options.logs or made
+            Path(folder).mkdir(parents=True, exist_ok=True)
             found = turn(who, leftover(options.nodes, seed=options.seed), Path(folder), threshold)
         print(json.dumps(found._asdict()), flush=True)  # noqa: T201
     return 0

@@ -10,7 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
 from typing import Any
 
 from moorage.bench.controlplane import ControlPlane
@@ -32,6 +33,7 @@ PACKING = {
 }
 """Arguments of NodeResourcesFit for a scheduler that packs."""
 _WORKERS = 6
+_TRIES = 5
 
 
 def packing(scheduler: str) -> dict[str, Any]:
@@ -79,14 +81,20 @@ class Harbour:
         self._known = {*self.witness.pods}
 
     def _all(self, bodies: list[dict[str, Any]], path: str) -> list[dict[str, Any]]:
-        def create(body: dict[str, Any]) -> dict[str, Any]:
-            answer = self.plane.request("POST", path.format(NAMESPACE), body)
-            assert answer.status == 201, answer.content
-            made: dict[str, Any] = answer.json()
-            return made
-
         with ThreadPoolExecutor(_WORKERS) as pool:
-            return [*pool.map(create, bodies)]
+            return [*pool.map(lambda body: self._create(path.format(NAMESPACE), body), bodies)]
+
+    def _create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Create an object; on a busy machine the server may answer too late, and have it nevertheless."""
+        for _ in range(_TRIES):
+            with suppress(OSError):
+                answer = self.plane.request("POST", path, body)
+                if answer.status == HTTPStatus.CONFLICT:
+                    answer = self.plane.request("GET", f"{path}/{body['metadata']['name']}")
+                assert answer.status in (HTTPStatus.OK, HTTPStatus.CREATED), answer.content
+                made: dict[str, Any] = answer.json()
+                return made
+        raise AssertionError(f"the API server does not answer: {path}")
 
     def _budgets_allow(self) -> bool:
         path = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"

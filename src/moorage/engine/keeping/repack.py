@@ -56,6 +56,8 @@ STUCK_S = 600.0
 _ROOM_STEPS = 4_000
 _HOUR_S = 3600.0
 _MOST_UNITS = 8
+_WINDOW = 2
+"""So many times `moves_at_once` are the next pods of a plan, of which those are moved that may be."""
 
 
 @dataclass(slots=True)
@@ -329,23 +331,44 @@ class Repack:
         return found
 
     def _move(self, plan: Carrying, left: list[Mover], now: float, allowances: Allowances) -> list[KeeperCommand]:
-        """Evict as many as may be on their way at once; a pod without a place ends its node's part of the plan."""
+        """Evict as many as may be on their way at once, nearly in the order of the plan, as large pods come first.
+
+        Where a pod has no place, pods were placed elsewhere than expected, and the rest of the plan is proven anew.
+        """
         commands: list[KeeperCommand] = []
+        stuck = False
         with self._world.state.statement():
             _close(self._world.state, plan.nodes)
-            for mover in left:
-                if not self._has_budget(now):
+            for mover in left[: _WINDOW * self._repacking.moves_at_once]:
+                if stuck or not self._has_budget(now):
                     break
                 if not self._is_free(mover.pod, allowances, now):
                     continue
                 place = self._proofs.grant(mover.pod, now, choice(self._world.state, mover.pod.template, mover.row))
-                if place is None:
-                    plan.nodes.remove(mover.node)
-                    if plan.aim is RepackAim.ROOM:
-                        plan.nodes.clear()
-                    break
-                commands += self._order(plan, mover, place, allowances, now)
+                stuck = place is None
+                if place is not None:
+                    commands += self._order(plan, mover, place, allowances, now)
+        if stuck:
+            self._prove_anew(plan, now)
         return commands
+
+    def _prove_anew(self, plan: Carrying, now: float) -> None:
+        """Nodes that cannot be emptied after all are left out; of room for a unit nothing can be left out."""
+        if plan.aim is RepackAim.ROOM:
+            plan.nodes.clear()
+            return
+        state = self._world.state
+        with state.statement():
+            for name in plan.nodes:
+                row = state.row_of(name)
+                if row is not None:
+                    state.upsert_node(replace(state.node(row), unschedulable=False))
+            census = self._census(now)
+            empty = {state.node(row).name for row in census.empty}
+            found = Emptying(self._proofs, census, now).proven(plan.nodes)
+        good = {*found.nodes, *(empty - {*found.filled})}
+        plan.nodes = [name for name in plan.nodes if name in good]
+        plan.order = {move.pod.uid: place for place, move in enumerate(found.moves)}
 
     def _has_budget(self, now: float) -> bool:
         while self._times and now - self._times[0] >= _HOUR_S:
