@@ -35,8 +35,8 @@ from moorage.framework.views import ClassView, NodeView, PodPlugins, Scorer
 
 _POD_READERS = (Reads.AMOUNTS, Reads.PODS)
 _KEPT_CLASSES, _MOST_CLASSES, _KEPT_ROWS = 64, 256, 1 << 19
-"""So many classes are kept at least, and up to the most while their rows are no more than that: 4 MB of ranks. A class of
-few rows takes some 10 KB nevertheless."""
+"""So many classes are kept at least, and up to the most while their rows are no more than that: 4 MB of ranks.
+A class of few rows takes some 10 KB nevertheless."""
 _KEPT_TEMPLATES = 4096
 
 
