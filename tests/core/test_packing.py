@@ -11,7 +11,8 @@ import pytest
 
 from moorage.core.packalike import pack_alike, suits
 from moorage.core.packbalanced import pack_balanced
-from moorage.core.packing import Ground, Layer, Question, Role, RoleScope
+from moorage.core.packing import Ground, Layer, Question, Role, RoleScope, value_of
+from moorage.core.packmerge import merged
 from moorage.core.packsearch import pack
 from moorage.core.packtables import pack_by_tables
 from tests.core.small_worlds import best_of_all, small_world
@@ -45,7 +46,13 @@ def test_the_bound_of_the_search_is_never_above_the_best_value() -> None:
         question = small_world(Random(seed))
         best = pack_by_tables(question)
         narrowed = packsearch._narrowed(question)
-        found = None if narrowed is None else packsearch._search(narrowed)
+        found = None if narrowed is None else packsearch._Search(narrowed).run()
+        simpler = merged(question)
+        if simpler is not None:
+            together = pack_by_tables(simpler.question)
+            assert (together is None) == (best is None)
+            if together is not None and best is not None:
+                assert value_of(question, simpler.dealt(together.counts), best.fits) == best.value
         if found is not None:
             assert best is not None
             assert found.bound <= best.value <= found.value[: len(best.value)] or found.value >= best.value
@@ -97,6 +104,31 @@ def test_large_gangs_of_several_roles_get_an_answer_with_a_bound() -> None:
     assert found is not None
     assert found.counts.sum() == 400
     assert found.bound <= found.value
+
+
+def test_domains_that_hold_each_role_but_not_all_are_no_obstacle() -> None:
+    """Forty racks hold each of the roles, none holds all of them; the wider domain, which does, is still looked at."""
+    roles = tuple(Role(40, 40, amount=1 + number) for number in range(4))
+    ground = flat([100] * 80, [rack // 2 for rack in range(80)], *roles).ground
+    needs = np.array([[1], [2], [3], [4]])
+    caps = np.stack([ground.free[0] // need for need in needs[:, 0]])
+    domains = np.stack([np.zeros(80, dtype=np.intp), *ground.domains])
+    question = Question(replace(ground, needs=needs, caps=caps, domains=domains), roles, (RoleScope((0, 1, 2, 3), 0),))
+    found = pack(question)
+    assert found is not None
+    assert found.counts.sum() == 160
+    assert found.bound <= found.value
+
+
+def test_roles_that_are_alike_are_placed_as_one_and_keep_their_slices() -> None:
+    """Two hundred pods of two roles in slices of four: in the order of paths, no slice is cut, and the best value."""
+    roles = tuple(Role(100, 100, (Layer(0, 4),), amount=1) for _ in range(2))
+    found = pack(flat([6] * 40, [rack // 4 for rack in range(40)], *roles))
+    assert found is not None
+    assert found.optimal
+    for counts in found.counts:
+        assert counts.sum() == 100
+        assert not (counts.reshape(10, 4).sum(axis=1) % 4).any()
 
 
 def test_room_in_units_too_large_for_64_bits_still_decides() -> None:

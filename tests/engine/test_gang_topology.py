@@ -100,6 +100,24 @@ def test_a_lost_slice_member_goes_back_to_its_slice(play: Play) -> None:
     assert rack(play.node_of("again") or "") == racks[4]
 
 
+@pytest.mark.parametrize("bound", [(0, 7), (7,), (3, 4), (0, 5, 6)])
+def test_an_interrupted_start_keeps_ranks_in_their_slices(play: Play, bound: tuple[int, ...]) -> None:
+    """Some members were bound before a crash; the others go to the racks of their slices, not beside the next rank."""
+    group(play, size=8, required="block", slices=(SliceAsk("rack", 4),))
+    where = start(play, *(member(rank) for rank in range(8)))
+    again = Play(GangScheduling(), TopologyPlacement(), DefaultPreemption(), NodePorts())
+    again.object_seen(TOPOLOGY, "t", Topology("t", LEVELS))
+    again.see(*(node(b, r, n) for b in (1, 2) for r in (1, 2) for n in (1, 2, 3)))
+    group(again, size=8, required="block", slices=(SliceAsk("rack", 4),))
+    pods = [member(rank) for rank in range(8)]
+    again.see(*(replace(pod, node=where[pod.name]) if rank in bound else pod for rank, pod in enumerate(pods)))
+    again.recorded()
+    homes = {**{pods[rank].name: where[pods[rank].name] for rank in bound}, **again.binds}
+    assert len(homes) == 8
+    for number in range(2):
+        assert len({rack(homes[pods[rank].name]) for rank in range(4 * number, 4 * number + 4)}) == 1
+
+
 def test_without_room_in_the_rack_the_gang_moves_as_a_whole_after_a_while(play: Play) -> None:
     """It waits first, and is released only because another rack is known to hold all of it."""
     group(play, size=6, required="rack")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product
 from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
-from moorage.core.arrays import Ints, Mask
+from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.packalike import most_alike, pack_alike, renumbered, suits
 from moorage.core.packing import Ground, Packing, Question, Role, RoleScope, Value, fit_levels, held, sums, value_of
+from moorage.core.packmerge import merged
 from moorage.core.packtables import pack_by_tables
 
 _MOST_STATES = 1 << 12
@@ -23,7 +25,13 @@ The search, and all tries to leave members out together, may take a few times as
 _MOST_TARGETS = 64
 """So many ways to leave members out are tried at most."""
 _MOST_DOMAINS = 24
-"""So many domains are tried at most for one scope by the search."""
+"""So many domains are tried at most for one of several scopes."""
+_LEAST_STEPS = _MOST_STEPS // 10
+"""Even the smallest tables cost as much."""
+_MOST_TRIES = 8
+"""So often roles are placed in turn inside of one domain, in other domains of the scopes that they belong to."""
+_AT_LEAST = 2
+"""So many domains of each level are tried once the steps are spent, as long as none was enough."""
 
 
 def pack(question: Question, least: int = 0) -> Packing | None:
@@ -78,7 +86,13 @@ def _pack_all(question: Question) -> Packing | None:
         filled = _filled(narrowed)
         if filled is not None:
             return filled
-    return pack_by_tables(narrowed) if _is_small(narrowed) else _search(narrowed)
+    if _is_small(narrowed):
+        return pack_by_tables(narrowed)
+    simpler = merged(question)
+    if simpler is None:
+        return _Search(narrowed).run()
+    found = _pack_all(simpler.question)
+    return None if found is None else replace(found, counts=simpler.dealt(found.counts))
 
 
 def _narrowed(question: Question) -> Question | None:
@@ -98,10 +112,20 @@ def _narrowed(question: Question) -> Question | None:
 
 
 def _holding(question: Question, scope: RoleScope, level: int, caps: Ints) -> Mask:
-    """Which domains of a level may have room for a scope as a whole: each role by itself has."""
+    """Which domains of a level may have room for a scope as a whole: each role by itself has, and all in amounts."""
     holds: Mask = np.ones(int(question.ground.domains[level].max(initial=-1)) + 1, dtype=np.bool_)
     for role in scope.roles:
         holds &= held(question, role, level, caps) >= question.roles[role].count
+    ground, domains = question.ground, question.ground.domains[level]
+    taken = np.zeros((len(ground.free), len(holds)), dtype=np.int64)
+    for role, each in enumerate(question.roles):
+        if role in scope.roles:
+            taken += (ground.needs[role] * each.count)[:, None]
+        elif len(there := np.unique(domains[caps[role] > 0])) == 1:  # others that can only be there need room, too
+            taken[:, there[0]] += ground.needs[role] * each.count
+    usable = caps.any(axis=0)
+    for amounts, free in zip(taken, ground.free, strict=True):
+        holds &= (amounts == 0) | (sums(domains, np.where(usable, free.clip(0), 0), len(holds)) >= amounts)
     return holds
 
 
@@ -110,13 +134,23 @@ def _is_small(question: Question) -> bool:
 
 
 def _steps(question: Question) -> int:
-    """About how many additions tables take."""
-    states = prod(role.count + 1 for role in question.roles)
-    caps = np.minimum(question.ground.caps, [[role.count] for role in question.roles])
+    """About how many additions tables of all roles together take."""
+    tables = 2 + (len(question.counted) > 1) * len(question.counted) * question.ground.levels
+    return _additions(question, range(len(question.roles))) * tables
+
+
+def _steps_in_turn(question: Question) -> int:
+    """The same of tables of one role after the other."""
+    return 2 * sum(_additions(question, (role,)) for role in range(len(question.roles)))
+
+
+def _additions(question: Question, roles: Sequence[int]) -> int:
+    counts = [question.roles[role].count for role in roles]
+    states = prod(count + 1 for count in counts)
+    caps = np.minimum(question.ground.caps[list(roles)], np.array(counts)[:, None])
     entries = int((caps + 1).prod(axis=0).clip(0, states).sum())
     inner = sum(len(np.unique(level)) for level in question.ground.domains[:-1])
-    tables = 2 + (len(question.counted) > 1) * len(question.counted) * question.ground.levels
-    return (entries + inner * states) * states * tables
+    return (entries + inner * states) * states
 
 
 def _filled(question: Question) -> Packing | None:
@@ -142,25 +176,111 @@ def _filled(question: Question) -> Packing | None:
 # --- the search ---
 
 
-def _search(question: Question) -> Packing | None:
-    """Role after role, inside domains that may hold the scopes, the lowest level and the tightest domains first."""
-    order = sorted(question.scopes, key=lambda scope: -len(scope.roles))
-    widest = next((scope for scope in order if scope.counts), None)
-    best: Packing | None = None
-    members = sum(role.count + 1 for role in question.roles)
-    left = max(min(_MOST_DOMAINS, 4 * _MOST_STEPS // (len(question.ground.spare) * members + 1)), 2)
-    if widest is not None:
+class _Candidate(NamedTuple):
+    """A domain that may hold the gang."""
+
+    bound: Value
+    """No placement inside of it is better."""
+    nodes: Rows
+
+
+class _Search:
+    """Inside one domain if possible, the lowest level first, and of each level the most promising domains first.
+
+    A placement in one domain of a level is better than any that is in several of them. Inside of a domain, tables
+    decide as long as they are small, otherwise role after role is placed. `steps` bounds all of it.
+    """
+
+    def __init__(self, question: Question) -> None:
+        self._question = question
+        self._order = sorted(question.scopes, key=lambda scope: -len(scope.roles))
+        self._steps = 2 * _MOST_STEPS
+        self._tries = 0
+        """How often roles may still be placed in turn inside of the domain that is looked at."""
+        self._open: list[Value] = []
+        """Bounds of what was not settled: looked at by the search, or not at all."""
+
+    def run(self) -> Packing | None:
+        """A placement of all members, with the best bound that is known."""
+        question = self._question
+        everyone = set(range(len(question.roles)))
+        widest = next((scope for scope in self._order if scope.counts and set(scope.roles) == everyone), None)
+        if widest is None:
+            return self._in_scopes(question)
         for level in range(question.ground.levels - 1, (widest.required or 0) - 1, -1):
-            for narrowed in islice(_inside(question, widest, level), left):
-                left -= 1
-                found = _place(narrowed, order)
-                if found is not None and (best is None or found.value < best.value):
-                    best = found
-            if best is not None:
-                return best
+            found = self._alone(_candidates(question, widest, level))
+            if found is not None:
+                return replace(found, bound=min([found.value, *self._open]))
         if widest.required is not None:
             return None
-    return _place(question, order)
+        found = self._in_scopes(question)
+        return None if found is None else replace(found, bound=min([found.bound, *self._open]))
+
+    def _alone(self, candidates: Sequence[_Candidate]) -> Packing | None:
+        """The best placement inside one of these domains, the most promising of which comes first."""
+        best: Packing | None = None
+        for number, candidate in enumerate(candidates):
+            if best is not None and best.value <= candidate.bound:
+                break
+            if self._steps <= 0 and (best is not None or number >= _AT_LEAST):
+                self._open.append(candidate.bound)
+                break
+            found = self._inside(candidate)
+            if found is not None and (best is None or found.value < best.value):
+                best = found
+        return best
+
+    def _inside(self, candidate: _Candidate) -> Packing | None:
+        inner = replace(self._question, ground=renumbered(self._question.ground.at(candidate.nodes)))
+        if _is_small(inner):
+            self._steps -= max(_steps(inner), _LEAST_STEPS)
+            found = pack_by_tables(inner)
+        else:
+            found = self._in_scopes(inner)
+            self._open.append(candidate.bound)
+        if found is None:
+            return None
+        counts = np.zeros_like(self._question.ground.caps)
+        counts[:, candidate.nodes] = found.counts
+        return replace(found, counts=counts)
+
+    def _in_scopes(self, question: Question) -> Packing | None:
+        """Bind the scopes with a required level to domains, and place the roles in turn."""
+        self._tries = _MOST_TRIES if self._steps > 0 else 1
+        return self._bound_to(question, self._order)
+
+    def _bound_to(self, question: Question, order: Sequence[RoleScope]) -> Packing | None:
+        for scope in order:
+            if scope.required is None:
+                continue
+            used = question.ground.caps[list(scope.roles)].sum(axis=0) > 0
+            if len(np.unique(question.ground.domains[scope.required][used])) <= 1:
+                continue
+            rest = [each for each in order if each is not scope]
+            for narrowed in _inside(question, scope, scope.required):
+                found = self._bound_to(narrowed, rest)
+                if found is not None or self._tries <= 0:
+                    return found
+            return None
+        self._tries -= 1
+        self._steps -= _steps_in_turn(question)
+        return _one_by_one(question)
+
+
+def _candidates(question: Question, scope: RoleScope, level: int) -> list[_Candidate]:
+    """The domains of a level that may hold a scope, the one with the smallest bound first, then the tightest."""
+    ground = question.ground
+    domains = ground.domains[level]
+    holds = _holding(question, scope, level, ground.caps)
+    standing = np.unique(domains[question.standing_of(scope) > 0])
+    if len(standing):
+        holds &= np.isin(np.arange(len(holds)), standing) & (len(standing) == 1)
+    room = sums(domains, question.room_of(scope), len(holds))
+    nodes = np.flatnonzero(holds[domains])
+    nodes = nodes[np.argsort(domains[nodes], kind="stable")]
+    parts = np.split(nodes, np.flatnonzero(np.diff(domains[nodes])) + 1) if len(nodes) else []
+    found = [_Candidate(_bound(replace(question, ground=ground.at(part))), part) for part in parts]
+    return sorted(found, key=lambda each: (each.bound, int(room[domains[each.nodes[0]]]), int(each.nodes[0])))
 
 
 def _inside(question: Question, scope: RoleScope, level: int) -> Iterator[Question]:
@@ -178,26 +298,21 @@ def _inside(question: Question, scope: RoleScope, level: int) -> Iterator[Questi
         yield replace(question, ground=replace(ground, caps=caps))
 
 
-def _place(question: Question, order: list[RoleScope]) -> Packing | None:
-    """Bind the scopes with a required level to domains, the first that works out, and place the roles."""
-    for scope in order:
-        if scope.required is None:
-            continue
-        used = question.ground.caps[list(scope.roles)].sum(axis=0) > 0
-        if len(np.unique(question.ground.domains[scope.required][used])) <= 1:
-            continue
-        rest = [each for each in order if each is not scope]
-        found = (_place(each, rest) for each in _inside(question, scope, scope.required))
-        return next((each for each in found if each is not None), None)
-    return _one_by_one(question)
-
-
 def _one_by_one(question: Question) -> Packing | None:
-    """Each role by tables, in what the earlier ones left; their domains cost nothing more."""
+    """Each role by tables, in what the earlier ones left: what takes most first, or what has the largest pods."""
+    roles = question.roles
+    by_total = sorted(range(len(roles)), key=lambda r: -roles[r].amount * roles[r].count)
+    by_size = sorted(range(len(roles)), key=lambda r: -roles[r].amount)
+    found = _in_turn(question, by_total)
+    return found if found is not None or by_size == by_total else _in_turn(question, by_size)
+
+
+def _in_turn(question: Question, order: Sequence[int]) -> Packing | None:
+    """One role after the other; the domains of earlier ones cost nothing more."""
     ground = question.ground
     counts = np.zeros_like(ground.caps)
     left = question
-    for role in sorted(range(len(question.roles)), key=lambda r: -question.roles[r].amount * question.roles[r].count):
+    for role in order:
         nodes = np.flatnonzero(left.ground.caps.any(axis=0) | left.ground.standing.any(axis=0))
         found = _one_role(replace(left, ground=left.ground.at(nodes)), role)
         if found is None:
@@ -239,16 +354,27 @@ def _after(question: Question, role: int, placed: Ints) -> Ground:
 
 
 def _bound(question: Question) -> Value:
-    """No placement of all members uses fewer domains: of no scope fewer than one of its roles needs by itself."""
+    """No placement of all members uses fewer domains: of no scope fewer than one of its roles, or all in amounts, need.
+
+    Domains in which members stand are used in any case, and what they have room for costs nothing.
+    """
     found = [0]
-    for domains in question.ground.domains if question.counted else ():
+    for level in question.ground.domains if question.counted else ():
+        _, domains = np.unique(level, return_inverse=True)
         number = int(domains.max(initial=-1)) + 1
-        least = 0
-        for scope in question.counted:
-            roles = [(question.roles[r].count, sums(domains, question.ground.caps[r], number)) for r in scope.roles]
-            least += max((_fewest(count, room) for count, room in roles), default=0)
-        found.append(least)
+        found.append(sum(_fewest_of(question, scope, domains, number) for scope in question.counted))
     return tuple(found)
+
+
+def _fewest_of(question: Question, scope: RoleScope, domains: Rows, number: int) -> int:
+    roles, ground = question.roles, question.ground
+    used = sums(domains, question.standing_of(scope), number) > 0
+    wanted = [(roles[r].count, sums(domains, ground.caps[r], number)) for r in scope.roles]
+    amount = sum(roles[r].amount * roles[r].count for r in scope.roles)
+    open_to = ground.caps[list(scope.roles)].any(axis=0)
+    wanted.append((amount, sums(domains, np.where(open_to, ground.spare.clip(0), 0), number)))
+    more = max((_fewest(max(count - int(room[used].sum()), 0), room[~used]) for count, room in wanted), default=0)
+    return int(used.sum()) + more
 
 
 def _fewest(count: int, room: Ints) -> int:

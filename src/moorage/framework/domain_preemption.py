@@ -26,6 +26,8 @@ from moorage.framework.runner import Runner
 
 _MOST_DOMAINS = 64
 """The most domains that are emptied to find out what that costs."""
+_MOST_MEMBERS = 2048
+"""The most members that are planned for that, all domains together; two domains are looked at in any case."""
 
 
 class Freed(NamedTuple):
@@ -63,7 +65,7 @@ class DomainSearch:
                 self._state.nominations.clear(cycle.pod.uid)
             emptied = [(rows, [*self._evictable(rows)]) for rows in domains]
             emptied.sort(key=lambda each: (not each[1], len(each[1])))
-            for _, records in emptied[:_MOST_DOMAINS]:
+            for _, records in emptied[: max(2, min(_MOST_DOMAINS, _MOST_MEMBERS // len(self._cycles)))]:
                 if not records:
                     break
                 found = self._free(planner, records)

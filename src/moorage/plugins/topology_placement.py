@@ -27,8 +27,9 @@ from moorage.core.topologyasks import Objective
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
-from moorage.framework.gangground import GangQuestion, Party, gang_question
+from moorage.framework.gangground import GangQuestion, gang_question
 from moorage.framework.gangplans import TOPOLOGY_PLACEMENT, GangPlan, RoomLimits
+from moorage.framework.gangranks import rows_in_order
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.runner import Runner
 from moorage.framework.status import Status, unresolvable, unschedulable
@@ -84,7 +85,7 @@ class TopologyPlacement(Plugin):
             return unschedulable(_why(asked, terms, state))
         rows = dict[str, int]()
         for number, party in enumerate(asked.parties):
-            rows.update(_in_order(asked, party, found.counts[number], number))
+            rows.update(rows_in_order(asked, party, found.counts[number], number))
         return GangPlan(rows, terms.levels.keys, found.value, found.bound)
 
     def order_gang(self, placed: Sequence[Cycle], rows: Sequence[int]) -> Mapping[str, int] | None:
@@ -142,46 +143,6 @@ def terms_for(
     templates = [cycle.template for cycle in members]
     templates += [record.pod.template for record in lasting(state, needs.key)]
     return topology_terms(state, needs.terms.group, templates)
-
-
-def _in_order(asked: GangQuestion, party: Party, counts: Iterable[int], number: int) -> Iterable[tuple[str, int]]:
-    """Uid and row of each member: in the order of paths, beside the ones next in rank where some stand already."""
-    slots = np.repeat(np.arange(len(asked.rows)), np.asarray(counts)).tolist()
-    if not party.standing:
-        yield from ((cycle.pod.uid, int(asked.rows[slot])) for cycle, slot in zip(party.cycles, slots, strict=False))
-        return
-    places = {int(row): place for place, row in enumerate(asked.rows.tolist())}
-    standing = sorted(
-        (rank, places[record.row])
-        for record in party.standing
-        if record.row in places and (rank := rank_of(record.pod.template)) is not None
-    )
-    sizes = [layer.size for layer in asked.question.roles[number].layers]
-    domains = asked.question.ground.domains
-    for cycle in party.cycles:
-        if not slots:
-            return
-        rank = rank_of(cycle.template)
-        near = [] if rank is None else sorted(standing, key=lambda each: _apart(each[0], rank, sizes))[:2]
-        slot = next((found for _, place in near if (found := _beside(slots, place, domains)) is not None), slots[0])
-        slots.remove(slot)
-        yield cycle.pod.uid, int(asked.rows[slot])
-
-
-def _apart(one: tuple[int, ...], other: tuple[int, ...], sizes: Iterable[int]) -> tuple[int, int]:
-    """How far two ranks are from each other: first the slices that they do not share."""
-    a, b = one[-1], other[-1]
-    return sum(a // size != b // size for size in sizes), abs(a - b) + (one[:-1] != other[:-1]) * (1 << 40)
-
-
-def _beside(slots: Iterable[int], place: int, domains: np.ndarray) -> int | None:
-    """The slot that shares most levels with a place; None if it shares none."""
-    best, most = None, 0
-    for slot in slots:
-        shared = int(np.count_nonzero(domains[:, slot] == domains[:, place]))
-        if shared > most:
-            best, most = slot, shared
-    return best
 
 
 def _why(asked: GangQuestion, terms: TopologyTerms, state: ClusterState) -> str:
