@@ -16,6 +16,7 @@ from moorage.core.queues import KAI_QUEUE, QUEUE, QUEUE_LABEL, VOLCANO_QUEUE
 from moorage.core.selectors import EVERYTHING, Operator, Requirement, Selector
 from moorage.testing import make_pod
 from moorage.wire.kinds import BY_ID
+from moorage.wire.workloadrows import ROWS, WorkloadRow
 from tests.bounds.shapes import ANNOTATION_BYTES, SIZE_BYTES, Make, filled
 
 Body = dict[str, Any]
@@ -232,7 +233,49 @@ def _slice(**spec: Any) -> Body:
 
 _claiming: Asks = lambda name: _pod(name, claims=(NAME,))  # noqa: E731
 
+
+def _grove_gang(name: str) -> Pod:
+    return _pod(name, labels={**LABELS, "grove.io/podgang": NAME})
+
+
+def _role(number: int) -> Body:
+    """A role of any workload that lists them."""
+    job = {"spec": {"parallelism": 2, "completions": 2}}
+    return {"name": f"r{number}", "groupName": f"r{number}", "replicas": 1, "template": job}
+
+
+def _replica(number: int) -> tuple[str, Body]:
+    return f"R{number}", {"replicas": 1}
+
+
+_ROLES: dict[str, Callable[[Any], Body]] = {
+    "JobSet": lambda e: {"spec": {"replicatedJobs": e}},
+    "RayCluster": lambda e: {"spec": {"headGroupSpec": {}, "workerGroupSpecs": e}},
+    "Job.batch.volcano.sh": lambda e: {"spec": {"tasks": e}},
+    "AppWrapper": lambda e: {"spec": {"components": [{"podSets": e}]}},
+}
+_REPLICAS = {row.id: row.members[0].at.split(".")[1] for row in ROWS if row.members and row.members[0].at.endswith("*")}
+
+
+def _gang_owner(row: WorkloadRow) -> dict[str, Shape]:
+    """A workload by its row: its roles, if it lists any, and its annotations."""
+    asks = _owned(row.kind, f"{row.group}/{row.versions[0]}")
+    found = {
+        f"{row.id}'s annotations": Shape(
+            row.id, _text, lambda e: {"metadata": {"annotations": e}}, asks, is_map=True, size=ANNOTATION_BYTES
+        )
+    }
+    if row.id in _ROLES:
+        found[f"{row.id}'s roles"] = Shape(row.id, _role, _ROLES[row.id], asks)
+    elif row.id in _REPLICAS:
+        field = _REPLICAS[row.id]
+        found[f"{row.id}'s roles"] = Shape(row.id, _replica, lambda e: {"spec": {field: e}}, asks, is_map=True)
+    return found
+
+
 OBJECT_SHAPES: dict[str, Shape] = {
+    "PodGang's pod groups": Shape("PodGang", _role, lambda e: {"spec": {"podgroups": e}}, _grove_gang),
+    **{name: shape for row in ROWS for name, shape in _gang_owner(row).items()},
     "service's selector": Shape("Service", _text, lambda e: {"spec": {"selector": e}}, _pod, is_map=True),
     **_metadata("namespace's", "Namespace", _avoiding),
     **_workload("replication controller's", "ReplicationController", "v1"),
@@ -465,6 +508,8 @@ COMPANY: tuple[tuple[str, Body], ...] = (
 
 
 LEFT_OUT: dict[str, int] = {
+    "PodGang's pod groups": limits.SUB_GROUPS,
+    **{name: limits.WORKLOAD_ROLES for name in OBJECT_SHAPES if name.endswith("'s roles")},
     "service's selector": limits.OBJECT_SELECTOR_PARTS // 2,
     "replication controller's template's labels": limits.OBJECT_SELECTOR_PARTS // 2,
     "replication controller's selector": limits.OBJECT_SELECTOR_PARTS // 2,

@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.engine.engine import Engine
+from moorage.framework.workloadkinds import WorkloadKindsArgs
 from moorage.testing import make_node, make_pod
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID
 from moorage.wire.node import decode_node
 from moorage.wire.pod import decode_pod
 from moorage.wire.templates import TemplateTable
+from moorage.wire.workloadkinds import workloads_of
 from tests.bounds.object_shapes import COMPANY, OBJECT_SHAPES, decoded, object_json
 from tests.bounds.shapes import NODE_SHAPES, node_json, pod_json
 from tests.framework.readers import default_profile
@@ -48,6 +50,7 @@ class World:
     def __init__(self, nodes: int, pods_per_node: int = 6) -> None:
         self.engine = Engine([default_profile()])
         self.table = TemplateTable()
+        self.chains = workloads_of([WorkloadKindsArgs()]).chains()
         self.now = 1000.0
         self.object_key: str | None = None
         self._serial = 0
@@ -66,7 +69,7 @@ class World:
 
     def handle(self, *events: Event) -> None:
         self.now += 1.0
-        self.engine.handle(events, self.now)
+        self.engine.handle(self.chains.filter(events), self.now)
 
     def other(self) -> float:
         """Somebody else's pod is placed and goes; returns the thread's CPU in ms."""

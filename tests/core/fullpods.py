@@ -8,6 +8,7 @@ from moorage.core.affinity import NodeAffinity, PodAffinity, PodTerm, SpreadCons
 from moorage.core.frozen import FrozenDict
 from moorage.core.gangrecords import STARTED
 from moorage.core.limits import Excess
+from moorage.core.membership import Declared, GangKey, OwnedMember
 from moorage.core.pods import Condition, ContainerAsk, HostPort, Owner, Pod, PodTemplate, PodVolume
 from moorage.core.resources import Requests
 from moorage.core.selectors import Operator, Requirement, Selector
@@ -47,6 +48,7 @@ FULL = PodTemplate(
     limits=(("cpu", 200),),
     topology=TopologyAsk(required="rack"),
     excess=(Excess("spec.volumes", 300, 256),),
+    owned=OwnedMember(GangKey("team", "JobSet/train", Declared.OWNER), "worker", (1, 2)),
 )
 POD = Pod("p", "p", FULL, node="n1", requests=ASKS)
 OTHER = Pod(

@@ -48,3 +48,42 @@ def test_no_role_has_a_wildcard_or_secrets() -> None:
             assert not words & {"*", "secrets", "endpoints", "bind", "escalate", "impersonate"}, role["metadata"][
                 "name"
             ]
+
+
+GANGS = "config.scheduler.profiles[0].pluginConfig[0]"
+
+
+@pytest.mark.parametrize(
+    ("values", "on", "off"),
+    [
+        ((), {("jobset.x-k8s.io", "jobsets"), ("ray.io", "rayclusters")}, set()),
+        (
+            (f"{GANGS}.args.workloadKinds.disabled={{JobSet,RayCluster}}",),
+            {("kubeflow.org", "mpijobs")},
+            {("jobset.x-k8s.io", "jobsets"), ("ray.io", "rayclusters")},
+        ),
+        (
+            (
+                f"{GANGS}.args.workloadKinds.disabled={{*}}",
+                f"{GANGS}.args.workloadKinds.own[0].apiVersion=example.com/v1",
+                f"{GANGS}.args.workloadKinds.own[0].kind=TrainingRun",
+                f"{GANGS}.args.workloadKinds.own[0].members[0].path=spec.workers",
+            ),
+            {("example.com", "trainingruns")},
+            {("jobset.x-k8s.io", "jobsets"), ("kubeflow.org", "mpijobs")},
+        ),
+    ],
+    ids=["all", "some are off", "only an own one"],
+)
+def test_the_scheduler_reads_the_kinds_of_workloads_that_are_switched_on(
+    values: tuple[str, ...], on: set[tuple[str, str]], off: set[tuple[str, str]]
+) -> None:
+    """Exactly those that the configuration names."""
+    given = (f"{GANGS}.name=GangScheduling", *values) if values else ()
+    text = of_kind(rendered(*given), "ConfigMap")[RELEASE]["data"]["config.yaml"]
+    reading = read_configuration(text.encode(), "config.yaml", find_plugins().registry)
+    assert reading.problems == ()
+    found = readable("scheduler", *given)
+    assert found | VOLUMES == {(kind.group, kind.plural) for kind in watched_kinds(reading.profiles)}
+    assert on <= found
+    assert not off & found

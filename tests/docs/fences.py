@@ -25,6 +25,7 @@ DOCUMENTS = (
     "docs/queues.md",
     "docs/simulate.md",
     "docs/what-if.md",
+    "docs/workloads.md",
 )
 
 _FENCE = re.compile(r"^```(\S*)\s*(.*)$")

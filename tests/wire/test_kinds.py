@@ -47,6 +47,7 @@ from moorage.core.volumes import (
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID, KINDS, POD, Kind, find_kind, pod_kind, readable_versions
 from moorage.wire.templates import TemplateTable
+from moorage.wire.workloadrows import ROWS
 
 GI = 1024**3
 APP = {"matchLabels": {"app": "web"}}
@@ -91,7 +92,7 @@ WORKLOADS = [
     ),
     pytest.param(
         body("apps/v1", "StatefulSet", spec={"replicas": 0, "selector": {}}),
-        Workload("StatefulSet", "default", "x", selector=EVERYTHING),
+        Workload("StatefulSet", "default", "x", selector=EVERYTHING, one_by_one=True),
         id="StatefulSet scaled to nothing",
     ),
     pytest.param(
@@ -674,7 +675,8 @@ def test_the_table_covers_the_kinds_that_the_simulator_promises() -> None:
         ResourceClaim ResourceClaimTemplate DeviceClass ResourceSlice DeviceTaintRule PodDisruptionBudget
         PriorityClass RuntimeClass PodGroup PlacementPolicy Queue Topology HyperNode Namespace PriceList
     """
-    assert {kind.name for kind in KINDS} == set(promised.split())
+    workloads = {row.kind for row in ROWS}
+    assert {kind.name for kind in KINDS} == {*promised.split(), "PodGang", *workloads}
     assert len(BY_ID) == len(KINDS)
     assert all(re.fullmatch("[a-z]+", kind.plural) for kind in KINDS)
 

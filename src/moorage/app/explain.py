@@ -23,6 +23,7 @@ from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
 from moorage.wire.nesting import decode_whole
 from moorage.wire.rewriting import Rewriter
+from moorage.wire.workloadkinds import workloads_in
 
 
 class Announcement(NamedTuple):
@@ -105,6 +106,7 @@ def take_picture(judge: Judge, kubeconfig: str | None, pod: str) -> ClusterPictu
                 if value is not None:
                     intake.upserted(value)
                     picture.bodies[kind.name, getattr(value, "namespace", ""), value.name] = (api_version, raw)
+        picture.events = workloads_in(judge.profiles).chains().filter(picture.events)
         picture.warnings += await read_prices(judge.profiles, found.client, picture.events.append)
         if any(each.name == pod for each in picture.pods):
             picture.announced = await list_events(found, f"regarding.kind=Pod,regarding.name={pod}")

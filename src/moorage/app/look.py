@@ -14,13 +14,20 @@ import msgspec
 
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
+from moorage.adapters.kube.discovery import served_resources
 from moorage.adapters.kube.errors import ApiError, Forbidden, KubeError, NotServed
-from moorage.adapters.kube.intake import UNFINISHED_PODS
+from moorage.adapters.kube.intake import UNFINISHED_PODS, KindIntake
 from moorage.adapters.kube.listing import Lister
 from moorage.adapters.kube.resources import Resource
+from moorage.core.events import Event
+from moorage.core.gangs import GROUP_KINDS
 from moorage.framework.configuration import Configuration
+from moorage.framework.workloadkinds import WorkloadKindsArgs
 from moorage.wire.errors import WireError
-from moorage.wire.kinds import Kind
+from moorage.wire.kinds import BY_ID, Kind, pod_kind
+from moorage.wire.templates import TemplateTable
+from moorage.wire.workloadkinds import workloads_of
+from moorage.wire.workloadrows import PLAIN_OWNERS
 
 _ESSENTIAL = ("Node", "Pod")
 
@@ -62,6 +69,22 @@ class Look:
         if kind.name in _ESSENTIAL:
             raise LookError(f"{self.server}: has no {kind.plural}; is this the address of a Kubernetes API server?")
         return Found(kind.api_versions[0], [])
+
+    async def gang_events(self) -> list[Event]:
+        """Pods, and what says which gangs they are in, of one moment."""
+        workloads = workloads_of([WorkloadKindsArgs()])
+        served = await served_resources(self.client)
+        named = [BY_ID[name] for name in (*GROUP_KINDS, *PLAIN_OWNERS)]
+        events: list[Event] = []
+        for kind in (*named, *workloads.kinds, pod_kind(TemplateTable())):
+            if served.find(kind.group, kind.plural, kind.versions) is None:
+                continue
+            intake = KindIntake(kind, events.append)
+            for raw in (await self.kind(kind)).raws:
+                value = self.read(kind, raw)
+                if value is not None:
+                    intake.upserted(value)
+        return workloads.chains().filter(events)
 
     async def resource(self, resource: Resource, selector: str = "") -> list[msgspec.Raw]:
         """All objects of a resource that a selector of fields lets through."""

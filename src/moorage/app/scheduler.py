@@ -271,6 +271,7 @@ class Scheduler(Process):
         """Put a configuration in force; what can fail comes first. Kinds that are no longer needed stay followed."""
         others = configuration.extenders != self._configuration.extenders
         extenders = self._extenders_of(configuration) if others else self._extenders
+        self._following.owners.reconfigure(profiles)
         await self._following.watches.extend(watched_kinds(profiles))
         await self._following.prices.follow(profiles)
         try:

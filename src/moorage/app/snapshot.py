@@ -26,6 +26,7 @@ from moorage.wire.kinds import KINDS
 from moorage.wire.metadata import LAST_APPLIED
 from moorage.wire.nesting import decode_whole
 from moorage.wire.prices import PRICES_API
+from moorage.wire.workloadkinds import workloads_in
 
 LEFT_OUT = (
     "Secrets, ConfigMaps, finished pods, managedFields, the annotation of kubectl apply, and of containers the values "
@@ -55,17 +56,17 @@ def take_snapshot(
     """Read a cluster; LookError if nodes and pods cannot be listed. Profiles say which prices are needed."""
 
     async def see(found: Look) -> Snapshot:
-        snapshot = await list_objects(found)
+        snapshot = await list_objects(found, profiles)
         await _add_prices(profiles, found.client, snapshot)
         return snapshot
 
     return look(see, kubeconfig, configuration or Configuration())
 
 
-async def list_objects(found: Look) -> Snapshot:
-    """All objects that a simulation reads."""
+async def list_objects(found: Look, profiles: Sequence[Profile] = ()) -> Snapshot:
+    """All objects that a simulation reads; profiles may know kinds of workloads of their own."""
     snapshot = Snapshot(found.server, found.namespace, warnings=found.warnings)
-    for kind in KINDS:
+    for kind in dict.fromkeys((*KINDS, *workloads_in(profiles).kinds)):
         if kind.served:
             api_version, raws = await found.kind(kind)
             head = {"apiVersion": api_version, "kind": kind.name}

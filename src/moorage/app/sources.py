@@ -6,8 +6,11 @@ over from another leader. Its tasks are parts of the process: if one dies, the p
 
 from __future__ import annotations
 
+import asyncio
 import random
-from collections.abc import Container, Iterable, Sequence
+import time
+from collections.abc import Callable, Container, Iterable, Sequence
+from math import inf
 from typing import Protocol
 
 import structlog
@@ -20,21 +23,28 @@ from moorage.adapters.kube.reflector import Phase, Reflector, ReflectorState
 from moorage.adapters.metrics.objects import SkippedObjects
 from moorage.app.lifetime import Parts, StartError
 from moorage.app.prices import Prices, Put
+from moorage.core.events import Event
 from moorage.framework.profiles import Profile
 from moorage.wire.kinds import BY_ID, KINDS, NODE, Kind, pod_kind
 from moorage.wire.templates import TemplateTable
+from moorage.wire.workloadkinds import workloads_in
 
 _ESSENTIAL = ("Pod", "Node")
+_LOOK_EVERY_S = 1.0
 _FOLLOWED = frozenset({Phase.SYNCED, Phase.RETRYING})
 
 log = structlog.get_logger()
 
 
-def watched_kinds(profiles: Iterable[Profile], more: Iterable[str] = ()) -> list[Kind]:
-    """Nodes, pods, and the kinds that the plugins of the profiles read and a server may have; then `more`, by id."""
+def watched_kinds(profiles: Sequence[Profile], more: Iterable[str] = ()) -> list[Kind]:
+    """Nodes, pods, what the plugins of the profiles read and a server may have, and the workloads that are gangs.
+
+    Then `more`, by id.
+    """
     wanted = {kind for profile in profiles for plugin in profile.plugins for kind in plugin.kinds}
     table = TemplateTable()
     kinds = [NODE, pod_kind(table), *(kind for kind in KINDS if kind.id in wanted and kind.served)]
+    kinds += workloads_in(profiles).kinds
     known = {kind.id for kind in kinds}
     return [*kinds, *(BY_ID[name] for name in more if name not in known)]
 
@@ -61,12 +71,16 @@ class Source(Protocol):
 class Following:
     """All sources of one process; `put` gets their events, in the event loop."""
 
-    def __init__(self, client: KubeClient, kinds: Iterable[Kind], profiles: Iterable[Profile], put: Put) -> None:
+    def __init__(self, client: KubeClient, kinds: Iterable[Kind], profiles: Sequence[Profile], put: Put) -> None:
         self.parts = Parts()
         """The tasks of all sources."""
-        self.watches = Watches(client, kinds, put, self.parts)
+        self.owners = Owners(profiles, put, self._look_for)
+        self.watches = Watches(client, kinds, self.owners.put, self.parts)
         self.prices = Prices(profiles, client, put, self.parts)
         self._all: tuple[Source, ...] = (self.watches, self.prices)
+
+    def _look_for(self, kind: str) -> None:
+        self.watches.look_for(kind)
 
     async def fill(self, served: ServedResources) -> None:
         """Begin to follow, and wait until everything was read once."""
@@ -89,6 +103,55 @@ class Following:
         await self.parts.aclose()
         for source in self._all:
             await source.aclose()
+
+
+class Owners:
+    """Hands on what the watches bring, with the gangs that follow from the owners of pods."""
+
+    def __init__(self, profiles: Sequence[Profile], put: Put, look_for: Callable[[str], None]) -> None:
+        """`look_for` is called with a kind that pods wait for: it may have been installed just now."""
+        self._put = put
+        self._look_for = look_for
+        self._looked_s: dict[str, float] = {}
+        self._chains = workloads_in(profiles).chains()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def put(self, event: Event) -> None:
+        """An event of a watch."""
+        for each in self._chains.follow(event, time.monotonic()):
+            self._put(each)
+        if self._chains.awaited:
+            self._look()
+        if self._timer is None and self._chains.next_s is not None:
+            self._wait()
+
+    def _look(self) -> None:
+        """Not more than once a second for any kind, as anybody may write pods."""
+        now = time.monotonic()
+        for kind in self._chains.awaited:
+            if now - self._looked_s.get(kind, -inf) >= _LOOK_EVERY_S:
+                self._looked_s[kind] = now
+                self._look_for(kind)
+        self._chains.awaited.clear()
+
+    def reconfigure(self, profiles: Sequence[Profile]) -> None:
+        """Other kinds are gangs from now on."""
+        workloads = workloads_in(profiles)
+        for each in self._chains.reconfigured(workloads.owners, workloads.marks):
+            self._put(each)
+
+    def _wait(self) -> None:
+        """Until the next pod has waited long enough for an owner."""
+        next_s = self._chains.next_s
+        self._timer = None
+        if next_s is not None:
+            delay_s = max(next_s - time.monotonic(), 0.0)
+            self._timer = asyncio.get_running_loop().call_later(delay_s, self._settle)
+
+    def _settle(self) -> None:
+        for each in self._chains.settle(time.monotonic()):
+            self._put(each)
+        self._wait()
 
 
 class Watches:
@@ -138,6 +201,12 @@ class Watches:
         if withheld:
             names = [name for name, _ in withheld]
             log.warning("kinds are left out until we may list and watch them", kinds=names, why=withheld[0][1].error)
+
+    def look_for(self, kind_id: str) -> None:
+        """Look at once whether a kind is served that was not."""
+        _, reflector = self._followed.get(kind_id, (None, None))
+        if reflector is not None and reflector.state.phase is Phase.NOT_SERVED:
+            reflector.refresh()
 
     def __contains__(self, kind_id: str) -> bool:
         return kind_id in self._followed

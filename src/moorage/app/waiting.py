@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from moorage.adapters import clock
 from moorage.adapters.kube.resources import EVENTS
 from moorage.app.look import Look, look
+from moorage.core.events import ObjectSeen, PodSeen
 from moorage.core.gangs import GROUP_KINDS, terms_of
 from moorage.core.membership import GangKey
-from moorage.core.objects import PodGroup
+from moorage.core.objects import OWNED_KIND, PodGroup
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.core.values import dataclass
@@ -22,8 +22,7 @@ from moorage.engine.units import Place
 from moorage.framework.configuration import Configuration
 from moorage.views.waiting import Tried, guess
 from moorage.wire.errors import REFUSALS
-from moorage.wire.kinds import BY_ID, Kind, pod_kind
-from moorage.wire.templates import TemplateTable
+from moorage.wire.kinds import BY_ID
 
 FAILED = "FailedScheduling"
 _PLACES = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED)
@@ -121,17 +120,14 @@ def list_waiting(kubeconfig: str | None, namespace: str | None = None) -> Waitin
 
     async def see(found: Look) -> WaitingList:
         waiting = WaitingList(found.server, warnings=found.warnings)
-        pods = await _values(found, pod_kind(TemplateTable()))
-        groups = [group for each in GROUP_KINDS for group in await _values(found, BY_ID[each])]
+        events = await found.gang_events()
+        pods = [event.pod for event in events if isinstance(event, PodSeen)]
+        objects = (event.value for event in events if isinstance(event, ObjectSeen))
+        groups = [each for each in objects if isinstance(each, PodGroup)]
         fill(waiting, pods, groups, await list_events(found, f"reason={FAILED}"), clock.now_s(), namespace)
         return waiting
 
     return look(see, kubeconfig, Configuration())
-
-
-async def _values(found: Look, kind: Kind) -> list[Any]:
-    values = (found.read(kind, raw) for raw in (await found.kind(kind)).raws)
-    return [value for value in values if value is not None]
 
 
 async def list_events(found: Look, selector: str) -> list[EventView]:
@@ -188,7 +184,7 @@ def _gangs(pods: Iterable[Pod], groups: Iterable[PodGroup]) -> list[WaitingGang]
     """The gangs of pending pods, with what they need according to the scheduler."""
     state = ClusterState()
     for group in groups:
-        kind = next(each for each in GROUP_KINDS if BY_ID[each].group == group.api_group)
+        kind = next((each for each in GROUP_KINDS if BY_ID[each].group == group.api_group), OWNED_KIND)
         state.put_object(kind, group.key, group)
     members: dict[GangKey, list[Pod]] = {}
     for pod in pods:

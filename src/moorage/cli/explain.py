@@ -91,9 +91,10 @@ def _from_files(
     from moorage.sim.simulation import SimulationError  # noqa: PLC0415
     from moorage.sim.unread_rules import unread_rules  # noqa: PLC0415
     from moorage.wire.manifests import load_manifests  # noqa: PLC0415
+    from moorage.wire.workloadkinds import workloads_in  # noqa: PLC0415
 
     namespace = namespace or _DEFAULT_NAMESPACE
-    given = read_cluster(load_manifests(files))
+    given = read_cluster(load_manifests(files, own=workloads_in(reading.profiles).kinds))
     try:
         found = opinion_from_files(given, rules_of(reading, 0, answers_to_all=answers_to_all), namespace, name)
     except SimulationError as error:

@@ -204,9 +204,11 @@ def _cluster(asked: SimulateOptions, reading: Reading) -> tuple[ClusterInput, st
     """The initial objects, and the namespace of objects that name none."""
     from moorage.sim.inputs import read_cluster  # noqa: PLC0415
     from moorage.wire.manifests import load_manifests  # noqa: PLC0415
+    from moorage.wire.workloadkinds import workloads_in  # noqa: PLC0415
 
     if not asked.live:
-        return read_cluster(load_manifests(asked.files)), asked.namespace or _DEFAULT_NAMESPACE
+        own = workloads_in(reading.profiles).kinds
+        return read_cluster(load_manifests(asked.files, own=own)), asked.namespace or _DEFAULT_NAMESPACE
     return _live_cluster(asked, reading)
 
 
@@ -218,6 +220,9 @@ def _live_cluster(asked: SimulateOptions, reading: Reading) -> tuple[ClusterInpu
     from moorage.sim.inputs import read_cluster  # noqa: PLC0415
     from moorage.sim.whatif import on_top, readable  # noqa: PLC0415
     from moorage.wire.manifests import load_manifests, manifests_of  # noqa: PLC0415
+    from moorage.wire.workloadkinds import workloads_in  # noqa: PLC0415
+
+    own = workloads_in(reading.profiles).kinds
 
     try:
         with answering_logs():
@@ -225,10 +230,10 @@ def _live_cluster(asked: SimulateOptions, reading: Reading) -> tuple[ClusterInpu
     except LookError as error:
         raise InputError([error]) from None
     say("warning", snapshot.warnings)
-    manifests, lines = readable(manifests_of(snapshot.objects, snapshot.server))
+    manifests, lines = readable(manifests_of(snapshot.objects, snapshot.server, own))
     say("warning", lines)
     if asked.files:
-        manifests = on_top(manifests, load_manifests(asked.files))
+        manifests = on_top(manifests, load_manifests(asked.files, own=own))
     return read_cluster(manifests), asked.namespace or snapshot.namespace
 
 

@@ -12,11 +12,12 @@ from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from moorage.core.frozen import FrozenDict
-from moorage.core.membership import Declared, GangKey, gang_key
+from moorage.core.membership import SELF_SIZED, Declared, GangKey, gang_key
 from moorage.core.objects import (
     DEPLOYMENT,
     JOB,
     NATIVE_GROUPS,
+    OWNED_KIND,
     REPLICA_SET,
     REPLICATION_CONTROLLER,
     STATEFUL_SET,
@@ -33,22 +34,30 @@ NATIVE_KIND = "PodGroup"
 COSCHEDULING_KIND = "PodGroup.scheduling.x-k8s.io"
 KAI_KIND = "PodGroup.scheduling.run.ai"
 VOLCANO_KIND = "PodGroup.scheduling.volcano.sh"
+GROVE_KIND = "PodGang"
 _KINDS_BY = {
     Declared.SPEC: (NATIVE_KIND,),
     Declared.LABEL: (COSCHEDULING_KIND, NATIVE_KIND),
     Declared.ANNOTATION: (COSCHEDULING_KIND, NATIVE_KIND),
     Declared.VOLCANO: (VOLCANO_KIND,),
     Declared.KAI: (KAI_KIND,),
+    Declared.GROVE: (GROVE_KIND,),
+    Declared.KUEUE: (),
+    Declared.YUNIKORN: (),
+    Declared.OWNER: (OWNED_KIND,),
 }
 """Where the PodGroup of a gang is looked for, in this order."""
-GROUP_KINDS = (NATIVE_KIND, COSCHEDULING_KIND, KAI_KIND, VOLCANO_KIND)
+GROUP_KINDS = (NATIVE_KIND, COSCHEDULING_KIND, KAI_KIND, VOLCANO_KIND, GROVE_KIND)
+"""The kinds of objects that are a gang."""
 PRIORITY_CLASS = "PriorityClass"
 SIZE_KINDS = (DEPLOYMENT, REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER)
 """Controllers whose replica counts give the size of a gang that says nothing else."""
 POD_MAKERS = frozenset({REPLICA_SET, STATEFUL_SET, JOB, REPLICATION_CONTROLLER})
 """Those that make the pods themselves, from a template that names the gang."""
-GANG_KINDS = frozenset({*GROUP_KINDS, PRIORITY_CLASS, *SIZE_KINDS})
-"""Objects that the terms of a gang depend on."""
+READ_KINDS = frozenset({*GROUP_KINDS, PRIORITY_CLASS, *SIZE_KINDS})
+"""Kinds of a cluster that the terms of a gang depend on."""
+GANG_KINDS = READ_KINDS | {OWNED_KIND}
+"""The same, with the groups that follow from the owners of pods."""
 
 
 class Disruption(Enum):
@@ -85,7 +94,6 @@ class GangTerms(NamedTuple):
         return inf if self.disruption is Disruption.WHOLE or self.min_count is None else self.min_count
 
 
-_BY_ANNOTATION = Declared.ANNOTATION
 Place = tuple[str, str]
 """Kind and `namespace/name` of a controller."""
 _NO_RECORDS: Mapping[str, PodRecord] = {}
@@ -168,7 +176,7 @@ def terms_of(state: ClusterState, key: GangKey, waiting: Iterable[Pod] = ()) -> 
     group = group_object(state, key)
     if group is not None:
         return _by_object(state, group)
-    if key.by is not _BY_ANNOTATION:
+    if key.by not in SELF_SIZED:
         return None
     templates = [pod.template for pod in waiting]
     templates += [record.pod.template for record in state.gangs.standing(key).values()]

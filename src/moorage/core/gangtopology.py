@@ -14,7 +14,15 @@ from moorage.core.objects import PodGroup
 from moorage.core.packing import Layer
 from moorage.core.pods import PodTemplate
 from moorage.core.topology import HYPER_NODE, Levels, implied_levels, known_levels, tier_level
-from moorage.core.topologyasks import RANK_LABELS, SUBGROUP_LABELS, Objective, SliceAsk, SubGroup, TopologyAsk
+from moorage.core.topologyasks import (
+    RANK_LABELS,
+    SUBGROUP_LABELS,
+    Objective,
+    SliceAsk,
+    SubGroup,
+    TopologyAsk,
+    numbers_at,
+)
 
 if TYPE_CHECKING:
     from moorage.core.state import ClusterState
@@ -22,8 +30,6 @@ if TYPE_CHECKING:
 _NO_LAYERS: tuple[Layer, ...] = ()
 _CHOOSE = "name one with the annotation moorage.dev/topology"
 _SHOWN = 500
-_LARGEST_INDEX = 9
-"""Digits of an index in a label."""
 
 
 class TopologyMistake(NamedTuple):
@@ -62,16 +68,20 @@ class TopologyTerms(NamedTuple):
 
 def role_of(template: PodTemplate) -> str:
     """The role of a member inside its gang; empty if it names none."""
+    if template.owned is not None and template.owned.role:
+        return template.owned.role
     labels = template.labels
     return next((labels[key] for key in SUBGROUP_LABELS if key in labels), "")
 
 
 def rank_of(template: PodTemplate) -> tuple[int, ...] | None:
     """The rank of a member among those of its role; None if it has none."""
+    if template.owned is not None and template.owned.rank is not None:
+        return template.owned.rank
     for keys in RANK_LABELS:
-        texts = [template.labels.get(key) or template.annotations.get(key) or "" for key in keys]
-        if all(text.isascii() and text.isdigit() and len(text) <= _LARGEST_INDEX for text in texts):
-            return tuple(map(int, texts))
+        rank = numbers_at(keys, template.labels, template.annotations)
+        if rank is not None:
+            return rank
     return None
 
 

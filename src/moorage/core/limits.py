@@ -117,6 +117,9 @@ SLICE_LAYERS = 4
 """Layers of slices of a gang; one with more waits, and its message says so."""
 SUB_GROUPS = 64
 """Sub-groups of a gang, likewise."""
+WORKLOAD_ROLES = 256
+"""Entries of any list or map that says how many pods a workload makes, such as the replicatedJobs of a JobSet. An
+object with more is not read, likewise."""
 STRATEGY_TEXT = 16_384
 """Characters of a placement strategy: of the annotation, or of all rules of a PlacementPolicy as JSON. A longer one is
 not read: its pods may be placed anywhere, as with any strategy that cannot be parsed."""

@@ -35,6 +35,12 @@ KAI_GROUPS = "scheduling.run.ai"
 """API group of KAI's PodGroup."""
 VOLCANO_GROUPS = "scheduling.volcano.sh"
 """API group of Volcano's PodGroup."""
+GROVE_GROUPS = "scheduler.grove.io"
+"""API group of Grove's PodGang."""
+OWNED_KIND = "PodGroup.owned"
+"""What events call the groups that no object of the cluster is, as they follow from the owners of pods."""
+OWNED_GROUPS = "owned"
+"""Stands for their API group."""
 
 NO_RULES = SyntaxRefusal(())
 NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
@@ -103,6 +109,12 @@ class Workload(Namespaced):
     """A Job that is complete or has failed makes no more pods."""
     deleting: bool = False
     created_s: float = 0.0
+    gang_least: int | None = None
+    """How many pods must be placed together, if the spec says so (`spec.scheduling` of a Job)."""
+    one_by_one: bool = False
+    """Whether it makes a pod only when those before are ready (a StatefulSet that is not Parallel)."""
+    topology: TopologyAsk | None = None
+    """What its annotations ask of the levels of a Topology, for all of its pods."""
 
     @property
     def desired(self) -> int:
@@ -175,7 +187,7 @@ class Namespace(ClusterWide):
 
 @dataclass(frozen=True, slots=True)
 class PodGroup(Namespaced):
-    """A gang: Kubernetes' own, of the coscheduling CRD, KAI's or Volcano's."""
+    """A gang: Kubernetes' own, of the coscheduling CRD, KAI's, Volcano's or Grove's, or that of an owner's pods."""
 
     namespace: str
     name: str

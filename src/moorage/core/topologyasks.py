@@ -5,6 +5,7 @@ What is written in the words of Kueue, KAI or Volcano becomes the same values.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ SUBGROUP_LABELS = (
     "ray.io/group",
     "volcano.sh/task-spec",
     "spark-role",
+    "grove.io/podclique",
 )
 """Labels of pods that name their role inside the gang; the first one that is there counts."""
 TOPOLOGY_REQUIRED = "moorage.dev/topology-required"
@@ -30,9 +32,23 @@ RANK_LABELS = (
     ("training.kubeflow.org/replica-index",),
     ("ray.io/worker-group-replica-index", "ray.io/replica-host-index"),
     ("volcano.sh/task-index",),
+    ("grove.io/podclique-pod-index",),
     ("apps.kubernetes.io/pod-index",),
 )
 """Labels of pods whose numbers are their rank inside the role; the first line that is there as a whole counts."""
+
+
+_MOST_DIGITS = 9
+
+
+def numbers_at(
+    keys: Iterable[str], labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> tuple[int, ...] | None:
+    """The numbers that labels, or annotations, have under these keys; None unless all of them are there."""
+    texts = [labels.get(key) or annotations.get(key) or "" for key in keys]
+    if all(text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS for text in texts):
+        return tuple(map(int, texts))
+    return None
 
 
 class SliceAsk(NamedTuple):

@@ -20,7 +20,7 @@ from moorage.core.events import StatusDone
 from moorage.core.gangneeds import ANYWHERE, Domain, GangNeeds, needs_of
 from moorage.core.gangs import GROUP_KINDS, GangTerms, lasting, own_priority
 from moorage.core.membership import Declared, GangKey
-from moorage.core.objects import object_key
+from moorage.core.objects import OWNED_KIND, object_key
 from moorage.core.pods import Pod
 from moorage.engine.bindingcycles import BindingCycle, GangBinding
 from moorage.engine.context import EngineContext
@@ -107,7 +107,7 @@ class Gangs:
     def ruled_by(self, kind: str, key: str) -> list[Pod]:
         """One member of each gang whose size or priority this object determines."""
         gangs = list(self._controlled.get((kind, key), ()))
-        if kind in GROUP_KINDS:
+        if kind in GROUP_KINDS or kind == OWNED_KIND:
             namespace, _, name = key.partition("/")
             gangs = [GangKey(namespace, name, by) for by in Declared]
         return [pod for gang in gangs if (pod := self._one_of(gang)) is not None]

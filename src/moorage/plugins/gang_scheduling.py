@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from moorage.core.gangs import GANG_KINDS, group_object
+from moorage.core.gangs import READ_KINDS, group_object
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
@@ -19,6 +19,7 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.status import SKIP, OnlyNodes, Status
+from moorage.framework.workloadkinds import WorkloadKindsArgs
 
 _LONGEST_S = 86_400
 
@@ -36,6 +37,8 @@ class GangSchedulingArgs(PluginArgs):
     """How long the engine tries to complete a gang that was started in part before it releases the members."""
     release_bare_pods: bool = False
     """Whether members without a controller are deleted too, though nothing will recreate them."""
+    workload_kinds: WorkloadKindsArgs = WorkloadKindsArgs()
+    """Which kinds of workloads are gangs without a PodGroup."""
 
 
 class GangScheduling(Plugin):
@@ -46,7 +49,7 @@ class GangScheduling(Plugin):
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What(0)
     """None: the engine wakes waiting gangs by name, so that not all of them are asked about every pod."""
-    kinds: ClassVar[frozenset[str]] = GANG_KINDS | {"PodDisruptionBudget"}
+    kinds: ClassVar[frozenset[str]] = READ_KINDS | {"PodDisruptionBudget"}
 
     def __init__(self, args: GangSchedulingArgs | None = None) -> None:
         self.args: GangSchedulingArgs = args or GangSchedulingArgs()

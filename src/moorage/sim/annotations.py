@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from moorage.adapters.memory.kubelet import RUN_SECONDS, parse_seconds
 from moorage.core.annotations import MIN_HOSTS, ON_DEMAND_BASE, SPOT, parse_count
 from moorage.core.capacity import CAPACITY_LABELS, Capacity
+from moorage.core.gangowners import GANG_ANNOTATION, GangOwner
 from moorage.core.gangs import NATIVE_KIND
 from moorage.core.limits import SHARED_DEVICES
 from moorage.core.membership import GROUP_ANNOTATIONS, GROUP_LABEL, MIN_AVAILABLE, gang_size
@@ -79,6 +80,7 @@ _OF_OWNERS: Mapping[str, _Rule] = {
     **dict.fromkeys(MIN_HOSTS, _COUNT),
     **dict.fromkeys(ON_DEMAND_BASE, _AMOUNT),
     **dict.fromkeys(STRATEGY_ANNOTATIONS, _STRATEGY),
+    GANG_ANNOTATION: _YES_OR_NO,
 }
 _OF_PODS: Mapping[str, _Rule] = {
     f"{PREFIX}priority": _NUMBER,
@@ -99,6 +101,7 @@ _OF_PODS: Mapping[str, _Rule] = {
     **dict.fromkeys((*sorted(TOPOLOGY_KEYS), SUBGROUPS), _ANY),
 }
 _OF_GROUPS: Mapping[str, _Rule] = dict.fromkeys((*sorted(TOPOLOGY_KEYS), SUBGROUPS), _ANY)
+_OF_GANG_OWNERS: Mapping[str, _Rule] = {GANG_ANNOTATION: _YES_OR_NO, **dict.fromkeys(sorted(TOPOLOGY_KEYS), _ANY)}
 _KNOWN: Mapping[str, _Rule] = {**_OF_OWNERS, **_OF_PODS}
 _LABELS_OF_PODS: Mapping[str, _Rule] = {
     GROUP_LABEL: _NAME,
@@ -138,21 +141,26 @@ def annotation_problems(manifest: Manifest) -> Iterator[Problem]:
             yield manifest.problem(f"{path}.{key}", spec[key], f"is not a field; did you mean {_SCHEDULER_NAME}?")
     # Keys without a prefix may be anybody's, unless the pods ask for a scheduler.
     plain = spec.get(_SCHEDULER_NAME, DEFAULT_SCHEDULER) != DEFAULT_SCHEDULER
-    for place in _places(manifest.kind):
+    for place in _places(manifest):
         yield from _annotations_at(manifest, place, plain=plain)
         yield from _labels_at(manifest, place, plain=plain)
 
 
-def _places(kind: str) -> Iterator[_Place]:
+def _places(manifest: Manifest) -> Iterator[_Place]:
+    kind = manifest.kind
     template = TEMPLATE_PATHS.get(kind)
-    if kind == POD:
+    if manifest.known is not None and manifest.known.value is GangOwner:
+        yield _Place("metadata", _OF_GANG_OWNERS, _NONE, whose="the pod templates")
+    elif kind == POD:
         yield _Place("metadata", _OF_PODS, _LABELS_OF_PODS, whose="the workload that makes the pod")
     elif kind == NATIVE_KIND:
         yield _Place("metadata", _OF_GROUPS, _NONE)
     elif template is None:
         yield _Place("metadata", _NONE, _LABELS_OF_NODES if kind == NODE else _NONE)
     else:
-        yield _Place("metadata", _OF_OWNERS, _NONE, f"{template}.metadata")
+        asks = inside(manifest.body, "metadata.annotations").get(GANG_ANNOTATION) == "true"
+        owners = {**_OF_OWNERS, **_OF_GANG_OWNERS} if asks else _OF_OWNERS
+        yield _Place("metadata", owners, _NONE, f"{template}.metadata")
         if kind == CRON_JOB:
             yield _Place("spec.jobTemplate.metadata", _OF_OWNERS, _NONE, f"{template}.metadata")
         yield _Place(f"{template}.metadata", _OF_PODS, _LABELS_OF_PODS, "metadata")

@@ -18,14 +18,22 @@ from moorage.core.pods import Pod
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import KINDS, NODE, Kind, find_kind, pod_kind
 from moorage.wire.templates import TemplateTable
+from moorage.wire.workloadkinds import NO_WORKLOADS, ChosenWorkloads
 
 
 class Feed:
-    """One reader of a cluster; `table` makes pods that look alike share their template."""
+    """One reader of a cluster; `table` makes pods that look alike share their template.
 
-    def __init__(self, cluster: EmbeddedCluster, table: TemplateTable | None = None) -> None:
+    `workloads` are the kinds whose pods are gangs; without them, pods are in the gangs that they name.
+    """
+
+    def __init__(
+        self, cluster: EmbeddedCluster, table: TemplateTable | None = None, workloads: ChosenWorkloads = NO_WORKLOADS
+    ) -> None:
         self._cluster = cluster
-        self._watch = cluster.watch(tuple(dict.fromkeys(kind.name for kind in KINDS)))
+        self._own = {(version, kind.name): kind for kind in workloads.kinds for version in kind.api_versions}
+        self._chains = workloads.chains()
+        self._watch = cluster.watch(tuple(dict.fromkeys(kind.name for kind in (*KINDS, *workloads.kinds))))
         self._pods = pod_kind(table if table is not None else TemplateTable())
         self.unreadable: list[tuple[KubeObject, WireError]] = []
         """Objects that could not be decoded since this was last emptied; nothing is told about them."""
@@ -48,7 +56,7 @@ class Feed:
         events.sort(key=lambda event: isinstance(event, PodSeen | PodGone))
         waiting.sort(key=lambda pair: pair[0])
         events += [event for _, event in waiting]
-        return events
+        return self._chains.filter(events)
 
     def _sort_in(self, body: KubeObject, events: list[Event], waiting: list[tuple[tuple[float, ...], PodSeen]]) -> None:
         pod: Pod | None = self._decoded(self._pods, body)
@@ -67,7 +75,8 @@ class Feed:
                 return (NodeGone(body["metadata"]["name"]),)
             node = self._decoded(NODE, body)
             return () if node is None else (NodeSeen(node),)
-        kind = find_kind(str(body.get("apiVersion")), name)
+        version = str(body.get("apiVersion"))
+        kind = self._own.get((version, name)) or find_kind(version, name)
         if kind is None:
             return ()
         if change.type is ChangeType.DELETED:

@@ -33,6 +33,25 @@ TEMPLATE_PATHS: Mapping[str, str] = {
 """Kind -> where its objects have their pod template."""
 
 
+_GROUP_TEMPLATES: Mapping[str, tuple[str, ...]] = {
+    "LeaderWorkerSet": ("spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"),
+}
+"""The same for a kind with several."""
+
+
+def template_paths(manifest: Manifest) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The pod templates of an object, with their paths."""
+    if manifest.known is None or manifest.known.id != manifest.kind:
+        return
+    for path in (*filter(None, [TEMPLATE_PATHS.get(manifest.kind)]), *_GROUP_TEMPLATES.get(manifest.kind, ())):
+        yield path, inside(manifest.body, path)
+    if manifest.kind == "JobSet":
+        for index, role in enumerate(sequence(inside(manifest.body, "spec").get("replicatedJobs"))):
+            if isinstance(role, Mapping):
+                path = f"spec.replicatedJobs[{index}].template.spec.template"
+                yield path, inside(role, "template.spec.template")
+
+
 @dataclass(slots=True)
 class ClusterInput:
     """What a simulation starts from; nothing may run while there are problems."""
@@ -88,16 +107,14 @@ class ObjectCheck:
             yield from pod_problems(manifest, manifest.body, "")
         elif manifest.kind == NODE:
             yield from node_problems(manifest)
-        elif manifest.kind in TEMPLATE_PATHS:
+        else:
             yield from self._template_problems(manifest)
 
     def _template_problems(self, manifest: Manifest) -> Iterator[Problem]:
-        path = TEMPLATE_PATHS[manifest.kind]
-        template = inside(manifest.body, path)
-        if template:
-            before = self._part_problem(manifest, self._pods, template, path)
+        for path, template in template_paths(manifest):
+            before = self._part_problem(manifest, self._pods, template, path) if template else []
             yield from before
-            if not before:
+            if template and not before:
                 yield from pod_problems(manifest, template, f"{path}.")
         if manifest.kind == STATEFUL_SET:
             for index, claim in enumerate(sequence(inside(manifest.body, "spec").get("volumeClaimTemplates"))):

@@ -18,6 +18,7 @@ from moorage.sim.inputs import ClusterInput
 from moorage.sim.outcome import PodStory, SimulationOutcome
 from moorage.sim.simulation import SimulationError, SimulationRules, by_node_name, simulate, start_time_s
 from moorage.sim.suggestions import suggestions_from_files
+from moorage.wire.workloadkinds import workloads_in
 
 
 class UnknownPodError(LookupError):
@@ -41,7 +42,7 @@ def opinion_from_files(given: ClusterInput, rules: SimulationRules, namespace: s
     except ApiError as error:
         raise SimulationError([error.message]) from error
     cluster.step()
-    world = Feed(cluster).pull()
+    world = Feed(cluster, workloads=workloads_in(rules.profiles)).pull()
     pods = {event.pod.key: event.pod for event in world if isinstance(event, PodSeen)}
     pod = pods.get(f"{namespace}/{name}")
     prices = input_prices(given, rules.profiles, cluster.now_s).events

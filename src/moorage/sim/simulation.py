@@ -34,6 +34,7 @@ from moorage.sim.outcome import FinalCluster, NodeLoad, PodStory, SimulationOutc
 from moorage.sim.unread_rules import unread_rules
 from moorage.views.queuetree import accounts_of
 from moorage.wire.problems import ABSENT, Problem
+from moorage.wire.workloadkinds import workloads_in
 
 LONGEST_S = 3600.0
 _MOST_ROUNDS = 10_000
@@ -87,6 +88,7 @@ class _Run:
 
     def __init__(self, given: ClusterInput, rules: SimulationRules, explanations: Explanations | None) -> None:
         self._given = given
+        self._workloads = workloads_in(rules.profiles)
         self._explanations = explanations
         self._cluster = EmbeddedCluster(SIMULATION, seed=rules.settings.seed, start_s=start_time_s(given.objects))
         self._runner = CommandRunner(self._cluster.store, keep_events=0)
@@ -118,7 +120,7 @@ class _Run:
         except ApiError as error:
             raise SimulationError([error.message]) from error
         self._cluster.step()
-        self._feed = Feed(self._cluster)
+        self._feed = Feed(self._cluster, workloads=self._workloads)
 
     def finish(self) -> None:
         """Decide, carry out, let all controllers react; then advance to the next timer, until there is none."""

@@ -1,4 +1,4 @@
-"""Pod groups: JSON of Kubernetes' own kind, of the coscheduling CRD, of KAI and of Volcano becomes one value."""
+"""Pod groups: JSON of Kubernetes' own kind, of the coscheduling CRD, of KAI, Volcano and Grove becomes one value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from moorage.core.limits import RESOURCE_NAMES, SUB_GROUPS
-from moorage.core.objects import COSCHEDULING_GROUPS, KAI_GROUPS, NATIVE_GROUPS, VOLCANO_GROUPS, PodGroup
+from moorage.core.objects import COSCHEDULING_GROUPS, GROVE_GROUPS, KAI_GROUPS, NATIVE_GROUPS, VOLCANO_GROUPS, PodGroup
 from moorage.core.topologyasks import NOTHING_ASKED, SliceAsk, SubGroup, TopologyAsk
 from moorage.wire.errors import FieldError
 from moorage.wire.metadata import Int32Wire, MetadataWire, epoch_s, frozen_annotations, frozen_map
@@ -168,6 +168,42 @@ class VolcanoGroupWire(msgspec.Struct, gc=False):
     spec: VolcanoSpecWire | None = None
 
 
+class PackWire(msgspec.Struct, gc=False):
+    """packConstraint of Grove: levels by their label keys."""
+
+    required: str | None = None
+    preferred: str | None = None
+
+
+class PackedWire(msgspec.Struct, gc=False, rename="camel"):
+    """topologyConstraint of Grove."""
+
+    pack_constraint: PackWire | None = None
+
+
+class CliqueWire(msgspec.Struct, gc=False, rename="camel"):
+    """spec.podgroups[] of Grove."""
+
+    name: str
+    min_replicas: Int32Wire | None = None
+    topology_constraint: PackedWire | None = None
+
+
+class PodGangSpecWire(msgspec.Struct, gc=False, rename="camel"):
+    """The spec of a PodGang."""
+
+    podgroups: list[CliqueWire] | None = None
+    priority_class_name: str | None = None
+    topology_constraint: PackedWire | None = None
+
+
+class PodGangWire(msgspec.Struct, gc=False):
+    """A PodGang of scheduler.grove.io."""
+
+    metadata: MetadataWire
+    spec: PodGangSpecWire | None = None
+
+
 def native_group(wire: NativeGroupWire) -> PodGroup:
     """The core value of a native PodGroup."""
     spec, status = wire.spec or NativeGroupSpecWire(), wire.status or GroupStatusWire()
@@ -258,6 +294,29 @@ def volcano_group(wire: VolcanoGroupWire) -> PodGroup:
         topology=ask,
         subgroups=tuple(SubGroup(name, least=least) for name, least in sorted(tasks.items())),
     )
+
+
+def pod_gang(wire: PodGangWire) -> PodGroup:
+    """The core value of a PodGang of Grove; its pod groups are the sub-groups."""
+    spec = wire.spec or PodGangSpecWire()
+    cliques = whole(spec.podgroups, SUB_GROUPS, "spec.podgroups") or ()
+    least = [_minimum(each.min_replicas, f"spec.podgroups[{i}].minReplicas") for i, each in enumerate(cliques)]
+    return _group(
+        wire.metadata,
+        api_group=GROVE_GROUPS,
+        min_count=sum(least) or 1,
+        priority_class=spec.priority_class_name or "",
+        topology=_packed(spec.topology_constraint) or ask_of(wire.metadata.annotations or {}),
+        subgroups=tuple(
+            SubGroup(each.name, least=number, ask=_packed(each.topology_constraint) or NOTHING_ASKED)
+            for each, number in zip(cliques, least, strict=True)
+        ),
+    )
+
+
+def _packed(wire: PackedWire | None) -> TopologyAsk | None:
+    pack = wire and wire.pack_constraint
+    return TopologyAsk(required=pack.required or "", preferred=pack.preferred or "") if pack else None
 
 
 def _network(wire: NetworkTopologyWire | None) -> TopologyAsk | None:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from moorage.core.gangowners import GangOwner
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.prices import PriceList
@@ -19,9 +20,11 @@ from moorage.core.queues import KAI_QUEUE, QUEUE, VOLCANO_QUEUE
 from moorage.core.values import dataclass
 from moorage.wire import claims, csi, devices, groups, policies, prices, queues, storage, topology, workloads
 from moorage.wire.errors import REFUSALS, FieldError, builtin_json, explain
+from moorage.wire.gangowners import read_owner
 from moorage.wire.node import decode_node, node_from_builtin
 from moorage.wire.pod import decode_pod, pod_from_builtin
 from moorage.wire.templates import TemplateTable
+from moorage.wire.workloadrows import ROWS, WorkloadRow
 
 Wire = TypeVar("Wire", bound=msgspec.Struct)
 
@@ -103,6 +106,18 @@ def _topology_kind(api_version: str, *older: str, id: str = "") -> Kind:  # noqa
     """A Topology, which looks alike in several groups."""
     wire, convert = topology.TopologyWire, topology.topology
     return _kind("Topology", api_version, "topologies", wire, convert, namespaced=False, older=older, id=id)
+
+
+def workload_kind(row: WorkloadRow) -> Kind:
+    """A workload whose pods are a gang, by its row of the table."""
+
+    def decode(data: bytes) -> GangOwner:
+        return read_owner(row, data)
+
+    def from_builtin(body: Mapping[str, Any]) -> GangOwner:
+        return read_owner(row, builtin_json(row.kind, body))
+
+    return Kind(row.kind, row.group, row.versions, row.plural, True, decode, from_builtin, row.id, GangOwner)
 
 
 POD = Kind("Pod", "", ("v1",), "pods", True, decode_pod, pod_from_builtin, value=Pod)
@@ -213,6 +228,8 @@ KINDS: tuple[Kind, ...] = (
         groups.volcano_group,
         id="PodGroup.scheduling.volcano.sh",
     ),
+    _kind("PodGang", "scheduler.grove.io/v1alpha1", "podgangs", groups.PodGangWire, groups.pod_gang),
+    *map(workload_kind, ROWS),
     _topology_kind("moorage.dev/v1alpha1"),
     _topology_kind("kueue.x-k8s.io/v1beta2", "v1beta1", "v1alpha1", id="Topology.kueue.x-k8s.io"),
     _topology_kind("kai.scheduler/v1alpha1", id="Topology.kai.scheduler"),

@@ -8,7 +8,7 @@ available for further checks.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,8 @@ class Manifest:
     """Empty for kinds without namespace; the default one where a namespaced kind names none."""
     name: str
     body: dict[str, Any]
+    known: Kind | None = None
+    """How to read it, None if Moorage does not read such objects."""
 
     @property
     def title(self) -> str:
@@ -46,11 +48,6 @@ class Manifest:
     def identity(self) -> tuple[str, str, str, str]:
         """API group, kind, namespace and name: what a cluster holds only once."""
         return self.api_version.rpartition("/")[0], self.kind, self.namespace, self.name
-
-    @property
-    def known(self) -> Kind | None:
-        """How to read it, None if Moorage does not read such objects."""
-        return find_kind(self.api_version, self.kind)
 
     def problem(self, path: str, value: object, message: str) -> Problem:
         """A problem with a field of this object."""
@@ -71,11 +68,20 @@ class Manifests:
     objects: list[Manifest] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
+    own: Sequence[Kind] = ()
+    """Kinds that are read besides those of the table."""
+
+    def kind_of(self, api_version: str, name: str) -> Kind | None:
+        """How objects of a kind are read; None if they are not."""
+        own = (kind for kind in self.own if kind.name == name and api_version in kind.api_versions)
+        return next(own, None) or find_kind(api_version, name)
 
 
-def load_manifests(files: Iterable[str], read_stdin: Callable[[], bytes] | None = None) -> Manifests:
+def load_manifests(
+    files: Iterable[str], read_stdin: Callable[[], bytes] | None = None, own: Sequence[Kind] = ()
+) -> Manifests:
     """Read all files; `-` is standard input. Of objects that stand there twice the later one counts."""
-    found = Manifests()
+    found = Manifests(own=own)
     for file in files:
         try:
             data = (read_stdin or _stdin)() if file == STDIN else Path(file).read_bytes()
@@ -95,9 +101,9 @@ def parse_manifests(file: str, data: bytes) -> Manifests:
     return found
 
 
-def manifests_of(bodies: Iterable[dict[str, Any]], source: str) -> Manifests:
+def manifests_of(bodies: Iterable[dict[str, Any]], source: str, own: Sequence[Kind] = ()) -> Manifests:
     """Objects that are there already, from a live cluster for instance; `source` is what messages call the place."""
-    found = Manifests()
+    found = Manifests(own=own)
     place = DocumentPlace(source)
     for body in bodies:
         manifest = _manifest(body, place, found)
@@ -197,7 +203,7 @@ def _manifest(body: dict[str, Any], place: DocumentPlace, found: Manifests) -> M
         found.problems.append(Problem(str(place), "metadata", metadata, "must be a mapping with a name"))
         return None
     metadata = metadata or {}
-    known = find_kind(api_version, kind)
+    known = found.kind_of(api_version, kind)
     if api_version and kind and known is None:
         # It is not read further, so it need not even have a name (a Kustomization, a configuration).
         _warn_of_version(api_version, kind, place, found)
@@ -208,7 +214,8 @@ def _manifest(body: dict[str, Any], place: DocumentPlace, found: Manifests) -> M
         found.problems.append(Problem(str(place), "metadata.namespace", namespace, "must be text; put it in quotes"))
     if len(found.problems) > before or known is None:
         return None
-    return Manifest(place, api_version, kind, (namespace or DEFAULT_NAMESPACE) if known.namespaced else "", name, body)
+    namespace = (namespace or DEFAULT_NAMESPACE) if known.namespaced else ""
+    return Manifest(place, api_version, kind, namespace, name, body, known)
 
 
 def _said(metadata: dict[str, Any], key: str) -> str:

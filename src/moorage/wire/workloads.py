@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from moorage.core.gangowners import GANG_ANNOTATION
 from moorage.core.limits import OBJECT_SELECTOR_PARTS
 from moorage.core.objects import (
     CRON_JOB,
@@ -28,9 +29,12 @@ from moorage.wire.metadata import (
     frozen_map,
 )
 from moorage.wire.selectors import LabelSelectorWire, label_selector
+from moorage.wire.topology import ask_of
 from moorage.wire.whole import whole
 
 DEFAULT_NAMESPACE = "default"
+MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+_DIGITS = 9
 
 
 class TemplateWire(msgspec.Struct, gc=False):
@@ -45,6 +49,7 @@ class ScaledSpecWire(msgspec.Struct, gc=False, rename="camel"):
     replicas: Int32Wire | None = None
     selector: LabelSelectorWire | None = None
     template: TemplateWire | None = None
+    pod_management_policy: str | None = None
 
 
 class ScaledWire(msgspec.Struct, gc=False):
@@ -69,9 +74,28 @@ class ReplicationControllerWire(msgspec.Struct, gc=False):
     spec: ReplicationControllerSpecWire | None = None
 
 
+class GangPolicyWire(msgspec.Struct, gc=False, rename="camel"):
+    """spec.scheduling.schedulingPolicy.gang of a Job."""
+
+    min_count: Int32Wire | None = None
+
+
+class JobPolicyWire(msgspec.Struct, gc=False):
+    """spec.scheduling.schedulingPolicy of a Job."""
+
+    gang: GangPolicyWire | None = None
+
+
+class JobSchedulingWire(msgspec.Struct, gc=False, rename="camel"):
+    """spec.scheduling of a Job."""
+
+    scheduling_policy: JobPolicyWire | None = None
+
+
 class JobSpecWire(msgspec.Struct, gc=False):
     """The spec of a Job."""
 
+    scheduling: JobSchedulingWire | None = None
     parallelism: Int32Wire | None = None
     completions: Int32Wire | None = None
     suspend: bool | None = None
@@ -164,10 +188,28 @@ def job(wire: JobWire) -> Workload:
         spec.template,
         selector=_selector(spec.selector),
         suspended=bool(spec.suspend),
+        gang_least=_gang_least(wire),
         succeeded=status.succeeded or 0,
         finished=any(c.type in ("Complete", "Failed") and c.status == "True" for c in status.conditions or ()),
         **_job_numbers(spec, "spec"),
     )
+
+
+def _gang_least(wire: JobWire) -> int | None:
+    """How many pods a Job wants placed together, by its spec or by Kueue's annotation; None if it does not say."""
+    spec = wire.spec or JobSpecWire()
+    policy = spec.scheduling and spec.scheduling.scheduling_policy
+    if policy and policy.gang:
+        return max(_job_pods(spec) if policy.gang.min_count is None else policy.gang.min_count, 1)
+    annotations = wire.metadata.annotations or {}
+    text = annotations.get(MIN_PARALLELISM, "") if annotations.get(GANG_ANNOTATION) == "true" else ""
+    return int(text) or None if text.isascii() and text.isdigit() and len(text) <= _DIGITS else None
+
+
+def _job_pods(spec: JobSpecWire) -> int:
+    """How many pods a Job has at once."""
+    numbers = _job_numbers(spec, "spec").values()
+    return min(int(number) for number in numbers if number is not None)
 
 
 def cron_job(wire: CronJobWire) -> Workload:
@@ -191,6 +233,7 @@ def _scaled(kind: str, wire: ScaledWire) -> Workload:
         spec.template,
         selector=_selector(spec.selector),
         replicas=0 if kind == DAEMON_SET else _count(spec.replicas, 1, "spec.replicas"),
+        one_by_one=kind == STATEFUL_SET and spec.pod_management_policy != "Parallel",
     )
 
 
@@ -233,5 +276,6 @@ def _workload(kind: str, metadata: MetadataWire, template: TemplateWire | None, 
         template_annotations=frozen_annotations(made.annotations),
         deleting=metadata.deletion_timestamp is not None,
         created_s=epoch_s(metadata.creation_timestamp) or 0.0,
+        topology=ask_of(metadata.annotations) if metadata.annotations else None,
         **fields,
     )

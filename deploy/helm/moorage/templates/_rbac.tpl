@@ -44,6 +44,55 @@ true
   verbs: [list, watch]
 {{- end }}
 
+{{/* The kinds of workloads that are gangs without a PodGroup: name in the configuration, API group, plural. */}}
+{{- define "moorage.workloadKinds" -}}
+AppWrapper: [workload.codeflare.dev, appwrappers]
+JAXJob: [kubeflow.org, jaxjobs]
+Job.batch.volcano.sh: [batch.volcano.sh, jobs]
+JobSet: [jobset.x-k8s.io, jobsets]
+LeaderWorkerSet: [leaderworkerset.x-k8s.io, leaderworkersets]
+MPIJob: [kubeflow.org, mpijobs]
+PaddleJob: [kubeflow.org, paddlejobs]
+PyTorchJob: [kubeflow.org, pytorchjobs]
+RayCluster: [ray.io, rayclusters]
+RayJob: [ray.io, rayjobs]
+RayService: [ray.io, rayservices]
+Revision: [serving.knative.dev, revisions]
+SparkApplication: [sparkoperator.k8s.io, sparkapplications]
+TFJob: [kubeflow.org, tfjobs]
+TrainJob: [trainer.kubeflow.org, trainjobs]
+XGBoostJob: [kubeflow.org, xgboostjobs]
+{{- end }}
+
+{{/* Those of them that a profile does not switch off, and those that one adds. */}}
+{{- define "moorage.rules.workloadKinds" -}}
+{{- $on := dict }}
+{{- $table := fromYaml (include "moorage.workloadKinds" .) }}
+{{- range .Values.config.scheduler.profiles | default (list dict) }}
+{{- $args := dict }}
+{{- range .pluginConfig | default list }}
+{{- if eq .name "GangScheduling" }}
+{{- $args = (.args | default dict).workloadKinds | default dict }}
+{{- end }}
+{{- end }}
+{{- $off := $args.disabled | default list }}
+{{- range $name, $where := $table }}
+{{- if not (or (has $name $off) (has "*" $off)) }}
+{{- $_ := set $on $name $where }}
+{{- end }}
+{{- end }}
+{{- range $args.own | default list }}
+{{- $group := regexReplaceAll "/.*" .apiVersion "" }}
+{{- $_ := set $on (printf "%s.%s" .kind $group) (list $group (.plural | default (printf "%ss" (lower .kind)))) }}
+{{- end }}
+{{- end }}
+{{- range $name, $where := $on }}
+- apiGroups: [{{ index $where 0 }}]
+  resources: [{{ index $where 1 }}]
+  verbs: [list, watch]
+{{- end }}
+{{- end }}
+
 {{/* What a whole profile reads, beside pods, nodes, workloads, and what system:volume-scheduler lets it read. */}}
 {{- define "moorage.rules.profile" -}}
 - apiGroups: [""]
@@ -61,6 +110,10 @@ true
 - apiGroups: [scheduling.x-k8s.io, scheduling.run.ai, scheduling.volcano.sh]
   resources: [podgroups]
   verbs: [list, watch]
+- apiGroups: [scheduler.grove.io]
+  resources: [podgangs]
+  verbs: [list, watch]
+{{- include "moorage.rules.workloadKinds" . }}
 - apiGroups: [moorage.dev, scheduling.run.ai, scheduling.volcano.sh]
   resources: [queues]
   verbs: [list, watch]

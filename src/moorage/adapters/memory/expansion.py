@@ -26,6 +26,7 @@ from moorage.adapters.memory.controllers.demand import (
 )
 from moorage.adapters.memory.controllers.deployments import revision_of
 from moorage.adapters.memory.controllers.eligibility import eligible_nodes
+from moorage.adapters.memory.controllers.groupsets import group_pods, jobset_pods
 from moorage.adapters.memory.controllers.lineage import Lineage
 from moorage.adapters.memory.controllers.loop import ControllerLoop
 from moorage.adapters.memory.controllers.statefulsets import first_ordinal, make_claims
@@ -53,8 +54,12 @@ from moorage.adapters.memory.objects import (
 from moorage.adapters.memory.store import Store
 
 EXPANDABLE = (
-    "CronJob", "DaemonSet", "Deployment", "Job", "ReplicaSet", "ReplicationController", "StatefulSet",
+    "CronJob", "DaemonSet", "Deployment", "Job", "JobSet", "LeaderWorkerSet", "ReplicaSet", "ReplicationController",
+    "StatefulSet",
 )  # fmt: skip
+_GROUP_SETS = {"JobSet": jobset_pods, "LeaderWorkerSet": group_pods}
+_VOLCANO = "batch.volcano.sh/"
+"""Has a Job, too, which is not Kubernetes' own."""
 
 
 class Expansion:
@@ -70,11 +75,13 @@ class Expansion:
         by_kind = {"DaemonSet": self._expand_daemons, "StatefulSet": self._expand_stateful, "Job": self._expand_job}
         reconcilers = {kind: by_kind.get(kind, self._expand_replicas) for kind in EXPANDABLE}
         reconcilers["CronJob"] = self._expand_cron
+        reconcilers |= dict.fromkeys(_GROUP_SETS, self._expand_group_set)
         self._loop = ControllerLoop(
             store,
             self._lineage,
             {kind: self._unless_owned(function) for kind, function in reconcilers.items()},
             by_life_only=True,
+            by_readiness=frozenset(_GROUP_SETS),
         )
 
     @property
@@ -122,8 +129,19 @@ class Expansion:
                 lacking -= 1
             ordinal += 1
 
+    def _expand_group_set(self, owner: KubeObject) -> None:
+        """Pods of a LeaderWorkerSet have fixed names; those of a JobSet end in letters, here in a number if need be."""
+        namespace = owner["metadata"]["namespace"]
+        for wanted in _GROUP_SETS[owner["kind"]](owner, [*self._lineage.pods_of(owner)]):
+            name, again = wanted.name, 0
+            while owner["kind"] == "JobSet" and self._is_taken(namespace, name):
+                again += 1
+                name = f"{wanted.name}-{again}"
+            made = pod_from(owner, name, wanted.template, labels=wanted.labels, annotations=wanted.annotations)
+            self._make(made)
+
     def _expand_job(self, job: KubeObject) -> None:
-        if not job_is_over(job):
+        if not job_is_over(job) and not str(job.get("apiVersion")).startswith(_VOLCANO):
             self._expand_job_spec(job, spec_of(job), status_of(job), job_labels(job))
 
     def _expand_cron(self, cron: KubeObject) -> None:
@@ -158,6 +176,9 @@ class Expansion:
     def _make(self, pod: KubeObject) -> None:
         self._admission.create(pod)
 
+    def _is_taken(self, namespace: str, name: str) -> bool:
+        return (namespace, name) in self._retired or self._store.find("Pod", namespace, name) is not None
+
     def _free_name(self, owner: KubeObject) -> str:
         """The owner's next name that no pod has or has had."""
         metadata = owner["metadata"]
@@ -165,7 +186,7 @@ class Expansion:
         while True:
             name = f"{metadata['name']}-{ordinal}"
             ordinal += 1
-            if (namespace, name) not in self._retired and self._store.find("Pod", namespace, name) is None:
+            if not self._is_taken(namespace, name):
                 self._ordinals[metadata["uid"]] = ordinal
                 return name
 

@@ -40,6 +40,7 @@ from moorage.sim.whatif_requests import RequestError, answer
 from moorage.views.previews import rules_of
 from moorage.views.words import Happening
 from moorage.views.world import QueueEntry, QueueTold, Settled, Told, World
+from moorage.wire.workloadkinds import workloads_in
 
 T = TypeVar("T")
 _START_S = 60.0
@@ -71,7 +72,7 @@ class Broadcast:
         self._port = port
         self._token = token
         self._title = title
-        self._feed = Feed(stage.cluster)
+        self._feed = Feed(stage.cluster, workloads=workloads_in(rules.profiles))
         self._deeds: queue.SimpleQueue[tuple[Callable[[EmbeddedCluster], Any], Future[Any]]] = queue.SimpleQueue()
         self._waiting: tuple[QueueEntry, ...] | None = None
         self._backend: DashboardBackend | None = None

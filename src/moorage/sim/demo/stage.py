@@ -26,6 +26,7 @@ from moorage.sim.demo.scenario import Scenario
 from moorage.sim.feed import Feed
 from moorage.sim.simulation import SimulationRules
 from moorage.views.words import Happening
+from moorage.wire.workloadkinds import workloads_in
 
 T = TypeVar("T")
 RATE_WINDOW_S = 5.0
@@ -71,7 +72,7 @@ class DemoStage:
         self._next_act = next(self._acts, None)
         for node in scenario.nodes:
             self.cluster.create(node)
-        self._feed = Feed(self.cluster)
+        self._feed = Feed(self.cluster, workloads=workloads_in(rules.profiles))
 
     @property
     def elapsed_s(self) -> float:

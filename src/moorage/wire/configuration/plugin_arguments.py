@@ -6,16 +6,20 @@ import json
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
 
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.defaults import KUBE_SCHEDULER_PLUGINS
 from moorage.framework.plugin import Plugin
 from moorage.framework.registry import Registry
+from moorage.framework.workloadkinds import ALL_KINDS, WorkloadKindsArgs
 from moorage.wire.configuration.findings import Findings, field_path
 from moorage.wire.configuration.plugin_sets import unknown_plugin
 from moorage.wire.configuration.schema import PluginConfigShape
 from moorage.wire.configuration.shapes import UNREADABLE, report
+from moorage.wire.workloadkinds import NAMES, unknown_names
 
+_KINDS = f"one of {', '.join(NAMES)}, or {ALL_KINDS} for all of them"
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 
 
@@ -70,11 +74,20 @@ def _validate(path: str, args: Any, cls: type[Plugin], findings: Findings) -> Pl
     plain = {key: value for key, value in args.items() if key in declared or key not in ("apiVersion", "kind")}
     try:
         # Through JSON, because strict models take a list for a tuple and a text for an enumeration only from there.
-        return cls.Args.model_validate_json(json.dumps(plain), by_alias=True, by_name=False)
+        found = cls.Args.model_validate_json(json.dumps(plain), by_alias=True, by_name=False)
     except ValidationError as error:
         for details in error.errors(include_url=False):
             report(details, cls.Args, findings, path)
-    return None
+        return None
+    for name, value in found:
+        if isinstance(value, WorkloadKindsArgs):
+            _check_kinds(f"{path}.{to_camel(name)}", value, findings)
+    return found
+
+
+def _check_kinds(path: str, choice: WorkloadKindsArgs, findings: Findings) -> None:
+    for index, name in unknown_names(choice):
+        findings.problem(f"{path}.disabled[{index}]", name, f"is no kind that can be a gang; write {_KINDS}")
 
 
 def _is_of_kind(path: str, args: dict[str, Any], cls: type[Plugin], findings: Findings) -> bool:

@@ -6,7 +6,7 @@ what is wanted with what is there, so looking once too often is harmless and loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from moorage.adapters.memory.changes import ChangeType, StoreChange
 from moorage.adapters.memory.controllers.lineage import Lineage
@@ -29,17 +29,24 @@ Reconcile = Callable[[KubeObject], None]
 class ControllerLoop:
     """Runs one reconcile function per kind over the owners that changes concern.
 
-    With `by_life_only` pods concern their owners only by coming and going, not by becoming ready.
+    With `by_life_only` pods concern their owners only by coming and going, not by becoming ready; but for the kinds
+    in `by_readiness`, which make some pods when others are ready.
     """
 
     def __init__(
-        self, store: Store, lineage: Lineage, reconcilers: Mapping[str, Reconcile], *, by_life_only: bool = False
+        self,
+        store: Store,
+        lineage: Lineage,
+        reconcilers: Mapping[str, Reconcile],
+        *,
+        by_life_only: bool = False,
+        by_readiness: frozenset[str] = frozenset(),
     ) -> None:
         self._store = store
         self._lineage = lineage
         self._reconcilers = reconcilers
         self._watch = store.watch((*reconcilers, "Pod", "Node"), replay=True)
-        self._by_life_only = by_life_only
+        self._by_readiness = by_readiness if by_life_only else frozenset(reconcilers)
         self._marked: dict[str, None] = {}
         self.refusals: dict[str, str] = {}
         """What an owner was refused last, by its uid; it is tried again when something about the owner changes."""
@@ -70,14 +77,17 @@ class ControllerLoop:
             if _matters_to_daemons(change):
                 self._marked.update((uid_of(daemons), None) for daemons in self._store.list("DaemonSet"))
             return
+        concerned: Container[str] = self._reconcilers
         if change.kind == "Pod":
-            if not (_comes_or_goes(change) or (not self._by_life_only and _moves_on(change))):
-                return
+            if not _comes_or_goes(change):
+                if not self._by_readiness or not _moves_on(change):
+                    return
+                concerned = self._by_readiness
             self._lineage.note(change)
         elif change.type is not ChangeType.DELETED:
             self._marked[uid_of(change.object)] = None
         for ancestor in self._lineage.ancestors(change.object):
-            if ancestor["kind"] in self._reconcilers:
+            if ancestor["kind"] in concerned:
                 self._marked[uid_of(ancestor)] = None
 
 

@@ -1,0 +1,454 @@
+"""Finds the gangs of pods whose owners are gangs: one rule, for every kind of owner, as a filter of events.
+
+Events of the cluster go in. Those of owners are kept here; pods come out with the gang that follows from their chain of
+controllers, each named by uid, and with the groups of these gangs (`OWNED_KIND`) beside them, as if somebody had
+written a PodGroup. A pod that names a gang itself, or has no such owner, comes out as it is.
+
+The topmost owner that is a gang counts: a JobSet, not its Jobs. What an owner reference says is believed only where the
+object of that kind, name and uid exists, and its selector, if it has one, selects the pod. Pods and owners come by
+different watches: a pod that belongs to a kind of gangs by its owner reference or by a label waits for an owner that is
+not known yet, but not for long (`patience_s`), as it may never come.
+
+Nothing here grows with history: owners are forgotten with their objects, gangs with their last pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import inf
+from typing import NamedTuple, TypeAlias
+
+from moorage.core.events import Event, ObjectGone, ObjectSeen, PodGone, PodSeen
+from moorage.core.gangowners import GangOwner, GangPart, done_of, gang_name, group_of, owner_of
+from moorage.core.membership import Declared, GangKey, OwnedMember
+from moorage.core.objects import OWNED_KIND, PodGroup, Workload
+from moorage.core.pods import FINISHED, Owner, Pod, PodTemplate, with_template
+from moorage.core.topologyasks import TopologyAsk, numbers_at
+
+POD = "Pod"
+PATIENCE_S = 2.0
+_LONGEST = 8
+"""Owners above a pod; longer chains do not exist."""
+
+
+class OwnerKind(NamedTuple):
+    """A kind that may be above pods."""
+
+    id: str
+    """As in `wire.kinds`."""
+    waits: bool = False
+    """Whether a pod below one that is not known yet waits for it."""
+    asks: bool = True
+    """Whether a controller of Kubernetes' own may ask to be a gang."""
+
+
+OwnerKinds: TypeAlias = Mapping[tuple[str, str], OwnerKind]
+"""By API group and kind."""
+
+
+class _Gang:
+    """A gang of an owner that has pods."""
+
+    __slots__ = ("group", "key", "members", "owner", "part", "templates", "topology")
+
+    def __init__(self, key: GangKey, owner: GangOwner, part: GangPart, topology: TopologyAsk | None) -> None:
+        self.key, self.owner, self.part, self.topology = key, owner, part, topology
+        self.members: dict[str, None] = {}
+        self.templates: dict[PodTemplate, PodTemplate] = {}
+        """Template as decoded -> with the gang."""
+        self.group: PodGroup | None = None
+        """As it was last told."""
+
+
+class _Followed:
+    """A pod below an owner that matters."""
+
+    __slots__ = ("gang", "missing", "pod", "source")
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        """As it came."""
+        self.gang: _Gang | None = None
+        self.source = ""
+        """Uid of the owner that decides."""
+        self.missing = ""
+        """Uid of the owner at which its chain breaks off."""
+
+
+class _Chain(NamedTuple):
+    """What there is above a pod."""
+
+    source: GangOwner | None
+    topology: TopologyAsk | None
+    missing: Owner | None
+    """The owner at which it breaks off."""
+    waits: bool
+    """Whether that one is worth waiting for."""
+
+
+_NOTHING_ABOVE = _Chain(None, None, None, waits=False)
+
+
+class OwnerChains:
+    """One filter for the events of one cluster."""
+
+    def __init__(self, kinds: OwnerKinds, marks: frozenset[str] = frozenset(), patience_s: float = PATIENCE_S) -> None:
+        """`marks` are labels that only pods of kinds worth waiting for have."""
+        self._patience_s = patience_s
+        self._follow_kinds(kinds, marks)
+        self._owners: dict[str, GangOwner | Workload] = {}
+        """By uid."""
+        self._uids: dict[tuple[str, str], str] = {}
+        """Kind and key -> uid."""
+        self._pods: dict[str, _Followed] = {}
+        self._missed: dict[str, dict[str, None]] = {}
+        """Uid of an owner that is not known -> pods below it."""
+        self._below: dict[str, dict[str, None]] = {}
+        """Uid of an owner that decides -> pods below it."""
+        self._gangs: dict[GangKey, _Gang] = {}
+        self._gangs_of: dict[str, dict[GangKey, None]] = {}
+        """Uid of an owner -> its gangs."""
+        self._done: dict[str, dict[str, tuple[str, int]]] = {}
+        """Uid of an owner -> Jobs below it -> their role, and how many of their pods do not come back."""
+        self._deadlines: dict[str, float] = {}
+        """Pods that wait for an owner -> until when; the first one ends first."""
+        self.awaited: set[str] = set()
+        """Kinds that a pod has begun to wait for; readers empty it."""
+
+    def _follow_kinds(self, kinds: OwnerKinds, marks: frozenset[str]) -> None:
+        self._kinds, self._marks = kinds, marks
+        self._ids = {kind.id for kind in kinds.values()}
+        self._asking = {kind.id for kind in kinds.values() if kind.asks}
+
+    def __len__(self) -> int:
+        """How many pods are followed."""
+        return len(self._pods)
+
+    @property
+    def next_s(self) -> float | None:
+        """When `settle` has something to do."""
+        return next(iter(self._deadlines.values()), None)
+
+    def reconfigured(self, kinds: OwnerKinds, marks: frozenset[str]) -> list[Event]:
+        """Other kinds count from now on; owners of kinds that no longer do are forgotten, and their gangs with them."""
+        self._follow_kinds(kinds, marks)
+        for place, uid in list(self._uids.items()):
+            if place[0] not in self._ids:
+                del self._uids[place], self._owners[uid]
+        return [each for followed in list(self._pods.values()) for each in self._again(followed, sure=True)]
+
+    def filter(self, events: Iterable[Event]) -> list[Event]:
+        """The events of one moment: what is not known then does not exist."""
+        found: list[Event] = []
+        places: dict[str, int] = {}
+        followed = [each for event in events for each in self.follow(event, 0.0)]
+        for each in (*followed, *self.settle(inf)):
+            place = places.setdefault(each.pod.uid, len(found)) if isinstance(each, PodSeen) else len(found)
+            if place < len(found):
+                found[place] = each  # it was told before its owner was known
+            else:
+                found.append(each)
+        return found
+
+    def follow(self, event: Event, now: float) -> Iterable[Event]:
+        """What becomes of an event."""
+        if isinstance(event, PodSeen):
+            return self._pod_seen(event, now)
+        if isinstance(event, PodGone):
+            return self._pod_gone(event)
+        if isinstance(event, ObjectSeen) and event.kind in self._ids:
+            return self._owner_seen(event)
+        if isinstance(event, ObjectGone) and event.kind in self._ids:
+            return self._owner_gone(event)
+        return (event,)
+
+    def settle(self, now: float) -> list[Event]:
+        """Pods whose owner did not come in time go without it."""
+        due = [uid for uid, until_s in self._deadlines.items() if until_s <= now]
+        events: list[Event] = []
+        for uid in due:
+            del self._deadlines[uid]
+            events += self._again(self._pods[uid])
+        return events
+
+    # --- owners ---
+
+    def _owner_seen(self, event: ObjectSeen) -> Iterator[Event]:
+        value = event.value
+        told = isinstance(value, Workload)
+        if told:
+            yield event
+            value = (owner_of(value) if event.kind in self._asking else None) or value
+        uid, place = value.uid, (event.kind, event.key)
+        before = self._owners.get(uid)
+        if self._uids.get(place, uid) != uid:
+            yield from self._forget_owner(place)
+        self._owners[uid], self._uids[place] = value, uid
+        if told and event.kind == "Job":
+            yield from self._job_seen(event.value)
+        if before is None:
+            for pod in list(self._missed.pop(uid, ())):
+                yield from self._again(self._pods[pod])
+        elif before != value:
+            yield from self._changed(uid, before, value)
+
+    def _changed(self, uid: str, before: GangOwner | Workload, after: GangOwner | Workload) -> Iterator[Event]:
+        gangs = [self._gangs[key] for key in self._gangs_of.get(uid, ())]
+        if isinstance(before, GangOwner) and isinstance(after, GangOwner) and before.divides == after.divides:
+            for gang in gangs:
+                part = gang.part._replace(least=after.later.get(gang.part.name, after.least))
+                if gang.topology == gang.owner.topology:
+                    gang.topology = after.topology
+                gang.owner, gang.part = after, part
+                yield from self._tell(gang)
+            return
+        for pod in list(self._below.get(uid, ())):
+            yield from self._again(self._pods[pod], sure=True)
+
+    def _owner_gone(self, event: ObjectGone) -> Iterator[Event]:
+        if (event.kind, event.key) in self._uids:
+            yield from self._forget_owner((event.kind, event.key))
+        if event.kind in _PLAIN:
+            yield event
+
+    def _forget_owner(self, place: tuple[str, str]) -> Iterator[Event]:
+        """Its gangs stay until their pods are gone, which are deleted after it."""
+        uid = self._uids.pop(place)
+        gone = self._owners.pop(uid)
+        self._done.pop(uid, None)
+        if gone.owner is not None and uid in self._done.get(gone.owner.uid, ()):
+            yield from self._note_done(gone.owner.uid, uid, "", 0)
+
+    def _job_seen(self, job: Workload) -> Iterator[Event]:
+        """Pods that have succeeded do not come back, and a gang of a Job's owner can no longer wait for them."""
+        if job.owner is None:
+            return
+        above = self._owners.get(job.owner.uid)
+        role = job.labels.get(above.role_label, "") if isinstance(above, GangOwner) else ""
+        yield from self._note_done(job.owner.uid, job.uid, role, done_of(job))
+
+    def _note_done(self, uid: str, job: str, role: str, done: int) -> Iterator[Event]:
+        jobs = self._done.setdefault(uid, {})
+        before = jobs.pop(job, ("", 0))
+        if done:
+            jobs[job] = (role, done)
+        if not jobs:
+            del self._done[uid]
+        if before[1] != done:
+            for key in self._gangs_of.get(uid, ()):
+                yield from self._tell(self._gangs[key])
+
+    # --- pods ---
+
+    def _pod_seen(self, event: PodSeen, now: float) -> Iterable[Event]:
+        pod = event.pod
+        template = pod.template
+        followed = self._pods.get(pod.uid)
+        if followed is None:
+            if template.owner is None or template.gang is not None:
+                return (event,)
+            chain = self._chain(template)
+            if chain is _NOTHING_ABOVE:
+                return (event,)
+            followed = self._pods[pod.uid] = _Followed(pod)
+            if chain.waits and chain.missing is not None:
+                self._deadlines[pod.uid] = now + self._patience_s
+                kind = self._kind(chain.missing)
+                self.awaited.update(() if kind is None else (kind.id,))
+            if pod.uid in self._missed:
+                return self._with_those_below(followed, chain)
+        else:
+            followed.pod = pod
+            chain = self._chain(template) if template.gang is None else _NOTHING_ABOVE
+        return self._resolved(followed, chain)
+
+    def _with_those_below(self, followed: _Followed, chain: _Chain) -> list[Event]:
+        """A pod that others named as their owner before it was known."""
+        events = self._resolved(followed, chain)
+        for pod in list(self._missed.pop(followed.pod.uid)):
+            events += self._again(self._pods[pod])
+        return events
+
+    def _again(self, followed: _Followed, *, sure: bool = False) -> list[Event]:
+        """A pod as it is now, as the chain above it is now. `sure`: what is missing is not merely on its way."""
+        template = followed.pod.template
+        chain = self._chain(template) if template.gang is None else _NOTHING_ABOVE
+        if sure and chain.missing is not None:
+            chain = chain._replace(missing=None)
+        return self._resolved(followed, chain)
+
+    def _resolved(self, followed: _Followed, chain: _Chain) -> list[Event]:
+        pod = followed.pod
+        waits = chain.waits and pod.uid in self._deadlines
+        known = followed.gang is not None and followed.gang.part.least > 0
+        if chain.missing is not None and known and not waits:
+            gang: _Gang | None = followed.gang  # an owner that is gone, and the pod will be, too
+        else:
+            gang = self._gang(chain, pod.template, waits)
+        events: list[Event] = []
+        if gang is not followed.gang:
+            events += self._leave(followed)
+            followed.gang = gang
+            if gang is not None:
+                gang.members[pod.uid] = None
+        if not waits:
+            self._deadlines.pop(pod.uid, None)
+        self._note(followed, chain)
+        if gang is not None:
+            events += self._tell(gang)
+            pod = with_template(pod, self._template(gang, pod.template))
+        events.append(PodSeen(pod))
+        if pod.phase in FINISHED:
+            events += self._drop(pod.uid)
+        return events
+
+    def _pod_gone(self, event: PodGone) -> Iterable[Event]:
+        if event.uid not in self._pods:
+            return (event,)
+        return (event, *self._drop(event.uid))
+
+    def _drop(self, uid: str) -> list[Event]:
+        followed = self._pods.pop(uid)
+        self._deadlines.pop(uid, None)
+        self._note(followed, _NOTHING_ABOVE)
+        return self._leave(followed)
+
+    def _note(self, followed: _Followed, chain: _Chain) -> None:
+        """Note which owner decides for a pod, and at which one its chain breaks off."""
+        missing = "" if chain.missing is None else chain.missing.uid
+        if missing != followed.missing:
+            _move(self._missed, followed.pod.uid, followed.missing, missing)
+            followed.missing = missing
+        source = "" if chain.source is None else chain.source.uid
+        if source != followed.source and (source or not missing):
+            _move(self._below, followed.pod.uid, followed.source, source)
+            followed.source = source
+
+    # --- gangs ---
+
+    def _chain(self, template: PodTemplate) -> _Chain:
+        """Who is above a pod."""
+        at = template.owner
+        source: GangOwner | None = None
+        topology: TopologyAsk | None = None
+        for _ in range(_LONGEST):
+            kind = None if at is None else self._kind(at)
+            if at is None or kind is None:
+                break
+            value = self._above(at)
+            if value is None:
+                waits = kind.waits or not self._marks.isdisjoint(template.labels)
+                matters = waits or source is not None or kind.id != POD
+                return _Chain(source, topology, at, waits) if matters else _NOTHING_ABOVE
+            if value.kind != kind.id or value.name != at.name or value.namespace != template.namespace:
+                break
+            if at is template.owner and value.selector is not None and not value.selector.matches(template.labels):
+                break
+            if isinstance(value, GangOwner):
+                topology = topology or value.topology
+                if value.least:
+                    source, topology = value, value.topology or topology
+            at = value.owner
+        return _NOTHING_ABOVE if source is None else _Chain(source, topology, None, waits=False)
+
+    def _kind(self, owner: Owner) -> OwnerKind | None:
+        return self._kinds.get((owner.api_version.rpartition("/")[0], owner.kind))
+
+    def _above(self, owner: Owner) -> GangOwner | Workload | None:
+        """The object that an owner reference names; a pod stands for itself with its owner."""
+        if owner.kind != POD:
+            return self._owners.get(owner.uid)
+        followed = self._pods.get(owner.uid)
+        if followed is None:
+            return None
+        pod = followed.pod
+        return Workload(POD, pod.namespace, pod.name, pod.uid, owner=pod.template.owner)
+
+    def _gang(self, chain: _Chain, template: PodTemplate, waits: bool) -> _Gang | None:
+        """The gang that a pod is in, which may be made for it."""
+        source, missing = chain.source, chain.missing
+        if waits and missing is not None:
+            kind = self._kind(missing)
+            id_ = missing.kind if kind is None else kind.id
+            source = GangOwner(id_, template.namespace, missing.name, missing.uid)
+            part: GangPart | None = GangPart("", 0)
+        else:
+            part = None if source is None else source.part_of(template.labels)
+        if source is None or part is None:
+            return None
+        key = GangKey(template.namespace, gang_name(source, part), Declared.OWNER)
+        gang = self._gangs.get(key)
+        if gang is None or (gang.owner.uid != source.uid and part.least):
+            members = {} if gang is None else gang.members
+            if gang is not None:
+                self._unlink(gang)
+            gang = self._gangs[key] = _Gang(key, source, part, chain.topology)
+            gang.members = members
+            for uid in members:
+                self._pods[uid].gang = gang
+        elif part.least and not gang.part.least:
+            gang.owner, gang.part, gang.topology = source, part, chain.topology
+        self._gangs_of.setdefault(gang.owner.uid, {})[key] = None
+        return gang
+
+    def _tell(self, gang: _Gang) -> Iterable[Event]:
+        """The group of a gang, if it is not known as it is now; one whose owner is not known has none."""
+        if not gang.part.least:
+            return ()
+        owner, part = gang.owner, gang.part
+        jobs = self._done.get(owner.uid)
+        done = owner.done
+        for role, count in jobs.values() if jobs else ():
+            if (role == part.name) if part.name in owner.later else role not in owner.later:
+                done += count
+        group = group_of(owner, part, done, gang.topology)
+        if group == gang.group:
+            return ()
+        gang.group = group
+        return (ObjectSeen(OWNED_KIND, group.key, group),)
+
+    def _template(self, gang: _Gang, template: PodTemplate) -> PodTemplate:
+        found = gang.templates.get(template)
+        if found is None:
+            owner = gang.owner
+            role = template.labels.get(owner.role_label, "") if owner.role_label else ""
+            rank = None
+            if owner.rank_labels:
+                rank = numbers_at(owner.rank_labels, template.labels, template.annotations)
+            if len(gang.templates) > 2 * len(gang.members):
+                gang.templates.clear()
+            found = gang.templates[template] = replace(template, owned=OwnedMember(gang.key, role, rank))
+        return found
+
+    def _leave(self, followed: _Followed) -> list[Event]:
+        gang, followed.gang = followed.gang, None
+        if gang is None:
+            return []
+        gang.members.pop(followed.pod.uid, None)
+        if gang.members or self._gangs.get(gang.key) is not gang:
+            return []
+        del self._gangs[gang.key]
+        self._unlink(gang)
+        return [] if gang.group is None else [ObjectGone(OWNED_KIND, gang.group.key)]
+
+    def _unlink(self, gang: _Gang) -> None:
+        of = self._gangs_of.get(gang.owner.uid)
+        if of is not None:
+            of.pop(gang.key, None)
+            if not of:
+                del self._gangs_of[gang.owner.uid]
+
+
+_PLAIN = frozenset({"Job", "StatefulSet", "ReplicaSet", "Deployment", "ReplicationController"})
+"""Kinds that others read, too."""
+
+
+def _move(index: dict[str, dict[str, None]], pod: str, before: str, after: str) -> None:
+    """A pod stands under another uid; empty is none."""
+    if pod in index.get(before, ()):
+        del index[before][pod]
+        if not index[before]:
+            del index[before]
+    if after:
+        index.setdefault(after, {})[pod] = None
