@@ -78,6 +78,8 @@ PROFILES: dict[str, Callable[[], Profile]] = {
     "shares": lambda: readers.make_profile(
         [readers.PodsFilter(), SharedDevices(), Fragmentation(), readers.NodeNormal()], weights={"Fragmentation": 20}
     ),
+    "packed": lambda: readers.make_profile([SharedDevices(), Fragmentation()], weights={"SharedDevices": 0}),
+    "packed-by-amounts": lambda: readers.make_profile([Fragmentation(), readers.AmountsPlugin()]),
     "open": lambda: readers.make_profile(
         [
             readers.PodsFilter(),

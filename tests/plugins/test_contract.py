@@ -109,6 +109,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.ComparesRows: (PlacementStrategy,),
     contract.AnnotatesBinding: (SharedDevices,),
     contract.LearnsWorkload: (Fragmentation,),
+    contract.BestStaysBest: (Fragmentation,),
     contract.CountsEvictions: (DefaultPreemption,),
     contract.CountsDevices: (DynamicResources,),
     contract.GangPostFilter: (DefaultPreemption,),

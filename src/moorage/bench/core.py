@@ -113,6 +113,7 @@ WORKLOADS: dict[str, BenchWorkload] = {
     "no-queues": BenchWorkload(workloads.team_pods, 50_000, waiting=True),
     "devices": BenchWorkload(workloads.device_pods, 4_000, per_node=devices.SERVED, claims=True),
     "shares": BenchWorkload(workloads.share_pods, 20_000, per_node=8, shared=8),
+    "no-shares": BenchWorkload(workloads.share_pods, 20_000, per_node=8),
 }
 _SHARING = ProfileConfiguration(
     multi_point=PluginSet((EnabledPlugin("SharedDevices"), EnabledPlugin("Fragmentation", 20))),

@@ -23,18 +23,27 @@ GANG = 3
 """Members of a gang."""
 _TEMPLATES = 20
 _LEVELS = 3
-_REQUESTS = Requests((("cpu", 100), ("memory", 500 << 20)), 100, 500 << 20)
+_MEMORY_BYTES = 500 << 20
 
 
-def _pods(name: str, count: int, labels: dict[str, str], **rules: object) -> Iterator[Pod]:
+def _requests(cpu_milli: int) -> Requests:
+    return Requests((("cpu", cpu_milli), ("memory", _MEMORY_BYTES)), cpu_milli, _MEMORY_BYTES)
+
+
+_REQUESTS = _requests(100)
+
+
+def _pods(
+    name: str, count: int, labels: dict[str, str], requests: Requests = _REQUESTS, **rules: object
+) -> Iterator[Pod]:
     template = PodTemplate(
         scheduler_name=SCHEDULER,
-        requests=_REQUESTS,
+        requests=requests,
         labels=FrozenDict(labels),
         **rules,  # type: ignore[arg-type]
     )
     for number in range(count):
-        yield Pod(uid=f"{name}-{number}", name=f"{name}-{number}", template=template, requests=_REQUESTS)
+        yield Pod(uid=f"{name}-{number}", name=f"{name}-{number}", template=template, requests=requests)
 
 
 def spread_pods(count: int) -> Iterator[Pod]:
@@ -131,11 +140,14 @@ def device_pods(count: int) -> Iterator[Pod]:
 
 
 def share_pods(count: int) -> Iterator[Pod]:
-    """Shares of devices in ten sizes, whole ones and pods without, as a cluster that trains and serves sends them."""
+    """Shares of devices in ten sizes, whole ones and pods without, as a cluster that trains and serves sends them.
+
+    They are twelve classes for the default profile, too, as they differ in cpu.
+    """
     sizes = ("0.81", "0.47", "", "0.32", "1", "0.65", "0.5", "0.25", "0.9", "0.1", "", "0.76")
     each = -(-count // len(sizes))
-    streams = [
-        _pods(f"share-{number}", each, {"app": "shares"}, annotations=FrozenDict({KAI_FRACTION: size} if size else {}))
-        for number, size in enumerate(sizes)
-    ]
+    streams = []
+    for number, size in enumerate(sizes):
+        annotations, asked = FrozenDict({KAI_FRACTION: size} if size else {}), _requests(100 + number)
+        streams.append(_pods(f"share-{number}", each, {"app": "shares"}, asked, annotations=annotations))
     return islice(chain.from_iterable(zip(*streams, strict=True)), count)

@@ -208,6 +208,9 @@ class DeviceColumns:
 
     def hosts(self, ask: ShareAsk, rows: Rows) -> Ints:
         """How many devices of each row have room for a part of the ask, int64[n]."""
+        if ask.milli == ask.memory_milli and not ask.memory_mib:  # both fit where the lesser does
+            same: Ints = (self.room.take(rows, axis=1) >= ask.milli).sum(axis=0)
+            return same
         if ask.memory_mib:
             memory: Ints = np.where(self.measured.take(rows), ask.memory_mib, _NEVER)
         else:

@@ -17,6 +17,7 @@ from moorage.core.pods import PodTemplate
 from moorage.core.templatecache import TemplateCache
 from moorage.core.values import dataclass
 from moorage.framework.contract import (
+    BestStaysBest,
     FilterPlugin,
     Normalize,
     PermitPlugin,
@@ -359,12 +360,14 @@ def _no_common_node(only: Iterable[tuple[str, OnlyNodes]]) -> Status:
 
 def make_scorers(plugins: Instances, weights: Mapping[str, int]) -> tuple[Scorer, ...]:
     """The score plugins of a profile with their weights, in order."""
+    ordering = {each.name for each in plugins.having(BestStaysBest) if each.best_stays_best}
     return tuple(
         Scorer(
             plugin,
             weights.get(plugin.name, 1),
             plugin if isinstance(plugin, PreScore) else None,
             plugin if isinstance(plugin, Normalize) else None,
+            plugin.name in ordering,
         )
         for plugin in plugins.score
     )

@@ -206,6 +206,15 @@ class Normalize(Protocol):
 
 
 @runtime_checkable
+class BestStaysBest(Named, Protocol):
+    """Beside Normalize: kept raw scores can decide where no other score tells the rows apart."""
+
+    @property
+    def best_stays_best(self) -> bool:
+        """True: the rows with the highest raw score, and no others, get the highest normalised one."""
+
+
+@runtime_checkable
 class Unreserve(Named, Protocol):
     """Beside Reserve: gives back what was held."""
 

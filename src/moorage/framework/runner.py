@@ -136,19 +136,21 @@ class Runner:
         view = found.view
         view.refresh(cycle)
         asked = cycle.asked = self._classes.asked(cycle)
-        if found.plain and view.nodes.flat and not (view.raws or self._state.nominations.count):
-            if not asked.open:
-                return self._best(cycle, view)
-            if asked.only_pre_filters and says_nothing(asked.pre_filters, cycle):
-                self._classes.note_open(asked)
-                return self._best(cycle, view)
+        if found.plain and view.nodes.flat and not self._state.nominations.count:
+            leading = view.leading()
+            if leading is not None:
+                if not asked.open:
+                    return self._best(cycle, view, leading)
+                if asked.only_pre_filters and says_nothing(asked.pre_filters, cycle):
+                    self._classes.note_open(asked)
+                    return self._best(cycle, view, leading)
         return self._decide_open(cycle, found, asked)
 
-    def _best(self, cycle: Cycle, view: ClassView) -> int:
+    def _best(self, cycle: Cycle, view: ClassView, leading: Ints) -> int:
         cycle.feasible = view.feasible
         if not view.feasible:
             return NOWHERE
-        return view.ties.pick(pod_hash(self._state.seed, cycle.pod.key), view.ranks, self._state.node_hashes)
+        return view.ties.pick(pod_hash(self._state.seed, cycle.pod.key), leading, self._state.node_hashes)
 
     def _decide_open(self, cycle: Cycle, found: PodClass, asked: OpenPoints) -> int:
         view, rows = found.view, self._passing(cycle, found, asked)

@@ -25,6 +25,8 @@ from moorage.framework.ties import Ties
 INFEASIBLE = -1
 """The rank of a row that some filter rejected; scores are never negative."""
 
+_LOWEST = -(1 << 63)
+"""The raw score of a row that some filter rejected."""
 _KNOWN_AMOUNTS = 4096
 _NO_RANK: Ints = np.zeros(0, dtype=np.int64)
 
@@ -43,6 +45,8 @@ class Scorer:
     """The plugin, if it has a PreScore."""
     normalizes: Normalize | None = None
     """The plugin, if its scores mean something only over the feasible rows."""
+    best_stays_best: bool = False
+    """Whether normalising leaves the best rows the best (`BestStaysBest`)."""
 
 
 @dataclass(slots=True)
@@ -147,12 +151,24 @@ class _RowRank:
 class PodPlugins:
     """The plugins that read the pods on a node; shared by the classes that the same plugins skip."""
 
-    __slots__ = ("by_amounts", "by_pods", "filters", "keyed", "normalizing", "raw_rows", "scorer_names", "scorers")
+    __slots__ = (
+        "by_amounts",
+        "by_pods",
+        "filters",
+        "keyed",
+        "normalizing",
+        "one_orders",
+        "raw_rows",
+        "scorer_names",
+        "scorers",
+    )
 
     def __init__(self, filters: tuple[FilterPlugin, ...], scorers: tuple[Scorer, ...]) -> None:
         self.filters = filters
         self.normalizing = tuple([scorer for scorer in scorers if scorer.normalizes is not None])
         """Their raw scores are kept; what they mean depends on the other feasible rows."""
+        self.one_orders = len(self.normalizing) == 1 and self.normalizing[0].best_stays_best
+        """Whether there is one of them, and it may decide without the others (`ClassView.leading`)."""
         self.scorer_names = tuple([scorer.plugin.name for scorer in scorers])
         self.keyed = _with_epoch(filters, scorers)
         self.raw_rows = tuple([_row_score(scorer.plugin) for scorer in self.normalizing])
@@ -182,9 +198,12 @@ class ClassView:
         """`rank` without the rows above the highest living one."""
         self.feasible = 0
         """Number of rows that all kept filters pass."""
+        self._level: int | None = None
+        """The rank of all feasible rows; None if they differ, or did since the view was built."""
         self.ties = Ties()
+        """Of `leading`."""
         self.raws = [RawColumn(s, s.normalizes, _NO_RANK) for s in plugins.normalizing if s.normalizes is not None]
-        """Raw scores of the plugins that normalise and read the pods on a node, right where a row is feasible."""
+        """Of the plugins that normalise and read the pods on a node; `_LOWEST` where a row is not feasible."""
         self._known: dict[bytes, int] = {}
         """Ranks by amounts, for rows whose amounts become those that another row had before."""
         self._node_position = -1
@@ -208,14 +227,27 @@ class ClassView:
                 self._repair(cycle, row)
         else:
             rows = np.array(sorted(set(changed)), dtype=np.intp)
+            before = np.count_nonzero(self.rank.take(rows) >= 0)
             self.rank[rows] = INFEASIBLE
+            for raw in self.raws:
+                raw.values[rows] = _LOWEST
             passed, total = self._judge(cycle, rows[self.nodes.mask[rows]])
             self.rank[passed] = total
-            self.feasible = int(np.count_nonzero(self.rank >= 0))
+            self.feasible += len(passed) - int(before)
+            if self._level is not None and (total != self._level).any():
+                self._level = None
         if changed is None or self._node_position != node_end:
             self._node_position, self.ranks = node_end, self.rank[: state.height]
             self.ties.forget()  # another node may have come to a row and rank as well as the one before
         self._pod_position = pod_end
+
+    def leading(self) -> Ints | None:
+        """What alone decides between the rows: ranks, or raw scores where all ranks are equal; None if nothing does."""
+        if not self.raws:
+            return self.ranks
+        if self._level is None or not self._plugins.one_orders:
+            return None
+        return self.raws[0].values[: len(self.ranks)]
 
     @property
     def scorer_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -249,7 +281,7 @@ class ClassView:
         if len(self.rank) != state.capacity:
             self.rank = np.empty(state.capacity, dtype=np.int64)
         for raw in self.raws:
-            raw.values = np.zeros(state.capacity, dtype=np.int64)
+            raw.values = np.full(state.capacity, _LOWEST, dtype=np.int64)
         rows = state.rows() if self.nodes.all_pass else np.flatnonzero(self.nodes.mask)
         rows, total = self._judge(cycle, rows)
         self.feasible = len(rows)
@@ -259,6 +291,8 @@ class ClassView:
         else:
             self.rank.fill(INFEASIBLE)
             self.rank[rows] = total
+        equal = self._plugins.one_orders and len(rows) > 0 and bool((total == total[0]).all())
+        self._level = total.item(0) if equal else None
 
     def _judge(self, cycle: Cycle, rows: Rows) -> tuple[Rows, Ints]:
         """Those of the rows that pass, and their ranks."""
@@ -279,10 +313,15 @@ class ClassView:
         if after != before:
             self.rank[row] = after
             self.feasible += (after >= 0) - (before >= 0)
-            self.ties.changed(row, before, after)
-        if after >= 0:
-            for raw, score in zip(self.raws, self._plugins.raw_rows, strict=True):
-                raw.values[row] = score(cycle, row)
+            if not self.raws:
+                self.ties.changed(row, before, after)
+            elif after not in (INFEASIBLE, self._level):
+                self._level = None
+        for raw, score in zip(self.raws, self._plugins.raw_rows, strict=True):
+            previous, found = raw.values.item(row), score(cycle, row) if after >= 0 else _LOWEST
+            if found != previous:
+                raw.values[row] = found
+                self.ties.changed(row, previous, found)
 
     def _rank_of(self, cycle: Cycle, row: int) -> int:
         if not self.nodes.mask.item(row):

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field
 
-from moorage.core.arrays import Floats, Ints, Mask, Rows
+from moorage.core.arrays import Floats, Ids, Ints, Mask, Rows
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
 from moorage.core.pods import PodTemplate
 from moorage.core.shareasks import WHOLE, ShareAsk
@@ -51,24 +51,28 @@ class FragmentationArgs(PluginArgs):
     spare: bool = True
 
 
-class _Target(NamedTuple):
-    """Typical requests as arrays, one entry each; models are columns of `accepts` and entries of `pressure`."""
+class _Requests(NamedTuple):
+    """Typical requests as arrays, one entry each."""
 
-    sharing: Floats
-    """Parts of requests for devices, and 0 for others."""
-    plain: Floats
-    """Parts of requests without devices, and 0 for others."""
+    parts: Floats
     cpu: Ints
     memory: Ints
+
+
+class _Target(NamedTuple):
+    """Typical requests; models are columns of `accepts` and entries of `pressure`."""
+
+    plain: _Requests
+    """Requests without devices."""
+    sharing: _Requests
+    """Requests for devices; the next four are about them."""
     devices: Ints
     size: npt.NDArray[np.intp]
     """Into `sizes`."""
     sizes: Ints
     """Different sizes of shares, in thousandths of a device."""
-    accepts: Mask
-    """bool[models, requests]"""
-    choosy: bool
-    """Whether some request does not accept all models."""
+    accepts: Mask | None
+    """bool[models, requests]; None if all requests accept all models."""
     pressure: Ints
     """By model: its place among all in the order of how much pods press on it that insist on it."""
     total: float
@@ -77,14 +81,11 @@ class _Target(NamedTuple):
 
 
 class _Left(NamedTuple):
-    """What nodes have left: cpu and memory int64[n], room of devices int64[slots, n], kinds of nodes."""
+    """What nodes have left, before and after: cpu and memory int64[2, n], room of devices int64[slots, 2, n]."""
 
     cpu: Ints
     memory: Ints
     room: Ints
-    model: npt.NDArray[np.int32]
-    bare: Mask
-    """Nodes without devices."""
 
 
 class Fragmentation(Plugin):
@@ -95,6 +96,7 @@ class Fragmentation(Plugin):
     reads: ClassVar[Reads] = Reads.PODS
     wakes: ClassVar[What] = What(0)
     learns_workload: ClassVar[bool] = True
+    best_stays_best: ClassVar[bool] = True
 
     def __init__(self, args: FragmentationArgs | None = None) -> None:
         self.args: FragmentationArgs = args or FragmentationArgs()
@@ -120,25 +122,22 @@ class Fragmentation(Plugin):
         if len(rows) > _BLOCK:
             blocks = [self.score(cycle, rows[first : first + _BLOCK]) for first in range(0, len(rows), _BLOCK)]
             return np.concatenate(blocks)
-        state, shape, count = cycle.state, shape_of(cycle.template), len(rows)
+        state, shape = cycle.state, shape_of(cycle.template)
         shares, target = state.shares(), self._typical(state)
-        both = _before_and_after(state, shares, rows, shape)
-        stock = both.room.sum(axis=0)
-        bare = both.bare if both.bare.any() else None
-        if bare is not None:
-            plain = (both.cpu * target.scale[0] + both.memory * target.scale[1]) * (WHOLE * 1.5 / _FITS)
-            stock = np.where(bare, np.round(plain), stock)
-        useful = _useful(target, both)
-        if bare is not None:
-            useful = np.where(bare, _useful_plain(target, both) * stock, useful)
-        gained = useful[count:] - useful[:count] + target.total * (stock[:count] - stock[count:])
+        left, model = _before_and_after(state, shares, rows, shape), shares.model_ids.take(rows)
+        stock = room = left.room.sum(axis=0)
+        useful, bare = _useful(target, left, model), shares.count.take(rows) == 0
+        amounts = left.cpu * target.scale[0] + left.memory * target.scale[1]
+        if bare.any():
+            stock = np.where(bare, np.round(amounts * (WHOLE * 1.5 / _FITS)), room)
+            useful = np.where(bare, _useful_plain(target.plain, left) * stock, useful)
+        gained = useful[1] - useful[0] + target.total * (stock[0] - stock[1])
         steps = np.floor(gained / (self.args.step * _PARTS)).astype(np.int64)
-        after = both.cpu[count:] * target.scale[0] + both.memory[count:] * target.scale[1]
-        after += (stock[count:] if bare is None else both.room[:, count:].sum(axis=0)) * target.scale[2]
+        after = amounts[1] + room[1] * target.scale[2]
         fit = np.minimum(np.maximum(_FITS - after, 0.0), _FITS).astype(np.int64)
         found: Ints = (steps << _FIT_BITS) + fit
         if self.args.spare and shape.share is not None:
-            found -= target.pressure.take(both.model[:count]) << _FIT_BITS + _STEP_BITS
+            found -= target.pressure.take(model) << _FIT_BITS + _STEP_BITS
         return found
 
     def normalize(self, cycle: Cycle, scores: Ints) -> Ints:  # noqa: ARG002 - part of the interface
@@ -162,25 +161,31 @@ class Fragmentation(Plugin):
 
 def _target(state: ClusterState, typical: tuple[Typical, ...], largest: tuple[float, float]) -> _Target:
     shares, rows = state.shares(), state.rows()
-    shapes = [each.shape for each in typical]
+    sharing = [each for each in typical if each.shape.share is not None]
+    shapes = [each.shape for each in sharing]
     sizes = [_nominal(shape.share) for shape in shapes]
     distinct = sorted(set(sizes))
     count = np.array([0 if shape.share is None else shape.share.count for shape in shapes], dtype=np.int64)
-    parts = np.round(np.array([each.part for each in typical], dtype=np.float64) * _PARTS)
+    requests, plain = _requests(sharing), _requests([each for each in typical if each.shape.share is None])
     accepts, third = _accepted(shares.models, shapes), _FITS / 3
     return _Target(
-        parts * (count > 0),
-        parts * (count == 0),
-        np.array([shape.cpu_milli for shape in shapes], dtype=np.int64),
-        np.array([shape.memory_bytes for shape in shapes], dtype=np.int64),
+        plain,
+        requests,
         count,
         np.array([distinct.index(size) for size in sizes], dtype=np.intp),
         np.array(distinct, dtype=np.int64),
-        accepts,
-        not accepts.all(),
-        _pressures(shares, rows, accepts, parts * count * np.array(sizes, dtype=np.float64)),
-        float(parts.sum()),
+        None if accepts.all() else accepts,
+        _pressures(shares, rows, accepts, requests.parts * count * np.array(sizes, dtype=np.float64)),
+        float(plain.parts.sum() + requests.parts.sum()),
         (third / largest[0], third / largest[1], third / (float(shares.count.take(rows).max(initial=1)) * WHOLE)),
+    )
+
+
+def _requests(typical: list[Typical]) -> _Requests:
+    return _Requests(
+        np.round(np.array([each.part for each in typical], dtype=np.float64) * _PARTS),
+        np.array([each.shape.cpu_milli for each in typical], dtype=np.int64),
+        np.array([each.shape.memory_bytes for each in typical], dtype=np.int64),
     )
 
 
@@ -232,28 +237,23 @@ def _pressures(shares: DeviceColumns, rows: Rows, accepts: Mask, asked: Floats) 
 
 
 def _before_and_after(state: ClusterState, shares: DeviceColumns, rows: Rows, shape: PodShape) -> _Left:
-    """What rows have left, and what they would have with one more pod: twice the rows, in one go as that is faster.
+    """What rows have left, and what they would have with one more pod: both in one go, as that is faster.
 
     The pod is on the devices that `DeviceColumns.choose` would take.
     """
-    offered, taken = state.resources.allocatable, state.resources.requested
-    cpu = offered[CPU_COLUMN].take(rows) - taken[CPU_COLUMN].take(rows)
-    memory = offered[MEMORY_COLUMN].take(rows) - taken[MEMORY_COLUMN].take(rows)
+    columns = state.resources
+    asked, found = (shape.cpu_milli, shape.memory_bytes), []
+    for column, amount in zip((CPU_COLUMN, MEMORY_COLUMN), asked, strict=True):
+        left = columns.allocatable[column].take(rows) - columns.requested[column].take(rows)
+        found.append(np.array((left, left - amount)))
     room = shares.room.take(rows, axis=1)
-    model, bare = shares.model_ids.take(rows), shares.count.take(rows) == 0
-    return _Left(
-        np.concatenate((cpu, cpu - shape.cpu_milli)),
-        np.concatenate((memory, memory - shape.memory_bytes)),
-        np.concatenate((room, _with(room, shape.share, shares, rows)), axis=1),
-        np.concatenate((model, model)),
-        np.concatenate((bare, bare)),
-    )
+    both = np.empty((len(room), 2, len(rows)), dtype=np.int64)
+    both[:, 0], both[:, 1] = room, room if shape.share is None else _with(room, shape.share, shares, rows)
+    return _Left(found[0], found[1], both)
 
 
-def _with(room: Ints, share: ShareAsk | None, shares: DeviceColumns, rows: Rows) -> Ints:
+def _with(room: Ints, share: ShareAsk, shares: DeviceColumns, rows: Rows) -> Ints:
     """The room with one more share, int64[slots, n]."""
-    if share is None:
-        return room
     size: int | Ints = _nominal(share)
     if share.memory_mib:
         size = np.maximum(size, -(-share.memory_mib * WHOLE // np.maximum(shares.each.take(rows), 1)))
@@ -264,20 +264,29 @@ def _with(room: Ints, share: ShareAsk | None, shares: DeviceColumns, rows: Rows)
     return after
 
 
-def _useful(target: _Target, left: _Left) -> Floats:
-    """The room on devices that typical requests can use, times their parts, float64[n]."""
-    large = left.room[:, :, None] >= target.sizes
-    hosts = large.sum(axis=0).take(target.size, axis=1)
-    usable = (left.room[:, :, None] * large).sum(axis=0).take(target.size, axis=1)
-    runs = (left.cpu[:, None] >= target.cpu) & (left.memory[:, None] >= target.memory) & (hosts >= target.devices)
-    if target.choosy:
-        runs &= target.accepts.take(left.model, axis=0)
-    found: Floats = (usable * runs) @ target.sharing
+def _useful(target: _Target, left: _Left, model: Ids) -> Floats:
+    """The room on devices that typical requests can use, times their parts, float64[2, n]."""
+    room = left.room[..., None]
+    large = room >= target.sizes
+    hosts = large.sum(axis=0).take(target.size, axis=2)
+    usable = (room * large).sum(axis=0).take(target.size, axis=2)
+    runs = _runs(target.sharing, left)
+    runs &= hosts >= target.devices
+    if target.accepts is not None:
+        runs &= target.accepts.take(model, axis=0)
+    usable *= runs
+    found: Floats = usable @ target.sharing.parts
     return found
 
 
-def _useful_plain(target: _Target, left: _Left) -> Floats:
-    """The parts of typical requests without devices that fit, float64[n]."""
-    runs = (left.cpu[:, None] >= target.cpu) & (left.memory[:, None] >= target.memory)
-    found: Floats = runs @ target.plain
+def _useful_plain(requests: _Requests, left: _Left) -> Floats:
+    """The parts of typical requests without devices that fit, float64[2, n]."""
+    found: Floats = _runs(requests, left) @ requests.parts
     return found
+
+
+def _runs(requests: _Requests, left: _Left) -> Mask:
+    """Where cpu and memory are enough, bool[2, n, requests]."""
+    enough: Mask = left.cpu[..., None] >= requests.cpu
+    enough &= left.memory[..., None] >= requests.memory
+    return enough

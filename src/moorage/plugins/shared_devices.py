@@ -10,6 +10,7 @@ Score prefers devices, and nodes, that are in use already.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -136,6 +137,7 @@ def _size(ask: ShareAsk, each: Ints) -> Ints:
     return size
 
 
+@lru_cache(maxsize=256)
 def _reasons(ask: ShareAsk) -> tuple[Reason, ...]:
     """In the order of their bits."""
     if ask.whole:
