@@ -23,6 +23,7 @@ from moorage.sim.report import write_json
 from moorage.sim.simulation import SimulationRules
 from moorage.wire.configuration import read_configuration
 from tests.plugins.controlled import simulated
+from tests.sim.openb_claims import claiming, devices_by_pod
 
 ROOT = Path(__file__).parents[2]
 TRACE = ROOT.parent / "shared" / "traces" / "openb"
@@ -92,6 +93,10 @@ def test_every_convention_gives_the_same_plan(trace: ModuleType) -> None:
         _, _, misfits = trace.figures(known, order, placement)
         assert not misfits
         plans[convention] = placement
+        if convention == "kai":
+            claimed = simulated(claiming([*nodes, *(each for each in world if each["kind"] == "Pod")]), rules())
+            devices = devices_by_pod(claimed.claims)
+            plans["claims"] = {pod.name: (pod.node, devices.get(pod.name) or None) for pod in claimed.pods if pod.node}
     assert len(plans["kai"]) > 500
-    for convention in CONVENTIONS:
+    for convention in (*CONVENTIONS, "claims"):
         assert plans[convention] == plans["kai"], convention

@@ -57,6 +57,8 @@ class DeviceViews:
         """Views that are new, or of which something else is in use."""
         self.node_log: ChangeLog[str] = ChangeLog()
         """Nodes whose view has changed."""
+        self.own_log: ChangeLog[str] = ChangeLog()
+        """Nodes whose own pools have changed, or of which something else is in use."""
 
     # --- changes ---
 
@@ -68,7 +70,9 @@ class DeviceViews:
             forget(self._by_pool, before.pool_id, before.name)
             for anchor in _anchors(before):
                 forget(self._anchored, anchor, before.name)
+            self._note_owner(before)
         if after is not None:
+            self._note_owner(after)
             self._drop_pool(after.pool_id)
             self._by_pool.setdefault(after.pool_id, {})[after.name] = after
             for anchor in _anchors(after):
@@ -86,9 +90,15 @@ class DeviceViews:
                 for name in parts:
                     self._candidates.pop(name, None)
                 self._drop_pool(pool)
+                self.own_log.append(self.owner(pool))
+
+    def _note_owner(self, part: ResourceSlice) -> None:
+        if part.only_node:
+            self.own_log.append(part.only_node)
 
     def note_use(self, pool: PoolId) -> None:
         """Something else of the pool is in use."""
+        self.own_log.append(self.owner(pool))
         for view in self._of_pool.get(pool, ()):
             self.log.append(view)
 
@@ -131,6 +141,15 @@ class DeviceViews:
     def slices_of(self, pool: PoolId) -> Collection[ResourceSlice]:
         """All slices of a pool, of whatever generation."""
         return self._by_pool.get(pool, _NO_SLICES).values()
+
+    def owner(self, pool: PoolId) -> str:
+        """The one node that all slices of a pool are for; empty if there is none."""
+        found = ""
+        for part in self.slices_of(pool):
+            if not part.only_node or found not in ("", part.only_node):
+                return ""
+            found = part.only_node
+        return found
 
     def slices_at(self, node: str) -> list[ResourceSlice]:
         """The slices that are for one node alone."""

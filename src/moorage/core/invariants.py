@@ -9,12 +9,13 @@ from collections import Counter
 
 import numpy as np
 
+from moorage.core.claimshares import published_devices
 from moorage.core.columns import FIRST_COLUMNS, PODS_COLUMN, most_of
 from moorage.core.nodeimages import ImageIndex
 from moorage.core.nodeports import PortIndex
 from moorage.core.ownercounts import owner_key
 from moorage.core.podterms import HeldTerm, held_terms
-from moorage.core.sharedevices import DeviceColumns
+from moorage.core.sharedevices import DeviceColumns, model_of
 from moorage.core.sparsecounts import SparseCounts
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.core.strategy import Stamp, stamp_of
@@ -144,7 +145,10 @@ def _check_shared_devices(state: ClusterState) -> None:
     if not state.shared_devices.followed:
         return
     want, found = DeviceColumns(state.capacity), state.shared_devices
+    state.shares()
     want.follow((row, state.node(row)) for row in state.rows().tolist())
+    for row in state.rows().tolist():
+        want.publish(row, published_devices(state.devices, state.node(row)), model_of(state.node(row)))
     for record in state.records():
         ask = record.pod.template.share
         if record.row != NOWHERE and ask is not None and not ask.problem:
@@ -155,6 +159,7 @@ def _check_shared_devices(state: ClusterState) -> None:
     check(np.array_equal(want.milli, found.milli[:slots]), "compute left on devices differs from a recount")
     check(np.array_equal(want.memory, found.memory[:slots]), "memory left on devices differs from a recount")
     check(np.array_equal(want.room, found.room[:slots]), "room on devices differs from a recount")
+    check(np.array_equal(want.offers, found.offers), "the number of devices differs from a recount")
 
 
 def _check_tally(state: ClusterState, tally: Tally, want: Counter[int], what: str) -> None:

@@ -56,6 +56,8 @@ class Convention(StrEnum):
     HAMI = "hami"
     KOORDINATOR = "koordinator"
     ALIBABA = "alibaba"
+    DRA = "dra"
+    """Claims, see `core.claimshares`."""
 
 
 @dataclass(frozen=True, slots=True)

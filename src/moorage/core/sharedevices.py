@@ -12,7 +12,7 @@ Invariant, once followed: what is left of a device is its size less what the pod
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +20,9 @@ import numpy.typing as npt
 
 from moorage.core.annotations import parse_count
 from moorage.core.arrays import Ids, Ints, Mask, Rows
+from moorage.core.changelog import ChangeLog
+from moorage.core.claimshares import NOTHING_PUBLISHED, PublishedDevices, published_devices
+from moorage.core.deviceindex import DeviceIndex
 from moorage.core.limits import SHARED_DEVICES
 from moorage.core.shareasks import (
     ALIBABA_COUNT,
@@ -92,12 +95,18 @@ class DeviceColumns:
         """Memory of each device of a row."""
         self.measured: Mask = np.zeros(capacity, dtype=np.bool_)
         self.count: Ints = np.zeros(capacity, dtype=np.int64)
-        """Devices that can be used."""
+        """Devices that can be used, without published ones."""
+        self.offers: Ints = self.count.copy()
+        """Devices of all kinds: published ones have room in the slots after those that count."""
         self.model_ids: Ids = np.zeros(capacity, dtype=np.int32)
         """Into `models`."""
         self.models: list[str] = [_NO_MODEL]
         self._rows: dict[int, DeviceRow] = {}
         self._held: dict[str, HeldShares] = {}
+        self._published_to = -1
+        """How far the log of published devices was read."""
+        self._published: dict[int, PublishedDevices] = {}
+        self._capacity: Mapping[str, int] | None = None
 
     # --- nodes ---
 
@@ -116,34 +125,96 @@ class DeviceColumns:
         self.each = np.pad(self.each, (0, extra), constant_values=WHOLE)
         self.measured = np.pad(self.measured, (0, extra))
         self.count = np.pad(self.count, (0, extra))
+        self.offers = np.pad(self.offers, (0, extra))
         self.model_ids = np.pad(self.model_ids, (0, extra))
 
     def set_row(self, row: int, node: Node | None) -> None:
         """The node of a row came, changed or, with None, went; its pods keep their devices."""
+        if node is None:
+            self.publish(row, NOTHING_PUBLISHED, _NO_MODEL)
         found = NO_DEVICES if node is None else devices_of(node)
         if found == self._rows.get(row, NO_DEVICES):
             return
         self.version += 1
         self._rows[row] = found
-        if found.count > len(self.milli):
-            more = ((0, found.count - len(self.milli)), (0, 0))
-            self.milli = np.pad(self.milli, more, constant_values=_ABSENT)
-            self.memory = np.pad(self.memory, more, constant_values=_ABSENT)
-            self.room = np.pad(self.room, more)
+        self._widen(found.count)
         usable = [device for device in range(found.count) if device not in found.failed]
         self.milli[:, row] = self.memory[:, row] = _ABSENT
         self.milli[usable, row], self.memory[usable, row] = WHOLE, found.memory
         self.room[:, row] = 0
         self.room[usable, row] = WHOLE
         self.each[row], self.measured[row], self.count[row] = found.memory, found.measured, len(usable)
-        if found.model not in self.models:
-            self.models.append(found.model)
-        self.model_ids[row] = self.models.index(found.model)
+        self.model_ids[row] = self._model_id(found.model)
         for hold in self._held.values():
             if hold.row == row:
                 self._take(hold, 1)
         if not found.count:
             del self._rows[row]
+        self._lay_out(row)
+
+    def catch_up(
+        self, index: DeviceIndex, row_of: Mapping[str, int], node: Callable[[int], Node], changed: ChangeLog[int]
+    ) -> None:
+        """Read what drivers have published since, and note the rows to which that is news."""
+        log = index.views.own_log
+        if self._published_to == log.position:
+            return
+        names = log.since(self._published_to)
+        self._published_to = log.position
+        if index.views.empty and not self._published:
+            return
+        for name in dict.fromkeys(row_of if names is None else names):
+            row = row_of.get(name)
+            if row is not None and self.publish(row, published_devices(index, node(row)), model_of(node(row))):
+                changed.append(row)
+
+    def publish(self, row: int, found: PublishedDevices, model: str) -> bool:
+        """What drivers publish for the node of a row; whether that is news. Scores read it, no count does."""
+        before = self._published.get(row, NOTHING_PUBLISHED)
+        if found == before:
+            return False
+        if found.room:
+            self._published[row] = found
+        else:
+            del self._published[row]
+        if len(found.room) != len(before.room) or found.capacity != before.capacity:
+            self.version += 1
+            self._capacity = None
+        if not self.count.item(row):
+            self.model_ids[row] = self._model_id(model)
+        self._lay_out(row)
+        return True
+
+    @property
+    def capacity(self) -> Mapping[str, int]:
+        """The largest capacity of each name that a published device has, in nanos."""
+        if self._capacity is None:
+            found: dict[str, int] = {}
+            for each in self._published.values():
+                for name, amount in each.capacity.items():
+                    found[name] = max(found.get(name, 0), amount)
+            self._capacity = found
+        return self._capacity
+
+    def _lay_out(self, row: int) -> None:
+        """Published devices have the slots after those that count."""
+        first, room = self._rows.get(row, NO_DEVICES).count, self._published.get(row, NOTHING_PUBLISHED).room
+        self._widen(first + len(room))
+        self.room[first:, row] = 0
+        self.room[first : first + len(room), row] = room
+        self.offers[row] = self.count[row] + len(room)
+
+    def _widen(self, slots: int) -> None:
+        more = ((0, slots - len(self.milli)), (0, 0))
+        if slots > len(self.milli):
+            self.milli = np.pad(self.milli, more, constant_values=_ABSENT)
+            self.memory = np.pad(self.memory, more, constant_values=_ABSENT)
+            self.room = np.pad(self.room, more)
+
+    def _model_id(self, model: str) -> int:
+        if model not in self.models:
+            self.models.append(model)
+        return self.models.index(model)
 
     def devices(self, row: int) -> DeviceRow:
         """The devices of a row."""
@@ -208,7 +279,7 @@ class DeviceColumns:
 
     def hosts(self, ask: ShareAsk, rows: Rows) -> Ints:
         """How many devices of each row have room for a part of the ask, int64[n]."""
-        if ask.milli == ask.memory_milli and not ask.memory_mib:  # both fit where the lesser does
+        if ask.milli == ask.memory_milli and not (ask.memory_mib or self._published):  # both fit where the lesser does
             same: Ints = (self.room.take(rows, axis=1) >= ask.milli).sum(axis=0)
             return same
         if ask.memory_mib:
@@ -233,6 +304,11 @@ class DeviceColumns:
         return np.isin(self.model_ids.take(rows), wanted)
 
 
+def model_of(node: Node) -> str:
+    """The model of its devices, empty if it does not say."""
+    return node.labels.get(ALIBABA_MODEL) or node.labels.get(PRODUCT, _NO_MODEL)
+
+
 def devices_of(node: Node) -> DeviceRow:
     """The devices of a node, from what agents have written, labels and what it offers, in this order."""
     registered = registered_devices(node.annotations)
@@ -248,7 +324,7 @@ def devices_of(node: Node) -> DeviceRow:
         count,
         memory or WHOLE,
         bool(memory),
-        node.labels.get(ALIBABA_MODEL) or node.labels.get(PRODUCT, _NO_MODEL),
+        model_of(node),
         frozenset(failed),
         tuple(device.uuid for device in registered),
     )

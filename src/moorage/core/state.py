@@ -107,8 +107,7 @@ class ClusterState:
         self.resources = ResourceColumns(self.capacity)
         self.labels = LabelColumns(self.capacity)
         self.taints = TaintColumn(self.capacity)
-        self.ports = PortIndex()
-        self.images = ImageIndex()
+        self.ports, self.images = PortIndex(), ImageIndex()
         self.domains, self.topologies = Domains(), TopologyTrees()
         self.pod_counts = PodCounts()
         self.pod_terms = PodTerms()
@@ -248,6 +247,7 @@ class ClusterState:
             shared.follow((row, self.node(row)) for row in self.rows().tolist())
             for record in self._records.values():
                 self._share(record)
+        shared.catch_up(self.devices, self._row_of, self.node, self.pod_log)
         return shared
 
     def _share(self, record: PodRecord) -> None:
@@ -280,6 +280,7 @@ class ClusterState:
             for record in self._on_row[row].values():
                 if not record.devices:  # they came before the devices
                     self._share(record)
+            self.devices.views.own_log.append(node.name)
         self.node_log.append(row)
         for record in self._homeless.pop(node.name, {}).values():
             self._stand(record, row)

@@ -43,12 +43,12 @@ class Typical(NamedTuple):
     part: float
 
 
-def shape_of(template: PodTemplate) -> PodShape:
-    """The shape of pods with this template."""
+def shape_of(template: PodTemplate, share: ShareAsk | None) -> PodShape:
+    """The shape of pods with this template, which ask for this share of devices."""
     requests, affinity = template.requests, template.node_affinity
     if affinity is not None and affinity.required is None:
         affinity = None
-    return PodShape(requests.get(CPU), requests.get(MEMORY), template.share, template.node_selector, affinity)
+    return PodShape(requests.get(CPU), requests.get(MEMORY), share, template.node_selector, affinity)
 
 
 class LearnedWorkload:
@@ -74,14 +74,14 @@ class LearnedWorkload:
         for pod in pods:
             self.seen(pod)
 
-    def seen(self, pod: Pod) -> None:
-        """A pod exists, or has finished; said again, nothing changes."""
+    def seen(self, pod: Pod, claimed: ShareAsk | None = None) -> None:
+        """A pod exists, with claims for such a share of devices, or has finished; said again, nothing changes."""
         if not self.followed:
             return
         if pod.phase in FINISHED:
             self.gone(pod.uid)
         elif pod.uid not in self._live:
-            shape = self._live[pod.uid] = shape_of(pod.template)
+            shape = self._live[pod.uid] = shape_of(pod.template, claimed or pod.template.share)
             self._counts[shape] = self._counts.get(shape, 0.0) + 1.0
             self._changes += 1
 

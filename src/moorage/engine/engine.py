@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from moorage.core.claimshares import begin_to_learn, learn
 from moorage.core.commands import Command
 from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.events import (
@@ -151,8 +152,7 @@ class Engine:
         context.asking = Asking(extenders, self.state, self.queue, endings, context.token) if extenders else None
         learns = any(runner.plugins.first(LearnsWorkload) is not None for runner in self.runners.values())
         if learns and not self.state.workload.followed:
-            self.state.workload.follow([record.pod for record in self.state.records()])
-            self.state.workload.follow([entry.pod for entry in self.queue.entries()])
+            begin_to_learn(self.state, [entry.pod for entry in self.queue.entries()])
 
     # --- the one door ---
 
@@ -272,7 +272,7 @@ class Engine:
         if move not in _NO_NEWS:
             self._changed(move, pod, before, turn.commands)
         if state.workload.followed:
-            state.workload.seen(pod)
+            learn(state, pod)
         if pod.phase in FINISHED or pod.deleted_s is not None:
             context.evictor.ending(pod, turn.now)
             self._settled(pod, turn)
@@ -365,6 +365,10 @@ class Engine:
             self.device_health.changed(kind, before, after, next(iter(self.runners)), turn.commands)
         if kind in QUEUE_KINDS:
             self._rooms.follow(turn.now)
+        if kind == RESOURCE_CLAIM and before is None and after.owner is not None:
+            entry = self.queue.get(after.owner.uid)
+            if entry is not None:
+                learn(self.state, entry.pod)
         freed = key == self.state.devices.freed
         self._context.changes.append(object_change(kind, key, before, after, freed=freed))
 

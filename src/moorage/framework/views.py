@@ -215,6 +215,8 @@ class ClassView:
     def refresh(self, cycle: Cycle) -> None:
         """Bring `rank` up to date."""
         state = cycle.state
+        if state.shared_devices.followed:
+            state.shares()  # notes rows on which devices changed hands
         node_end, pod_end = state.node_log.position, state.pod_log.position
         self.nodes.refresh(cycle)
         changed = self._changed_rows(state, node_end)

@@ -23,6 +23,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from moorage.core.arrays import Floats, Ids, Ints, Mask, Rows
+from moorage.core.claimshares import share_of
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
 from moorage.core.pods import PodTemplate
 from moorage.core.shareasks import WHOLE, ShareAsk
@@ -104,10 +105,15 @@ class Fragmentation(Plugin):
         self._largest = 1.0, 1.0
         """Cpu and memory of the largest node, as of `_seen` in the log of nodes."""
         self._seen = -1
+        self._state: ClusterState | None = None
+
+    def attach(self, state: ClusterState) -> None:
+        """For `sign`: what pods ask for is in their claims, too."""
+        self._state = state
 
     def sign(self, template: PodTemplate) -> Hashable:
         """What it takes of a node."""
-        return template.requests, template.share
+        return template.requests, template.share if self._state is None else share_of(self._state, template)
 
     def epoch(self, state: ClusterState) -> Hashable:
         """The typical requests, the devices that there are, and the size of the largest node."""
@@ -122,11 +128,12 @@ class Fragmentation(Plugin):
         if len(rows) > _BLOCK:
             blocks = [self.score(cycle, rows[first : first + _BLOCK]) for first in range(0, len(rows), _BLOCK)]
             return np.concatenate(blocks)
-        state, shape = cycle.state, shape_of(cycle.template)
+        state = cycle.state
+        shape = shape_of(cycle.template, share_of(state, cycle.template))
         shares, target = state.shares(), self._typical(state)
         left, model = _before_and_after(state, shares, rows, shape), shares.model_ids.take(rows)
         stock = room = left.room.sum(axis=0)
-        useful, bare = _useful(target, left, model), shares.count.take(rows) == 0
+        useful, bare = _useful(target, left, model), shares.offers.take(rows) == 0
         amounts = left.cpu * target.scale[0] + left.memory * target.scale[1]
         if bare.any():
             stock = np.where(bare, np.round(amounts * (WHOLE * 1.5 / _FITS)), room)
@@ -177,7 +184,7 @@ def _target(state: ClusterState, typical: tuple[Typical, ...], largest: tuple[fl
         None if accepts.all() else accepts,
         _pressures(shares, rows, accepts, requests.parts * count * np.array(sizes, dtype=np.float64)),
         float(plain.parts.sum() + requests.parts.sum()),
-        (third / largest[0], third / largest[1], third / (float(shares.count.take(rows).max(initial=1)) * WHOLE)),
+        (third / largest[0], third / largest[1], third / (float(shares.offers.take(rows).max(initial=1)) * WHOLE)),
     )
 
 
@@ -223,7 +230,7 @@ def _pressures(shares: DeviceColumns, rows: Rows, accepts: Mask, asked: Floats) 
 
     A pod presses on each model that it accepts with its demand over all the devices that it accepts.
     """
-    supply = np.bincount(shares.model_ids.take(rows), shares.count.take(rows), len(shares.models))
+    supply = np.bincount(shares.model_ids.take(rows), shares.offers.take(rows), len(shares.models))
     present = supply > 0
     pressure = np.zeros(len(shares.models))
     for number in np.flatnonzero(~accepts[present].all(axis=0) & (asked > 0)):

@@ -37,8 +37,8 @@ from moorage.wire.problems import ABSENT, Problem
 from moorage.wire.workloadkinds import workloads_in
 
 LONGEST_S = 3600.0
-_MOST_ROUNDS = 10_000
-"""Rounds of deciding and carrying out; a plan that needs more is going in circles."""
+_MOST_ROUNDS, _ROUNDS_PER_POD = 10_000, 10
+"""Rounds of deciding and carrying out; a plan that needs more is going in circles. Claims take some for each pod."""
 
 
 class SimulationError(ValueError):
@@ -126,8 +126,12 @@ class _Run:
         """Decide, carry out, let all controllers react; then advance to the next timer, until there is none."""
         end_s = self._cluster.now_s + LONGEST_S
         answers, self._untold = self._untold, []
-        for _ in range(_MOST_ROUNDS):
+        done, most = 0, _MOST_ROUNDS
+        while done < most:
             answers = self._round(answers)
+            if not done:
+                most += _ROUNDS_PER_POD * len(self._pods)
+            done += 1
             if answers or (self._interrupted and not self._engine.state.devices.reservations):
                 continue
             times = (self._engine.next_change_s(), self._cluster.next_s)
@@ -135,7 +139,7 @@ class _Run:
             if next_s is None or next_s > end_s:
                 return
             self._cluster.advance(max(next_s, self._cluster.now_s))
-        self._warnings.append(f"the plan still changed after {_MOST_ROUNDS} rounds; what it was then is shown")
+        self._warnings.append(f"the plan still changed after {most} rounds; what it was then is shown")
 
     def _round(self, answers: list[Event]) -> list[Event]:
         """One round; what it returns belongs into the next one, empty when the cluster has come to rest."""
