@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+from moorage.core.frozen import FrozenDict
 from moorage.core.queueorder import within
 from moorage.core.queuetree import Amounts, QueueNode
+
+NOW: Mapping[QueueNode, Sequence[int]] = FrozenDict()
+"""What queues have is what they had before."""
 
 
 class Loss(NamedTuple):
@@ -24,18 +28,26 @@ def may_reclaim(leaf: QueueNode, need: Amounts, *, preemptible: bool) -> bool:
     return within(leaf.allocated, need, leaf.share) and (preemptible or within(leaf.fixed, need, leaf.quota))
 
 
-def allowed(leaf: QueueNode, need: Amounts, losses: Sequence[Loss], multiplier: float, *, preemptible: bool) -> bool:
-    """Whether a leaf may take these from others."""
+def allowed(
+    leaf: QueueNode,
+    need: Amounts,
+    losses: Sequence[Loss],
+    multiplier: float,
+    *,
+    preemptible: bool,
+    before: Mapping[QueueNode, Sequence[int]] = NOW,
+) -> bool:
+    """Whether a leaf may take these from others; `before` is what queues had if that is not what they have now."""
     if not preemptible and not all(within(node.fixed, need, node.quota) for node in leaf.path):
         return False
-    kept = _Kept()
+    kept = _Kept(before)
     for loss in losses:
         taker, giver = parting(leaf, loss.leaf)
         have = kept.of(giver)
         beyond = any(amount > giver.allocatable[index] for index, amount in enumerate(have))
         if not beyond:
             above_quota = any(amount > quota for amount, quota in zip(have, giver.quota, strict=True))
-            if not (above_quota and within(taker.allocated, need, taker.quota)):
+            if not (above_quota and within(before.get(taker, taker.allocated), need, taker.quota)):
                 return False
         kept.lose(loss)
     touched = {index for loss in losses for index, _ in loss.amounts} | {index for index, _ in need}
@@ -53,15 +65,19 @@ def parting(one: QueueNode, other: QueueNode) -> tuple[QueueNode, QueueNode]:
 class _Kept:
     """What queues have left."""
 
-    def __init__(self) -> None:
+    def __init__(self, before: Mapping[QueueNode, Sequence[int]]) -> None:
+        self._before = before
         self.amounts: dict[QueueNode, list[int]] = {}
 
-    def of(self, node: QueueNode) -> list[int]:
-        return self.amounts.get(node, node.allocated)
+    def of(self, node: QueueNode) -> Sequence[int]:
+        found = self.amounts.get(node)
+        return self._before.get(node, node.allocated) if found is None else found
 
     def lose(self, loss: Loss) -> None:
         for node in loss.leaf.path:
-            left = self.amounts.setdefault(node, list(node.allocated))
+            left = self.amounts.get(node)
+            if left is None:
+                left = self.amounts[node] = list(self.of(node))
             for index, amount in loss.amounts:
                 left[index] -= amount
 

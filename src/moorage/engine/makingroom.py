@@ -12,7 +12,8 @@ from moorage.core.eviction_rate import WINDOW_S, owner_of
 from moorage.core.pods import Pod, as_pending
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
-from moorage.engine.sharedroom import Kind, Order, RoomRound
+from moorage.engine.roomparts import Order
+from moorage.engine.sharedroom import Kind, RoomRound
 from moorage.engine.sharing import Sharing
 from moorage.engine.stalegangs import StaleGangs
 from moorage.engine.turn import Turn

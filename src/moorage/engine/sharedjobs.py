@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from moorage.core.gangs import terms_of
-from moorage.core.membership import GangKey
 from moorage.core.pods import Pod
-from moorage.core.queueorder import victim_precedence
+from moorage.core.queueorder import Precedence, victim_precedence
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.values import dataclass
@@ -25,14 +24,22 @@ class RunningJob:
 
     leaf: QueueNode
     least: int
-    """How many pods it needs to run at all."""
+    """How many of these pods it needs to run at all."""
     records: list[PodRecord]
     """In their order: the last goes first."""
+    spared: int = 0
+    """How many more pods it has, which are not to be taken."""
 
     @property
     def pod(self) -> Pod:
         """One of its pods."""
         return self.records[0].pod
+
+    @property
+    def surplus(self) -> RunningJob | None:
+        """What it has above its minimum; None if that is nothing."""
+        above = self.records[self.least :]
+        return RunningJob(self.leaf, 0, above, self.spared + self.least) if above else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +56,7 @@ class VictimUnit:
         return list(dict.fromkeys(record.node for record in self.records))
 
 
-class _Standing(NamedTuple):
+class StandingJob(NamedTuple):
     """A job of which something is left to take."""
 
     key: tuple[Any, ...]
@@ -63,40 +70,94 @@ class _Standing(NamedTuple):
         return self.left[-1:] if len(self.left) > self.job.least else self.left
 
 
+Standings = Mapping[QueueNode, Sequence[StandingJob]]
+"""Leaf -> its jobs in their order; the last one gives first."""
+
+
+class VictimPool:
+    """The running jobs of all leaves, kept up to date and in order while a round goes on."""
+
+    def __init__(self, state: ClusterState, sharing: Sharing, wanted: Callable[[PodRecord], bool]) -> None:
+        """Pods that are not wanted count as if they were not there."""
+        self._state = state
+        self._sharing = sharing
+        self._wanted = wanted
+        self._jobs: dict[QueueNode, dict[object, RunningJob]] = {}
+        self._sorted: dict[QueueNode, list[StandingJob]] = {}
+        groups: dict[object, list[PodRecord]] = {}
+        for pod, member, holds in state.queues.entries():
+            record = state.record(pod.uid)
+            if holds and record is not None and member.leaf is not None and wanted(record):
+                groups.setdefault(_job_key(pod), []).append(record)
+        for key, records in groups.items():
+            self._put(key, records)
+
+    def _put(self, key: object, records: Sequence[PodRecord]) -> None:
+        job = running_job(self._state, self._sharing, records)
+        self._jobs.setdefault(job.leaf, {})[key] = job
+
+    def note(self, pod: Pod) -> None:
+        """A pod came to a node, left one or moved."""
+        leaf, key, gang = self._sharing.member(pod).leaf, _job_key(pod), pod.template.gang
+        if leaf is None:
+            return
+        self._jobs.get(leaf, {}).pop(key, None)
+        self._sorted.pop(leaf, None)
+        alone = self._state.record(pod.uid)
+        standing = [] if alone is None else [alone]
+        if gang is not None:
+            standing = list(self._state.gangs.standing(gang).values())
+        records = [each for each in standing if self._state.queues.counts(each.pod.uid) and self._wanted(each)]
+        if records:
+            self._put(key, records)
+
+    @property
+    def leaves(self) -> list[QueueNode]:
+        """Leaves that have something to take."""
+        return [leaf for leaf, jobs in self._jobs.items() if jobs]
+
+    def standing(self, leaf: QueueNode) -> list[StandingJob]:
+        """The jobs of a leaf in their order. Do not change it."""
+        found = self._sorted.get(leaf)
+        if found is None:
+            found = sorted((self.stand(job) for job in self._jobs.get(leaf, {}).values()), key=_BY_KEY)
+            self._sorted[leaf] = found
+        return found
+
+    def stand(self, job: RunningJob) -> StandingJob:
+        """A job of which nothing is taken yet."""
+        return standing_job(self._sharing, job, job.records)
+
+
+def standing_job(sharing: Sharing, job: RunningJob, left: list[PodRecord]) -> StandingJob:
+    """A job of which these pods are left."""
+    return StandingJob(sharing.pod_key(job.pod, len(left) + job.spared), job, left)
+
+
 class VictimOrder:
     """Units of running jobs in the order in which they are taken: exactly the reverse of that of placing."""
 
-    def __init__(self, sharing: Sharing, tree: QueueTree, jobs: Iterable[RunningJob]) -> None:
+    def __init__(self, sharing: Sharing, tree: QueueTree, standings: Standings) -> None:
         self._sharing = sharing
         self._tree = tree
         self._taken: dict[QueueNode, list[int]] = {}
-        self._leaves: dict[QueueNode, list[_Standing]] = {}
-        """Leaf -> its jobs in their order; the last one gives first."""
-        for job in jobs:
-            self._put(job, job.records)
-        self._below: dict[QueueNode | None, set[QueueNode]] = {}
+        self._leaves = {leaf: list(jobs) for leaf, jobs in standings.items() if jobs}
+        self._below: dict[QueueNode | None, dict[QueueNode, None]] = {}
         for leaf in self._leaves:
             for node in leaf.path:
-                self._below.setdefault(node.parent, set()).add(node)
-
-    def _put(self, job: RunningJob, left: list[PodRecord]) -> None:
-        item = _Standing(self._sharing.pod_key(job.pod, len(left)), job, left)
-        insort(self._leaves.setdefault(job.leaf, []), item, key=_BY_KEY)
+                self._below.setdefault(node.parent, {})[node] = None
+        self._places: dict[QueueNode, tuple[Precedence, QueueNode, VictimUnit]] = {}
+        """Queue -> its place, the leaf below it that gives next, and what; only the path of what is taken changes."""
 
     def __iter__(self) -> Iterator[VictimUnit]:
         while self._below.get(None):
-            leaf = self._worst_leaf()
-            unit = self._next(leaf)
+            _, leaf, unit = self._worst(None)
             self._take(leaf, unit)
             yield unit
 
-    def _next(self, leaf: QueueNode) -> VictimUnit:
-        worst = self._leaves[leaf][-1]
-        records = worst.next_records
-        return VictimUnit(worst.job, tuple(records), self._sharing.need([record.pod for record in records]))
-
     def _take(self, leaf: QueueNode, unit: VictimUnit) -> None:
         for node in leaf.path:
+            self._places.pop(node, None)
             taken = self._taken.setdefault(node, [0] * len(node.allocated))
             for index, amount in unit.amounts:
                 taken[index] += amount
@@ -104,39 +165,33 @@ class VictimOrder:
         worst = jobs.pop()
         left = worst.left[: -len(unit.records)]
         if left:
-            self._put(worst.job, left)
+            insort(jobs, standing_job(self._sharing, worst.job, left), key=_BY_KEY)
         elif not jobs:
-            self._drop(leaf)
+            for node in leaf.path:
+                if node is leaf or not self._below.get(node):
+                    del self._below[node.parent][node]
 
-    def _drop(self, leaf: QueueNode) -> None:
-        for node in leaf.path:
-            if node is leaf or not self._below.get(node):
-                self._below[node.parent].discard(node)
+    def _worst(self, parent: QueueNode | None) -> tuple[Precedence, QueueNode, VictimUnit]:
+        """The place of the child that gives first."""
+        return max((self._place(node) for node in self._below[parent]), key=_PLACE)
 
-    def _worst_leaf(self) -> QueueNode:
-        children = self._below[None]
-        while True:
-            node = max(children, key=self._precedence)
-            if not node.children:
-                return node
-            children = self._below[node]
+    def _place(self, node: QueueNode) -> tuple[Precedence, QueueNode, VictimUnit]:
+        found = self._places.get(node)
+        if found is None:
+            leaf, unit = (node, self._next(node)) if node in self._leaves else self._worst(node)[1:]
+            taken = self._taken.get(node) or [0] * len(node.allocated)
+            place = victim_precedence(node, taken, unit.amounts, self._tree.total)
+            found = self._places[node] = place, leaf, unit
+        return found
 
-    def _precedence(self, node: QueueNode) -> tuple[object, ...]:
-        leaf = node
-        while leaf.children:
-            leaf = max(self._below[leaf], key=self._precedence)
-        taken = self._taken.get(node) or [0] * len(node.allocated)
-        return victim_precedence(node, taken, self._next(leaf).amounts, self._tree.total)
+    def _next(self, leaf: QueueNode) -> VictimUnit:
+        worst = self._leaves[leaf][-1]
+        records = worst.next_records
+        return VictimUnit(worst.job, tuple(records), self._sharing.need([record.pod for record in records]))
 
 
-def running_jobs(state: ClusterState, sharing: Sharing, wanted: Callable[[PodRecord], bool]) -> list[RunningJob]:
-    """The jobs of queues with those pods on nodes that are wanted; others count as if they were not there."""
-    groups: dict[GangKey | str, list[PodRecord]] = {}
-    for pod, member, holds in state.queues.entries():
-        record = state.record(pod.uid)
-        if holds and record is not None and member.leaf is not None and wanted(record):
-            groups.setdefault(pod.template.gang or pod.uid, []).append(record)
-    return [running_job(state, sharing, records) for records in groups.values()]
+def _PLACE(found: tuple[Precedence, QueueNode, VictimUnit]) -> Precedence:  # noqa: N802
+    return found[0]
 
 
 def running_job(state: ClusterState, sharing: Sharing, records: Sequence[PodRecord]) -> RunningJob:
@@ -150,3 +205,22 @@ def running_job(state: ClusterState, sharing: Sharing, records: Sequence[PodReco
         terms = terms_of(state, pod.template.gang)
         least = len(records) if terms is None or terms.min_count is None else terms.min_count
     return RunningJob(leaf, least, records)
+
+
+def without(standings: Standings, sharing: Sharing, uids: set[str]) -> dict[QueueNode, list[StandingJob]]:
+    """The same jobs without some of their pods."""
+    return {leaf: sorted(_without(jobs, sharing, uids), key=_BY_KEY) for leaf, jobs in standings.items()}
+
+
+def _without(jobs: Iterable[StandingJob], sharing: Sharing, uids: set[str]) -> Iterator[StandingJob]:
+    for each in jobs:
+        records = [record for record in each.left if record.pod.uid not in uids]
+        if len(records) == len(each.left):
+            yield each
+        elif records:
+            job = RunningJob(each.job.leaf, each.job.least, records, each.job.spared)
+            yield standing_job(sharing, job, records)
+
+
+def _job_key(pod: Pod) -> object:
+    return pod.template.gang or pod.uid

@@ -8,22 +8,35 @@ A round that is told to end keeps what it has found, and knows what need not be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from math import inf
-from typing import NamedTuple
 
 from moorage.core.budgets import Budgets
 from moorage.core.pods import Pod, as_pending
-from moorage.core.queueorder import Precedence, precedence, within
+from moorage.core.queueorder import within
 from moorage.core.queuetree import Amounts, QueueNode
-from moorage.core.reclaiming import Loss, allowed, may_reclaim, parting
+from moorage.core.reclaiming import NOW, Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
+from moorage.engine.contest import Contest
 from moorage.engine.context import EngineContext
-from moorage.engine.sharedjobs import RunningJob, VictimOrder, VictimUnit, running_job, running_jobs
+from moorage.engine.gangvictims import GangVictims
+from moorage.engine.roomparts import Claimant, Order, Returning, RoomPlan
+from moorage.engine.sharedjobs import (
+    RunningJob,
+    StandingJob,
+    Standings,
+    VictimOrder,
+    VictimPool,
+    VictimUnit,
+    running_job,
+    without,
+)
 from moorage.engine.sharing import Sharing
 from moorage.engine.trial import Trial
-from moorage.engine.units import QueuedPod, Unit
+from moorage.engine.units import Unit
 from moorage.engine.unittree import Item
 from moorage.framework.gang_capacity import kind_of
 
@@ -32,42 +45,15 @@ _MOST_TRIES = 512
 """How many sets of victims are tried for one pod."""
 _LEAST_TRIES = 8
 """How many are tried even if the round should end: a search that gets nowhere in any round would never succeed."""
+_FEW_MEMBERS = 8
+"""Up to so many pods, all are placed again with every victim that is added."""
 _MOST_ANEW = 256
 """How many of the units that still wait are placed with those that got room."""
 
 
-class Order(NamedTuple):
-    """What is to be done for a unit."""
-
-    unit: Unit
-    nodes: dict[str, str]
-    """Pod -> its node."""
-    victims: list[str]
-    moves: dict[str, str]
-    """Those of the victims that have a place elsewhere, and where."""
-    why: list[str]
-    """Of each victim."""
-
-
-class _Plan(NamedTuple):
-    nodes: dict[str, str]
-    lost: list[VictimUnit]
-    """What finds no place again, in the order in which it was taken."""
-    moves: dict[str, str]
-
-
-class _Claimant(NamedTuple):
-    """A unit, or the part of it that is being placed."""
-
-    unit: Unit
-    leaf: QueueNode
-    entries: list[QueuedPod]
-    need: Amounts
-    preemptible: bool
-    priority: int
-
-
-Allowed = Callable[[_Claimant, list[VictimUnit]], bool]
+Held = Mapping[QueueNode, Sequence[int]]
+Allowed = Callable[[Claimant, list[VictimUnit], Held], bool]
+"""Whether a claimant may cost others so much; with what queues held before, where that is not what they hold now."""
 Kind = tuple[object, ...]
 """Units of one leaf with equal pods: what helps one of them helps all, in their order."""
 
@@ -89,7 +75,7 @@ class RoomRound:
         self._now = now
         self._trial = Trial(context, now)
         self._budgets = Budgets(context.state.objects.get(BUDGETS, {}).values())
-        self._served: list[_Claimant] = []
+        self._served: list[Claimant] = []
         """Units that got room; a later one may have taken it from them."""
         self._promised: set[str] = set()
         """Pods that were promised a node before."""
@@ -103,6 +89,8 @@ class RoomRound:
         """When the first pod has run for long enough that was spared because it has not."""
         self._recorded: list[VictimUnit] = []
         """The victims of the last try that was a solution."""
+        self._pool: VictimPool | None = None
+        """What may be taken, from the first search on."""
 
     def make(self, units: Iterable[Unit]) -> list[Order]:
         """What can be done for these units; the state is as before."""
@@ -169,7 +157,7 @@ class RoomRound:
                 state.assume(pod, row)
                 self._promised.add(pod.uid)
 
-    def _serve(self, units: Iterable[Unit], step: Callable[[_Claimant], bool]) -> list[Unit]:
+    def _serve(self, units: Iterable[Unit], step: Callable[[Claimant], bool]) -> list[Unit]:
         """Try one way for all units in their order; those that are still without a node."""
         order, left = self._sharing.order(units), list[Unit]()
         passed: dict[QueueNode, Item] = {}
@@ -195,7 +183,7 @@ class RoomRound:
         return self.cut
 
     @staticmethod
-    def _kind(claimant: _Claimant) -> Kind:
+    def _kind(claimant: Claimant) -> Kind:
         return claimant.leaf, *(kind_of(entry.pod) for entry in claimant.entries)
 
     def _place_anew(self, waiting: Iterable[Unit]) -> None:
@@ -210,22 +198,24 @@ class RoomRound:
         for uid in [entry.pod.uid for each in self._served for entry in each.entries]:
             state.remove_pod(uid)
         away = [home for uid, home in self._homes.items() if not self._node_of(uid)]
-        jobs: list[_Claimant | _Returning] = [_Returning(*each) for each in self._jobs_of(away)]
+        jobs: list[Claimant | Returning] = [Returning(*each) for each in self._jobs_of(away)]
         self._served, self._heads = [], {}
         order = self._sharing.order(waiting)
         units |= {item.unit.uid: item.unit for item in islice(iter(order.pop, None), _MOST_ANEW) if item is not None}
         jobs += [self._claimant(unit, self._sharing.item(unit).need) for unit in units.values()]
         nodes: dict[str, str] = {}
-        while (job := self._first(jobs)) is not None:
-            jobs.remove(job)
-            if isinstance(job, _Returning):
-                if self._return(job, nodes, home_first=True) and job.records:
-                    jobs.append(job)
+        contest = self._contest(jobs)
+        while (job := contest.first()) is not None:
+            if isinstance(job, Returning):
+                contest.done(job, job if self._return(job, nodes, home_first=True) and job.records else None)
             elif not self._promise(job):
-                kind = self._kind(job)  # room only gets less
-                jobs = [each for each in jobs if isinstance(each, _Returning) or self._kind(each) != kind]
-            elif self._sharing.next_pods(job.unit):
-                jobs.append(self._claimant(job.unit, self._sharing.item(job.unit).need))
+                contest.discard(job.leaf, partial(self._differs, self._kind(job)))  # room only gets less
+            else:
+                left = self._sharing.next_pods(job.unit)
+                contest.done(job, self._claimant(job.unit, self._sharing.item(job.unit).need) if left else None)
+
+    def _differs(self, kind: Kind, job: Claimant | Returning) -> bool:
+        return isinstance(job, Returning) or self._kind(job) != kind
 
     def _jobs_of(self, away: Iterable[PodRecord]) -> Iterator[tuple[RunningJob, list[PodRecord]]]:
         """The jobs that lost pods, and these."""
@@ -237,63 +227,64 @@ class RoomRound:
             standing = [] if gang is None else list(self._state.gangs.standing(gang).values())
             yield running_job(self._state, self._sharing, [*standing, *records]), records
 
-    def _claimant(self, unit: Unit, need: Amounts) -> _Claimant:
+    def _claimant(self, unit: Unit, need: Amounts) -> Claimant:
         member = self._sharing.member(unit.pod)
         if member.leaf is None:
             raise LookupError(f"{unit.uid} belongs to no queue")
         entries = self._sharing.next_pods(unit)
         priority = -int(self._sharing.item(unit).key[0])
-        return _Claimant(unit, member.leaf, entries, need, member.preemptible, priority)
+        return Claimant(unit, member.leaf, entries, need, member.preemptible, priority)
 
     # --- the ways ---
 
-    def _promise(self, claimant: _Claimant) -> bool:
+    def _promise(self, claimant: Claimant) -> bool:
         """Room that others are about to leave."""
-        return self._conclude(claimant, self._try(claimant, [], lambda *_: True), "")
+        return self._conclude(claimant, self._try(claimant, [], _always), "")
 
-    def _consolidate(self, claimant: _Claimant) -> bool:
+    def _consolidate(self, claimant: Claimant) -> bool:
         """Move pods that all find a place again."""
         if not claimant.preemptible or not self._sharing.terms(claimant.unit.pod).consolidate:
             return False
         if not self._free_suffices(claimant.need):
             return False
-        plan = self._search(claimant, self._preemptible, lambda _, lost: not lost)
+        pool = self._victims()
+        plan = self._search(claimant, {each: pool.standing(each) for each in pool.leaves}, _nothing)
         return self._conclude(claimant, plan, "moved so that another pod fits")
 
-    def _reclaim(self, claimant: _Claimant) -> bool:
+    def _reclaim(self, claimant: Claimant) -> bool:
         """Take back from other leaves what the leaf may have."""
         leaf, need = claimant.leaf, claimant.need
         if not may_reclaim(leaf, need, preemptible=claimant.preemptible):
             return False
         multiplier = self._sharing.terms(claimant.unit.pod).reclaim_multiplier
 
-        def fair(part: _Claimant, lost: list[VictimUnit]) -> bool:
+        def fair(part: Claimant, lost: list[VictimUnit], before: Held) -> bool:
             losses = [Loss(unit.job.leaf, unit.amounts) for unit in lost]
-            return allowed(leaf, part.need, losses, multiplier, preemptible=part.preemptible)
+            return allowed(leaf, part.need, losses, multiplier, preemptible=part.preemptible, before=before)
 
-        def others(record: PodRecord) -> bool:
-            theirs = self._leaf(record)
-            if theirs is None or theirs is leaf or not self._preemptible(record):
-                return False
-            giver = parting(leaf, theirs)[1]
-            return self._ran_for(record, (node.queue.reclaim_min_runtime_s for node in giver.path))
+        pool = self._victims()
+        victims = {
+            each: self._ripe(pool.standing(each), (n.queue.reclaim_min_runtime_s for n in parting(leaf, each)[1].path))
+            for each in pool.leaves
+            if each is not leaf
+        }
+        return self._conclude(claimant, self._search(claimant, victims, fair), f"reclaimed for queue {leaf.name}")
 
-        plan = self._search(claimant, others, fair)
-        return self._conclude(claimant, plan, f"reclaimed for queue {leaf.name}")
-
-    def _preempt(self, claimant: _Claimant) -> bool:
+    def _preempt(self, claimant: Claimant) -> bool:
         """Evict less important pods of the same leaf."""
         leaf = claimant.leaf
         if not claimant.preemptible and not all(within(n.fixed, claimant.need, n.quota) for n in leaf.path):
             return False
 
-        def lower(record: PodRecord) -> bool:
-            mine = self._leaf(record) is leaf and self._preemptible(record)
-            mine = mine and self._ran_for(record, (node.queue.preempt_min_runtime_s for node in leaf.path))
-            return mine and -int(self._sharing.pod_key(record.pod)[0]) < claimant.priority
-
-        plan = self._search(claimant, lower, lambda *_: True)
+        lower = [each for each in self._victims().standing(leaf) if -int(each.key[0]) < claimant.priority]
+        victims = {leaf: self._ripe(lower, (node.queue.preempt_min_runtime_s for node in leaf.path))}
+        plan = self._search(claimant, victims, _always)
         return self._conclude(claimant, plan, f"preempted by a more important pod of queue {leaf.name}")
+
+    def _victims(self) -> VictimPool:
+        if self._pool is None:
+            self._pool = VictimPool(self._state, self._sharing, self._preemptible)
+        return self._pool
 
     def _preemptible(self, record: PodRecord) -> bool:
         """Pods on their way to a node are left alone; those that got room in this round are not."""
@@ -301,18 +292,27 @@ class RoomRound:
         going = self._context.bindings.get(uid) is not None or uid in self._promised
         return not going and self._sharing.member(record.pod).preemptible
 
-    def _ran_for(self, record: PodRecord, periods: Iterable[float | None]) -> bool:
-        """Whether a pod has run for as long as the first of the queues demands that says anything about it."""
+    def _ripe(self, jobs: Sequence[StandingJob], periods: Iterable[float | None]) -> Sequence[StandingJob]:
+        """Jobs that have run for as long as the first of the queues demands that says anything about it; of younger
+        ones only what they have above their minimum.
+        """
         least_s = next((each for each in periods if each is not None), 0.0)
-        since_s = record.pod.scheduled_s if record.pod.started_s is None else record.pod.started_s
-        ripe_s = least_s + (self._now if since_s is None else since_s)
-        if not least_s or ripe_s <= self._now:
-            return True
-        self.ripe_s = min(self.ripe_s, ripe_s)
-        return False
+        if not least_s:
+            return jobs
+        found = []
+        for each in jobs:
+            ripe_s = least_s + min(map(self._since_s, each.job.records))
+            if ripe_s <= self._now:
+                found.append(each)
+                continue
+            self.ripe_s = min(self.ripe_s, ripe_s)
+            if (surplus := each.job.surplus) is not None:
+                found.append(self._victims().stand(surplus))
+        return sorted(found, key=lambda each: each.key)
 
-    def _leaf(self, record: PodRecord) -> QueueNode | None:
-        return self._sharing.member(record.pod).leaf
+    def _since_s(self, record: PodRecord) -> float:
+        since_s = record.pod.scheduled_s if record.pod.started_s is None else record.pod.started_s
+        return self._now if since_s is None else since_s
 
     def _free_suffices(self, need: Amounts) -> bool:
         """Whether all nodes together have enough left."""
@@ -328,70 +328,145 @@ class RoomRound:
 
     # --- the search ---
 
-    def _search(self, claimant: _Claimant, wanted: Callable[[PodRecord], bool], check: Allowed) -> _Plan | None:
+    def _search(self, claimant: Claimant, victims: Standings, check: Allowed) -> RoomPlan | None:
         """Victims for the pods one after another, each time starting with those found so far."""
-        jobs = running_jobs(self._state, self._sharing, wanted)
-        found: _Plan | None = None
+        if len(claimant.entries) > _FEW_MEMBERS:
+            grown = self._grow(claimant, victims, check)
+            return None if grown is None else self._try(claimant, grown, check)
+        found: RoomPlan | None = None
         recorded: list[VictimUnit] = []
         for count in range(1, len(claimant.entries) + 1):
-            entries = claimant.entries[:count]
-            part = claimant._replace(entries=entries, need=self._sharing.need([entry.pod for entry in entries]))
-            found = self._extend(part, jobs, recorded, check)
+            found = self._extend(self._part(claimant, count), victims, recorded, check)
             if found is None:
                 return None
             recorded = self._recorded
         return found
 
+    def _part(self, claimant: Claimant, count: int) -> Claimant:
+        entries = claimant.entries[:count]
+        return claimant._replace(entries=entries, need=self._sharing.need([entry.pod for entry in entries]))
+
     def _extend(
-        self, part: _Claimant, jobs: Sequence[RunningJob], recorded: list[VictimUnit], check: Allowed
-    ) -> _Plan | None:
+        self, part: Claimant, victims: Standings, recorded: list[VictimUnit], check: Allowed
+    ) -> RoomPlan | None:
         plan = self._attempt(part, recorded, check) if recorded else None
         if plan is not None:
             return plan
         known = {record.pod.uid for unit in recorded for record in unit.records}
-        added: list[VictimUnit] = []
-        tries = 0
-        for unit in VictimOrder(self._sharing, self._ledger.settle(self._state), _without(jobs, known)):
-            added.append(unit)
+        touching: dict[str, list[VictimUnit]] = {}
+        sure = len(part.entries) == 1 and self._is_plain(part.entries[0].pod)
+        tries, left = 0, without(victims, self._sharing, known) if known else victims
+        for unit in VictimOrder(self._sharing, self._ledger.settle(self._state), left):
             for node in unit.nodes:
+                touching.setdefault(node, []).append(unit)
+            for node in unit.nodes:
+                if tries and sure and not self._could_hold(part.entries[-1].pod, node, touching[node]):
+                    continue
                 tries += 1
                 if tries > _MOST_TRIES or (self._ends() and tries > _LEAST_TRIES):
                     return None
-                plan = self._attempt(part, [*recorded, *(each for each in added if node in each.nodes)], check)
+                plan = self._attempt(part, [*recorded, *touching[node]], check)
                 if plan is not None:
                     return plan
         return None
 
-    def _attempt(self, part: _Claimant, victims: list[VictimUnit], check: Allowed) -> _Plan | None:
+    def _grow(self, claimant: Claimant, victims: Standings, check: Allowed) -> list[VictimUnit] | None:
+        """The same for many pods: those that have a place keep it while the next one gets its own."""
+        tree = self._ledger.settle(self._state)
+        if not claimant.preemptible and not all(within(n.fixed, claimant.need, n.quota) for n in claimant.leaf.path):
+            return None
+        before = {node: list(node.allocated) for leaf in (claimant.leaf, *victims) for node in leaf.path}
+        lost, need = list[VictimUnit](), Counter[int]()
+
+        def place(pod: Pod) -> bool:
+            need.update(dict(self._sharing.need([pod])))
+            return self._trial.place(pod) is not None
+
+        def take(pod: Pod, units: list[VictimUnit]) -> bool:
+            part = claimant._replace(need=tuple(need.items()), preemptible=True)
+            with self._state.statement() as what_if:
+                gone = self._replace(pod, units)
+                if gone is None or not check(part, [*lost, *gone], before):
+                    return False
+                what_if.commit()
+            lost.extend(gone)
+            return True
+
+        order = iter(VictimOrder(self._sharing, tree, victims))
+        search = GangVictims(order, place, self._could_hold, take, self._enough)
+        with self._state.statement():
+            return search.find([entry.pod for entry in claimant.entries])
+
+    def _is_plain(self, pod: Pod) -> bool:
+        """Whether a pod can only get room where something leaves: no other pods, volumes or devices matter to it."""
+        template = pod.template
+        bound = template.has_pod_terms or template.spread or template.volumes or template.claims
+        return not bound and not self._state.pod_terms
+
+    def _could_hold(self, pod: Pod, node: str, units: Iterable[VictimUnit]) -> bool:
+        """Whether a node has enough for a pod once these are gone, as far as amounts go."""
+        resources, row = self._state.resources, self._state.row_of(node)
+        if row is None:
+            return False
+        freed: Counter[int] = Counter()
+        for record in (record for unit in units for record in unit.records if record.node == node):
+            freed.update(dict(record.vector.pairs))
+        left = resources.allocatable[:, row] - resources.requested[:, row]
+        wanted = resources.vector(pod.requests)
+        return not wanted.unknown and all(left[column] + freed[column] >= amount for column, amount in wanted.pairs)
+
+    def _enough(self, tries: int) -> bool:
+        return tries >= _MOST_TRIES or (self._ends() and tries >= _LEAST_TRIES)
+
+    def _replace(self, pod: Pod, units: Sequence[VictimUnit]) -> list[VictimUnit] | None:
+        """Place a pod instead of these, and of them what still fits; what does not, None if the pod has no place."""
+        self._clear(record for unit in units for record in unit.records)
+        if self._trial.place(pod) is None:
+            return None
+        nodes: dict[str, str] = {}
+        for unit in reversed(units):
+            back = Returning(unit.job, unit.records)
+            while back.records and self._return(back, nodes, home_first=True):
+                pass
+        return self._lost(units, nodes)
+
+    def _clear(self, records: Iterable[PodRecord]) -> None:
+        for record in records:
+            self._expect(record.pod.uid, value=True)
+            self._state.remove_pod(record.pod.uid)
+
+    def _lost(self, units: Sequence[VictimUnit], nodes: Mapping[str, str]) -> list[VictimUnit]:
+        """What found no place again."""
+        return [
+            VictimUnit(unit.job, gone, self._sharing.need([record.pod for record in gone]))
+            for unit in units
+            if (gone := tuple(record for record in unit.records if record.pod.uid not in nodes))
+        ]
+
+    def _attempt(self, part: Claimant, victims: list[VictimUnit], check: Allowed) -> RoomPlan | None:
         plan = self._try(part, victims, check)
         if plan is not None:
             self._recorded = victims
         return plan
 
-    def _try(self, part: _Claimant, victims: list[VictimUnit], check: Allowed) -> _Plan | None:
+    def _try(self, part: Claimant, victims: list[VictimUnit], check: Allowed) -> RoomPlan | None:
         """Take the victims away, place the pods and the victims in their order; None if that is no solution."""
         state = self._state
         homes = {record.pod.uid: record for unit in victims for record in unit.records}
         with state.statement():
-            for record in homes.values():
-                self._expect(record.pod.uid, value=True)
-                state.remove_pod(record.pod.uid)
+            self._clear(homes.values())
             nodes = self._place_all(part, victims)
             if nodes is None:
                 return None
-            lost = [
-                VictimUnit(unit.job, gone, self._sharing.need([record.pod for record in gone]))
-                for unit in victims
-                if (gone := tuple(record for record in unit.records if record.pod.uid not in nodes))
-            ]
-        if not check(part, lost):
+            lost = self._lost(victims, nodes)
+        if not check(part, lost, NOW):
             return None
         own = {entry.pod.uid for entry in part.entries}
         moves = {uid: node for uid, node in nodes.items() if uid not in own and homes[uid].node != node}
         evicted = [home.pod for uid, home in homes.items() if uid not in nodes or uid in moves]
         if self._sharing.terms(part.unit.pod).pdb_policy == STRICT and self._budgets.refusing(evicted) is not None:
             return None
-        return _Plan({uid: node for uid, node in nodes.items() if uid in own}, lost, moves)
+        return RoomPlan({uid: node for uid, node in nodes.items() if uid in own}, lost, moves)
 
     def _expect(self, uid: str, *, value: bool) -> None:
         """Whether a pod counts as evicted and expected back, as long as the what-if lasts."""
@@ -399,29 +474,32 @@ class RoomRound:
         if before is not value:
             self._state.undo.note(lambda: self._ledger.expect(uid, value=before))
 
-    def _place_all(self, part: _Claimant, victims: Sequence[VictimUnit]) -> dict[str, str] | None:
+    def _place_all(self, part: Claimant, victims: Sequence[VictimUnit]) -> dict[str, str] | None:
         """Pod -> node of the unit's pods and of victims that found a place; None if the unit does not fit."""
         nodes: dict[str, str] = {}
         out: dict[int, tuple[RunningJob, list[PodRecord]]] = {}
         for unit in victims:
             out.setdefault(id(unit.job), (unit.job, []))[1].extend(unit.records)
-        queued = [_Returning(job, records) for job, records in out.values()]
+        contest = self._contest([part, *(Returning(job, records) for job, records in out.values())])
         placed = False
-        while True:
-            best = self._first([*(() if placed else (part,)), *queued])
-            if best is None:
-                return nodes
-            if isinstance(best, _Claimant):
-                placed = True
-                for entry in best.entries:
-                    record = self._trial.place(entry.pod)
-                    if record is None:
-                        return None
-                    nodes[entry.pod.uid] = record.node
-            elif not self._return(best, nodes, home_first=placed) or not best.records:
-                queued.remove(best)
+        while (best := contest.first()) is not None:
+            if isinstance(best, Returning):
+                back = self._return(best, nodes, home_first=placed)
+                contest.done(best, best if back and best.records else None)
+                continue
+            placed = True
+            for entry in best.entries:
+                record = self._trial.place(entry.pod)
+                if record is None:
+                    return None
+                nodes[entry.pod.uid] = record.node
+            contest.done(best)
+        return nodes
 
-    def _return(self, job: _Returning, nodes: dict[str, str], *, home_first: bool) -> bool:
+    def _contest(self, jobs: Iterable[Claimant | Returning]) -> Contest[Claimant | Returning]:
+        return Contest(jobs, self._ledger.tree.total, self._heads, self._key, self._need)
+
+    def _return(self, job: Returning, nodes: dict[str, str], *, home_first: bool) -> bool:
         """Place the next pods of a victim again, all or none."""
         records = job.next_records()
         found: dict[str, str] = {}
@@ -440,50 +518,17 @@ class RoomRound:
         job.records = job.records[len(records) :]
         return True
 
-    def _first(self, jobs: Sequence[_Claimant | _Returning]) -> _Claimant | _Returning | None:
-        """The job that comes next in the order of queues, which other units that wait have their part in."""
-        if len(jobs) <= 1:
-            return jobs[0] if jobs else None
-        leaves: dict[QueueNode, list[_Claimant | _Returning]] = {}
-        below: dict[QueueNode | None, dict[QueueNode, None]] = {}
-        for job in jobs:
-            leaves.setdefault(job.leaf, []).append(job)
-            for node in job.leaf.path:
-                below.setdefault(node.parent, {})[node] = None
-        first = {leaf: min(here, key=self._key) for leaf, here in leaves.items()}
-        needs: dict[QueueNode, Amounts] = {}
-
-        def place(node: QueueNode) -> Precedence:
-            if node not in needs:
-                needs[node] = self._leaf_need(node, first[node]) if node in first else needs[best(node)]
-            return precedence(node, needs[node], self._ledger.tree.total)
-
-        def best(parent: QueueNode | None) -> QueueNode:
-            found = min(below[parent], key=place)
-            place(found)
-            return found
-
-        node = best(None)
-        while node not in first:
-            node = best(node)
-        return first[node]
-
-    def _leaf_need(self, leaf: QueueNode, job: _Claimant | _Returning) -> Amounts:
-        """What the first unit of a leaf needs: this one, or one that waits and comes before it."""
-        head = self._heads.get(leaf)
-        return head.need if head is not None and head.key < self._key(job) else self._need(job)
-
-    def _key(self, job: _Claimant | _Returning) -> tuple[object, ...]:
-        if isinstance(job, _Claimant):
+    def _key(self, job: Claimant | Returning) -> tuple[object, ...]:
+        if isinstance(job, Claimant):
             return self._sharing.item(job.unit).key
-        return self._sharing.pod_key(job.job.pod, len(job.job.records) - len(job.records))
+        return self._sharing.pod_key(job.job.pod, len(job.job.records) - len(job.records) + job.job.spared)
 
-    def _need(self, job: _Claimant | _Returning) -> Amounts:
-        return job.need if isinstance(job, _Claimant) else self._sharing.need([r.pod for r in job.next_records()])
+    def _need(self, job: Claimant | Returning) -> Amounts:
+        return job.need if isinstance(job, Claimant) else self._sharing.need([r.pod for r in job.next_records()])
 
     # --- the result ---
 
-    def _conclude(self, claimant: _Claimant, plan: _Plan | None, why: str) -> bool:
+    def _conclude(self, claimant: Claimant, plan: RoomPlan | None, why: str) -> bool:
         """Keep a solution for the rest of the round."""
         if plan is None:
             return False
@@ -499,8 +544,12 @@ class RoomRound:
             self._state.remove_pod(uid)
             if uid in plan.moves:
                 self._settle(as_pending(record.pod), plan.moves[uid])
+            if self._pool is not None:
+                self._pool.note(record.pod)
         for entry in claimant.entries:
             self._settle(entry.pod, plan.nodes[entry.pod.uid])
+            if self._pool is not None:
+                self._pool.note(entry.pod)
         self._served.append(claimant)
         return True
 
@@ -511,21 +560,6 @@ class RoomRound:
             self._state.assume(pod, row)
 
 
-class _Returning:
-    """A victim that is to be placed again."""
-
-    def __init__(self, job: RunningJob, records: Sequence[PodRecord]) -> None:
-        self.job = job
-        self.leaf = job.leaf
-        gone = {record.pod.uid for record in records}
-        self.records = [record for record in job.records if record.pod.uid in gone]
-
-    def next_records(self) -> list[PodRecord]:
-        """As many as it lacks to its minimum, else one."""
-        active = len(self.job.records) - len(self.records)
-        return self.records[: max(1, self.job.least - active)]
-
-
 def _earlier(heads: dict[QueueNode, Item], others: dict[QueueNode, Item]) -> dict[QueueNode, Item]:
     """The first unit of each leaf."""
     for leaf, item in others.items():
@@ -534,9 +568,9 @@ def _earlier(heads: dict[QueueNode, Item], others: dict[QueueNode, Item]) -> dic
     return heads
 
 
-def _without(jobs: Iterable[RunningJob], uids: set[str]) -> Iterator[RunningJob]:
-    """The jobs without some of their pods."""
-    for job in jobs:
-        records = [record for record in job.records if record.pod.uid not in uids]
-        if records:
-            yield job if len(records) == len(job.records) else RunningJob(job.leaf, job.least, records)
+def _always(_: Claimant, __: list[VictimUnit], ___: Held) -> bool:
+    return True
+
+
+def _nothing(_: Claimant, lost: list[VictimUnit], __: Held) -> bool:
+    return not lost

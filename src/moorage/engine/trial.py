@@ -156,7 +156,7 @@ class Trial:
 
     def put(self, pod: Pod, row: int) -> PodRecord | None:
         """The same on one row."""
-        return self.place(pod, lambda runner, cycle: row if runner.fits(cycle, row) else NOWHERE)
+        return self.place(pod, lambda runner, cycle: row if runner.takes(cycle, row) else NOWHERE)
 
     def _reserve(self, binding: BindingCycle) -> Status | None:
         """Run Reserve for an assumed pod; if a plugin refuses, the pod is forgotten."""

@@ -1,0 +1,100 @@
+"""Jobs that compete for places in the order of queues, as long as a what-if lasts."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Any, Generic, Protocol, TypeVar
+
+from moorage.core.queueorder import Precedence, precedence
+from moorage.core.queuetree import Amounts, QueueNode
+from moorage.engine.unittree import Item
+
+
+class _Competing(Protocol):
+    @property
+    def leaf(self) -> QueueNode: ...
+
+
+J = TypeVar("J", bound=_Competing)
+
+
+class Contest(Generic[J]):
+    """Jobs by leaf. Other units that wait have their part in the order: `heads` has the first one of each leaf."""
+
+    def __init__(
+        self,
+        jobs: Iterable[J],
+        total: Sequence[int],
+        heads: Mapping[QueueNode, Item],
+        key: Callable[[J], tuple[Any, ...]],
+        need: Callable[[J], Amounts],
+    ) -> None:
+        """`total` is what the cluster has, `key` the place of a job in its leaf, `need` what its next pods request."""
+        self._total, self._heads, self._key, self._need = total, heads, key, need
+        self._numbers = count()
+        self._leaves: dict[QueueNode, list[tuple[tuple[Any, ...], int, J]]] = {}
+        self._below: dict[QueueNode | None, dict[QueueNode, None]] = {}
+        self._places: dict[QueueNode, tuple[Precedence, Amounts, QueueNode]] = {}
+        """Queue -> its place, what is needed next below it, and by which leaf."""
+        for job in jobs:
+            self._add(job)
+
+    def _add(self, job: J) -> None:
+        if job.leaf not in self._leaves:
+            self._leaves[job.leaf] = []
+            for node in job.leaf.path:
+                self._below.setdefault(node.parent, {})[node] = None
+        heapq.heappush(self._leaves[job.leaf], (self._key(job), next(self._numbers), job))
+
+    def first(self) -> J | None:
+        """The job that comes next."""
+        if not self._leaves:
+            return None
+        return self._leaves[self._best(None)[2]][0][2]
+
+    def done(self, job: J, successor: J | None = None) -> None:
+        """The first job is out, or competes on as `successor`; what its queue has may be another amount now."""
+        leaf = job.leaf
+        heapq.heappop(self._leaves[leaf])
+        self._changed(leaf)
+        if successor is not None:
+            self._add(successor)
+        elif not self._leaves[leaf]:
+            self._drop(leaf)
+
+    def discard(self, leaf: QueueNode, wanted: Callable[[J], bool]) -> None:
+        """Jobs of a leaf are out, except those that are wanted."""
+        jobs = self._leaves.get(leaf)
+        if jobs is None:
+            return
+        jobs[:] = sorted(each for each in jobs if wanted(each[2]))
+        self._changed(leaf)
+        if not jobs:
+            self._drop(leaf)
+
+    def _changed(self, leaf: QueueNode) -> None:
+        for node in leaf.path:
+            self._places.pop(node, None)
+
+    def _drop(self, leaf: QueueNode) -> None:
+        del self._leaves[leaf]
+        for node in leaf.path:
+            if node is leaf or not self._below.get(node):
+                del self._below[node.parent][node]
+
+    def _best(self, parent: QueueNode | None) -> tuple[Precedence, Amounts, QueueNode]:
+        return min((self._place(node) for node in self._below[parent]), key=lambda place: place[0])
+
+    def _place(self, node: QueueNode) -> tuple[Precedence, Amounts, QueueNode]:
+        found = self._places.get(node)
+        if found is None:
+            need, leaf = (self._leaf_need(node), node) if node in self._leaves else self._best(node)[1:]
+            found = self._places[node] = precedence(node, need, self._total), need, leaf
+        return found
+
+    def _leaf_need(self, leaf: QueueNode) -> Amounts:
+        """What the first unit of a leaf needs: the first job, or one that waits and comes before it."""
+        (key, _, job), head = self._leaves[leaf][0], self._heads.get(leaf)
+        return head.need if head is not None and head.key < key else self._need(job)

@@ -1,0 +1,60 @@
+"""What a round of making room is about: who claims room, what has to go for it, what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from moorage.core.queuetree import Amounts, QueueNode
+from moorage.core.state import PodRecord
+from moorage.engine.sharedjobs import RunningJob, VictimUnit
+from moorage.engine.units import QueuedPod, Unit
+
+
+class Order(NamedTuple):
+    """What is to be done for a unit."""
+
+    unit: Unit
+    nodes: dict[str, str]
+    """Pod -> its node."""
+    victims: list[str]
+    moves: dict[str, str]
+    """Those of the victims that have a place elsewhere, and where."""
+    why: list[str]
+    """Of each victim."""
+
+
+class RoomPlan(NamedTuple):
+    """A solution."""
+
+    nodes: dict[str, str]
+    """Pod of the claimant -> its node."""
+    lost: list[VictimUnit]
+    """What finds no place again, in the order in which it was taken."""
+    moves: dict[str, str]
+
+
+class Claimant(NamedTuple):
+    """A unit, or the part of it that is being placed."""
+
+    unit: Unit
+    leaf: QueueNode
+    entries: list[QueuedPod]
+    need: Amounts
+    preemptible: bool
+    priority: int
+
+
+class Returning:
+    """A victim that is to be placed again."""
+
+    def __init__(self, job: RunningJob, records: Sequence[PodRecord]) -> None:
+        self.job = job
+        self.leaf = job.leaf
+        gone = {record.pod.uid for record in records}
+        self.records = [record for record in job.records if record.pod.uid in gone]
+
+    def next_records(self) -> list[PodRecord]:
+        """As many as it lacks to its minimum, else one."""
+        active = len(self.job.records) - len(self.records)
+        return self.records[: max(1, self.job.least - active)]

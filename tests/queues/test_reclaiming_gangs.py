@@ -1,0 +1,96 @@
+"""Gangs that take back a share, and gangs that give one: small and large, elastic and young ones."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from moorage.core.membership import GROUP_ANNOTATIONS, MIN_AVAILABLE
+from moorage.core.pods import Owner, Pod
+from moorage.engine import sharedroom
+from tests.queues.teams import Teams, make_queue, team_pod
+
+WORLDS = 25
+
+
+def gang(name: str, queue: str, size: int, least: int | None = None, gpus: int = 1, **fields: object) -> list[Pod]:
+    """Pods of a Job that start together."""
+    said = {GROUP_ANNOTATIONS[0]: name, MIN_AVAILABLE: str(size if least is None else least)}
+    owner = Owner("Job", name, name, "batch/v1")
+    fields = {"created_s": 1000.0} | fields
+    fields |= {"annotations": said, "owner": owner}
+    return [team_pod(f"{name}-{n}", queue, gpus, **fields) for n in range(size)]  # type: ignore[arg-type]
+
+
+def full(queues: int, nodes: int, weight: int = 1) -> Teams:
+    """Nodes with 8 GPUs each that pods of queue b fill; a, and more, have their parts of it as quotas."""
+    total = nodes * 8
+    names = ["a", "b", *(f"c{n}" for n in range(queues - 2))]
+    teams = Teams(*(make_queue(name, total // len(names), weight) for name in names), nodes=(8,) * nodes)
+    teams.see(*(team_pod(f"b{n}", "b", created_s=float(n)) for n in range(total)))
+    assert len(teams.running("b")) == total
+    return teams
+
+
+@pytest.mark.parametrize("size", [2, 8, 9, 30, 64])
+def test_a_gang_takes_back_what_it_needs_and_no_more(size: int) -> None:
+    teams = full(2, 16)
+    teams.see(*gang("g", "a", size))
+    assert len(teams.running("a")) == size
+    assert len(teams.evicted) == size
+    assert teams.rest() <= 1
+    assert len(teams.running("a")) == size
+
+
+@pytest.mark.parametrize("size", [3, 12])
+@pytest.mark.parametrize("hurried", [False, True])
+def test_members_that_need_several_victims_each(size: int, hurried: bool) -> None:
+    """Also if every round is told to end at once."""
+    teams = full(2, 8)
+    teams.stop = (lambda: True) if hurried else None
+    teams.see(*gang("g", "a", size, gpus=2))
+    assert len(teams.running("a")) == size
+    assert len(teams.evicted) == 2 * size
+
+
+@pytest.mark.parametrize(("nodes", "size"), [(1, 5), (4, 17)])
+def test_a_gang_that_is_larger_than_the_share_takes_nothing(nodes: int, size: int) -> None:
+    teams = full(2, nodes)
+    teams.see(*gang("g", "a", size))
+    assert (teams.running("a"), teams.evicted) == ([], [])
+
+
+def test_a_gang_goes_whole_and_an_elastic_one_pod_by_pod() -> None:
+    for least, left in ((4, 0), (2, 3)):
+        teams = Teams(make_queue("a", 1), make_queue("b", 3))
+        teams.see(*gang("v", "b", 4, least))
+        assert len(teams.running("b")) == 4
+        teams.see(team_pod("a0", "a"))
+        assert (len(teams.running("a")), len(teams.running("b"))) == (1, left)
+
+
+def test_a_young_gang_gives_only_what_it_has_above_its_minimum() -> None:
+    teams = Teams(make_queue("a", 3), make_queue("b", 1, reclaim_min_runtime_s=60.0))
+    teams.see(*gang("v", "b", 4, 3))
+    teams.see(*(replace(pod, started_s=0.0) for pod in list(teams.echo.pods.values())))
+    teams.see(*(team_pod(f"a{n}", "a", created_s=float(n)) for n in range(3)))
+    assert teams.running() == ["a0", "v-0", "v-1", "v-2"]
+    teams.now = 61.0
+    teams.play([])
+    assert teams.running() == ["a0", "a1", "a2"]
+
+
+@pytest.mark.parametrize("seed", range(WORLDS))
+def test_both_searches_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gang that is placed member by member costs what one costs that is placed anew with every victim."""
+    ends = []
+    for few in (0, 1000):
+        monkeypatch.setattr(sharedroom, "_FEW_MEMBERS", few)
+        draw = random.Random(seed)
+        teams = full(draw.choice([2, 4]), 3, weight=draw.choice([0, 1]))
+        teams.see(*gang("g", "a", draw.randint(1, 12), gpus=draw.choice([1, 1, 2])))
+        rest = teams.rest()
+        ends.append((teams.running("a"), len(teams.running("b")), rest))
+    assert ends[0] == ends[1]
