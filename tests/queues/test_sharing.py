@@ -170,6 +170,15 @@ def test_pods_run_for_a_while_before_they_are_reclaimed() -> None:
     assert teams.running("b") == ["b0"]
 
 
+def test_promises_of_a_leader_that_was_killed_hold_nobody_back() -> None:
+    """Nodes were promised to four pods, and the leader was killed after the second of four evictions."""
+    teams = Teams(make_queue("a", 4), make_queue("b", 4), nodes=(4, 4))
+    running = [replace(team_pod(f"b{n}", "b", created_s=float(n)), node=f"n{n % 2}") for n in range(6)]
+    promised = [replace(team_pod(f"a{n}", "a"), nominated_node=f"n{n % 2}") for n in range(4)]
+    teams.see(*running, *promised)
+    assert (len(teams.running("a")), len(teams.running("b")), len(teams.evicted)) == (4, 4, 2)
+
+
 def test_splitting_a_job_gains_nothing() -> None:
     """Many small jobs of a queue get what few large ones get."""
     few, many = Teams(make_queue("a"), make_queue("b")), Teams(make_queue("a"), make_queue("b"))

@@ -97,7 +97,11 @@ class MakingRoom:
         """Make room where that is possible; returns whether units may be tried at once."""
         if self._sharing is None:
             return False
-        units = [unit for unit in self._sharing.waiting() if not self._promised(unit.members)]
+        waiting = self._sharing.waiting()
+        for unit in waiting:
+            if self._promised(unit.members) and not self._awaits(unit):
+                self._withdraw(unit, turn)
+        units = [unit for unit in waiting if not self._promised(unit.members)]
         same = bool(units) and self._seen == self._world(units) and turn.now < self._again_s
         if not units or (same and not self.unfinished):
             self.unfinished = False
@@ -126,6 +130,28 @@ class MakingRoom:
     def _promised(self, uids: Iterable[str]) -> bool:
         node_of = self._state.nominations.node_of
         return any(node_of(uid) is not None for uid in uids)
+
+    def _awaits(self, unit: Unit) -> bool:
+        """Whether a unit that was promised nodes is still waiting for something to leave them."""
+        state, node_of = self._state, self._state.nominations.node_of
+        if state.evictions.holds(unit.uid):
+            return True
+        rows = {state.row_of(node) for uid in unit.members if (node := node_of(uid)) is not None}
+        return any(
+            record.pod.deleted_s is not None or state.evictions.evicting(record.pod.uid)
+            for row in rows
+            if row is not None
+            for record in state.records_on(row)
+        )
+
+    def _withdraw(self, unit: Unit, turn: Turn) -> None:
+        """A unit was tried and does not fit where it was promised a place: the leader that was to make room is gone, or
+        another pod took it. It competes like others that wait.
+        """
+        for entry in unit.members.values():
+            if self._state.nominations.node_of(entry.pod.uid) is not None:
+                self._context.end_nomination(entry.pod.uid)
+                turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=""))
 
     def _held_back(self, order: Order, now: float) -> bool:
         """Whether there have been too many evictions lately: the unit is looked at again when the minute has passed."""

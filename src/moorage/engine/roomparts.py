@@ -24,7 +24,7 @@ class Order(NamedTuple):
     """Of each victim."""
 
 
-class RoomPlan(NamedTuple):
+class ClaimPlan(NamedTuple):
     """A solution."""
 
     nodes: dict[str, str]

@@ -23,7 +23,7 @@ from moorage.core.state import PodRecord
 from moorage.engine.contest import Contest
 from moorage.engine.context import EngineContext
 from moorage.engine.gangvictims import GangVictims
-from moorage.engine.roomparts import Claimant, Order, Returning, RoomPlan
+from moorage.engine.roomparts import Claimant, ClaimPlan, Order, Returning
 from moorage.engine.sharedjobs import (
     RunningJob,
     StandingJob,
@@ -328,12 +328,12 @@ class RoomRound:
 
     # --- the search ---
 
-    def _search(self, claimant: Claimant, victims: Standings, check: Allowed) -> RoomPlan | None:
+    def _search(self, claimant: Claimant, victims: Standings, check: Allowed) -> ClaimPlan | None:
         """Victims for the pods one after another, each time starting with those found so far."""
         if len(claimant.entries) > _FEW_MEMBERS:
             grown = self._grow(claimant, victims, check)
             return None if grown is None else self._try(claimant, grown, check)
-        found: RoomPlan | None = None
+        found: ClaimPlan | None = None
         recorded: list[VictimUnit] = []
         for count in range(1, len(claimant.entries) + 1):
             found = self._extend(self._part(claimant, count), victims, recorded, check)
@@ -348,7 +348,7 @@ class RoomRound:
 
     def _extend(
         self, part: Claimant, victims: Standings, recorded: list[VictimUnit], check: Allowed
-    ) -> RoomPlan | None:
+    ) -> ClaimPlan | None:
         plan = self._attempt(part, recorded, check) if recorded else None
         if plan is not None:
             return plan
@@ -443,13 +443,13 @@ class RoomRound:
             if (gone := tuple(record for record in unit.records if record.pod.uid not in nodes))
         ]
 
-    def _attempt(self, part: Claimant, victims: list[VictimUnit], check: Allowed) -> RoomPlan | None:
+    def _attempt(self, part: Claimant, victims: list[VictimUnit], check: Allowed) -> ClaimPlan | None:
         plan = self._try(part, victims, check)
         if plan is not None:
             self._recorded = victims
         return plan
 
-    def _try(self, part: Claimant, victims: list[VictimUnit], check: Allowed) -> RoomPlan | None:
+    def _try(self, part: Claimant, victims: list[VictimUnit], check: Allowed) -> ClaimPlan | None:
         """Take the victims away, place the pods and the victims in their order; None if that is no solution."""
         state = self._state
         homes = {record.pod.uid: record for unit in victims for record in unit.records}
@@ -466,7 +466,7 @@ class RoomRound:
         evicted = [home.pod for uid, home in homes.items() if uid not in nodes or uid in moves]
         if self._sharing.terms(part.unit.pod).pdb_policy == STRICT and self._budgets.refusing(evicted) is not None:
             return None
-        return RoomPlan({uid: node for uid, node in nodes.items() if uid in own}, lost, moves)
+        return ClaimPlan({uid: node for uid, node in nodes.items() if uid in own}, lost, moves)
 
     def _expect(self, uid: str, *, value: bool) -> None:
         """Whether a pod counts as evicted and expected back, as long as the what-if lasts."""
@@ -528,7 +528,7 @@ class RoomRound:
 
     # --- the result ---
 
-    def _conclude(self, claimant: Claimant, plan: RoomPlan | None, why: str) -> bool:
+    def _conclude(self, claimant: Claimant, plan: ClaimPlan | None, why: str) -> bool:
         """Keep a solution for the rest of the round."""
         if plan is None:
             return False
