@@ -14,7 +14,7 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -28,21 +28,9 @@ from tests.repack.harbour import Harbour, harbour, packing
 from tests.repack.leftover import NODES, Leftover, leftover
 from tests.repack.planned import planned
 
-QUIET_S = 100.0
+QUIET_S = 80.0
 LONGEST_S = 1800.0
-KEEPER = {
-    "apiVersion": "moorage.dev/v1alpha1",
-    "kind": "KeeperConfiguration",
-    "moveAgainAfter": "30s",
-    "repack": {
-        "leastGain": 0.01,
-        "nodesAtOnce": 1000,
-        "movesAtOnce": 20,
-        "movesPerHour": 100000,
-        "settleAfter": "5s",
-        "restAfter": "1h",
-    },
-}
+PACE = {"movesAtOnce": 20, "movesPerHour": 100_000, "settleAfter": "5s", "restAfter": "1h"}
 
 
 class Figures(NamedTuple):
@@ -60,16 +48,18 @@ class Figures(NamedTuple):
 
 
 @contextmanager
-def keeper(plane: ControlPlane, folder: Path) -> Iterator[None]:
-    """The keeper with a profile like kube-scheduler's."""
+def keeper(plane: ControlPlane, folder: Path, aims: Mapping[str, float]) -> Iterator[None]:
+    """The keeper with a profile like kube-scheduler's; `aims` are further fields of `repack`."""
+    kind = {"apiVersion": "moorage.dev/v1alpha1", "kind": "KeeperConfiguration"}
+    settings = {**kind, "moveAgainAfter": "30s", "repack": {**PACE, **aims}}
     scheduler = {**packing("default-scheduler"), "leaderElection": {"leaderElect": False}}
     path = folder / "keeper.yaml"
-    path.write_text(yaml.safe_dump_all([scheduler, KEEPER]))
+    path.write_text(yaml.safe_dump_all([scheduler, settings]))
     with running(plane, folder, "keeper", "--config", str(path), "--metrics-listen", "", "--health-listen", ""):
         yield
 
 
-def turn(who: str, cluster: Leftover, folder: Path, threshold: int) -> Figures:
+def turn(who: str, cluster: Leftover, folder: Path, threshold: int, aims: Mapping[str, float]) -> Figures:
     """One contender, on a control plane of its own."""
     with ExitStack() as stack:
         plane = stack.enter_context(ControlPlane.start(Options()))
@@ -78,7 +68,7 @@ def turn(who: str, cluster: Leftover, folder: Path, threshold: int) -> Figures:
         pods, before = there.healthy(), there.in_use()
         plane.start_scheduler(config=packing("default-scheduler"))
         if who == "keeper":
-            stack.enter_context(keeper(plane, folder))
+            stack.enter_context(keeper(plane, folder, aims))
         else:
             stack.enter_context(descheduler(plane, folder, threshold))
         there.wait(lambda: there.moved > 0, 300, "the first move")
@@ -95,11 +85,14 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--threshold", type=int, action="append", default=[])
+    parser.add_argument("--nodes-at-once", type=int, default=155)
+    parser.add_argument("--least-gain", type=float, default=0.1)
     parser.add_argument("--logs", help="keep the logs in this folder")
     parser.add_argument("--only", choices=("keeper", "descheduler"))
     options = parser.parse_args()
     bound = planned(leftover(options.nodes, seed=options.seed))
     print(json.dumps({"planned": bound._asdict()}), flush=True)  # noqa: T201 - a command
+    aims = {"nodesAtOnce": options.nodes_at_once, "leastGain": options.least_gain}
     turns = [("keeper", 0), *(("descheduler", each) for each in options.threshold or [50])]
     for who, threshold in turns:
         if options.only not in (None, who):
@@ -107,7 +100,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix="moorage-repack-") as made:
             folder = options.logs or made
             Path(folder).mkdir(parents=True, exist_ok=True)
-            found = turn(who, leftover(options.nodes, seed=options.seed), Path(folder), threshold)
+            found = turn(who, leftover(options.nodes, seed=options.seed), Path(folder), threshold, aims)
         print(json.dumps(found._asdict()), flush=True)  # noqa: T201
     return 0
 
