@@ -113,3 +113,55 @@ def test_nothing_is_left_while_a_queue_wants_more(total: int, claims: list[Claim
     shares = divide(total, claims)
     wanting = any(each.weight and shares[each.name] < each.requestable for each in claims)
     assert sum(shares.values()) >= total or not wanting
+
+
+# --- the properties of fair division ---
+
+_WHOLE = st.lists(
+    st.builds(
+        Claim,
+        st.uuids().map(str),
+        st.integers(0, 40),
+        st.just(0),
+        st.integers(1, 5),
+        st.just(100),
+        st.just(0.0),
+        st.just(0),
+    ),
+    min_size=1,
+    max_size=6,
+    unique_by=lambda claim: claim.name,
+)
+"""Claims without quotas, all of one priority."""
+
+
+@given(st.integers(0, 60), _WHOLE)
+def test_nobody_gets_less_than_his_part(total: int, claims: list[Claim]) -> None:
+    """Sharing incentive: a queue gets at least what its weight would give it alone, in whole units, if it asks."""
+    shares = divide(total, claims)
+    weights = sum(each.weight for each in claims)
+    assert all(shares[each.name] >= min(each.requestable, total * each.weight // weights) for each in claims)
+
+
+@given(st.integers(0, 60), _CLAIMS)
+def test_nobody_envies_another(total: int, claims: list[Claim]) -> None:
+    """Envy-freeness: of what goes by weight, no queue of the same priority has more for its weight than one that wants
+    more; but for a unit that was left over, and less than one that each round of the division rounds off.
+    """
+    shares = divide(total, claims)
+    sure = {each.name: min(total if each.quota == UNLIMITED else each.quota, each.requestable) for each in claims}
+    beyond = {name: share - sure[name] for name, share in shares.items()}
+    for one in claims:
+        for other in claims:
+            if one.priority == other.priority and one.weight and shares[one.name] < one.requestable:
+                has = max(0, beyond[other.name] - 1) * one.weight
+                assert has <= (beyond[one.name] + len(claims)) * other.weight
+
+
+@given(st.integers(0, 60), _CLAIMS, st.integers(0, 60))
+def test_asking_for_more_or_less_than_needed_gains_nothing(total: int, claims: list[Claim], said: int) -> None:
+    """Strategy-proofness: of what a queue needs it never gets more by saying that it needs something else."""
+    if claims:
+        true, *others = claims
+        lie = divide(total, [true._replace(requestable=said), *others])[true.name]
+        assert min(lie, true.requestable) <= divide(total, claims)[true.name]

@@ -51,6 +51,8 @@ class MakingRoom:
         """Evicted pods that are expected to come back, by uid."""
         self._again_s = inf
         """When another round may end differently even if nothing happens."""
+        self._spared: set[str] = set()
+        """Pods on their way to nodes that the last round has left alone."""
         self._evicted_s: list[float] = []
         """When pods were evicted within the last minute."""
         self.stale = StaleGangs(context)
@@ -102,7 +104,7 @@ class MakingRoom:
             if self._promised(unit.members) and not self._awaits(unit):
                 self._withdraw(unit, turn)
         units = [unit for unit in waiting if not self._promised(unit.members)]
-        same = bool(units) and self._seen == self._world(units) and turn.now < self._again_s
+        same = bool(units) and self._seen == self._world(units) and turn.now < self._again_s and not self._arrived()
         if not units or (same and not self.unfinished):
             self.unfinished = False
             return False
@@ -111,6 +113,7 @@ class MakingRoom:
         room = RoomRound(self._context, self._sharing, turn.now, self._hopeless)
         orders = room.make(units)
         self._again_s = min(room.ripe_s, self._again_s) if same else room.ripe_s
+        self._spared = room.spared
         self.unfinished = room.cut
         for order in orders:
             if not self._held_back(order, turn.now):
@@ -120,6 +123,10 @@ class MakingRoom:
             self._context.set_alarm(self._again_s, units[0])
         self._seen = self._world([unit for unit in self._sharing.waiting() if not self._promised(unit.members)])
         return any(not order.victims for order in orders)
+
+    def _arrived(self) -> bool:
+        """Whether a pod has reached its node since, or not, that was spared while it was on its way."""
+        return any(self._context.bindings.get(uid) is None for uid in self._spared)
 
     def _world(self, units: Iterable[Unit]) -> tuple[object, ...]:
         state = self._state
@@ -165,11 +172,13 @@ class MakingRoom:
 
     def _carry_out(self, order: Order, turn: Turn) -> None:
         unit, context, state = order.unit, self._context, self._state
+        pods = (entry.pod for entry in unit.members.values() if entry.pod.uid in order.nodes)
+        taker = next(pods, unit.pod)
         for uid, why in zip(order.victims, order.why, strict=True):
             record = state.record(uid)
             if record is not None:
                 self._expect(record.pod, order.moves.get(uid), turn.now)
-                context.evictor.evict(record.pod, unit.pod, record.node, turn.commands, unit.uid, why)
+                context.evictor.evict(record.pod, taker, record.node, turn.commands, unit.uid, why)
         for entry in list(unit.members.values()):
             node = order.nodes.get(entry.pod.uid)
             if node is not None:

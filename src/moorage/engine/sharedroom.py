@@ -87,6 +87,8 @@ class RoomRound:
         """Leaf -> the first of its units that wait."""
         self.ripe_s = inf
         """When the first pod has run for long enough that was spared because it has not."""
+        self.spared: set[str] = set()
+        """Pods that were spared because they are on their way to a node."""
         self._recorded: list[VictimUnit] = []
         """The victims of the last try that was a solution."""
         self._pool: VictimPool | None = None
@@ -289,8 +291,10 @@ class RoomRound:
     def _preemptible(self, record: PodRecord) -> bool:
         """Pods on their way to a node are left alone; those that got room in this round are not."""
         uid = record.pod.uid
-        going = self._context.bindings.get(uid) is not None or uid in self._promised
-        return not going and self._sharing.member(record.pod).preemptible
+        if self._context.bindings.get(uid) is not None:
+            self.spared.add(uid)
+            return False
+        return uid not in self._promised and self._sharing.member(record.pod).preemptible
 
     def _ripe(self, jobs: Sequence[StandingJob], periods: Iterable[float | None]) -> Sequence[StandingJob]:
         """Jobs that have run for as long as the first of the queues demands that says anything about it; of younger
