@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
 from moorage.core.commands import Bind, Command, DeletePod
@@ -15,7 +16,7 @@ from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE, QUEUE_LABEL, Queue, Re
 from moorage.engine.context import Stop
 from moorage.engine.engine import Engine
 from moorage.framework.configuration import Configuration
-from moorage.framework.profiles import build_profiles
+from moorage.framework.profiles import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing import make_node, make_pod
@@ -40,8 +41,8 @@ def team_pod(name: str, queue: str, gpus: int = 1, *, preemptible: bool = True, 
 class Teams:
     """The engine, and a cluster in which its commands succeed."""
 
-    def __init__(self, *queues: Queue, nodes: tuple[int, ...] = (4,)) -> None:
-        self.engine = Engine(build_profiles(Configuration(), Registry(BUILTIN)))
+    def __init__(self, *queues: Queue, nodes: tuple[int, ...] = (4,), profiles: Sequence[Profile] = ()) -> None:
+        self.engine = Engine(profiles or build_profiles(Configuration(), Registry(BUILTIN)))
         self.echo = Echo()
         self.now = 0.0
         self.stop: Stop | None = None

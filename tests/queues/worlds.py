@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from moorage.core.commands import Bind, DeletePod
@@ -16,6 +16,7 @@ from moorage.core.objects import COSCHEDULING_GROUPS, PodGroup
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queues import PREEMPTIBLE_LABEL, QUEUE_LABEL, Queue, ResourceShare
 from moorage.engine.stalegangs import STALE
+from moorage.framework.profiles import Profile
 from moorage.testing import make_node, make_pod
 from tests.queues.teams import GPU, Teams
 
@@ -87,9 +88,9 @@ def make_job(
 class World(Teams):
     """A cluster that is left alone until it rests."""
 
-    def __init__(self, queues: list[Queue], nodes: list[tuple[int, int]]) -> None:
-        """`nodes` are pairs of GPUs and cores."""
-        super().__init__(*queues, nodes=())
+    def __init__(self, queues: list[Queue], nodes: list[tuple[int, int]], profiles: Sequence[Profile] = ()) -> None:
+        """`nodes` are pairs of GPUs and cores; without `profiles` there is the default one."""
+        super().__init__(*queues, nodes=(), profiles=profiles)
         self.queues = {queue.name: queue for queue in queues}
         self.jobs: dict[str, Job] = {}
         self.promises: list[tuple[str, str]] = []

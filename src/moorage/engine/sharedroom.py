@@ -481,9 +481,9 @@ class RoomRound:
     def _place_all(self, part: Claimant, victims: Sequence[VictimUnit]) -> dict[str, str] | None:
         """Pod -> node of the unit's pods and of victims that found a place; None if the unit does not fit."""
         nodes: dict[str, str] = {}
-        out: dict[int, tuple[RunningJob, list[PodRecord]]] = {}
-        for unit in victims:
-            out.setdefault(id(unit.job), (unit.job, []))[1].extend(unit.records)
+        out: dict[object, tuple[RunningJob, list[PodRecord]]] = {}
+        for unit in victims:  # those of a later pod know the job without what was taken for earlier ones
+            out.setdefault(unit.job.pod.template.gang or unit.job.pod.uid, (unit.job, []))[1].extend(unit.records)
         contest = self._contest([part, *(Returning(job, records) for job, records in out.values())])
         placed = False
         while (best := contest.first()) is not None:

@@ -1,0 +1,416 @@
+"""Making room by plain loops: who has to go for whom, tried out on copies of the whole cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from tests.queues.reference import ENDLESS, RESOURCES, Need, Reference, RefJob, RefQueue
+
+
+@dataclass(eq=False)
+class Asking:
+    """Pods of a job that are to be placed together: new ones, or victims (then `homes` says where they were)."""
+
+    job: RefJob
+    pods: list[str]
+    homes: dict[str, str] | None = None
+    among: int = 0
+    """Of victims: how many pods of the job there were."""
+
+
+@dataclass(eq=False)
+class Taken:
+    """A unit that is taken from a job."""
+
+    job: RefJob
+    among: list[str]
+    pods: list[str]
+
+
+@dataclass(eq=False)
+class Found:
+    nodes: dict[str, str]
+    lost: list[Taken]
+    moves: dict[str, str]
+
+
+def make_room(ref: Reference, going: set[str], jobs: list[RefJob]) -> bool:
+    """Carry out what can be done for waiting jobs; returns whether there was anything."""
+    return Round(ref, going).make(jobs)
+
+
+class Round:
+    """One round of making room."""
+
+    def __init__(self, ref: Reference, going: set[str]) -> None:
+        self.ref = ref
+        self.going = going
+        self.served: list[Asking] = []
+        self.homes: dict[str, str] = {}
+        self.heads: dict[str, RefJob] = {}
+        self.promised = set(ref.kept)
+        self.blame: dict[str, RefJob] = {}
+        """Whom a pod has to leave its node for."""
+
+    def save(self) -> tuple[Any, ...]:
+        return dict(self.ref.at), set(self.ref.away)
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        self.ref.at, self.ref.away = dict(saved[0]), set(saved[1])
+
+    def make(self, jobs: list[RefJob]) -> bool:
+        """Carry out what is possible; returns whether there was anything."""
+        ref, before = self.ref, self.save()
+        for step in (self.promise, self.consolidate, self.reclaim, self.preempt):
+            jobs = self.serve(jobs, step)
+        self.place_anew(jobs)
+        placed = {pod: ref.at[pod] for each in self.served for pod in each.pods if pod in ref.at}
+        leaving = self.leaving() if placed else []
+        after = dict(ref.at)
+        self.restore(before)
+        for pod in leaving:
+            ref.at.pop(pod)
+            ref.evicted.append(pod)
+            if pod in after:
+                ref.at[pod] = after[pod]
+                ref.kept.add(pod)
+            else:
+                ref.away.add(pod)
+        ref.at.update(placed)
+        self.start_at_once(leaving, before[0])
+        ref.waiting -= set(placed)
+        ref.going |= set(placed)
+        return bool(placed)
+
+    def start_at_once(self, leaving: list[str], homes: dict[str, str]) -> None:
+        """Who has to wait for nobody's end takes its place, or another one if somebody is still there."""
+        ref, served = self.ref, [each.job for each in self.served]
+        blamed = {self.blame[pod] if self.blame[pod] in served else served[0] for pod in leaving}
+        ref.leaving = {pod: homes[pod] for pod in leaving}
+        for job in dict.fromkeys(served):
+            pods = [pod for each in self.served if each.job is job for pod in each.pods]
+            promised = {pod: ref.at.pop(pod) for pod in pods}
+            at_once = job not in blamed and len(job.pods) == 1
+            if not at_once or not all(ref.put(pod, promised[pod]) or ref.put(pod) for pod in pods):
+                ref.at.update(promised)
+        ref.leaving = {}
+
+    def leaving(self) -> list[str]:
+        ref, groups = self.ref, dict[str, list[str]]()
+        for pod, home in self.homes.items():
+            if ref.at.get(pod) != home:
+                groups.setdefault(ref.job_of(pod).name, []).append(pod)
+        found = []
+        for pods in groups.values():
+            saved = self.save()
+            if not all(self.back_home(pod) for pod in pods):
+                self.restore(saved)
+                found += pods
+        return found
+
+    def back_home(self, pod: str) -> bool:
+        self.ref.at.pop(pod, None)
+        self.ref.away.discard(pod)
+        return self.ref.put(pod, self.homes[pod]) is not None
+
+    def serve(self, jobs: list[RefJob], step: Callable[[Asking], bool]) -> list[RefJob]:
+        ref, left = self.ref, list[RefJob]()
+        todo, passed = list(jobs), list[RefJob]()
+        while todo:
+            job = ref.pick(todo)
+            asking = Asking(job, ref.next_pods(job))
+            todo.remove(job)
+            self.heads = ref.first_waiting([*todo, *passed])
+            if step(asking):
+                if ref.next_pods(job):
+                    todo.append(job)
+                continue
+            left.append(job)
+            passed.append(job)
+        return left
+
+    # --- the ways ---
+
+    def promise(self, asking: Asking) -> bool:
+        return self.conclude(asking, self.attempt(asking, [], lambda *_: True))
+
+    def consolidate(self, asking: Asking) -> bool:
+        ref = self.ref
+        if not asking.job.preemptible:
+            return False
+        for resource, amount in ref.need_of(asking.job, asking.pods).items():
+            if sum(max(0, ref.free(node).get(resource, 0)) for node in ref.nodes) < amount:
+                return False
+        return self.conclude(asking, self.search(asking, lambda _: True, lambda _, lost: not lost))
+
+    def reclaim(self, asking: Asking) -> bool:
+        ref, job = self.ref, asking.job
+        leaf, need = ref.queues[job.queue], ref.need_of(job, asking.pods)
+        for r in RESOURCES:
+            if ref.has(leaf, r) + need.get(r, 0) > ref.share(leaf, r):
+                return False
+            if not job.preemptible and ref.fixed(leaf, r) + need.get(r, 0) > leaf.of(r)[0]:
+                return False
+        return self.conclude(asking, self.search(asking, lambda other: other.queue != job.queue, self.fair))
+
+    def fair(self, asking: Asking, lost: list[Taken]) -> bool:
+        ref, job = self.ref, asking.job
+        need, path = ref.need_of(job, asking.pods), ref.path(job.queue)
+        if not self.within_quotas(job, need):
+            return False
+        kept: dict[str, Need] = {}
+
+        def keeps(queue: RefQueue) -> Need:
+            return kept.get(queue.name) or {r: ref.has(queue, r) for r in RESOURCES}
+
+        for unit in lost:
+            if not self.may_take(asking, unit, keeps):
+                return False
+            gone = ref.need_of(unit.job, unit.pods)
+            for queue in ref.path(unit.job.queue):
+                kept[queue.name] = {r: keeps(queue)[r] - gone.get(r, 0) for r in RESOURCES}
+        touched = {r for unit in lost for r in unit.job.need} | set(need)
+        for queue in path:
+            beside = [ref.queues[name] for name in kept if ref.queues[name].parent == queue.parent]
+            for r in touched:
+                mine = ratio(keeps(queue)[r] + need.get(r, 0), ref.share(queue, r))
+                for other in beside:
+                    theirs = ratio(keeps(other)[r], ref.share(other, r))
+                    if other is not queue and mine > 1 and ref.share(other, r) > 0 and mine >= theirs:
+                        return False
+        return True
+
+    def within_quotas(self, job: RefJob, need: Need) -> bool:
+        """Whether a job that may not be evicted stays within the quotas; others need not."""
+        ref = self.ref
+        return job.preemptible or all(
+            ref.fixed(queue, r) + need.get(r, 0) <= queue.of(r)[0] for queue in ref.path(job.queue) for r in RESOURCES
+        )
+
+    def may_take(self, asking: Asking, unit: Taken, keeps: Callable[[RefQueue], Need]) -> bool:
+        """Whether the queues that part the two jobs allow that the one takes this unit of the other."""
+        ref, need = self.ref, self.ref.need_of(asking.job, asking.pods)
+        ours, theirs = ref.path(asking.job.queue), ref.path(unit.job.queue)
+        taker = next(queue for queue in reversed(ours) if queue not in theirs)
+        giver = next(queue for queue in reversed(theirs) if queue not in ours)
+        has = keeps(giver)
+        if any(has[r] > ref.may_have(giver, r) for r in RESOURCES):
+            return True
+        starved = all(ref.has(taker, r) + need.get(r, 0) <= taker.of(r)[0] for r in RESOURCES)
+        return starved and any(has[r] > giver.of(r)[0] for r in RESOURCES)
+
+    def preempt(self, asking: Asking) -> bool:
+        ref, job = self.ref, asking.job
+        need = ref.need_of(job, asking.pods)
+        if not self.within_quotas(job, need):
+            return False
+
+        def lower(other: RefJob) -> bool:
+            return other.queue == job.queue and other.priority < job.priority
+
+        return self.conclude(asking, self.search(asking, lower, lambda *_: True))
+
+    # --- the search ---
+
+    def victims(self, wanted: Callable[[RefJob], bool], known: set[str]) -> Iterable[Taken]:
+        """Units of running jobs, those that give first before the others."""
+        ref = self.ref
+        running: dict[str, tuple[RefJob, list[str], list[str]]] = {}
+        for job in ref.jobs.values():
+            pods = sorted(
+                pod for pod in job.pods if pod in ref.at and pod not in self.going and pod not in self.promised
+            )
+            pods = [pod for pod in pods if pod not in known]
+            if pods and ref.governed(job) and job.preemptible and wanted(job):
+                running[job.name] = job, pods, list(pods)
+        gone: dict[str, Need] = {}
+        while running:
+            worst: dict[str, str] = {}
+            for name, (job, _, left) in running.items():
+                known_ = worst.get(job.queue)
+                if known_ is None or ref.key(job, len(left)) > ref.key(running[known_][0], len(running[known_][2])):
+                    worst[job.queue] = name
+            units = {}
+            for leaf, name in worst.items():
+                job, _, left = running[name]
+                units[leaf] = left[-1:] if len(left) > job.least else list(left)
+            needs = {leaf: ref.need_of(running[worst[leaf]][0], unit) for leaf, unit in units.items()}
+            leaf = ref.walk(needs, gone)
+            job, among, left = running[worst[leaf]]
+            for queue in ref.path(leaf):
+                had = gone.setdefault(queue.name, {})
+                for resource, amount in needs[leaf].items():
+                    had[resource] = had.get(resource, 0) + amount
+            rest = left[: -len(units[leaf])]
+            if rest:
+                running[job.name] = job, among, rest
+            else:
+                del running[job.name]
+            yield Taken(job, among, units[leaf])
+
+    def search(
+        self, asking: Asking, wanted: Callable[[RefJob], bool], check: Callable[[Asking, list[Taken]], bool]
+    ) -> Found | None:
+        recorded: list[Taken] = []
+        found: Found | None = None
+        for count in range(1, len(asking.pods) + 1):
+            part = Asking(asking.job, asking.pods[:count])
+            found = self.attempt(part, recorded, check) if recorded else None
+            if found is not None:
+                continue
+            known = {pod for unit in recorded for pod in unit.pods}
+            found, more = self.extend(part, recorded, list(self.victims(wanted, known)), check)
+            if found is None:
+                return None
+            recorded = more
+        return found
+
+    def extend(
+        self,
+        part: Asking,
+        recorded: list[Taken],
+        units: list[Taken],
+        check: Callable[[Asking, list[Taken]], bool],
+    ) -> tuple[Found | None, list[Taken]]:
+        ref, added = self.ref, list[Taken]()
+        for unit in units:
+            added.append(unit)
+            for node in dict.fromkeys(ref.at[pod] for pod in unit.pods):
+                tried = [*recorded, *(each for each in added if any(ref.at[pod] == node for pod in each.pods))]
+                found = self.attempt(part, tried, check)
+                if found is not None:
+                    return found, tried
+        return None, []
+
+    def attempt(self, part: Asking, victims: list[Taken], check: Callable[[Asking, list[Taken]], bool]) -> Found | None:
+        ref, saved = self.ref, self.save()
+        homes = {pod: ref.at[pod] for unit in victims for pod in unit.pods}
+        for pod in homes:
+            del ref.at[pod]
+            ref.away.add(pod)
+        nodes = self.place_all(part, victims, homes)
+        self.restore(saved)
+        if nodes is None:
+            return None
+        lost = [
+            Taken(unit.job, unit.among, gone) for unit in victims if (gone := [p for p in unit.pods if p not in nodes])
+        ]
+        if not check(part, lost):
+            return None
+        moves = {pod: node for pod, node in nodes.items() if pod in homes and homes[pod] != node}
+        return Found({pod: nodes[pod] for pod in part.pods}, lost, moves)
+
+    def place_all(self, part: Asking, victims: list[Taken], homes: dict[str, str]) -> dict[str, str] | None:
+        nodes: dict[str, str] = {}
+        back: dict[str, Asking] = {}
+        for unit in victims:
+            known = back.setdefault(unit.job.name, Asking(unit.job, [], homes, 0))
+            known.pods = sorted([*known.pods, *unit.pods])
+            known.among = max(known.among, len(unit.among))
+        queued, placed = list(back.values()), False
+        while queued or not placed:
+            best = self.first([*([] if placed else [part]), *queued])
+            if best.homes is None:
+                placed = True
+                done = self.ref.put_all(best.pods)
+                if done is None:
+                    return None
+                nodes.update(done)
+            elif not self.give_back(best, nodes, home_first=placed) or not best.pods:
+                queued.remove(best)
+        return nodes
+
+    def next_back(self, asking: Asking) -> list[str]:
+        active = asking.among - len(asking.pods)
+        return asking.pods[: max(1, asking.job.least - active)]
+
+    def give_back(self, asking: Asking, nodes: dict[str, str], *, home_first: bool) -> bool:
+        ref, saved, found = self.ref, self.save(), dict[str, str]()
+        assert asking.homes is not None
+        for pod in self.next_back(asking):
+            ref.away.discard(pod)
+            node = (ref.put(pod, asking.homes[pod]) if home_first else None) or ref.put(pod)
+            if node is None:
+                self.restore(saved)
+                return False
+            found[pod] = node
+        nodes.update(found)
+        asking.pods = [pod for pod in asking.pods if pod not in found]
+        return True
+
+    def asking_key(self, asking: Asking) -> tuple[Any, ...]:
+        if asking.homes is None:
+            return self.ref.waiting_key(asking.job)
+        return self.ref.key(asking.job, asking.among - len(asking.pods))
+
+    def first(self, askings: list[Asking]) -> Asking:
+        """Who comes next; a leaf counts with its first waiting job if that comes before."""
+        ref, best = self.ref, dict[str, Asking]()
+        for asking in askings:
+            known = best.get(asking.job.queue)
+            if known is None or self.asking_key(asking) < self.asking_key(known):
+                best[asking.job.queue] = asking
+        if len(askings) == 1:
+            return askings[0]
+        needs: dict[str, Need] = {}
+        for leaf, asking in best.items():
+            pods = asking.pods if asking.homes is None else self.next_back(asking)
+            needs[leaf] = ref.need_of(asking.job, pods)
+            head = self.heads.get(leaf)
+            if head is not None and ref.waiting_key(head) < self.asking_key(asking):
+                needs[leaf] = ref.need_of(head, ref.next_pods(head))
+        return best[ref.walk(needs)]
+
+    # --- the result ---
+
+    def conclude(self, asking: Asking, found: Found | None) -> bool:
+        if found is None:
+            return False
+        ref = self.ref
+        own = {pod for each in self.served for pod in each.pods}
+        for pod in [*(pod for unit in found.lost for pod in unit.pods), *found.moves]:
+            self.blame[pod] = asking.job
+            if pod not in own:
+                self.homes.setdefault(pod, ref.at[pod])
+                ref.away.add(pod)
+            del ref.at[pod]
+            if pod in found.moves:
+                ref.away.discard(pod)
+                ref.at[pod] = found.moves[pod]
+        ref.at.update(found.nodes)
+        self.served.append(asking)
+        return True
+
+    def place_anew(self, waiting: list[RefJob]) -> None:
+        ref = self.ref
+        if all(pod in ref.at for pod in self.homes):
+            return
+        jobs = [each.job for each in self.served]
+        for each in self.served:
+            for pod in each.pods:
+                ref.at.pop(pod, None)
+        todo: list[Asking] = []
+        for job in ref.jobs.values():
+            out = sorted(pod for pod in job.pods if pod in self.homes and pod not in ref.at)
+            if out:
+                standing = sum(pod in ref.at for pod in job.pods)
+                todo.append(Asking(job, out, self.homes, standing + len(out)))
+        self.served, self.heads = [], {}
+        todo += [Asking(job, ref.next_pods(job)) for job in dict.fromkeys([*jobs, *waiting])]
+        while todo:
+            best = self.first(todo)
+            todo.remove(best)
+            if best.homes is not None:
+                if self.give_back(best, {}, home_first=True) and best.pods:
+                    todo.append(best)
+            elif self.promise(best) and ref.next_pods(best.job):
+                todo.append(Asking(best.job, ref.next_pods(best.job)))
+
+
+def ratio(amount: int, share: int) -> Fraction:
+    if share:
+        return Fraction(amount, share)
+    return Fraction(ENDLESS) if amount else Fraction(0)

@@ -1,0 +1,31 @@
+"""The engine and a plain reference end alike in random histories of events.
+
+`MOORAGE_QUEUE_HISTORIES` says how many histories are told: 5000 for a thorough run (`make properties`). A failure names
+its seed: `MOORAGE_QUEUE_SEED=17` tells that history alone.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.queues.histories import told
+
+HISTORIES = int(os.environ.get("MOORAGE_QUEUE_HISTORIES", "80"))
+ONLY = os.environ.get("MOORAGE_QUEUE_SEED")
+PARTS = 1 if ONLY else 4
+"""Tests that share the histories out, so that they can run side by side."""
+
+
+@pytest.mark.timeout(120 + 2 * HISTORIES)
+@pytest.mark.parametrize("part", range(PARTS))
+def test_the_engine_plans_like_a_plain_reference(part: int) -> None:
+    """After every event the same pods run on the same nodes, and the same pods were evicted."""
+    evictions = 0
+    for seed in [int(ONLY)] if ONLY else range(part, HISTORIES, PARTS):
+        try:
+            evictions += told(seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+    assert evictions or ONLY, "nothing was ever evicted"
