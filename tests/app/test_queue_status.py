@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
+from moorage.adapters.kube.client import KubeClient
+from moorage.adapters.kube.credentials import load_credentials
+from moorage.app.queuestatus import write_queue_statuses
 from moorage.bench.controlplane import ControlPlane
 from moorage.cli.kubectl import run
+from moorage.core.events import ObjectSeen
+from moorage.core.queues import QUEUE, Queue
+from moorage.engine.engine import Engine
 from tests.app.scheduling import eventually, make_node, scheduler
 from tests.controlplane_fixtures import PlaneFactory
+from tests.sim.whatif_rules import default_rules
 
 CRD = Path(__file__).parents[2] / "deploy" / "crds" / "queues.yaml"
 QUEUES = "/apis/moorage.dev/v1alpha1/queues"
@@ -66,6 +74,12 @@ def test_the_status_of_queues(plane: ControlPlane, tmp_path: Path, capsys: pytes
     assert team["fairShare"]["cpu"] == "2"
     assert team["observedGeneration"] == 1
     assert [(each["type"], each["status"]) for each in team["conditions"]] == [("Ready", "True")]
+    since = team["conditions"][0]["lastTransitionTime"]
+    with scheduler(plane, tmp_path / "log2", "--kubeconfig", str(plane.admin_kubeconfig)):
+        _pod(plane, "third", "team", "2")
+        eventually(lambda: status("team").get("waiting", {}).get("cpu") == "3", PATIENCE_S, "it waits, too")
+    assert status("team")["conditions"][0]["lastTransitionTime"] == since
+    team = status("team")
     (ready,) = status("lost")["conditions"]
     assert (ready["status"], ready["message"]) == (
         "False",
@@ -81,3 +95,21 @@ def test_the_status_of_queues(plane: ControlPlane, tmp_path: Path, capsys: pytes
     assert shown["lost"]["problem"] == ready["message"]
     assert run(["queues", "--kubeconfig", str(plane.admin_kubeconfig)]) == 0
     assert "team" in capsys.readouterr().out
+
+
+def test_only_the_leader_writes(plane: ControlPlane) -> None:
+    """Leadership that ends between two writes ends them, and nothing is written while another process leads."""
+    engine = Engine(default_rules().profiles, answers_to_all=True)
+    found = plane.request("GET", QUEUES).json()["items"]
+    queues = {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+    engine.handle([ObjectSeen(QUEUE, name, Queue(name, uid)) for name, uid in queues.items()], 0.0, budget=0)
+    acting = iter([False, False, True, True, False, False])
+
+    async def write() -> None:
+        async with KubeClient(load_credentials(str(plane.admin_kubeconfig), None)) as client:
+            await write_queue_statuses(engine, client, lambda: next(acting), lambda _: asyncio.sleep(0))
+
+    with pytest.raises(RuntimeError, match="StopIteration"):  # what was asked often enough
+        asyncio.run(write())
+    written = [name for name in queues if plane.request("GET", f"{QUEUES}/{name}").json().get("status")]
+    assert written == ["lost"]

@@ -9,7 +9,10 @@ import pytest
 
 from moorage.adapters.journal.frames import segments
 from moorage.cli.main import run
-from moorage.core.events import BindDone, BindOutcome, NodeSeen, PodSeen
+from moorage.core.commands import DeletePod
+from moorage.core.events import BindDone, BindOutcome, NodeSeen, ObjectSeen, PodSeen
+from moorage.core.frozen import FrozenDict
+from moorage.core.queues import QUEUE, Queue, ResourceShare
 from moorage.testing.builders import make_node, make_pod
 from tests.adapters.journal.recording import PACKING, SPREADING, RecordedEngine
 
@@ -109,3 +112,23 @@ def test_wrong_usage_is_one_line(arguments: list[str], message: str, capsys: pyt
     printed = capsys.readouterr().err
     assert message in printed
     assert len(printed.splitlines()) == 1
+
+
+def test_a_replay_tells_why_a_pod_was_evicted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By whom, for which queue, and under which rule; also of a pod that was on its node before."""
+    engine = RecordedEngine(tmp_path / "journal", SPREADING)
+    gpu, quota = "nvidia.com/gpu", FrozenDict({"nvidia.com/gpu": ResourceShare(1)})
+    queues = [ObjectSeen(QUEUE, name, Queue(name, name, resources=quota)) for name in "ab"]
+
+    def pod(name: str, node: str | None = None) -> PodSeen:
+        labels = {"moorage.dev/queue": name[0]}
+        return PodSeen(make_pod(name, labels=labels, node=node, requests={gpu: 1}))
+
+    engine.handle([NodeSeen(make_node("n1", resources={gpu: 2})), *queues, pod("b0", "n1"), pod("b1", "n1")], 1.0, 8)
+    commands, _ = engine.handle([pod("a0")], 2.0, 8)
+    engine.journal.close()
+    (victim,) = (each.pod.name for each in commands if isinstance(each, DeletePod))
+    assert run(["replay", str(tmp_path / "journal"), "--pod", victim]) == 0
+    printed = capsys.readouterr().out
+    assert "is evicted for default/a0" in printed
+    assert f"reclaimed for queue a, as queue b had 2 {gpu} and its fair share is 1" in printed

@@ -27,8 +27,24 @@ def test_the_queue_is_named() -> None:
     commands: list[Command] = list(engine.handle([_pod("a-0", "a")], 1.0)[0])
     evicted = [each for each in commands if isinstance(each, DeletePod)]
     assert [(each.pod.name, each.message.partition(": ")[2]) for each in evicted] == [
-        (evicted[0].pod.name, "reclaimed for queue a")
+        (evicted[0].pod.name, f"reclaimed for queue a, as queue b had 2 {GPU} and its fair share is 1")
     ]
     told = engine.handle([DeleteDone(evicted[0].pod.uid, ok=True)], 2.0)[0]
     notes = [each.note for each in told if isinstance(each, RecordEvent) and each.reason == "Preempted"]
-    assert [note.endswith("on node n1: reclaimed for queue a") for note in notes] == [True]
+    assert len(notes) == 1
+    assert notes[0].endswith(f"on node n1: reclaimed for queue a, as queue b had 2 {GPU} and its fair share is 1")
+
+
+def test_the_department_is_named() -> None:
+    """It counts where the paths of the two queues part there."""
+    engine = Engine(default_rules().profiles, answers_to_all=True)
+    node = NodeSeen(make_node("n1", resources={GPU: 2}))
+    tree = {"d": ("", 1), "b": ("d", 0), "a": ("", 1)}
+    queues = [
+        ObjectSeen(QUEUE, name, Queue(name, name, parent, resources=FrozenDict({GPU: ResourceShare(quota, 0)})))
+        for name, (parent, quota) in tree.items()
+    ]
+    engine.handle([node, *queues, *(_pod(f"b-{number}", "b", "n1") for number in range(2))], 0.0)
+    commands: list[Command] = list(engine.handle([_pod("a-0", "a")], 1.0)[0])
+    (message,) = (each.message for each in commands if isinstance(each, DeletePod))
+    assert message.endswith(f"reclaimed for queue a, as queue d had 2 {GPU} and its fair share is 1")

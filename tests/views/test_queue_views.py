@@ -16,6 +16,7 @@ from moorage.views.queuetree import accounts_of
 from tests.sim.whatif_rules import default_rules
 
 GPU = "nvidia.com/gpu"
+NOW_S = 1_000.0
 
 
 def queue(name: str, parent: str = "", quota: int = 0) -> Event:
@@ -77,7 +78,7 @@ def test_metrics_have_a_bound() -> None:
 def test_a_status_says_what_a_queue_has() -> None:
     """Amounts, the generation that it is about, and whether it can be used."""
     engine = engine_of(queue("a", quota=1), queue("b", "nowhere"), pod("p", "a", 1, "n1"), pod("q", "a", 8))
-    found = statuses(QueueStatuses(engine.state).plan(accounts_of(engine)))
+    found = statuses(QueueStatuses(engine.state).plan(accounts_of(engine), NOW_S))
     assert found["a"]["allocated"] == {"cpu": "500m", GPU: "1"}
     assert found["a"]["fairShare"] == {"cpu": "1", GPU: "4"}
     assert found["a"]["waiting"] == {"cpu": "500m", GPU: "8"}
@@ -90,21 +91,41 @@ def test_a_status_is_written_when_it_changes() -> None:
     """And again if the write failed, or the queue is another one of the same name."""
     engine = engine_of(queue("a"), queue("b"), pod("p", "a", 1, "n1"))
     written = QueueStatuses(engine.state)
-    assert [each.name for each in written.plan(accounts_of(engine))] == ["a", "b"]
-    assert written.plan(accounts_of(engine)) == []
+    assert [each.name for each in written.plan(accounts_of(engine), NOW_S)] == ["a", "b"]
+    assert written.plan(accounts_of(engine), NOW_S) == []
     written.failed("b")
-    assert [each.name for each in written.plan(accounts_of(engine))] == ["b"]
+    assert [each.name for each in written.plan(accounts_of(engine), NOW_S)] == ["b"]
     told(engine, PodGone(next(iter(engine.state.records())).pod.uid))
-    assert [each.name for each in written.plan(accounts_of(engine))] == ["a"]
+    assert [each.name for each in written.plan(accounts_of(engine), NOW_S)] == ["a"]
     told(engine, ObjectSeen(QUEUE, "b", Queue("b", "another")))
-    (command,) = written.plan(accounts_of(engine))
+    (command,) = written.plan(accounts_of(engine), NOW_S)
     assert (command.name, command.uid, command.subresource) == ("b", "another", "status")
+
+
+def test_a_condition_says_since_when_it_holds() -> None:
+    """What the object said before this process wrote is kept while it holds; what changes begins now."""
+    engine = engine_of(queue("a"), queue("b", "nowhere"))
+    before = "2020-02-02T02:02:02Z"
+    written = QueueStatuses(engine.state, {"a": ("True", before), "b": ("True", before)})
+    since = {name: each["conditions"][0]["lastTransitionTime"] for name, each in _planned(written, engine).items()}
+    assert since == {"a": before, "b": "1970-01-01T00:16:40Z"}
+    told(engine, ObjectSeen(QUEUE, "b", Queue("b")))
+    (found,) = _planned(written, engine, NOW_S + 60).values()
+    assert (found["conditions"][0]["status"], found["conditions"][0]["lastTransitionTime"]) == (
+        "True",
+        "1970-01-01T00:17:40Z",
+    )
+    assert _planned(written, engine, NOW_S + 120) == {}
+
+
+def _planned(written: QueueStatuses, engine: Engine, now_s: float = NOW_S) -> dict[str, Any]:
+    return statuses(written.plan(accounts_of(engine), now_s))
 
 
 def test_writes_of_status_have_a_bound() -> None:
     """Those that had to wait come first; all get their turn."""
     engine = engine_of(*(queue(f"q-{number:03}") for number in range(2 * MOST_WRITES + 1)))
     written = QueueStatuses(engine.state)
-    rounds = [[each.name for each in written.plan(accounts_of(engine))] for _ in range(4)]
+    rounds = [[each.name for each in written.plan(accounts_of(engine), NOW_S)] for _ in range(4)]
     assert [len(each) for each in rounds] == [MOST_WRITES, MOST_WRITES, 1, 0]
     assert len({name for each in rounds for name in each}) == 2 * MOST_WRITES + 1

@@ -8,7 +8,7 @@ from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.queues import bound_text
 from moorage.core.queuetree import Amounts, QueueNode, QueueTree
-from moorage.core.reclaiming import may_reclaim
+from moorage.core.reclaiming import may_reclaim, parting
 from moorage.core.state import ClusterState
 
 
@@ -40,3 +40,20 @@ def _verdict(leaf: QueueNode, need: Amounts, *, preemptible: bool) -> str:
     if may_reclaim(leaf, need, preemptible=preemptible):
         return f"{start} stays within its share: it may take back what others have beyond theirs"
     return f"{start} would be beyond its share: nobody has to give anything up for it"
+
+
+def reclaim_reason(tree: QueueTree, taker: QueueNode, giver: QueueNode) -> str:
+    """By which rule one leaf takes something from another, and whose numbers count: those where their paths part."""
+    ours, theirs = parting(taker, giver)
+    for index, resource in enumerate(tree.resources):
+        has, share, quota = theirs.allocated[index], theirs.share[index], theirs.quota[index]
+        if has > theirs.allocatable[index]:
+            kind, most = ("fair share", share) if share >= quota else ("quota", quota)
+            start = f"queue {theirs.name} had {format_amount(resource, has)} {resource}"
+            return f"{start} and its {kind} is {format_amount(resource, most)}"
+    for index, resource in enumerate(tree.resources):
+        has, quota = theirs.allocated[index], theirs.quota[index]
+        if has > quota:
+            start = f"queue {theirs.name} had {format_amount(resource, has)} {resource}"
+            return f"{start} and its quota is {format_amount(resource, quota)}; queue {ours.name} stays within its own"
+    return ""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from moorage.core.commands import PatchPodStatus
 from moorage.core.eviction_rate import WINDOW_S, owner_of
 from moorage.core.pods import Pod, as_pending
+from moorage.core.queuereasons import reclaim_reason
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
 from moorage.engine.roomparts import Order
@@ -177,8 +178,9 @@ class MakingRoom:
         for uid, why in zip(order.victims, order.why, strict=True):
             record = state.record(uid)
             if record is not None:
+                rule = "" if uid in order.moves else self._rule(unit.pod, record.pod)
                 self._expect(record.pod, order.moves.get(uid), turn.now)
-                context.evictor.evict(record.pod, taker, record.node, turn.commands, unit.uid, why)
+                context.evictor.evict(record.pod, taker, record.node, turn.commands, unit.uid, why + rule)
         for entry in list(unit.members.values()):
             node = order.nodes.get(entry.pod.uid)
             if node is not None:
@@ -187,6 +189,15 @@ class MakingRoom:
                     turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=node))
         if not order.victims:
             context.queue.wake(unit, turn.now)
+
+    def _rule(self, taker: Pod, victim: Pod) -> str:
+        """The rule by which a pod of another queue has to go, as the end of a sentence; empty inside a queue."""
+        queues = self._state.queues
+        ours, theirs = queues.member(taker.template).leaf, queues.member(victim.template).leaf
+        if ours is None or theirs is None or ours is theirs:
+            return ""
+        said = reclaim_reason(queues.settle(self._state), ours, theirs)
+        return f", as {said}" if said else ""
 
     # --- evicted pods ---
 

@@ -309,8 +309,14 @@ LIFE: Mapping[State, str] = {
 """What a step of a pod's life means; `cause` is what its entry in the queue says (`engine.lifecycle`)."""
 
 
+EVICTED = "evicted"
+"""How the cause begins where a pod is gone because the scheduler evicts it."""
+
+
 def step_note(state: State, cause: str) -> str:
     """A step in words."""
+    if state is State.GONE and cause.startswith(EVICTED):
+        return f"is {cause}"
     return LIFE[state].format(cause=cause).replace(" ()", "").removesuffix(": ")
 
 

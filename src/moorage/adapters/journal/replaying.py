@@ -29,11 +29,12 @@ from moorage.core.events import ConfigurationChanged, Event, PodSeen
 from moorage.core.values import dataclass
 from moorage.engine.context import Stop
 from moorage.engine.engine import Engine
-from moorage.engine.lifecycle import Step
+from moorage.engine.lifecycle import GONE, Step
 from moorage.engine.settings import EngineSettings
 from moorage.engine.units import QueuedPod
 from moorage.framework.configuration import Configuration
 from moorage.framework.registry import Registry
+from moorage.views.words import EVICTED
 from moorage.wire.configuration import Reading, read_configuration
 
 MOST_DIFFERENCES = 1000
@@ -99,6 +100,8 @@ class Biographer:
         self.steps: list[Step] = []
         self._pod = pod
         self._entry: QueuedPod | None = None
+        self._latest: list[Step] = []
+        """The latest step in the queue."""
 
     def find(self, engine: Engine, events: Iterable[Event] | None = None) -> None:
         """Look for the pod, among all that are queued or only those that something was told of."""
@@ -111,9 +114,16 @@ class Biographer:
         found = engine.queue.get(uids[-1]) if uids else None
         self._entry = found or self._entry
         story = () if self._entry is None else self._entry.story
-        known = self.steps[-1:]
-        new = next((at for at in range(len(story), 0, -1) if [story[at - 1]] == known), 0)
+        new = next((at for at in range(len(story), 0, -1) if [story[at - 1]] == self._latest), 0)
         self.steps += story[new:]
+        self._latest = list(story[-1:]) or self._latest
+
+    def note(self, commands: Iterable[Command], now_s: float) -> None:
+        """The pod may be evicted: for whom, and why."""
+        for command in commands:
+            if self._pod and isinstance(command, DeletePod) and command.pod.key == self._pod:
+                taker = "" if command.preemptor is None else f" for {command.preemptor.key}"
+                self.steps.append((now_s, GONE, f"{EVICTED}{taker}, {command.reason}: {command.message}"))
 
 
 class Player:
@@ -172,6 +182,7 @@ class Player:
             commands = None
         self.engine.faults.take()
         self.biographer.find(self.engine, events)
+        self.biographer.note(commands or (), turn.now_s)
         self._compare(turn.now_s, turn.commands, commands)
 
     def _equipped(self, events: Iterable[Event]) -> Iterator[Event]:
