@@ -91,6 +91,30 @@ def _precedence(node: QueueNode, need: Amounts, amounts: Sequence[int], total: S
     return rank, with_need, without, known.tie
 
 
+def deciding_rule(first: Precedence, other: Precedence) -> str:
+    """Why the queue with the first place comes before the other one: the first rule that tells them apart."""
+    said = (
+        "it is not beyond its share in everything",
+        "with its next pods it stays within its quota",
+        "its priority is higher",
+        "it needs nothing of which it may have none",
+    )
+    for words, mine, theirs in zip(said, _rules(first[0]), _rules(other[0]), strict=True):
+        if mine != theirs:
+            return words
+    for word, part, others in (("would be", first[1], other[1]), ("is", first[2], other[2])):
+        if part != others:
+            return f"its dominant share {word} smaller, {part:.0%} against {others:.0%}"
+    return "it may have less, is older, or has the name that comes first"
+
+
+def _rules(rank: int) -> tuple[bool, bool, int, bool]:
+    """Rules 1 to 4 of the number that stands for them."""
+    flags = (rank + _FED // 2) // _FED
+    rest = rank - flags * _FED
+    return bool(flags & 2), bool(flags & 1), -(rest // 2), bool(rest & 1)
+
+
 def dominant_share(amounts: Sequence[int], allocatable: Sequence[int], total: Sequence[int]) -> float:
     """The largest part that these amounts are of what a queue may have of a resource."""
     most = 0.0

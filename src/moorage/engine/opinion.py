@@ -22,6 +22,7 @@ from moorage.engine.counterfactual.search import suggest, waiting_ahead
 from moorage.engine.engine import Engine
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.gate import refused
+from moorage.engine.queueanswers import order_lines
 from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle
@@ -146,7 +147,7 @@ def _queue_reasons(engine: Engine, pod: Pod) -> tuple[str, ...]:
         return ()
     queues.wait(pod)
     try:
-        return queue_reasons(engine.state, pod)
+        return *queue_reasons(engine.state, pod), *order_lines(engine, pod)
     finally:
         queues.unwait(pod.uid)
 

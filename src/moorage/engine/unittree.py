@@ -105,6 +105,13 @@ class UnitTree:
         self._refresh()
         return {node: place.first for node, place in self._places.items() if place.first and not node.children}
 
+    def leader(self, parent: QueueNode | None) -> tuple[QueueNode, Precedence] | None:
+        """The first of the queues below one, or of those at the top, and its place."""
+        self._refresh()
+        above = self._root if parent is None else self._places.get(parent)
+        best = None if above is None else self._best(above)
+        return None if best is None or best.node is None or best.entry is None else (best.node, best.entry[0])
+
     def note_gone(self) -> None:
         """Units may not be tried any more, or belong elsewhere."""
         firsts = ((place, place.first) for place in self._places.values() if place.first is not None)

@@ -11,6 +11,7 @@ from moorage.core.events import PodSeen
 from moorage.core.pods import Pod
 from moorage.core.queuereasons import queue_reasons
 from moorage.engine.opinion import Opinion, form_opinion, placed_line
+from moorage.engine.queueanswers import order_lines
 from moorage.sim.costs import input_prices
 from moorage.sim.explanations import node_explanation
 from moorage.sim.feed import Feed
@@ -74,7 +75,7 @@ def _simulated(given: ClusterInput, rules: SimulationRules, key: str, known: Map
 def _queue(story: PodStory, outcome: SimulationOutcome, pod: Pod | None) -> tuple[str, ...]:
     if story.node is not None or outcome.world is None or pod is None:
         return ()
-    return queue_reasons(outcome.world.state, pod)
+    return *queue_reasons(outcome.world.state, pod), *order_lines(outcome.world.engine, pod)
 
 
 def _placed(story: PodStory, outcome: SimulationOutcome) -> tuple[str, ...]:
