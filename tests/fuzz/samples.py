@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from tests.fuzz.workload_samples import WORKLOADS
+
 _ROOT = Path(__file__).parents[2]
 _TERM = {
     "labelSelector": {
@@ -377,7 +379,7 @@ def object_of(kind: str) -> dict[str, Any]:
     """A valid object of a kind."""
     if kind in ("Pod", "Node"):
         return POD if kind == "Pod" else NODE
-    return {"metadata": METADATA, **_OBJECTS[kind]}
+    return {"metadata": METADATA, **(_OBJECTS | WORKLOADS)[kind]}
 
 
 def review(pod: dict[str, Any]) -> dict[str, Any]:
