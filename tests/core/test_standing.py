@@ -31,6 +31,7 @@ def a_state() -> ClusterState:
     )
     state.owner_rows(FULL)
     state.shares()
+    check_invariants(state)  # asks which devices the node sees
     assert state.rows().tolist() == [0]
     return state
 
