@@ -14,6 +14,7 @@ OTHERS = {
     "moorage.dev/fallback-from",
     "moorage.dev/keeper-cordoned",
     "moorage.dev/keeper-notice",
+    "moorage.dev/keeper-repack",
     "moorage.dev/keeper-since",
     "moorage.dev/keeper-until",
     "moorage.dev/leaving",

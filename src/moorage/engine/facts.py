@@ -225,7 +225,18 @@ REBUILT: Mapping[type, frozenset[str]] = {
         ]
     ),
     Sharing: frozenset(["_context", "_state", "_ledger", "_sort", "_plugins", "_fallback", "_units", "_builds"]),
-    MakingRoom: frozenset(["_context", "_state", "_sharing", "_seen", "_again_s", "_hopeless", "unfinished"]),
+    MakingRoom: frozenset(
+        [
+            "_context",
+            "_state",
+            "_sharing",
+            "_seen",
+            "_again_s",
+            "_hopeless",
+            "_spared",
+            "unfinished",
+        ]
+    ),  # fmt: skip
     StaleGangs: frozenset(["_context"]),
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals", "shared"]),
     Pacing: frozenset({"room", "untouched"}),
@@ -257,6 +268,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_consumed",
             "_reservations",
             "_reserved",
+            "freed",
             "writes",
         ]
     ),

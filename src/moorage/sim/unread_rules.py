@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from moorage.core.annotations import MIN_HOSTS, ON_DEMAND_BASE, SPOT
+from moorage.core.gangowners import GANG_ANNOTATION
 from moorage.core.membership import GROUP_ANNOTATIONS, GROUP_LABEL, MIN_AVAILABLE
 from moorage.core.objects import PLACEMENT_POLICY, object_key
 from moorage.core.pods import DEFAULT_SCHEDULER
@@ -28,7 +29,7 @@ READERS: Mapping[str, Mapping[str, str]] = {
         **dict.fromkeys((*ON_DEMAND_BASE, SPOT), "SpotPlacement"),
         **dict.fromkeys(STRATEGY_ANNOTATIONS, "PlacementStrategy"),
         **dict.fromkeys(("moorage.dev/priority", "priority"), "PriorityAnnotation"),
-        **dict.fromkeys((*GROUP_ANNOTATIONS, MIN_AVAILABLE), "GangScheduling"),
+        **dict.fromkeys((*GROUP_ANNOTATIONS, MIN_AVAILABLE, GANG_ANNOTATION), "GangScheduling"),
         **dict.fromkeys(SHARE_ANNOTATIONS, "SharedDevices"),
         **dict.fromkeys((*sorted(TOPOLOGY_KEYS), SUBGROUPS), "TopologyPlacement"),
     },
