@@ -236,7 +236,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_spared",
             "unfinished",
         ]
-    ),  # fmt: skip
+    ),
     StaleGangs: frozenset(["_context"]),
     SchedulingQueue: frozenset(["key", "gate", "helps", "backoff", "arrivals", "shared"]),
     Pacing: frozenset({"room", "untouched"}),
