@@ -280,6 +280,13 @@ def ask(url: str, body: object, trust: ssl.SSLContext | None = None, token: str 
     return found
 
 
+def share_a_queue(plane: ControlPlane) -> None:
+    """The leader says in the status of a queue what it has."""
+    queue = {"metadata": {"name": "team"}, "spec": {"resources": {"cpu": {"quota": "1"}}}}
+    make(plane, "/apis/moorage.dev/v1alpha1/queues", queue)
+    has_used(plane, "scheduler", ("moorage.dev", "queues/status", "patch"))
+
+
 def test_the_scheduler_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: Path) -> None:
     """Binds, refusals, evictions, gangs, devices, events, the lease, and who reads its metrics."""
     plane = empty
@@ -293,7 +300,14 @@ def test_the_scheduler_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path
         make_pod(plane, "refused", cpu="100m")
         has_used(plane, "scheduler", ("", "pods", "get"))
         kubectl(plane, "-n", "default", "delete", "pod", "refused", "--force", "--grace-period=0")
-        for happening in (place_gang, reserve_device, allocate_devices, evict_for_a_better_one, fail_twice):
+        for happening in (
+            place_gang,
+            reserve_device,
+            allocate_devices,
+            share_a_queue,
+            evict_for_a_better_one,
+            fail_twice,
+        ):
             happening(plane)
         assert "scheduler_pending_pods" in read(f"https://127.0.0.1:{port}/metrics", plane.token_of("admin"))
     check(plane, "scheduler")

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import takewhile
 from math import inf
 from typing import NamedTuple, TypeAlias
 
@@ -165,7 +166,7 @@ class OwnerChains:
 
     def settle(self, now: float) -> list[Event]:
         """Pods whose owner did not come in time go without it."""
-        due = [uid for uid, until_s in self._deadlines.items() if until_s <= now]
+        due = [uid for uid, _ in takewhile(lambda each: each[1] <= now, self._deadlines.items())]
         events: list[Event] = []
         for uid in due:
             del self._deadlines[uid]
