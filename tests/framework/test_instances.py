@@ -11,11 +11,12 @@ import pytest
 from moorage.core.arrays import Rows
 from moorage.core.pods import PodTemplate
 from moorage.core.state import ClusterState
+from moorage.framework import contract
 from moorage.framework.configuration import Configuration, EnabledPlugin, PluginSet, ProfileConfiguration
 from moorage.framework.contract import SlackFilter, SpreadsHosts
 from moorage.framework.cycle import Cycle
-from moorage.framework.instances import Tracing
-from moorage.framework.plugin import Plugin
+from moorage.framework.instances import Instances, Tracing
+from moorage.framework.plugin import Plugin, Point
 from moorage.framework.profiles import Profile, build_profiles
 from moorage.framework.registry import Registry
 from moorage.framework.runner import Runner
@@ -96,3 +97,16 @@ def test_hooks_are_found_in_the_order_of_the_profile(profile: Profile) -> None:
     assert isinstance(once, Once)
     without = Runner(build_profiles(Configuration(), Registry(BUILTIN))[0], make_state()).plugins
     assert without.first(SpreadsHosts) is None
+
+
+def test_hooks_are_found_as_isinstance_finds_them() -> None:
+    """For every hook of the contract and every plugin of ours."""
+    hooks = [each for each in vars(contract).values() if getattr(each, "_is_runtime_protocol", False)]
+    assert len(hooks) > 20
+    sorts = {factory.name for factory in BUILTIN if Point.QUEUE_SORT in factory.points()} - {"PrioritySort"}
+    enabled = tuple(EnabledPlugin(factory.name) for factory in BUILTIN if factory.name not in sorts)
+    configuration = Configuration(profiles=(ProfileConfiguration("p", PluginSet(enabled)),))
+    (profile,) = build_profiles(configuration, Registry(BUILTIN))
+    instances = Instances(profile)
+    for hook in hooks:
+        assert instances.having(hook) == tuple(each.plugin for each in instances.all if isinstance(each.plugin, hook))

@@ -8,7 +8,8 @@ long as it likes; plugins do not notice. `filter_row`, `score_row` and `queue_ke
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol, TypeVar
+from functools import cache
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 from moorage.core.arrays import Ints, Rows
 from moorage.core.commands import Command
@@ -100,6 +101,21 @@ class Instance:
         return f"<Instance of {self.name}>"
 
 
+@cache
+def _members(hook: type) -> dict[str, bool]:
+    """The names that a hook of the contract asks for, and whether each is a method."""
+    names = (name for base in hook.__mro__ if base not in (object, Protocol) for name in vars(base))
+    return {name: callable(getattr(hook, name)) for name in names if not name.startswith("_")}
+
+
+def _has(plugin: Plugin, hook: type[Hook]) -> TypeGuard[Hook]:
+    """As `isinstance` answers, which before Python 3.12 works out a protocol's names anew for every object."""
+    return all(
+        getattr(plugin, name, None) is not None if method else hasattr(plugin, name)
+        for name, method in _members(hook).items()
+    )
+
+
 class Instances:
     """All plugins of one runner: those of each extension point in the order in which they run."""
 
@@ -137,7 +153,7 @@ class Instances:
         found = self._hooks.get(hook)
         if found is None:
             plugins = (instance.plugin for instance in self.all)
-            found = self._hooks[hook] = tuple(plugin for plugin in plugins if isinstance(plugin, hook))
+            found = self._hooks[hook] = tuple(plugin for plugin in plugins if _has(plugin, hook))
         return found
 
     def first(self, hook: type[Hook]) -> Hook | None:
