@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import cache
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from moorage.core.arrays import Ints, Rows
 from moorage.core.commands import Command
@@ -108,7 +108,7 @@ def _members(hook: type) -> dict[str, bool]:
     return {name: callable(getattr(hook, name)) for name in names if not name.startswith("_")}
 
 
-def _has(plugin: Plugin, hook: type[Hook]) -> TypeGuard[Hook]:
+def _has(plugin: Plugin, hook: type) -> bool:
     """As `isinstance` answers, which before Python 3.12 works out a protocol's names anew for every object."""
     return all(
         getattr(plugin, name, None) is not None if method else hasattr(plugin, name)
