@@ -252,7 +252,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Planning: frozenset(["_context", "_state", "_sort", "_nodes_at", "_runs", "_concern"]),
     Asking: frozenset(["_extenders", "_state", "_queue", "_endings", "_token", "_order", "_interests"]),
     Breakers: frozenset({"_news"}),
-    Cycle: frozenset(["pod", "template", "state", "now", "asked", "work"]),
+    Cycle: frozenset(["pod", "template", "state", "now", "asked", "domain", "work"]),
     Evictions: frozenset(),
     Nominations: frozenset(["position", "_log", "_undo", "_queues"]),
     DeviceIndex: frozenset(

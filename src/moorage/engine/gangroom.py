@@ -23,7 +23,6 @@ from moorage.engine.turn import Turn
 from moorage.engine.units import QueuedPod, Unit
 from moorage.framework.contract import GangPostFilter
 from moorage.framework.cycle import Cycle
-from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.runner import Runner
 from moorage.framework.status import Code, GangNomination, Status, unschedulable
 
@@ -80,8 +79,8 @@ class GangRoom:
         said, hopeless, rejected_by = "", True, set[str]()
         for domain in domains:
             cycles = [Cycle(entry.pod, self._state, turn.now) for entry in ready]
-            for cycle in cycles if domain is not None else ():
-                cycle.memo[GANG_SCHEDULING] = domain
+            for cycle in cycles:
+                cycle.domain = domain
             answer = self._ask(runner, cycles, needs)
             for cycle in cycles:
                 self._failing.heed(cycle, gang, runner, turn)

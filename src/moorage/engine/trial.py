@@ -390,8 +390,7 @@ class Trial:
     def _place_member(self, placement: GangPlacement, entry: QueuedPod, domain: Domain | None) -> None:
         runner, cycle = self._context.responsible(entry.pod), self._member_cycle(entry)
         cycle.work = self._work
-        if domain is not None:
-            cycle.memo[GANG_SCHEDULING] = domain
+        cycle.domain = domain
         if self._observer is not None:
             self._observer(runner, cycle)
         row = choose(self._state, runner, cycle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from moorage.core.gangneeds import Domain
 from moorage.core.pods import Pod, PodTemplate
 from moorage.core.state import ClusterState
 
@@ -20,6 +21,7 @@ class Cycle:
 
     __slots__ = (
         "asked",
+        "domain",
         "expires_s",
         "feasible",
         "memo",
@@ -42,6 +44,8 @@ class Cycle:
         """Keyed by plugin name; lives as long as the decision."""
         self.misfit_s: float | None = None
         """Since when the pod is known to fit nowhere; None in a first attempt, and where it is not known."""
+        self.domain: Domain | None = None
+        """The names of the nodes that a member of a gang has to stay on; None: any."""
         self.expires_s: float | None = None
         self.asked: Any = None
         """Set by the runner: the plugins that were asked about the pod."""

@@ -11,7 +11,6 @@ from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
 from moorage.framework.contract import SlackFilter
 from moorage.framework.cycle import Cycle
-from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.runner import Runner
 
 _MANY = 1 << 40
@@ -43,7 +42,7 @@ def kind_of(pod: Pod) -> object:
 def _capacity(runner: Runner, cycle: Cycle) -> int:
     """How many pods like this all nodes, or those of the domain that is tried, could hold if they were empty."""
     state = cycle.state
-    rows = _rows(state, cycle.memo.get(GANG_SCHEDULING))
+    rows = _rows(state, cycle.domain)
     if not len(rows):
         return 0
     fits: Ints = np.where(runner.node_mask(cycle, rows), _MANY, 0)

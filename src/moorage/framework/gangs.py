@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 GANG_SCHEDULING = "GangScheduling"
-"""Name of the plugin, and key of `cycle.memo` for the names of the nodes that a member has to stay on."""
+"""Name of the plugin, which is also said to reject a gang that cannot start yet."""

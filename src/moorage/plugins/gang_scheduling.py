@@ -68,5 +68,5 @@ class GangScheduling(Plugin):
 
     def pre_filter(self, cycle: Cycle) -> Status | OnlyNodes | None:
         """The nodes of the domain that is tried."""
-        names = cycle.memo.get(GANG_SCHEDULING)
+        names = cycle.domain
         return SKIP if names is None else OnlyNodes(names)

@@ -96,7 +96,7 @@ class Accounts:
         """Ask the rules of a profile about a pod that is about to be tried; a failure is the attempt's to report."""
         again = Cycle(cycle.pod, cycle.state, cycle.now)
         again.memo.update(cycle.memo)
-        again.misfit_s = cycle.misfit_s
+        again.misfit_s, again.domain = cycle.misfit_s, cycle.domain
         try:
             found = [*_counted(runner, again), *_rejected(runner.judge(again, cycle.state.rows()), again)]
         except Exception as error:  # noqa: BLE001 - as in an attempt, a plugin may raise anything

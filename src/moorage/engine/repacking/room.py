@@ -28,7 +28,6 @@ from moorage.engine.repacking.plans import PlannedMove, RoomPlan
 from moorage.engine.trial import Trial
 from moorage.engine.units import as_queued
 from moorage.framework.cycle import Cycle
-from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.runner import Runner
 
 MOST_STEPS = 20_000
@@ -251,8 +250,7 @@ class _Attempt:
 
     def _chosen(self, runner: Runner, cycle: Cycle) -> int:
         """The row that the profile chooses of those in the domain."""
-        if self._domain is not None:
-            cycle.memo[GANG_SCHEDULING] = self._domain
+        cycle.domain = self._domain
         row = runner.decide(cycle)
         if row == NOWHERE or self._rows[row]:
             return row
@@ -325,6 +323,5 @@ class _Attempt:
     def _fits(self, pod: Pod, runner: Runner, row: int) -> bool:
         self._making.steps += 1
         cycle = self._making.trial.cycle(pod)
-        if self._domain is not None:
-            cycle.memo[GANG_SCHEDULING] = self._domain
+        cycle.domain = self._domain
         return runner.fits(cycle, row)
