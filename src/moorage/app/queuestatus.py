@@ -7,7 +7,6 @@ election may be lost between two of them; and a term begins with one look at wha
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -16,12 +15,14 @@ from moorage.adapters import clock
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.errors import KubeError
 from moorage.adapters.kube.intake import resource_of
+from moorage.adapters.kube.listing import Lister
 from moorage.adapters.kube.objects import patch_object
 from moorage.core.queues import QUEUE
 from moorage.engine.engine import Engine
 from moorage.views.queuestatus import QueueStatuses, Since
 from moorage.views.queuetree import accounts_of
 from moorage.wire.kinds import BY_ID
+from moorage.wire.queuestatus import ready_since
 
 PAUSE_S = 10.0
 _RETRY_S = 1.0
@@ -58,14 +59,8 @@ async def write_queue_statuses(
 
 
 async def _known(client: KubeClient) -> dict[str, Since]:
-    """What the objects say about their condition Ready; nothing of those that cannot be read."""
+    """What the objects say about their condition Ready; nothing if they cannot be listed."""
     try:
-        body = json.loads(await client.list(client.in_use(resource_of(BY_ID[QUEUE]))))
-    except (KubeError, ValueError):
+        return ready_since(await Lister(client).everything(client.in_use(resource_of(BY_ID[QUEUE]))))
+    except KubeError:
         return {}
-    found = {}
-    for each in body.get("items") or ():
-        for condition in (each.get("status") or {}).get("conditions") or ():
-            if condition.get("type") == "Ready" and condition.get("lastTransitionTime"):
-                found[each["metadata"]["name"]] = str(condition.get("status")), str(condition["lastTransitionTime"])
-    return found
