@@ -48,7 +48,7 @@ ANSWERS: dict[str, tuple[Command | KeeperCommand, KeeperEvent | None]] = {
     "status": (PatchPodStatus(REF, nominated_node="n1"), None),
     "object": (PATCH, PatchDone(PATCH, ok=True)),
     "eviction": (EvictPod(REF, "n1", "fallback"), EvictDone(REF.uid, EvictOutcome.EVICTED)),
-    "node": (PatchNode("n1", "u"), NodePatched("n1", ok=True)),
+    "node": (PatchNode("n1", "u"), NodePatched(PatchNode("n1", "u"), ok=True)),
     "clearing a node": (ClearNode("n1", ()), None),
     "event": (RecordEvent(REF, "Normal", "Scheduled", "Binding", "", "moorage"), None),
     "question about nodes": (AskExtenders(REF, ("n1",), (0,)), None),

@@ -145,7 +145,7 @@ class Shore:
         for command in [*self.ordered]:
             if isinstance(command, PatchNode):
                 self.ordered.remove(command)
-                events += [NodeSeen(_written(self.nodes[command.node], command)), NodePatched(command.node, ok=True)]
+                events += [NodeSeen(_written(self.nodes[command.node], command)), NodePatched(command, ok=True)]
             elif isinstance(command, PatchObject):
                 self.ordered.remove(command)
                 events += [PodSeen(_annotated(self.pods[command.pod.uid], command)), PatchDone(command, ok=True)]

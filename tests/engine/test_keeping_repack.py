@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from moorage.core.commands import EvictPod, PatchNode, RecordEvent
-from moorage.core.events import EvictOutcome, PodGone
+from moorage.core.events import EvictOutcome, NodePatched, PodGone
+from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod
 from moorage.core.taints import Taint
 from moorage.engine.keeping import marks
@@ -70,6 +71,24 @@ def test_nodes_are_closed_emptied_and_opened_again() -> None:
     assert not closed(there)
     assert not any(node.unschedulable for node in there.nodes.values())
     assert there.keeper.repack.emptied == 2
+
+
+def test_a_node_is_closed_when_the_cordon_of_this_plan_is_answered() -> None:
+    """Late answers about the node, to the end of an earlier plan or to what a notice wrote, are none to it."""
+    there = shore()
+    there.wait(2 * LOOK_S)
+    cordons = there.of(PatchNode)
+    assert {command.unschedulable for command in cordons} == {True}
+    for command in cordons:
+        opening = replace(command, unschedulable=False, annotations=FrozenDict({marks.REPACK: None}))
+        noticed = replace(command, annotations=FrozenDict({marks.CORDONED: "true"}))
+        other = replace(command, annotations=FrozenDict({marks.REPACK: "another plan"}))
+        there.tell(*(NodePatched(each, ok=True) for each in (opening, noticed, other)), NodePatched(command, ok=False))
+    there.wait(2)
+    assert there.evicted == []
+    there.write()
+    there.wait(2)
+    assert len(there.evicted) == 1
 
 
 def test_one_move_at_a_time_and_the_next_when_the_successor_runs() -> None:

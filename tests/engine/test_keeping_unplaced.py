@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from moorage.core.commands import EvictPod, RecordEvent
-from moorage.core.events import NodeGone
-from moorage.core.pods import Pod
+from moorage.core.events import EvictOutcome, NodeGone
+from moorage.core.pods import RUNNING, Pod
 from moorage.core.strategy import RULE_STAMP, STRATEGY_ANNOTATIONS
 from moorage.engine.keeping.unplaced import SLACK_S
 from moorage.testing import make_node
@@ -67,3 +68,20 @@ def test_others_are_left_alone() -> None:
     shore.tell(NodeGone("s"))
     shore.wait(1)
     assert replaced(shore) == ["full"]
+
+
+def test_a_late_answer_is_not_taken_for_that_to_a_later_move() -> None:
+    """A pod that gets a node after all, which is about to go, is moved when its first eviction was answered."""
+    shore = Shore(fallback_s=AFTER_S)
+    shore.tell(replica_set(1))
+    shore.see(make_node("n"), make_node("other"), waiting("a", shore.now))
+    shore.wait(FALLBACK_S + 1)
+    assert replaced(shore) == ["a"]
+    shore.see(replace(shore.pods["default/a"], node="n", phase=RUNNING))
+    shore.notice("n")
+    shore.wait(10)
+    assert replaced(shore) == ["a"]
+    shore.answer("a", EvictOutcome.FAILED)
+    shore.wait(10)
+    assert [command.cause for command in shore.of(EvictPod)] == ["fallback"]
+    assert len(shore.keeper.moves) == 1

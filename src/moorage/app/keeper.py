@@ -170,6 +170,6 @@ def _complain(event: KeeperEvent) -> None:
     if isinstance(event, EvictDone) and event.outcome in (EvictOutcome.REFUSED, EvictOutcome.FAILED):
         log.info("eviction not carried out", pod=event.uid, outcome=event.outcome.value, why=event.message)
     elif isinstance(event, NodePatched) and not event.ok:
-        log.warning("node not patched, it will be tried again", node=event.node, why=event.message)
+        log.warning("node not patched, it will be tried again", node=event.command.node, why=event.message)
     elif isinstance(event, PatchDone) and not event.ok:
         log.warning("not written", why=event.message)

@@ -64,7 +64,7 @@ def answer_to(command: Command | KeeperCommand) -> KeeperEvent | None:
         case EvictPod():
             return EvictDone(command.pod.uid, EvictOutcome.EVICTED)
         case PatchNode():
-            return NodePatched(command.node, ok=True)
+            return NodePatched(command, ok=True)
     return None
 
 

@@ -12,7 +12,7 @@ from dataclasses import field
 from enum import StrEnum
 from typing import Any, TypeAlias
 
-from moorage.core.commands import PatchObject, Victims
+from moorage.core.commands import PatchNode, PatchObject, Victims
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.values import dataclass
@@ -244,7 +244,7 @@ class EvictDone:
 class NodePatched:
     """The answer to a PatchNode command; `ok` is also true when the node is gone."""
 
-    node: str
+    command: PatchNode
     ok: bool
     message: str = ""
 

@@ -47,7 +47,7 @@ def test_evictions_that_hang_hold_up_nobody_else() -> None:
         async with asyncio.timeout(5):
             while len(heard) < 41:
                 answer = await answers.get()
-                heard.add(answer.uid if isinstance(answer, EvictDone) else answer.node)
+                heard.add(answer.uid if isinstance(answer, EvictDone) else answer.command.node)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
         return client.hanging, heard

@@ -100,16 +100,18 @@ def test_a_node_is_cordoned_and_freed_again(plane: ControlPlane) -> None:
     """Marks come and go with it; another node of the same name is left alone."""
     uid = uid_of(plane, "/api/v1/nodes/n1")
     mark: FrozenDict[str, str | None] = FrozenDict({"moorage.dev/x": "y"})
-    assert carried_out(plane, PatchNode("n1", uid, True, mark)) == NodePatched("n1", ok=True)
+    cordon = PatchNode("n1", uid, True, mark)
+    assert carried_out(plane, cordon) == NodePatched(cordon, ok=True)
     node = plane.request("GET", "/api/v1/nodes/n1").json()
     assert node["spec"]["unschedulable"] is True
     assert node["metadata"]["annotations"]["moorage.dev/x"] == "y"
-    free: FrozenDict[str, str | None] = FrozenDict({"moorage.dev/x": None})
-    assert carried_out(plane, PatchNode("n1", uid, False, free)) == NodePatched("n1", ok=True)
+    opening = PatchNode("n1", uid, False, FrozenDict({"moorage.dev/x": None}))
+    assert carried_out(plane, opening) == NodePatched(opening, ok=True)
     node = plane.request("GET", "/api/v1/nodes/n1").json()
     assert "unschedulable" not in node["spec"]
     assert "moorage.dev/x" not in node["metadata"].get("annotations", {})
     answer = carried_out(plane, PatchNode("n1", "another", True, mark))
     assert isinstance(answer, NodePatched)
     assert not answer.ok
-    assert carried_out(plane, PatchNode("nowhere", "u", True, mark)) == NodePatched("nowhere", ok=True)
+    nowhere = PatchNode("nowhere", "u", True, mark)
+    assert carried_out(plane, nowhere) == NodePatched(nowhere, ok=True)

@@ -105,8 +105,8 @@ class Disruptions:
             await self._client.patch(NODES, command.node, body, content_type=MERGE_PATCH)
         except KubeError as error:
             gone = isinstance(error, NotFound) and error.about(NODES.plural, command.node)
-            return NodePatched(command.node, ok=gone, message="" if gone else str(error))
-        return NodePatched(command.node, ok=True)
+            return NodePatched(command, ok=gone, message="" if gone else str(error))
+        return NodePatched(command, ok=True)
 
     async def clear(self, command: ClearNode) -> int:
         """Delete what a node that is gone has left, now; how many pods that were."""

@@ -102,10 +102,10 @@ class CommandRunner:
         try:
             self._store.patch("Node", "", command.node, patch, uid=command.uid)
         except NotFound:
-            return NodePatched(command.node, ok=True)
+            return NodePatched(command, ok=True)
         except ApiError as error:
-            return NodePatched(command.node, ok=False, message=error.message)
-        return NodePatched(command.node, ok=True)
+            return NodePatched(command, ok=False, message=error.message)
+        return NodePatched(command, ok=True)
 
     def _bind(self, command: Bind) -> BindDone:
         pod = command.pod

@@ -80,7 +80,7 @@ class Keeper:
         self.fallback = Fallback(settings, self.departures, self.proofs, self.moves)
         self.spot_return = SpotReturn(settings, self.departures, self.proofs, self.moves)
         self.upkeep = Upkeep(settings, self.world, self.departures, self.proofs, self.moves)
-        self.unplaced = Unplaced(settings, self.world.state)
+        self.unplaced = Unplaced(settings, self.world.state, self.moves)
         self._budgets = BudgetTable(self.world.state)
         self.repack = Repack(settings, self.world, self.departures, self.proofs, self.moves, self._budgets)
         self.evictions: Counter[tuple[str, str]] = Counter()

@@ -105,9 +105,13 @@ class Moves:
         """Whether this pod is the successor of an unfinished move."""
         return uid in self._of_successor
 
+    def ask(self, uid: str) -> None:
+        """An eviction was ordered that is no move: nothing is known of where the successor fits."""
+        self._unanswered.add(uid)
+
     def order(self, move: Move) -> None:
         """An eviction was ordered."""
-        self._unanswered.add(move.pod.uid)
+        self.ask(move.pod.uid)
         self._moves[move.pod.uid] = move
         self._of_owner.setdefault(move.owner, []).append(move)
 

@@ -74,6 +74,8 @@ class Carrying:
     moved_s: float
     unit: WaitingUnit | None = None
     places: dict[str, str] = field(default_factory=dict)
+    closings: dict[str, PatchNode] = field(default_factory=dict)
+    """Node -> the write that closes it, as it was sent last."""
     closed: set[str] = field(default_factory=set)
     """Nodes of which the API server said that they are closed."""
     moves: int = 0
@@ -159,10 +161,11 @@ class Repack:
         self._written_s.pop(name, None)
 
     def patched(self, event: NodePatched, now: float) -> None:
-        """A write on a node was answered."""
-        if self._plan is not None and event.ok and event.node in self._plan.nodes:
-            self._plan.closed.add(event.node)
-            self._plan.moved_s = now
+        """A write on a node was answered, which may be an older one, or that of another concern."""
+        name, plan = event.command.node, self._plan
+        if plan is not None and event.ok and name in plan.nodes and plan.closings.get(name) == event.command:
+            plan.closed.add(name)
+            plan.moved_s = now
 
     def put_off(self, uid: str, until_s: float) -> None:
         """The move of a pod did not take place: do not consider it before then."""
@@ -316,7 +319,8 @@ class Repack:
             row = state.row_of(name)
             if row is not None and name not in plan.closed and self._may_write(name, now):
                 node = state.node(row)
-                yield PatchNode(name, node.uid, True, FrozenDict({marks.REPACK: plan.words}))
+                plan.closings[name] = PatchNode(name, node.uid, True, FrozenDict({marks.REPACK: plan.words}))
+                yield plan.closings[name]
 
     def _left(self, plan: Carrying) -> list[Mover]:
         """The pods that still have to move, in the order of the plan."""

@@ -16,6 +16,7 @@ from moorage.core.strategies import has_nodes, strategy_of
 from moorage.core.strategy import Rule, stamp_of, stamped_rule
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping.fallback import is_movable
+from moorage.engine.keeping.moves import Moves
 from moorage.engine.keeping.notes import KeeperReason, note
 from moorage.framework.keeping import KeeperConfiguration
 
@@ -27,9 +28,10 @@ SLACK_S = 5.0
 class Unplaced:
     """The concern of pods that were given a rule and have no node."""
 
-    def __init__(self, settings: KeeperConfiguration, state: ClusterState) -> None:
+    def __init__(self, settings: KeeperConfiguration, state: ClusterState, moves: Moves) -> None:
         self._settings = settings
         self._state = state
+        self._moves = moves
         self._waiting: dict[str, Pod] = {}
         """By uid."""
         self._helped_s: dict[str, float] = {}
@@ -61,6 +63,7 @@ class Unplaced:
             self._helped_s[owner_key(pod.template)] = now
             text = f"No node has the labels {rule.labels} of its rule: default scheduling places the next pod"
             commands.append(note(pod, KeeperReason.STRATEGY_FALLBACK, text, warning=True))
+            self._moves.ask(pod.uid)
             commands.append(EvictPod(ref_of(pod), "", CAUSE))
             del self._waiting[pod.uid]
         self._helped_s = {
