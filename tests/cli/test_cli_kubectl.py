@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from moorage.adapters.memory.manifests import pod_manifest, workload_manifest
-from moorage.app.waiting import EventView, WaitingList, fill
+from moorage.app.waiting import WaitingList, fill
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.kubelet import kubelet_thread
 from moorage.bench.virtualnodes import VirtualNode
@@ -28,6 +28,7 @@ from moorage.core.objects import PodGroup
 from moorage.core.pods import Condition
 from moorage.engine.units import Place
 from moorage.testing import make_pod
+from moorage.wire.eventviews import EventView
 from tests.controlplane_fixtures import PlaneFactory
 from tests.docs.fences import ROOT
 

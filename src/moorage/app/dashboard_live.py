@@ -10,9 +10,8 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any
-
-import msgspec
 
 from moorage.adapters.dashboard.backend import Refused, StrategyChange
 from moorage.adapters.kube.client import KubeClient
@@ -32,7 +31,9 @@ from moorage.framework.keeping import keeper_configuration
 from moorage.framework.profiles import Profile
 from moorage.views.previews import rules_of
 from moorage.views.words import POD, Happening, HappeningKind
+from moorage.wire.eventviews import CoreEventView, decode_core_event
 from moorage.wire.kinds import BY_ID, Kind
+from moorage.wire.leases import LeaseSpecWire, LeaseWire, decode_lease
 from moorage.wire.nesting import decode_whole
 
 _READ = (*sorted(STRATEGY_KINDS), "PodDisruptionBudget", *GROUP_KINDS, *sorted(LEVEL_KINDS), *DEVICE_OBJECTS)
@@ -49,35 +50,6 @@ _RAW_S = 5.0
 Put = Callable[[Happening], None]
 
 
-class _Regarding(msgspec.Struct, rename="camel"):
-    namespace: str = ""
-    name: str = ""
-
-
-class _Meta(msgspec.Struct, rename="camel"):
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    creation_timestamp: str | None = None
-
-
-class _EventWire(msgspec.Struct, rename="camel"):
-    metadata: _Meta
-    involved_object: _Regarding
-    reason: str = ""
-    message: str = ""
-    event_time: str | None = None
-
-
-class _LeaseSpec(msgspec.Struct, rename="camel"):
-    holder_identity: str | None = None
-
-
-class _LeaseWire(msgspec.Struct, rename="camel"):
-    metadata: _Meta
-    spec: _LeaseSpec | None = None
-
-
 def shown_kinds(profiles: Sequence[Profile]) -> list[Kind]:
     """The kinds to follow: what the profiles read and what the pages show."""
     return watched_kinds(profiles, _READ)
@@ -90,28 +62,24 @@ class _Occurrences:
         self._put = put
         self._now_s = now_s
 
-    def replaced(self, objects: list[_EventWire]) -> None:
-        for each in sorted(objects, key=_time_text):
+    def replaced(self, objects: list[CoreEventView]) -> None:
+        for each in sorted(objects, key=attrgetter("time_text")):
             self._tell(each)
 
-    def upserted(self, obj: _EventWire) -> None:
+    def upserted(self, obj: CoreEventView) -> None:
         self._tell(obj)
 
     def deleted(self, meta: ObjectMeta) -> None:
         """Events expire; what happened stays true."""
 
-    def _tell(self, event: _EventWire) -> None:
+    def _tell(self, event: CoreEventView) -> None:
         about = event.involved_object
         try:
-            at_s = datetime.fromisoformat(_time_text(event)).timestamp()
+            at_s = datetime.fromisoformat(event.time_text).timestamp()
         except ValueError:
             at_s = self._now_s()
         what = _REASONS.get(event.reason, HappeningKind.ANNOUNCED)
         self._put(Happening(at_s, what, POD, f"{about.namespace}/{about.name}", {"message": event.message}))
-
-
-def _time_text(event: _EventWire) -> str:
-    return event.event_time or event.metadata.creation_timestamp or ""
 
 
 class _Holders:
@@ -122,13 +90,13 @@ class _Holders:
         self._now_s = now_s
         self._known: dict[str, str] = {}
 
-    def replaced(self, objects: list[_LeaseWire]) -> None:
+    def replaced(self, objects: list[LeaseWire]) -> None:
         for each in objects:
             self.upserted(each)
 
-    def upserted(self, obj: _LeaseWire) -> None:
+    def upserted(self, obj: LeaseWire) -> None:
         name = f"{obj.metadata.namespace}/{obj.metadata.name}"
-        holder = (obj.spec or _LeaseSpec()).holder_identity or ""
+        holder = (obj.spec or LeaseSpecWire()).holder_identity or ""
         if self._known.get(name) != holder:
             self._known[name] = holder
             self._put(Happening(self._now_s(), HappeningKind.LEASE, "Lease", name, {"holder": holder}))
@@ -140,14 +108,12 @@ class _Holders:
 def followers(client: KubeClient, configuration: Configuration, put: Put, now_s: Callable[[], float]) -> list[Any]:
     """Reflectors for what only the timeline shows."""
     jitter = random.Random().random
-    events = msgspec.json.Decoder(_EventWire)
-    leases = msgspec.json.Decoder(_LeaseWire)
     found: list[Any] = [
         Reflector(
             client,
             _CORE_EVENTS,
             _Occurrences(put, now_s),
-            parse=events.decode,
+            parse=decode_core_event,
             jitter=jitter,
             field_selector=f"reason={reason}",
         )
@@ -160,7 +126,7 @@ def followers(client: KubeClient, configuration: Configuration, put: Put, now_s:
             client,
             LEASES,
             _Holders(put, now_s),
-            parse=leases.decode,
+            parse=decode_lease,
             jitter=jitter,
             namespace=election.resource_namespace,
             field_selector=f"metadata.name={election.resource_name}",

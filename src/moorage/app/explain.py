@@ -13,7 +13,7 @@ from moorage.adapters.kube.intake import KindIntake
 from moorage.app.look import Look, look
 from moorage.app.prices import read_prices
 from moorage.app.sources import watched_kinds
-from moorage.app.waiting import EventView, list_events
+from moorage.app.waiting import list_events
 from moorage.core.events import Event, PodSeen
 from moorage.core.pods import Pod
 from moorage.core.values import dataclass
@@ -21,6 +21,7 @@ from moorage.engine.opinion import Opinion, form_opinion
 from moorage.engine.settings import EngineSettings
 from moorage.framework.configuration import Configuration
 from moorage.framework.profiles import Profile
+from moorage.wire.eventviews import EventView
 from moorage.wire.nesting import decode_whole
 from moorage.wire.rewriting import Rewriter
 from moorage.wire.workloadkinds import workloads_in

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import field
-from datetime import datetime
-
-import msgspec
 
 from moorage.adapters import clock
 from moorage.adapters.kube.resources import EVENTS
@@ -21,53 +18,11 @@ from moorage.core.values import dataclass
 from moorage.engine.units import Place
 from moorage.framework.configuration import Configuration
 from moorage.views.waiting import Tried, guess
-from moorage.wire.errors import REFUSALS
+from moorage.wire.eventviews import EventView, read_events
 from moorage.wire.kinds import BY_ID
 
 FAILED = "FailedScheduling"
 _PLACES = (Place.ACTIVE, Place.BACKOFF, Place.UNSCHEDULABLE, Place.GATED)
-
-
-class _Series(msgspec.Struct, rename="camel"):
-    count: int = 1
-    last_observed_time: str | None = None
-
-
-class _Regarding(msgspec.Struct):
-    uid: str | None = None
-
-
-class EventView(msgspec.Struct, rename="camel"):
-    """What is read of an event."""
-
-    regarding: _Regarding | None = None
-    reason: str | None = None
-    note: str | None = None
-    series: _Series | None = None
-    event_time: str | None = None
-    deprecated_count: int | None = None
-    deprecated_last_timestamp: str | None = None
-
-    @property
-    def last_s(self) -> float:
-        """When it last happened, 0 if unknown."""
-        texts = (
-            self.series.last_observed_time if self.series else None,
-            self.deprecated_last_timestamp,
-            self.event_time,
-        )
-        for text in texts:
-            if text:
-                try:
-                    return datetime.fromisoformat(text).timestamp()
-                except ValueError:
-                    continue
-        return 0.0
-
-    @property
-    def count(self) -> int:
-        """How often it happened."""
-        return max(self.series.count if self.series else 1, self.deprecated_count or 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +87,7 @@ def list_waiting(kubeconfig: str | None, namespace: str | None = None) -> Waitin
 
 async def list_events(found: Look, selector: str) -> list[EventView]:
     """The events that a selector of fields lets through."""
-    views: list[EventView] = []
-    for raw in await found.resource(EVENTS, selector):
-        try:
-            views.append(msgspec.json.decode(raw, type=EventView))
-        except REFUSALS:
-            continue
-    return views
+    return read_events(await found.resource(EVENTS, selector))
 
 
 def fill(

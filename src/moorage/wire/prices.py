@@ -41,6 +41,15 @@ _EXPECTED = {
 }
 
 
+class ConfigMapWire(msgspec.Struct):
+    """What is read of a ConfigMap that holds a PriceList."""
+
+    data: dict[str, str] | None = None
+
+
+decode_config_map = msgspec.json.Decoder(ConfigMapWire).decode
+
+
 class PriceListShape(PluginArgs):
     """The fields of a PriceList, which has no spec."""
 

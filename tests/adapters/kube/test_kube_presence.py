@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from moorage.adapters.kube.client import KubeClient
-from moorage.adapters.kube.presence import ADDRESS, DURATION_S, FOLLOWS, Company, Presence, _Lease, _Meta, _Spec
+from moorage.adapters.kube.presence import ADDRESS, DURATION_S, FOLLOWS, Company, Presence
+from moorage.wire.leases import LeaseMetaWire, LeaseSpecWire, LeaseWire
 
 
 class Replica:
@@ -27,16 +28,16 @@ class Replica:
     def _changed(self, company: Company) -> None:
         self.company = company
 
-    def see(self, *leases: _Lease) -> Company:
+    def see(self, *leases: LeaseWire) -> Company:
         for each in leases:
             self.presence.upserted(each)
         return self.company
 
 
-def lease(name: str, created: int, renewed: int = 0, follows: str = "", address: str | None = None) -> _Lease:
+def lease(name: str, created: int, renewed: int = 0, follows: str = "", address: str | None = None) -> LeaseWire:
     notes = {ADDRESS: f"{name}:9443" if address is None else address, FOLLOWS: follows}
-    meta = _Meta(name=name, created=f"2026-01-01T00:00:{created:02}Z", annotations=notes)
-    return _Lease(meta, _Spec(str(renewed)))
+    meta = LeaseMetaWire(name, creation_timestamp=f"2026-01-01T00:00:{created:02}Z", annotations=notes)
+    return LeaseWire(meta, LeaseSpecWire(renew_time=str(renewed)))
 
 
 def test_the_older_ones_come_in_the_order_of_their_age() -> None:

@@ -7,7 +7,7 @@ the same name is a new pod, because pods are known by uid. What cannot be read t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -15,9 +15,9 @@ from moorage.adapters.kube.resources import Resource
 from moorage.adapters.kube.watchstream import Garbage, ObjectMeta, metadata_of
 from moorage.core.events import Event, NodeGone, NodeSeen, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.nodes import Node
-from moorage.core.pods import FINISHED, Pod
-from moorage.wire.errors import REFUSALS
+from moorage.core.pods import Pod
 from moorage.wire.kinds import Kind
+from moorage.wire.podplace import UnreadablePod, standing_pod
 
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 """Field selector: finished pods hold nothing, and clusters keep thousands of them."""
@@ -26,30 +26,6 @@ UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
 def resource_of(kind: Kind) -> Resource:
     """Where the API server has the objects of a kind."""
     return Resource(kind.group, kind.versions[0], kind.plural, kind.namespaced, kind.name, kind.versions[1:])
-
-
-class _PodSpec(msgspec.Struct):
-    node: str | None = msgspec.field(default=None, name="nodeName")
-
-
-class _PodStatus(msgspec.Struct):
-    phase: str | None = None
-
-
-class _PodView(msgspec.Struct):
-    metadata: ObjectMeta
-    spec: _PodSpec
-    status: _PodStatus | None = None
-
-
-_pod_view = msgspec.json.Decoder(_PodView).decode
-
-
-class UnreadablePod(NamedTuple):
-    """What is known of a pod that cannot be read: it stands on this node."""
-
-    uid: str
-    node: str
 
 
 class KindIntake:
@@ -72,13 +48,9 @@ class KindIntake:
 
     def remains(self, raw: msgspec.Raw) -> Any:
         """What is left of an object that cannot be read: its metadata, or a pod's place; None if not even that."""
-        try:
-            if self.kind.name == "Pod":
-                view = _pod_view(raw)
-                if view.spec.node and (view.status or _PodStatus()).phase not in FINISHED:
-                    return UnreadablePod(view.metadata.uid or "", view.spec.node)
-        except REFUSALS:
-            pass
+        standing = standing_pod(raw) if self.kind.name == "Pod" else None
+        if standing is not None:
+            return standing
         try:
             return metadata_of(raw)
         except Garbage:

@@ -16,6 +16,7 @@ from moorage.adapters.kube.errors import ServerError
 from moorage.adapters.kube.resources import LEASES
 from moorage.core.values import dataclass
 from moorage.wire.errors import REFUSALS
+from moorage.wire.leases import decode_whole_lease
 
 TERM_ANNOTATION = "moorage.dev/term"
 """Annotation of every Binding of an elected leader; the API server copies it to the pod."""
@@ -51,14 +52,6 @@ class LeaseRecord:
         return Term(self.transitions, self.holder)
 
 
-class _Spec(msgspec.Struct):
-    holder: str | None = msgspec.field(default=None, name="holderIdentity")
-    duration_s: int | None = msgspec.field(default=None, name="leaseDurationSeconds")
-    acquired: str | None = msgspec.field(default=None, name="acquireTime")
-    renewed: str | None = msgspec.field(default=None, name="renewTime")
-    transitions: int | None = msgspec.field(default=None, name="leaseTransitions")
-
-
 @dataclass(frozen=True, slots=True)
 class Lease:
     """A Lease as the server has it."""
@@ -71,12 +64,15 @@ class Lease:
 def parse_lease(raw: bytes | msgspec.Raw) -> Lease:
     """Read an object of the API server."""
     try:
-        content = msgspec.json.decode(raw, type=dict[str, Any])
-        spec = msgspec.convert(content.get("spec") or {}, _Spec)
+        content, spec = decode_whole_lease(raw)
     except REFUSALS as failure:
         raise ServerError(f"the lease cannot be read: {failure}") from failure
     record = LeaseRecord(
-        spec.holder or "", spec.duration_s or 0, spec.acquired or "", spec.renewed or "", spec.transitions or 0
+        spec.holder_identity or "",
+        spec.lease_duration_seconds or 0,
+        spec.acquire_time or "",
+        spec.renew_time or "",
+        spec.lease_transitions or 0,
     )
     return Lease(record, content)
 

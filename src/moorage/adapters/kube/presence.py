@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
 import structlog
 
 from moorage.adapters import clock
@@ -26,6 +25,7 @@ from moorage.adapters.kube.microtime import micro_time
 from moorage.adapters.kube.reflector import Reflector
 from moorage.adapters.kube.resources import LEASES
 from moorage.adapters.kube.watchstream import ObjectMeta
+from moorage.wire.leases import LeaseSpecWire, LeaseWire, decode_lease
 
 LABEL = "moorage.dev/replica-of"
 ADDRESS = "moorage.dev/replica-address"
@@ -35,20 +35,6 @@ DURATION_S = 20.0
 ABANDONED_S = 300.0
 
 log = structlog.get_logger()
-
-
-class _Spec(msgspec.Struct):
-    renewed: str | None = msgspec.field(default=None, name="renewTime")
-
-
-class _Meta(ObjectMeta):
-    created: str = msgspec.field(default="", name="creationTimestamp")
-    annotations: dict[str, str] | None = None
-
-
-class _Lease(msgspec.Struct):
-    metadata: _Meta
-    spec: _Spec | None = None
 
 
 class _Replica(NamedTuple):
@@ -104,11 +90,11 @@ class Presence:
         self._written = False
         self._tried = asyncio.Event()
         self._complained = False
-        self._reflector: Reflector[_Lease] = Reflector(
+        self._reflector: Reflector[LeaseWire] = Reflector(
             client,
             LEASES,
             self,
-            parse=msgspec.json.Decoder(_Lease).decode,
+            parse=decode_lease,
             jitter=jitter,
             namespace=namespace,
             label_selector=f"{LABEL}={component}",
@@ -144,7 +130,7 @@ class Presence:
 
     # --- what the reflector sees ---
 
-    def replaced(self, objects: list[_Lease]) -> None:
+    def replaced(self, objects: list[LeaseWire]) -> None:
         """All Leases that exist now."""
         names = {lease.metadata.name for lease in objects}
         self._replicas = {name: replica for name, replica in self._replicas.items() if name in names}
@@ -152,7 +138,7 @@ class Presence:
             self._see(lease)
         self._tell()
 
-    def upserted(self, obj: _Lease) -> None:
+    def upserted(self, obj: LeaseWire) -> None:
         """A Lease was created or changed."""
         self._see(obj)
         self._tell()
@@ -162,12 +148,12 @@ class Presence:
         self._replicas.pop(meta.name, None)
         self._tell()
 
-    def _see(self, lease: _Lease) -> None:
-        meta, version = lease.metadata, (lease.spec or _Spec()).renewed or ""
+    def _see(self, lease: LeaseWire) -> None:
+        meta, version = lease.metadata, (lease.spec or LeaseSpecWire()).renew_time or ""
         known, notes = self._replicas.get(meta.name), meta.annotations or {}
         changed_s = known.changed_s if known is not None and known.version == version else self._monotonic_s()
         self._replicas[meta.name] = _Replica(
-            (meta.created, meta.name), notes.get(ADDRESS, ""), notes.get(FOLLOWS, ""), version, changed_s
+            (meta.creation_timestamp, meta.name), notes.get(ADDRESS, ""), notes.get(FOLLOWS, ""), version, changed_s
         )
 
     def _tell(self) -> None:

@@ -17,7 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
 import structlog
 
 from moorage.adapters import clock
@@ -31,7 +30,7 @@ from moorage.adapters.kube.watchstream import ObjectMeta
 from moorage.core.events import Event, ObjectSeen
 from moorage.core.prices import PRICE_LIST, PriceList
 from moorage.framework.pricing import PriceSource, SourceKind
-from moorage.wire.prices import parse_price_list
+from moorage.wire.prices import ConfigMapWire, decode_config_map, parse_price_list
 
 _TIMEOUT_S = 10.0
 _LARGEST_BYTES = 16 << 20
@@ -129,10 +128,6 @@ class UrlReader:
         await asyncio.sleep(seconds)
 
 
-class _ConfigMap(msgspec.Struct):
-    data: dict[str, str] | None = None
-
-
 class ConfigMapReader:
     """An entry of one ConfigMap, which a reflector watches."""
 
@@ -140,25 +135,24 @@ class ConfigMapReader:
         namespace, _, name = source.where.partition("/")
         self._title = f"ConfigMap {source.where}"
         self._entry = source.entry
-        self._found: _ConfigMap | None = None
+        self._found: ConfigMapWire | None = None
         self._fresh = asyncio.Event()
         self._read: str | None = None
-        decoder = msgspec.json.Decoder(_ConfigMap)
-        self.reflector: Reflector[_ConfigMap] = Reflector(
+        self.reflector: Reflector[ConfigMapWire] = Reflector(
             client,
             CONFIG_MAPS,
             self,
-            parse=decoder.decode,
+            parse=decode_config_map,
             jitter=jitter,
             namespace=namespace,
             field_selector=f"metadata.name={name}",
         )
 
-    def replaced(self, objects: list[_ConfigMap]) -> None:
+    def replaced(self, objects: list[ConfigMapWire]) -> None:
         """The reflector's: what exists now."""
         self._put(objects[0] if objects else None)
 
-    def upserted(self, obj: _ConfigMap) -> None:
+    def upserted(self, obj: ConfigMapWire) -> None:
         """The reflector's: it was made or changed."""
         self._put(obj)
 
@@ -166,7 +160,7 @@ class ConfigMapReader:
         """The reflector's: it was deleted."""
         self._put(None)
 
-    def _put(self, found: _ConfigMap | None) -> None:
+    def _put(self, found: ConfigMapWire | None) -> None:
         self._found = found
         self._fresh.set()
 
