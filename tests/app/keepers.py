@@ -14,6 +14,9 @@ from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
 from tests.app.scheduling import eventually
 
+NOTICE = {"spec": {"taints": [{"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}]}}
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
+
 
 @contextmanager
 def keeper(plane: ControlPlane, log: Path, *arguments: str) -> Iterator[str]:
@@ -40,3 +43,24 @@ def get(url: str) -> tuple[int, str]:
             return error.code, error.read().decode()
     except OSError:
         return 0, ""
+
+
+def make_member(plane: ControlPlane, name: str, node: str) -> None:
+    """A running pod of a controller."""
+    container = {"name": "c", "image": "registry.example/app:v1", "resources": {"requests": {"cpu": "100m"}}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "ownerReferences": [OWNER]},
+        "spec": {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 0},
+    }
+    answer = plane.request("POST", "/api/v1/namespaces/default/pods", pod)
+    assert answer.status == 201, answer.content
+    path = f"/api/v1/namespaces/default/pods/{name}/status"
+    assert plane.request("PATCH", path, {"status": {"phase": "Running"}}).status == 200
+
+
+def pods_left(plane: ControlPlane) -> list[str]:
+    """Names of the pods that are not on their way out."""
+    items = plane.request("GET", "/api/v1/namespaces/default/pods").json()["items"]
+    return [pod["metadata"]["name"] for pod in items if "deletionTimestamp" not in pod["metadata"]]

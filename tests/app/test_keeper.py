@@ -11,38 +11,14 @@ import pytest
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.engine.keeping import marks
-from tests.app.keepers import get, keeper
+from tests.app.keepers import NOTICE, get, keeper, make_member, pods_left
 from tests.app.scheduling import eventually, make_node
-
-NOTICE = {"spec": {"taints": [{"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}]}}
-OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}
-
-
-def make_member(plane: ControlPlane, name: str, node: str) -> None:
-    """A running pod of a controller."""
-    container = {"name": "c", "image": "registry.example/app:v1", "resources": {"requests": {"cpu": "100m"}}}
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "ownerReferences": [OWNER]},
-        "spec": {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 0},
-    }
-    answer = plane.request("POST", "/api/v1/namespaces/default/pods", pod)
-    assert answer.status == 201, answer.content
-    path = f"/api/v1/namespaces/default/pods/{name}/status"
-    assert plane.request("PATCH", path, {"status": {"phase": "Running"}}).status == 200
 
 
 def node_of(plane: ControlPlane, name: str) -> dict[str, Any]:
     """The node as the API server has it."""
     node: dict[str, Any] = plane.request("GET", f"/api/v1/nodes/{name}").json()
     return node
-
-
-def pods_left(plane: ControlPlane) -> list[str]:
-    """Names of the pods that are not on their way out."""
-    items = plane.request("GET", "/api/v1/namespaces/default/pods").json()["items"]
-    return [pod["metadata"]["name"] for pod in items if "deletionTimestamp" not in pod["metadata"]]
 
 
 @pytest.fixture

@@ -22,9 +22,8 @@ from moorage.engine.extending import extender_profile
 from moorage.framework.extending import extender_configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.wire.configuration import Reading, read_configuration
-from tests.app.keepers import keeper
+from tests.app.keepers import NOTICE, keeper, make_member, pods_left
 from tests.app.scheduling import eventually, make_node
-from tests.app.test_keeper import NOTICE, make_member, pods_left
 from tests.controlplane_fixtures import PlaneFactory
 from tests.deploy.chart import kubectl, served_part, token_kubeconfig
 

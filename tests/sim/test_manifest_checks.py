@@ -13,7 +13,7 @@ from moorage.bench.controlplane import ControlPlane
 from moorage.sim.annotations import _KNOWN
 from moorage.sim.checks import check_file
 from moorage.sim.spelling import meant_key
-from tests.sim.test_annotation_keys import OTHERS
+from tests.sim.other_keys import OTHERS
 
 CONTAINERS = [{"name": "c", "image": "x"}]
 PATHS = {

@@ -9,7 +9,7 @@ from moorage.core.gangowners import GangOwner
 from moorage.sim.outcome import SimulationOutcome
 from moorage.wire.kinds import KINDS
 from moorage.wire.workloadrows import ROWS
-from tests.sim.test_simulation import places, run
+from tests.sim.simulating import places, run
 from tests.sim.workload_samples import (
     SAMPLES,
     Body,

@@ -5,27 +5,11 @@ from __future__ import annotations
 from moorage.framework.configuration import Configuration
 from moorage.framework.keeping import (
     AtDeadline,
-    KeeperConfiguration,
     NodeSignal,
     SignalKind,
     keeper_configuration,
 )
-from moorage.framework.registry import Registry
-from moorage.plugins.builtin import BUILTIN
-from moorage.wire.configuration import Reading, read_configuration
-
-HEAD = "apiVersion: moorage.dev/v1alpha1\nkind: KeeperConfiguration\n"
-
-
-def read(text: str) -> Reading:
-    return read_configuration((HEAD + text).encode(), "c.yaml", Registry(BUILTIN))
-
-
-def keeper_of(text: str) -> KeeperConfiguration:
-    reading = read(text)
-    assert reading.problems == ()
-    assert reading.configuration is not None
-    return keeper_configuration(reading.configuration)
+from tests.wire.configuration.keeper_documents import keeper_of, read
 
 
 def test_defaults() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moorage.framework.keeping import RepackAim, Repacking
-from tests.wire.configuration.test_configuration_keeper import keeper_of, read
+from tests.wire.configuration.keeper_documents import keeper_of, read
 
 
 def test_it_is_off_unless_it_is_there() -> None:
