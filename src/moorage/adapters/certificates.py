@@ -18,7 +18,7 @@ from typing import Any
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from moorage.core.values import dataclass
 
@@ -89,6 +89,30 @@ def authority_builder(
 def host_names(names: Sequence[str]) -> x509.SubjectAlternativeName:
     """The host names and addresses that a serving certificate is for."""
     return x509.SubjectAlternativeName([_general_name(name) for name in names])
+
+
+def serving_builder(
+    names: Sequence[str],
+    issuer: x509.Name,
+    public: ec.EllipticCurvePublicKey,
+    signer: ec.EllipticCurvePublicKey,
+    lifetime: timedelta,
+) -> x509.CertificateBuilder:
+    """A serving certificate for these host names and addresses, the first of which is its name."""
+    return (
+        builder(common_name(names[0]), issuer, public, signer, lifetime)
+        .add_extension(host_names(names), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    )
+
+
+def read_pem(flag: str, file: str) -> bytes:
+    """The content of a file that a flag names."""
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise CertificateError(f"{flag} {file}: cannot be read ({error.strerror}); name a PEM file") from None
 
 
 def _general_name(name: str) -> x509.GeneralName:

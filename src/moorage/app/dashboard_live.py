@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
@@ -24,6 +23,7 @@ from moorage.app.devices import DEVICE_OBJECTS
 from moorage.app.sources import watched_kinds
 from moorage.core.gangs import GROUP_KINDS
 from moorage.core.strategies import STRATEGY_KINDS
+from moorage.core.times import time_s
 from moorage.core.topology import LEVEL_KINDS
 from moorage.engine.keeping.notes import KeeperReason
 from moorage.framework.configuration import Configuration
@@ -74,10 +74,8 @@ class _Occurrences:
 
     def _tell(self, event: CoreEventView) -> None:
         about = event.involved_object
-        try:
-            at_s = datetime.fromisoformat(event.time_text).timestamp()
-        except ValueError:
-            at_s = self._now_s()
+        told_s = time_s(event.time_text)
+        at_s = self._now_s() if told_s is None else told_s
         what = _REASONS.get(event.reason, HappeningKind.ANNOUNCED)
         self._put(Happening(at_s, what, POD, f"{about.namespace}/{about.name}", {"message": event.message}))
 

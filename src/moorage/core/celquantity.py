@@ -99,7 +99,8 @@ def _digits(match: re.Match[str]) -> tuple[int, int] | None:
 
 
 @remembered
-def _quantity(text: str) -> Value:
+def quantity_value(text: str) -> Value:
+    """A quantity as a value of CEL, or the error that it is none."""
     found = read_quantity(text)
     return CelError(found) if isinstance(found, str) else found
 
@@ -122,13 +123,17 @@ LIBRARY = Library(
     (
         Function(
             "quantity",
-            (overload("string_to_quantity", "string -> quantity", _quantity, **_Q),),
+            (overload("string_to_quantity", "string -> quantity", quantity_value, **_Q),),
             cost=costs.first_argument,
             fixed=True,
         ),
         Function(
             "isQuantity",
-            (overload("is_quantity_string", "string -> bool", lambda text: isinstance(_quantity(text), CelQuantity)),),
+            (
+                overload(
+                    "is_quantity_string", "string -> bool", lambda text: isinstance(quantity_value(text), CelQuantity)
+                ),
+            ),
             cost=costs.first_argument,
             fixed=True,
         ),

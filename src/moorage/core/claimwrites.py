@@ -19,7 +19,7 @@ from moorage.core.claims import (
     DeviceToleration,
     ResourceClaim,
 )
-from moorage.core.commands import JsonText, PatchObject, PodRef
+from moorage.core.commands import JsonText, PatchObject, ref_of
 from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod
@@ -29,7 +29,7 @@ from moorage.core.selectors import Requirement
 def protect(pod: Pod, claim: ResourceClaim) -> PatchObject:
     """Keep the claim from vanishing while it holds devices."""
     patch = FrozenDict({"metadata": FrozenDict({"finalizers": (DELETE_PROTECTION,)})})
-    return PatchObject(_ref(pod), RESOURCE_CLAIM, claim.namespace, claim.name, patch, claim.uid)
+    return PatchObject(ref_of(pod), RESOURCE_CLAIM, claim.namespace, claim.name, patch, claim.uid)
 
 
 def reserve(pod: Pod, claim: ResourceClaim, allocation: Allocation | None) -> PatchObject:
@@ -54,11 +54,7 @@ def deallocate(pod: Pod, claim: ResourceClaim) -> PatchObject:
 
 def _status(pod: Pod, claim: ResourceClaim, status: dict[str, Any]) -> PatchObject:
     patch = FrozenDict({"status": FrozenDict(status)})
-    return PatchObject(_ref(pod), RESOURCE_CLAIM, claim.namespace, claim.name, patch, claim.uid, subresource="status")
-
-
-def _ref(pod: Pod) -> PodRef:
-    return PodRef(pod.namespace, pod.name, pod.uid)
+    return PatchObject(ref_of(pod), RESOURCE_CLAIM, claim.namespace, claim.name, patch, claim.uid, subresource="status")
 
 
 def allocation_body(allocation: Allocation) -> FrozenDict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.gangrecords import GangRecord
-from moorage.core.pods import Condition
+from moorage.core.pods import Condition, Pod
 from moorage.core.values import dataclass
 
 
@@ -26,6 +26,11 @@ class PodRef(NamedTuple):
     def key(self) -> str:
         """`namespace/name`, as messages and outputs name a pod."""
         return f"{self.namespace}/{self.name}"
+
+
+def ref_of(pod: Pod) -> PodRef:
+    """Reference to a pod by namespace, name and uid."""
+    return PodRef(pod.template.namespace, pod.name, pod.uid)
 
 
 class Bind(NamedTuple):

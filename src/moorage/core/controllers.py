@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from moorage.core.frozen import EMPTY, FrozenDict
+from moorage.core.gangowners import wanted_of
 from moorage.core.objects import (
     CRON_JOB,
     DEPLOYMENT,
@@ -72,9 +73,9 @@ def controller_of(state: ClusterState, template: PodTemplate) -> Controller | No
         return _by_name(state, template, owner)
     above = direct.owner
     if above is None or above.kind != _ABOVE.get(owner.kind) or not _is_known_kind(above):
-        return Controller(owner, owner.kind, owner.name, direct.desired, _size(direct), direct.annotations)
+        return Controller(owner, owner.kind, owner.name, direct.desired, wanted_of(direct), direct.annotations)
     top = _find(state, template.namespace, above)
-    size = _size(top if top is not None and top.kind == DEPLOYMENT else direct)
+    size = wanted_of(top if top is not None and top.kind == DEPLOYMENT else direct)
     # A Deployment's annotations are copied to its ReplicaSets: they count where the Deployment itself cannot be read.
     said = direct.annotations if top is None else top.annotations
     return Controller(owner, above.kind, above.name, direct.desired, size, said)
@@ -111,7 +112,7 @@ def _by_name(state: ClusterState, template: PodTemplate, owner: Owner) -> Contro
     top = None if above is None else state.object(above[0], object_key(template.namespace, above[1]))
     if not isinstance(top, Workload):
         return Controller(owner, owner.kind, owner.name, None, None)
-    return Controller(owner, top.kind, top.name, top.desired, _size(top), top.annotations)
+    return Controller(owner, top.kind, top.name, top.desired, wanted_of(top), top.annotations)
 
 
 def _is_known_kind(owner: Owner) -> bool:
@@ -126,7 +127,3 @@ def _find(state: ClusterState, namespace: str, owner: Owner) -> Workload | None:
     if not isinstance(found, Workload) or (owner.uid and found.uid and owner.uid != found.uid):
         return None
     return found
-
-
-def _size(workload: Workload) -> int:
-    return workload.replicas if workload.completions is None else min(workload.replicas, workload.completions)

@@ -16,7 +16,7 @@ from moorage.cel.environment import MOST_COST, Environment, Expression
 from moorage.cel.errors import ExpressionError
 from moorage.cel.values import MISSING, CelError, DefaultMap, Foreign, Map, Optional, Value, type_name
 from moorage.core import celformats, celquantity, celsemver
-from moorage.core.celquantity import read_quantity
+from moorage.core.celquantity import quantity_value
 from moorage.core.celsemver import SemverError, parse_semver
 from moorage.core.devices import Device, DeviceCapacity, Version
 from moorage.core.values import dataclass
@@ -91,17 +91,11 @@ class SelectableDevice:
             domain, slash, bare = name.partition("/")
             if not slash:
                 domain, bare = driver, name
-            value = _quantity(str(given)) if capacities else _attribute(given)
+            value = quantity_value(str(given)) if capacities else _attribute(given)
             if isinstance(value, CelError):
                 self.error = self.error or f"attribute {name}: {value.message}"
             found.setdefault(domain, Map({})).entries[bare] = value
         return DefaultMap(found, _NO_DOMAIN)
-
-
-@lru_cache(maxsize=4096)
-def _quantity(text: str) -> Value:
-    found = read_quantity(text)
-    return CelError(found) if isinstance(found, str) else found
 
 
 def _attribute(given: object) -> Value:
@@ -227,7 +221,7 @@ def is_readable(device: Device) -> bool:
     """Whether selectors can be asked about a device; otherwise all of them fail."""
     values = (each for each in device.attributes.values() if each.__class__ is not str)
     return not any(isinstance(_attribute(each), CelError) for each in values) and not any(
-        isinstance(_quantity(each.value), CelError) for each in device.capacity.values()
+        isinstance(quantity_value(each.value), CelError) for each in device.capacity.values()
     )
 
 

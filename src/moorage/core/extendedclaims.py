@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from moorage.core.claims import DeviceChoice, DeviceRequest, ResourceClaim
-from moorage.core.commands import PatchObject, PodRef, Verb
+from moorage.core.commands import PatchObject, Verb, ref_of
 from moorage.core.deviceindex import EXTENDED_RESOURCE_CLAIM, RESOURCE_CLAIM
 from moorage.core.frozen import FrozenDict
 from moorage.core.hashing import name_suffix
@@ -146,7 +146,7 @@ def make(pod: Pod, special: SpecialClaim) -> PatchObject:
     }
     requests = tuple(map(_request_body, special.requests))
     body = {"metadata": FrozenDict(metadata), "spec": FrozenDict({"devices": FrozenDict({"requests": requests})})}
-    return PatchObject(_ref(pod), RESOURCE_CLAIM, pod.namespace, special.name, FrozenDict(body), verb=Verb.CREATE)
+    return PatchObject(ref_of(pod), RESOURCE_CLAIM, pod.namespace, special.name, FrozenDict(body), verb=Verb.CREATE)
 
 
 def tell(pod: Pod, special: SpecialClaim) -> PatchObject:
@@ -157,20 +157,16 @@ def tell(pod: Pod, special: SpecialClaim) -> PatchObject:
     )
     told = FrozenDict({"requestMappings": mappings, "resourceClaimName": special.name})
     patch = FrozenDict({"status": FrozenDict({"extendedResourceClaimStatus": told})})
-    return PatchObject(_ref(pod), "Pod", pod.namespace, pod.name, patch, pod.uid, subresource="status")
+    return PatchObject(ref_of(pod), "Pod", pod.namespace, pod.name, patch, pod.uid, subresource="status")
 
 
 def remove(pod: Pod, claim: ResourceClaim) -> PatchObject:
     """Delete the special claim of an earlier attempt."""
     nothing: FrozenDict[str, Any] = FrozenDict()
-    return PatchObject(_ref(pod), RESOURCE_CLAIM, claim.namespace, claim.name, nothing, claim.uid, verb=Verb.DELETE)
+    return PatchObject(ref_of(pod), RESOURCE_CLAIM, claim.namespace, claim.name, nothing, claim.uid, verb=Verb.DELETE)
 
 
 def _request_body(request: DeviceRequest) -> FrozenDict[str, Any]:
     choice = request.exactly or DeviceChoice()
     exactly = {"deviceClassName": choice.device_class, "allocationMode": choice.mode, "count": choice.count}
     return FrozenDict({"name": request.name, "exactly": FrozenDict(exactly)})
-
-
-def _ref(pod: Pod) -> PodRef:
-    return PodRef(pod.namespace, pod.name, pod.uid)

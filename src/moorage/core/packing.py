@@ -143,12 +143,17 @@ class Packing:
     @property
     def optimal(self) -> bool:
         """Whether it is known that there is no better placement."""
-        return self.value[: len(self.bound)] <= self.bound
+        return is_optimal(self.value, self.bound)
 
     @property
     def domains_used(self) -> int:
         """How many domains are used, all levels and scopes together."""
         return sum(self.value[1:])
+
+
+def is_optimal(value: Value, bound: Value) -> bool:
+    """Whether nothing can have a smaller value: it reaches the bound, as far as that goes."""
+    return value[: len(bound)] <= bound
 
 
 def sums(domains: Rows, amounts: Ints, number: int) -> Ints:

@@ -18,7 +18,7 @@ from collections.abc import Collection, Mapping
 from enum import Enum, StrEnum, auto
 from functools import partial
 
-from moorage.core.commands import Command, PodRef, RecordEvent
+from moorage.core.commands import RecordEvent, ref_of
 from moorage.core.controllers import owner_object
 from moorage.core.events import Event, NodeSeen, PodGone, PodSeen
 from moorage.core.follow import follow
@@ -40,6 +40,7 @@ from moorage.core.strategy import (
     stamped_rule,
 )
 from moorage.core.values import dataclass
+from moorage.engine.announcing import Announcing
 from moorage.engine.roster import PLACED_BY, Group, Roster, group_of
 from moorage.engine.waiting import Wait
 
@@ -122,7 +123,7 @@ class _Failure:
     failed_s: float
 
 
-class Admission:
+class Admission(Announcing):
     """Decides for one cluster, except for `excluded` namespaces; `me` names this replica on pods.
 
     Reviews of callers that are not authenticated count in the ledger only as far as the watch confirms them: pods of an
@@ -140,6 +141,7 @@ class Admission:
         fallback_s: float = 60.0,
         me: str = "",
     ) -> None:
+        super().__init__()
         self.state = ClusterState()
         """Nodes and controllers; pods are in the roster, as most relevant ones have no node yet."""
         self.roster = Roster(ledger_s=ledger_s, me=me)
@@ -158,7 +160,6 @@ class Admission:
         self._strangers: set[str] = set()
         """Owners (`owner_key`) that did not appear in time; reviews do not wait for them again."""
         self._failures: dict[Group, list[_Failure]] = {}
-        self._commands: list[Command] = []
 
     # --- events in, commands out ---
 
@@ -186,11 +187,6 @@ class Admission:
                 self._failures[group] = left
             else:
                 del self._failures[group]
-
-    def take_commands(self) -> list[Command]:
-        """The commands since the last call, all of them events for users."""
-        commands, self._commands = self._commands, []
-        return commands
 
     # --- decisions ---
 
@@ -337,5 +333,5 @@ class Admission:
             self._failures[group] = left
         else:
             del self._failures[group]
-        subject = PodRef(pod.namespace, pod.name, pod.uid)
+        subject = ref_of(pod)
         self._commands.append(RecordEvent(subject, "Warning", failure.reason, "Placing", failure.note, REPORTER))

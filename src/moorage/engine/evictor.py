@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moorage.core.commands import Command, DeletePod, PodRef, RecordEvent
+from moorage.core.commands import Command, DeletePod, RecordEvent, ref_of
 from moorage.core.events import DeleteDone
 from moorage.core.evictions import Released
 from moorage.core.pods import FINISHED, PREEMPTION, Pod
@@ -11,10 +11,7 @@ from moorage.engine.queue import SchedulingQueue
 from moorage.engine.turn import Turn
 from moorage.engine.units import Place
 
-
-def ref_of(pod: Pod) -> PodRef:
-    """Reference to a pod by namespace, name and uid."""
-    return PodRef(pod.template.namespace, pod.name, pod.uid)
+__all__ = ["Evictor", "preempted_event", "ref_of"]
 
 
 class Evictor:

@@ -15,7 +15,7 @@ from dataclasses import field
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
-from moorage.core.commands import Command, PodRef
+from moorage.core.commands import PodRef
 from moorage.core.controllers import API_GROUPS
 from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.follow import follow
@@ -24,6 +24,7 @@ from moorage.core.objects import object_key
 from moorage.core.pods import Owner, Pod, PodTemplate
 from moorage.core.state import NOWHERE, ClusterState
 from moorage.core.values import dataclass
+from moorage.engine.announcing import Announcing
 from moorage.engine.faults import failed
 from moorage.engine.underway import AnsweredPod, Underway
 from moorage.engine.waiting import Wait
@@ -80,7 +81,7 @@ def extender_profile(profile: Profile) -> Profile:
     return Profile(profile.scheduler_name, FrozenDict(by_point), FrozenDict(weights))
 
 
-class Extending:
+class Extending(Announcing):
     """One profile on one state, asked by one kube-scheduler.
 
     `longest_wait_s` limits how long `filter` waits for a pod, `certified` says whether callers are authenticated.
@@ -89,6 +90,7 @@ class Extending:
     def __init__(
         self, profile: Profile, *, longest_wait_s: float = 1.0, certified: bool = False, seed: int = 0
     ) -> None:
+        super().__init__()
         self.profile = extender_profile(profile)
         self.state = ClusterState(seed)
         self.underway = Underway(longest_wait_s, certified)
@@ -97,7 +99,6 @@ class Extending:
         self._kinds = frozenset(kind for plugin in self.profile.plugins for kind in plugin.kinds)
         self._top_total = max(1, sum(self._runner.profile.weights.values())) * TOP_SCORE
         self._warnings = Warnings()
-        self._commands: list[Command] = []
         self._pending: dict[str, Pod] = {}
         """uid -> the pod, as the watch shows it without a node."""
         self._strangers: set[tuple[str, str]] = set()
@@ -185,11 +186,6 @@ class Extending:
         groups = () if pod is None else self._groups_of(pod.template)
         if pod is not None and groups:
             self.underway.left(pod, groups, now)
-
-    def take_commands(self) -> list[Command]:
-        """The commands since the last call, all of them events for users."""
-        commands, self._commands = self._commands, []
-        return commands
 
     def _groups_of(self, template: PodTemplate) -> tuple[Hashable, ...]:
         found = ((plugin.name, plugin.awaits(template, self.state)) for plugin in self._waiting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
-from moorage.core.packing import Value
+from moorage.core.packing import Value, is_optimal
 from moorage.core.phrases import counted
 from moorage.core.values import dataclass
 
@@ -28,7 +28,7 @@ class GangPlan:
     @property
     def optimal(self) -> bool:
         """Whether it is known that there is no better plan."""
-        return self.value[: len(self.bound)] <= self.bound
+        return is_optimal(self.value, self.bound)
 
     @property
     def told(self) -> str:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moorage.core.arrays import Hashes, Ints, Mask, Rows
-from moorage.core.commands import PodRef, Victims
+from moorage.core.commands import Victims, ref_of
 from moorage.core.hashing import pod_hash, tie_hashes
 from moorage.core.state import ClusterState, PodRecord
 from moorage.core.values import dataclass
@@ -390,7 +390,7 @@ def nomination_of(state: ClusterState, best: Candidate, candidates: Sequence[Can
 
 def _offer(state: ClusterState, candidate: Candidate) -> Victims:
     pods = (record.pod for record in candidate.victims)
-    refs = tuple(PodRef(pod.namespace, pod.name, pod.uid) for pod in pods)
+    refs = tuple(ref_of(pod) for pod in pods)
     return Victims(state.node(candidate.row).name, refs, candidate.violations)
 
 

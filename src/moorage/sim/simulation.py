@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import field
-from datetime import UTC, datetime
 
 from moorage.adapters.memory.clock import START_S
 from moorage.adapters.memory.cluster import SIMULATION, EmbeddedCluster
@@ -21,6 +20,7 @@ from moorage.core.events import Event, PodGone, PodSeen
 from moorage.core.pods import Pod
 from moorage.core.quantity import format_amount
 from moorage.core.resources import CPU, MEMORY, PODS
+from moorage.core.times import time_s
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.opinion import waiting_message
@@ -305,15 +305,8 @@ def by_node_name(objects: Sequence[KubeObject]) -> list[KubeObject]:
 
 def start_time_s(objects: Sequence[KubeObject]) -> float:
     """A second after the newest creation time in the input: objects that have none are the youngest."""
-    times = {str((obj.get("metadata") or {}).get("creationTimestamp") or "") for obj in objects}
-    start_s = START_S
-    for time in times:
-        try:
-            parsed = datetime.fromisoformat(time)
-        except ValueError:
-            continue
-        start_s = max(start_s, (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() + 1.0)
-    return start_s
+    texts = {str((obj.get("metadata") or {}).get("creationTimestamp") or "") for obj in objects}
+    return max([START_S, *(at_s + 1.0 for at_s in map(time_s, texts) if at_s is not None)])
 
 
 def _key(obj: KubeObject) -> str:

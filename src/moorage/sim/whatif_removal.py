@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from functools import cmp_to_key
 from typing import Any
 
@@ -27,6 +26,7 @@ from moorage.adapters.memory.objects import (
     status_of,
     uid_of,
 )
+from moorage.core.times import time_s
 from moorage.core.values import dataclass
 
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
@@ -56,8 +56,10 @@ def removal_order(
         former = is_former is not None and is_former(pod)
         phase = _PHASES.get(str(status_of(pod).get("phase") or "Pending"), 1)
         place = (not former, bool(node_of(pod)), phase, is_ready(pod), _deletion_cost(pod), -crowd[node_of(pod)])
-        ready_s = _time_s(condition_of(pod, "Ready").get("lastTransitionTime")) if is_ready(pod) else None
-        return _Rank(place, ready_s, _restarts(pod), _time_s(metadata_of(pod).get("creationTimestamp")), uid_of(pod))
+        ready_s = time_s(str(condition_of(pod, "Ready").get("lastTransitionTime"))) if is_ready(pod) else None
+        return _Rank(
+            place, ready_s, _restarts(pod), time_s(str(metadata_of(pod).get("creationTimestamp"))), uid_of(pod)
+        )
 
     ranks = {uid_of(pod): rank(pod) for pod in pods}
 
@@ -75,7 +77,7 @@ def newest_sign_s(objects: Iterable[KubeObject], at_least_s: float) -> float:
         for condition in status_of(obj).get("conditions") or ()
         for field in ("lastHeartbeatTime", "lastTransitionTime")
     }
-    return max(at_least_s, *(_time_s(text) or 0.0 for text in texts), 0.0)
+    return max(at_least_s, *(time_s(text) or 0.0 for text in texts), 0.0)
 
 
 def by_falling_ordinal(pods: Iterable[KubeObject]) -> list[KubeObject]:
@@ -127,11 +129,3 @@ def _deletion_cost(pod: KubeObject) -> int:
     if not (digits.isascii() and digits.isdigit()) or digits != (digits.lstrip("0") or "0"):
         return 0
     return cost if -_INT32 <= (cost := int(text)) < _INT32 else 0
-
-
-def _time_s(text: object) -> float | None:
-    try:
-        parsed = datetime.fromisoformat(str(text))
-    except ValueError:
-        return None
-    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

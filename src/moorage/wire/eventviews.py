@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 
 import msgspec
 
+from moorage.core.times import time_s
 from moorage.wire.errors import REFUSALS
 
 
@@ -38,13 +38,7 @@ class EventView(msgspec.Struct, rename="camel"):
             self.deprecated_last_timestamp,
             self.event_time,
         )
-        for text in texts:
-            if text:
-                try:
-                    return datetime.fromisoformat(text).timestamp()
-                except ValueError:
-                    continue
-        return 0.0
+        return next((at_s for at_s in map(time_s, texts) if at_s is not None), 0.0)
 
     @property
     def count(self) -> int:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from moorage.core.pods import PENDING, PREEMPTION, Condition, Pod
+from moorage.core.times import time_s
 from moorage.wire.errors import MISSING, REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.gangrecords import GANG_RECORD, gang_record
 from moorage.wire.podspec import ConditionWire, PodStatusWire, PodWire
@@ -80,18 +80,11 @@ def pod_of(wire: PodWire, table: TemplateTable | None = None) -> Pod:
         metadata.generation or 0,
         metadata.resource_version or "",
         preempted,
-        _time_s(scheduled_at),
+        time_s(scheduled_at),
         record,
         ready,
         entry.devices,
     )
-
-
-def _time_s(text: str | None) -> float | None:
-    try:
-        return None if text is None else datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
 
 
 def _condition(wire: ConditionWire) -> Condition:

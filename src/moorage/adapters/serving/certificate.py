@@ -18,21 +18,19 @@ from datetime import timedelta
 from pathlib import Path
 
 import structlog
-from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from moorage.adapters.certificates import (
     CertificateError,
-    builder,
     common_name,
-    host_names,
     load_chain,
     new_key,
     not_a_pair,
     pem_of,
     private_pem,
+    read_pem,
     server_context,
+    serving_builder,
     trust_clients,
 )
 
@@ -46,10 +44,7 @@ def file_context(
 ) -> ssl.SSLContext:
     """TLS with the certificate and the key of these files (PEM); `flags` is what messages call them."""
     for file, flag in zip((cert_file, key_file), flags, strict=True):
-        try:
-            Path(file).read_bytes()
-        except OSError as error:
-            raise CertificateError(f"{flag} {file}: cannot be read ({error.strerror}); name a PEM file") from None
+        read_pem(flag, file)
     context = server_context()
     try:
         # An encrypted key must be an error, not a question on the terminal.
@@ -116,11 +111,7 @@ def _bytes_of(file: str) -> bytes | None:
 
 
 def _text_of(ca_file: str) -> str:
-    try:
-        return Path(ca_file).read_text("ascii", errors="replace")
-    except OSError as error:
-        text = f"--client-ca-file {ca_file}: cannot be read ({error.strerror}); name a PEM file"
-        raise CertificateError(text) from None
+    return read_pem("--client-ca-file", ca_file).decode("ascii", errors="replace")
 
 
 def self_signed_context(bind_address: str) -> ssl.SSLContext:
@@ -137,12 +128,7 @@ def self_signed_context(bind_address: str) -> ssl.SSLContext:
 
 def self_signed(names: Sequence[str]) -> tuple[bytes, bytes]:
     """A new key and a certificate for these host names and addresses, both PEM."""
-    key, name = new_key(), common_name(names[0])
-    certificate = (
-        builder(name, name, key.public_key(), key.public_key(), VALID)
-        .add_extension(host_names(names), critical=False)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    key = new_key()
+    public = key.public_key()
+    certificate = serving_builder(names, common_name(names[0]), public, public, VALID).sign(key, hashes.SHA256())
     return private_pem(key), pem_of(certificate)

@@ -11,24 +11,21 @@ import re
 import ssl
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from pathlib import Path
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from moorage.adapters.certificates import (
-    CertificateError,
     authority_builder,
-    builder,
     common_name,
-    host_names,
     load_chain,
     new_key,
     not_a_pair,
     pem_of,
     private_pem,
+    read_pem,
     server_context,
+    serving_builder,
 )
 from moorage.core.values import dataclass
 
@@ -51,29 +48,19 @@ def issue(names: Sequence[str], lifetime_s: float) -> Issued:
     """A new authority, and a serving certificate from it for these host names and addresses (EC P-256)."""
     authority_key, key = new_key(), new_key()
     # The names differ, so that a verifier with several authorities at hand takes the right one.
-    issuer, subject = common_name(f"moorage webhook {x509.random_serial_number():x}"), common_name(names[0])
+    issuer = common_name(f"moorage webhook {x509.random_serial_number():x}")
     lifetime = timedelta(seconds=lifetime_s)
     public = authority_key.public_key()
     authority = authority_builder(issuer, public, lifetime).sign(authority_key, hashes.SHA256())
-    certificate = (
-        builder(subject, issuer, key.public_key(), public, lifetime)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(host_names(names), critical=False)
-        .sign(authority_key, hashes.SHA256())
+    certificate = serving_builder(names, issuer, key.public_key(), public, lifetime).sign(
+        authority_key, hashes.SHA256()
     )
     return Issued(pem_of(certificate), private_pem(key), pem_of(authority))
 
 
 def read_files(cert_file: str, key_file: str) -> Issued:
     """The certificate and key of two PEM files; one that signed itself is its own authority."""
-    contents: list[bytes] = []
-    for file, flag in ((cert_file, "--tls-cert"), (key_file, "--tls-key")):
-        try:
-            contents.append(Path(file).read_bytes())
-        except OSError as error:
-            raise CertificateError(f"{flag} {file}: cannot be read ({error.strerror}); name a PEM file") from None
-    chain, key = contents
+    chain, key = read_pem("--tls-cert", cert_file), read_pem("--tls-key", key_file)
     try:
         load_chain(server_context(), chain, key)
         leaf = certificates_in(chain)[0]

@@ -17,6 +17,7 @@ from moorage.core.pods import Pod
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.allowances import Allowances
+from moorage.engine.keeping.concerns import MovingConcern
 from moorage.engine.keeping.departures import Departure, Departures
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.keeping.notes import REPORTER, KeeperReason, note
@@ -48,15 +49,11 @@ def importance(pod: Pod) -> tuple[int, float, str]:
     return -pod.template.priority, inf if pod.started_s is None else pod.started_s, pod.key
 
 
-class Fallback:
+class Fallback(MovingConcern):
     """The concern of pods whose node is about to go away."""
 
     def __init__(self, settings: KeeperConfiguration, departures: Departures, proofs: Proofs, moves: Moves) -> None:
-        self._settings = settings
-        self._departures = departures
-        self._proofs = proofs
-        self._moves = moves
-        self._not_before_s: dict[str, float] = {}
+        super().__init__(settings, departures, proofs, moves)
         self.without_place: set[str] = set()
         """Uids of pods on leaving nodes for which the last search found no place."""
 
@@ -77,10 +74,6 @@ class Fallback:
             if ordered:
                 places.take(pod.namespace)
         return commands
-
-    def put_off(self, uid: str, until_s: float) -> None:
-        """Do not consider a pod before then."""
-        self._not_before_s[uid] = until_s
 
     def _candidates(self, now: float) -> list[tuple[Pod, Departure]]:
         """The pods that have to leave and are not being moved yet, most important first."""

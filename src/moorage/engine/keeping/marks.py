@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from moorage.core import times
 from moorage.core.frozen import FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.pods import PodTemplate
@@ -46,11 +47,7 @@ def is_marked(node: Node) -> bool:
 
 def time_s(node: Node, mark: str) -> float | None:
     """The time that was written on the node, None if there is none or it cannot be parsed."""
-    text = node.annotations.get(mark)
-    try:
-        return None if text is None else datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        return None
+    return times.time_s(node.annotations.get(mark))
 
 
 def may_be_disturbed(template: PodTemplate) -> bool:

@@ -30,6 +30,7 @@ from moorage.engine.engine import Engine
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.allowances import Allowances, BudgetTable
+from moorage.engine.keeping.concerns import MovingConcern
 from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.moves import Cause, Move, Moves
 from moorage.engine.keeping.notes import PLACING, KeeperReason, note
@@ -93,7 +94,7 @@ class _Promise:
     """The last one that was moved."""
 
 
-class Repack:
+class Repack(MovingConcern):
     """The concern of clusters that are used badly."""
 
     def __init__(
@@ -105,11 +106,8 @@ class Repack:
         moves: Moves,
         budgets: BudgetTable,
     ) -> None:
-        self._settings = settings
+        super().__init__(settings, departures, proofs, moves)
         self._world = world
-        self._departures = departures
-        self._proofs = proofs
-        self._moves = moves
         self._budgets = budgets
         self._marked: dict[str, Node] = {}
         """Nodes that carry the mark."""
@@ -120,8 +118,6 @@ class Repack:
         self._last: Pod | None = None
         self._times: deque[float] = deque()
         """When pods were moved within the last hour."""
-        self._not_before_s: dict[str, float] = {}
-        """Pods and units that were tried in vain."""
         self._look_s = 0.0
         self._rest_until_s = 0.0
         self.emptied = 0
@@ -166,10 +162,6 @@ class Repack:
         if plan is not None and event.ok and name in plan.nodes and plan.closings.get(name) == event.command:
             plan.closed.add(name)
             plan.moved_s = now
-
-    def put_off(self, uid: str, until_s: float) -> None:
-        """The move of a pod did not take place: do not consider it before then."""
-        self._not_before_s[uid] = until_s
 
     # --- planning ---
 

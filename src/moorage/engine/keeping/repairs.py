@@ -29,6 +29,7 @@ from moorage.core.strategy import Strategy, next_rule, restamped, rule_of, stamp
 from moorage.engine.engine import Engine
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping.allowances import Allowances
+from moorage.engine.keeping.concerns import MovingConcern
 from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.members import Members
 from moorage.engine.keeping.moves import Cause, Move, Moves
@@ -63,7 +64,7 @@ class _Aim(NamedTuple):
     """The rules that lack pods."""
 
 
-class Repairs:
+class Repairs(MovingConcern):
     """The concern of workloads that deviate from their rule."""
 
     def __init__(
@@ -76,15 +77,11 @@ class Repairs:
         members: Members,
         splits: Splits,
     ) -> None:
-        self._settings = settings
+        super().__init__(settings, departures, proofs, moves)
         self._world = world
-        self._departures = departures
-        self._proofs = proofs
-        self._moves = moves
         self._members = members
         self._splits = splits
         self._off_since_s: dict[str, float] = {}
-        self._not_before_s: dict[str, float] = {}
         self._aims: dict[str, _Aim] = {}
         """Pod that is being moved -> the purpose."""
         self._successors_s: dict[str, float] = {}

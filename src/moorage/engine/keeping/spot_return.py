@@ -18,6 +18,7 @@ from moorage.core.pods import RUNNING, Pod
 from moorage.engine.evictor import ref_of
 from moorage.engine.keeping import marks
 from moorage.engine.keeping.allowances import Allowances
+from moorage.engine.keeping.concerns import MovingConcern
 from moorage.engine.keeping.departures import Departures
 from moorage.engine.keeping.fallback import importance, is_movable
 from moorage.engine.keeping.moves import Cause, Move, Moves
@@ -29,19 +30,15 @@ AGAIN_S = 10.0
 """How long after the profile preferred another node, or a budget refused, a pod is considered again."""
 
 
-class SpotReturn:
+class SpotReturn(MovingConcern):
     """The concern of pods that fell back."""
 
     def __init__(self, settings: KeeperConfiguration, departures: Departures, proofs: Proofs, moves: Moves) -> None:
-        self._settings = settings
-        self._departures = departures
-        self._proofs = proofs
-        self._moves = moves
+        super().__init__(settings, departures, proofs, moves)
         self._good_since_s: dict[str, float] = {}
         """Spot node -> since when it has been ready, schedulable and not leaving, as far as this process has seen."""
         self._away: set[str] = set()
         """Uids of pods that carry the annotation."""
-        self._not_before_s: dict[str, float] = {}
 
     @property
     def away(self) -> int:
@@ -71,10 +68,6 @@ class SpotReturn:
         """A pod is gone."""
         self._away.discard(uid)
         self._not_before_s.pop(uid, None)
-
-    def put_off(self, uid: str, until_s: float) -> None:
-        """Do not consider a pod before then."""
-        self._not_before_s[uid] = until_s
 
     def plan(self, now: float, allowances: Allowances) -> list[KeeperCommand]:
         """What to evict now."""
