@@ -19,7 +19,7 @@ from moorage.core.state import PodRecord
 from moorage.core.victims import VictimTable, breaking
 from moorage.framework.contract import PlansGangs
 from moorage.framework.cycle import Cycle
-from moorage.framework.gangplans import RoomLimits
+from moorage.framework.gangplans import GangPlan, RoomLimits
 from moorage.framework.preemption import EvictionRules
 from moorage.framework.reprieve import Guest, RemovedPods, Reprieve, companions_of
 from moorage.framework.runner import Runner
@@ -91,7 +91,7 @@ class DomainSearch:
             away.remove(companions)
             limits = RoomLimits(prices=dict.fromkeys(away.rows.values(), -1))
             plan = planner.plan_gang(self._cycles, lambda _: runner, self._needs, limits)
-            guests = self._guests(getattr(plan, "rows", {}))
+            guests = self._guests(plan.rows if isinstance(plan, GangPlan) else {})
             if guests is None:
                 return None
             broken = breaking(away.ordered(), self._table.budgets, self._rules.spent)

@@ -120,7 +120,14 @@ class WorkloadKindsArgs(PluginArgs):
         return self
 
 
+class GangPlacementArgs(PluginArgs):
+    """Arguments of a plugin that places gangs."""
+
+    workload_kinds: WorkloadKindsArgs = WorkloadKindsArgs()
+    """Which kinds of workloads are gangs without a PodGroup."""
+
+
 def choices_of(profiles: Iterable[Profile]) -> list[WorkloadKindsArgs]:
     """What the plugins of profiles say; nothing if none of them places gangs."""
-    found = (getattr(plugin.args, "workload_kinds", None) for profile in profiles for plugin in profile.plugins)
-    return [each for each in found if isinstance(each, WorkloadKindsArgs)]
+    found = (plugin.args for profile in profiles for plugin in profile.plugins)
+    return [args.workload_kinds for args in found if isinstance(args, GangPlacementArgs)]

@@ -19,12 +19,12 @@ from moorage.framework.cycle import Cycle
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.status import SKIP, OnlyNodes, Status
-from moorage.framework.workloadkinds import WorkloadKindsArgs
+from moorage.framework.workloadkinds import GangPlacementArgs
 
 _LONGEST_S = 86_400
 
 
-class GangSchedulingArgs(PluginArgs):
+class GangSchedulingArgs(GangPlacementArgs):
     """How long the engine waits before it does something about a gang."""
 
     reserve_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 60.0
@@ -37,8 +37,6 @@ class GangSchedulingArgs(PluginArgs):
     """How long the engine tries to complete a gang that was started in part before it releases the members."""
     release_bare_pods: bool = False
     """Whether members without a controller are deleted too, though nothing will recreate them."""
-    workload_kinds: WorkloadKindsArgs = WorkloadKindsArgs()
-    """Which kinds of workloads are gangs without a PodGroup."""
 
 
 class GangScheduling(Plugin):

@@ -159,7 +159,9 @@ class Scene:
     def accepts(self, plugin: Instance, row: int, template: PodTemplate) -> bool:
         """Whether one plugin accepts a pod like this on one row, as things stand."""
         cycle = self.cycle(replace(self.pod, template=template, requests=template.requests))
-        said = pre_filter((plugin,) if hasattr(plugin, "pre_filter") else (), cycle)
+        runner = self.runner
+        asked = () if runner is None else runner.plugins.pre_filter
+        said = pre_filter((each for each in asked if each.name == plugin.name), cycle)
         excluded = said.nodes is not None and self.state.node(row).name not in said.nodes
         if said.refusal is not None or excluded or said.skipped:
             return bool(said.skipped)

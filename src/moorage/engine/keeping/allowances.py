@@ -9,7 +9,7 @@ Created for every plan; what the plan uses is subtracted at once.
 from __future__ import annotations
 
 from moorage.core.budgets import Budgets
-from moorage.core.objects import PodDisruptionBudget
+from moorage.core.objects import PodDisruptionBudget, Workload
 from moorage.core.ownercounts import owner_key
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
@@ -71,4 +71,4 @@ class Allowances:
         if owner is None:
             return 1
         workload = self._state.object(owner.kind, f"{pod.namespace}/{owner.name}")
-        return max(1, getattr(workload, "desired", 0) // _SHARE)
+        return max(1, workload.desired // _SHARE) if isinstance(workload, Workload) else 1
