@@ -97,7 +97,7 @@ def _figures(node, resources) -> tuple[object, ...]:  # type: ignore[no-untyped-
 def _from_scratch(teams: Teams) -> ClusterState:
     """Another state with the same pods and queues."""
     state, known = ClusterState(), teams.engine.state
-    state.queues.terms_of = known.queues.terms_of
+    state.queues.use_terms(known.queues.terms_of)
     for row in known.rows():
         state.upsert_node(known.node(int(row)))
     for kind in (QUEUE, KAI_QUEUE):

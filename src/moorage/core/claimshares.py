@@ -113,7 +113,7 @@ def share_of(state: ClusterState, template: PodTemplate) -> ShareAsk | None:
 
 def begin_to_learn(state: ClusterState, waiting: Iterable[Pod]) -> None:
     """Count pods for the workload from now on, with those that the state has and these."""
-    state.workload.followed = True
+    state.workload.follow(())
     for pod in (*(record.pod for record in state.records()), *waiting):
         learn(state, pod)
 

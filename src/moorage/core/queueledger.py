@@ -105,7 +105,7 @@ class QueueLedger:
     def __init__(self, objects: Mapping[str, Mapping[str, Any]]) -> None:
         self._objects = objects
         self.terms_of: TermsOf = _no_terms
-        """Set by the engine; without it no pod belongs to a queue."""
+        """See `use_terms`; without it no pod belongs to a queue."""
         self._forget()
 
     def _forget(self) -> None:
@@ -151,6 +151,11 @@ class QueueLedger:
             self._changed[(before or after).name] = None
             self._late = True
         return began
+
+    def use_terms(self, terms_of: TermsOf) -> None:
+        """Pods belong to queues by these terms from now on."""
+        self.terms_of = terms_of
+        self.reassign()
 
     def reassign(self) -> None:
         """Assign all pods again, as queues, namespaces or terms are others now."""

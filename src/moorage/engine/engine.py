@@ -45,7 +45,7 @@ from moorage.engine.failing import Failing
 from moorage.engine.failures import Failure, failure_of
 from moorage.engine.faults import failed
 from moorage.engine.gangs import Gangs, one_of_each
-from moorage.engine.gate import UnitGates, open_gate
+from moorage.engine.gate import UnitGates
 from moorage.engine.lifecycle import BINDING, ON_ITS_WAY, WAITING
 from moorage.engine.makingroom import MakingRoom
 from moorage.engine.notices import Notices
@@ -92,18 +92,17 @@ class Engine:
         """The text of the configuration in force; empty while it is the initial one."""
         self.stopped_after = ""
         """The namespace of the pod after which the latest call was stopped; empty if it was not."""
-        self.queue = SchedulingQueue(self._queue_key, open_gate, self._helps, settings.backoff, Pacing(self._room))
+        # Parts that need each other get a function that finds the other one.
+        self.queue = SchedulingQueue(self._queue_key, self._gate, self._helps, settings.backoff, Pacing(self._room))
         context = EngineContext(profiles, self.state, self.queue, answers_to_all=answers_to_all, observer=observer)
         self._context = context
         self.runners, self.bindings, self.faults = context.runners, context.bindings, context.faults
-        # Parts that need each other get a function that returns the other one.
         self._failing = Failing(context, lambda: self._placing)
         self._placing = Placing(context, self._failing, lambda: self.gangs)
         self._notices = Notices(context, self._failing)
         self.gangs = Gangs(context, self._placing, self._failing, self._notices)
         self.device_health = DeviceHealth(self.state)
         self._gates = UnitGates(context, self.gangs, self._notices)
-        self.queue.gate = self._gates.of  # without a hop: every pod passes it
         self._rooms = MakingRoom(context)
         self._handlers: dict[type, Callable[[Any, Turn], None]] = {
             PodSeen: self._pod_seen,
@@ -253,8 +252,7 @@ class Engine:
 
     def _pod_seen(self, event: PodSeen, turn: Turn) -> None:
         pod, context, state = event.pod, self._context, self.state
-        record = state.record(pod.uid)
-        entry = self.queue.get(pod.uid)
+        record, entry = state.record(pod.uid), self.queue.get(pod.uid)
         if context.priorities.asked:
             pod = context.priorities.read(pod, turn.commands, is_new=record is None and entry is None)
         if pod.template.excess:
@@ -548,6 +546,9 @@ class Engine:
         if unit.gang is None:
             return self._sort.queue_key(unit.pod, unit.since_s)
         return self.gangs.queue_key(unit, self._sort)
+
+    def _gate(self, unit: Unit, now: float) -> str | None:
+        return self._gates.of(unit, now)
 
     def _next_wakeup(self, now: float) -> float | None:
         pacing = self.queue.pacing

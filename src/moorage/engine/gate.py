@@ -39,10 +39,6 @@ def refused(runner: Runner, pod: Pod, faults: Faults) -> Status | None:
     return None
 
 
-def open_gate(_unit: Unit, _now: float) -> None:
-    """Keeps nothing out; for a queue until its gates are there."""
-
-
 class UnitGates:
     """PreEnqueue for units: the name of the plugin that keeps one from being tried, None if it may be."""
 

@@ -43,8 +43,7 @@ class Sharing:
             if (plugin := runner.plugins.first(SharesQueues)) is not None
         }
         self._fallback = None if context.fallback is None else context.fallback.plugins.first(SharesQueues)
-        self._ledger.terms_of = self._terms_of
-        self._ledger.reassign()
+        self._ledger.use_terms(self._terms_of)
         self._units = UnitTree(self._ledger.tree)
         self._builds = -1
         self.wanting: dict[str, Unit] = {}
