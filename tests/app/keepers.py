@@ -12,7 +12,7 @@ from pathlib import Path
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
-from tests.app.scheduling import eventually
+from tests.patience import eventually
 
 NOTICE = {"spec": {"taints": [{"key": "aws-node-termination-handler/spot-itn", "effect": "NoSchedule"}]}}
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u-1", "controller": True}

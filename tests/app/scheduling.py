@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -42,13 +41,6 @@ def make_pod(plane: ControlPlane, name: str, cpu: str = "100m") -> None:
 def pods_of(plane: ControlPlane) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = plane.request("GET", "/api/v1/namespaces/default/pods").json()["items"]
     return found
-
-
-def eventually(condition: Callable[[], bool], within_s: float, what: str) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        time.sleep(0.05)
 
 
 @contextmanager

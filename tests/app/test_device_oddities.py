@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
-from tests.app.scheduling import eventually, make_node, pods_of, scheduler
+from tests.app.scheduling import make_node, pods_of, scheduler
+from tests.patience import eventually
 
 pytestmark = pytest.mark.since(1, 37, "devices as kube-scheduler 1.37 allocates them")
 DEVICES = "/apis/resource.k8s.io/v1"

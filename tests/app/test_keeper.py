@@ -12,7 +12,8 @@ import pytest
 from moorage.bench.controlplane import ControlPlane
 from moorage.engine.keeping import marks
 from tests.app.keepers import NOTICE, get, keeper, make_member, pods_left
-from tests.app.scheduling import eventually, make_node
+from tests.app.scheduling import make_node
+from tests.patience import eventually
 
 
 def node_of(plane: ControlPlane, name: str) -> dict[str, Any]:

@@ -11,8 +11,9 @@ import yaml
 from moorage.bench.controlplane import ControlPlane
 from moorage.engine.keeping.deletion_costs import COST
 from tests.app.keepers import get, keeper
-from tests.app.scheduling import eventually, make_node
+from tests.app.scheduling import make_node
 from tests.controlplane_fixtures import PlaneFactory
+from tests.patience import eventually
 
 CRD = Path(__file__).parents[2] / "deploy" / "crds" / "placementpolicies.yaml"
 POLICIES = "/apis/moorage.dev/v1alpha1/namespaces/default/placementpolicies"

@@ -11,9 +11,10 @@ from pathlib import Path
 import yaml
 
 from moorage.bench.controlplane import ControlPlane
-from tests.app.scheduling import eventually, make_node
+from tests.app.scheduling import make_node
 from tests.contract.manifests import a_pod
 from tests.controlplane_fixtures import PlaneFactory
+from tests.patience import eventually
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 QUICK = (

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
-from tests.app.scheduling import eventually, make_node, make_pod, pods_of, scheduler
+from tests.app.scheduling import make_node, make_pod, pods_of, scheduler
 from tests.controlplane_fixtures import PlaneFactory
+from tests.patience import eventually
 
 
 @pytest.mark.since(1, 34, "ResourceClaims that can be turned off")

@@ -9,8 +9,9 @@ from typing import Any
 import yaml
 
 from moorage.bench.controlplane import ControlPlane
-from tests.app.scheduling import eventually, make_node, pods_of, scheduler
+from tests.app.scheduling import make_node, pods_of, scheduler
 from tests.controlplane_fixtures import PlaneFactory
+from tests.patience import eventually
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 RUNS = "/apis/example.com/v1/namespaces/default/trainingruns"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.app.scheduling import eventually
 from tests.controlplane_fixtures import PlaneFactory
+from tests.patience import eventually
 
 PAGE = Path(__file__).parents[2] / "docs" / "queues.md"
 PLURALS = {

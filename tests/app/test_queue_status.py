@@ -18,8 +18,9 @@ from moorage.cli.kubectl import run
 from moorage.core.events import ObjectSeen
 from moorage.core.queues import QUEUE, Queue
 from moorage.engine.engine import Engine
-from tests.app.scheduling import eventually, make_node, scheduler
+from tests.app.scheduling import make_node, scheduler
 from tests.controlplane_fixtures import PlaneFactory
+from tests.patience import eventually
 from tests.sim.whatif_rules import default_rules
 
 CRD = Path(__file__).parents[2] / "deploy" / "crds" / "queues.yaml"

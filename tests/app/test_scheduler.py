@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
-from tests.app.scheduling import eventually, make_node, make_pod, pods_of, scheduler
+from tests.app.scheduling import make_node, make_pod, pods_of, scheduler
+from tests.patience import eventually
 
 NODES = 100
 PODS = 1000

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from moorage.bench.controlplane import ControlPlane
-from tests.app.scheduling import eventually, make_node, make_pod, pods_of, scheduler
+from tests.app.scheduling import make_node, make_pod, pods_of, scheduler
+from tests.patience import eventually
 
 
 def write_prices(file: Path, small: str, large: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from moorage.bench.controlplane import ControlPlane
 from tests.controlplane_fixtures import serves
+from tests.patience import eventually
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 CLAIMS, VOLUMES = "/api/v1/namespaces/default/persistentvolumeclaims", "/api/v1/persistentvolumes"
@@ -39,13 +39,6 @@ def make(plane: ControlPlane, path: str, body: dict[str, Any]) -> dict[str, Any]
 def get(plane: ControlPlane, path: str) -> dict[str, Any]:
     found: dict[str, Any] = plane.request("GET", path).json()
     return found
-
-
-def eventually(condition: Callable[[], object], within_s: float, what: str) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        time.sleep(0.05)
 
 
 @contextmanager

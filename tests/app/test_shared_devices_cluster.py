@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import SCHEDULER, ControlPlane
-from tests.app.scheduling import eventually, pods_of
+from tests.app.scheduling import pods_of
 from tests.docs.fences import ROOT
 from tests.faults.proxy import Proxy
 from tests.faults.rules import BIND, Rule, Stop
+from tests.patience import eventually
 
 # A process that is killed leaves connections behind, which the proxy drops with its loop.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

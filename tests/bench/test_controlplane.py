@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +13,7 @@ from typing import Any, NoReturn
 import pytest
 
 from moorage.bench.controlplane import ControlPlane, ControlPlaneError, Options, User
+from tests.patience import await_true
 
 PlaneFactory = Callable[..., ControlPlane]
 
@@ -37,13 +37,6 @@ def processes_of(folder: Path) -> list[str]:
         if str(folder) in line:
             found.append(line)
     return found
-
-
-def await_true(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.05)
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,16 +11,10 @@ import pytest
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.kubelet import KubeletPace, kubelet_thread
 from moorage.bench.virtualnodes import KubeletPod, VirtualNode, read_pod, remaining_grace_s
+from tests.patience import await_true
 
 PODS = "/api/v1/namespaces/default/pods"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-
-
-def await_true(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.05)
 
 
 def create_pod(plane: ControlPlane, name: str, node: str | None = None, grace_s: int = 0) -> str:

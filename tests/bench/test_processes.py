@@ -6,23 +6,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from moorage.bench.processes import Child, PortTakenError, ProcessError, free_ports
+from tests.patience import await_true
 
 # Writes its process id and then waits; the marker in its arguments makes it easy to find.
 SLEEPER = ["/bin/sh", "-c", 'echo $$ > "$1.new"; mv "$1.new" "$1"; exec sleep 600', "sleeper"]
-
-
-def await_true(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.02)
 
 
 def exists(pid: int) -> bool:

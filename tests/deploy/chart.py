@@ -6,8 +6,7 @@ import functools
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ import yaml
 from moorage.bench.assets import find_assets, kubernetes_version
 from moorage.bench.controlplane import ControlPlane
 from tests.controlplane_fixtures import serves
+from tests.patience import eventually
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deploy/helm/moorage"
@@ -175,14 +175,6 @@ def released(plane: ControlPlane, *values: str, name: str = RELEASE) -> Iterator
 def uninstall(plane: ControlPlane, name: str = RELEASE) -> None:
     """Remove the release."""
     helm("uninstall", name, "--namespace", NAMESPACE, "--kubeconfig", plane.admin_kubeconfig)
-
-
-def eventually(condition: Callable[[], object], within_s: float, what: Callable[[], object]) -> None:
-    """Wait until it holds."""
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what()}"
-        time.sleep(0.05)
 
 
 def account_kubeconfig(plane: ControlPlane, folder: Path, component: str) -> Path:

@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.resources import NODES, PODS
 from moorage.bench.controlplane import ControlPlane
 from tests.contract.manifests import a_node, a_pod
-from tests.deploy.chart import eventually, kubectl
+from tests.deploy.chart import kubectl, token_kubeconfig
+from tests.patience import eventually
 
 FOLDER = Path(__file__).parents[2] / "deploy/examples/custom-k8s-scheduler"
 NAME = "custom-k8s-scheduler"
@@ -72,14 +71,7 @@ def _pods(prefix: str, number: int, nodes: int = 0) -> list[dict[str, Any]]:
 
 def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
     """How the scheduler's pod would reach the API server."""
-    path = f"/api/v1/namespaces/kube-system/serviceaccounts/{NAME}/token"
-    answer = plane.request("POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
-    assert answer.status == 201, answer.content
-    document = yaml.safe_load(plane.admin_kubeconfig.read_text())
-    document["users"][0]["user"] = {"token": answer.json()["status"]["token"]}
-    written = folder / "kubeconfig"
-    written.write_text(yaml.safe_dump(document))
-    return written
+    return token_kubeconfig(plane, folder, "kube-system", NAME)
 
 
 def _most_mib(process: subprocess.Popen[bytes]) -> float:

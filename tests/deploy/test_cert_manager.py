@@ -31,10 +31,10 @@ from tests.deploy.chart import (
     Document,
     account_kubeconfig,
     add_kinds,
-    eventually,
     installed_configuration,
     released,
 )
+from tests.patience import eventually
 
 pytestmark = pytest.mark.xdist_group("chart")
 

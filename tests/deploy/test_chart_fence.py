@@ -16,11 +16,11 @@ from tests.deploy.chart import (
     RELEASE,
     account_kubeconfig,
     component_process,
-    eventually,
     make,
     make_namespace,
     released,
 )
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.since(1, 30, "ValidatingAdmissionPolicies")]
 

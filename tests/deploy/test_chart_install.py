@@ -27,7 +27,6 @@ from tests.deploy.chart import (
     Document,
     account_kubeconfig,
     add_kinds,
-    eventually,
     install,
     kubectl,
     make_namespace,
@@ -37,6 +36,7 @@ from tests.deploy.chart import (
     served_part,
     switches,
 )
+from tests.patience import eventually
 
 pytestmark = pytest.mark.xdist_group("chart")
 

@@ -29,7 +29,6 @@ from tests.deploy.chart import (
     Right,
     audited,
     component_process,
-    eventually,
     granted,
     kubectl,
     make,
@@ -37,6 +36,7 @@ from tests.deploy.chart import (
     released,
 )
 from tests.gangs.declarations import crd_objects
+from tests.patience import eventually
 
 pytestmark = [
     pytest.mark.xdist_group("chart"),

@@ -10,7 +10,7 @@ import yaml
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
-from tests.app.scheduling import eventually, make_node, make_pod, pods_of
+from tests.app.scheduling import make_node, make_pod, pods_of
 from tests.deploy.chart import NAMESPACE, account_kubeconfig, installed_configuration, of_kind, released, rendered
 from tests.deploy.container import (
     account_mount,
@@ -21,6 +21,7 @@ from tests.deploy.container import (
     require_podman,
     running,
 )
+from tests.patience import eventually
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 

@@ -6,8 +6,7 @@ import json
 import re
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,10 @@ from moorage.app.sources import watched_kinds
 from moorage.bench.controlplane import ControlPlane
 from moorage.wire.configuration import read_configuration
 from tests.controlplane_fixtures import PlaneFactory
+from tests.deploy.access import allowed, applied
+from tests.deploy.chart import token_kubeconfig
 from tests.deploy.kube_scheduler_script import kube_scheduler
+from tests.patience import eventually
 
 FOLDER = Path(__file__).parents[2] / "deploy/examples/controller-spread-scheduler"
 NAME = "controller-spread-scheduler"
@@ -154,9 +156,8 @@ def test_pods_wait_where_hosts_are_missing(tmp_path: Path) -> None:
 @pytest.fixture
 def installed(empty_control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """An API server on which the manifests were applied."""
-    kubectl(empty_control_plane, "apply", "-f", str(FOLDER / "manifests.yaml"))
-    yield empty_control_plane
-    kubectl(empty_control_plane, "delete", "-f", str(FOLDER / "manifests.yaml"), "--wait=false")
+    with applied(empty_control_plane, FOLDER / "manifests.yaml") as plane:
+        yield plane
 
 
 @pytest.mark.parametrize("file", ["manifests.yaml", "sample-deployments.yaml"])
@@ -191,17 +192,6 @@ def test_the_rights_to_read_are_those_that_the_profile_needs() -> None:
     assert granted == {(kind.group, kind.plural) for kind in watched_kinds(reading.profiles)}
 
 
-def allowed(plane: ControlPlane, verb: str, group: str, resource: str, namespace: str = "", name: str = "") -> bool:
-    """Whether the scheduler's service account may do it."""
-    resource, _, subresource = resource.partition("/")
-    attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
-    spec = {"user": ACCOUNT, "resourceAttributes": {**attributes, "namespace": namespace, "name": name}}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    answer = plane.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-    assert answer.status == 201, answer.content
-    return bool(answer.json()["status"]["allowed"])
-
-
 NOT_ITS_BUSINESS = {
     "create pods": ("create", "", "pods"),
     "change pods": ("patch", "", "pods"),
@@ -216,19 +206,12 @@ NOT_ITS_BUSINESS = {
 
 def test_the_account_may_do_nothing_else(installed: ControlPlane) -> None:
     """What a scheduler does not need, this one may not do."""
-    assert [what for what, right in NOT_ITS_BUSINESS.items() if allowed(installed, *right)] == []
+    assert [what for what, right in NOT_ITS_BUSINESS.items() if allowed(installed, ACCOUNT, *right)] == []
 
 
 def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
     """How the scheduler's pod would reach the API server."""
-    path = f"/api/v1/namespaces/kube-system/serviceaccounts/{NAME}/token"
-    answer = plane.request("POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
-    assert answer.status == 201, answer.content
-    document = yaml.safe_load(plane.admin_kubeconfig.read_text())
-    document["users"][0]["user"] = {"token": answer.json()["status"]["token"]}
-    written = folder / "kubeconfig"
-    written.write_text(yaml.safe_dump(document))
-    return written
+    return token_kubeconfig(plane, folder, "kube-system", NAME)
 
 
 def add_nodes(plane: ControlPlane) -> None:
@@ -251,13 +234,6 @@ def hosts_of(plane: ControlPlane) -> dict[str, list[str]]:
         if "nodeName" in pod["spec"]:
             found.setdefault(pod["metadata"]["labels"]["app"], []).append(pod["spec"]["nodeName"])
     return found
-
-
-def eventually(condition: Callable[[], bool], within_s: float, what: Callable[[], object]) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what()}"
-        time.sleep(0.05)
 
 
 def test_the_samples_spread_on_a_cluster_with_the_rights_of_the_account(

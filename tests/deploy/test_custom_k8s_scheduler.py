@@ -22,9 +22,10 @@ from moorage.wire.configuration import read_configuration
 from tests.app.serving import ask
 from tests.contract.manifests import a_node
 from tests.controlplane_fixtures import PlaneFactory
-from tests.deploy.chart import eventually, kubectl, make, of_kind
+from tests.deploy.chart import kubectl, make, of_kind
 from tests.deploy.custom_k8s_memory import FOLDER, LIMIT_MIB, NAME, account_kubeconfig, measure
 from tests.deploy.kube_scheduler_script import kube_scheduler
+from tests.patience import eventually
 
 Document = dict[str, Any]
 LABELS = {"tier": "control-plane", "component": "scheduler"}

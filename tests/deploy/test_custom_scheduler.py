@@ -6,8 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,9 @@ from moorage.plugins.priority_annotation import PriorityAnnotation
 from moorage.wire.configuration import read_configuration
 from tests.app.scheduling import make_node
 from tests.controlplane_fixtures import PlaneFactory
+from tests.deploy.access import allowed, applied
+from tests.deploy.chart import token_kubeconfig
+from tests.patience import eventually
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/examples/custom-scheduler"
@@ -43,13 +45,6 @@ def kubectl(plane: ControlPlane, *arguments: str, given: str | None = None) -> s
     done = subprocess.run(command, check=False, capture_output=True, text=True, input=given)
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def eventually(condition: Callable[[], bool], within_s: float, what: str) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
-        time.sleep(0.05)
 
 
 # --- files ---
@@ -118,9 +113,8 @@ def test_the_sample_workloads() -> None:
 @pytest.fixture
 def installed(empty_control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """An API server on which the manifests were applied, and nothing else."""
-    kubectl(empty_control_plane, "apply", "-f", str(FOLDER / "manifests.yaml"))
-    yield empty_control_plane
-    kubectl(empty_control_plane, "delete", "-f", str(FOLDER / "manifests.yaml"), "--wait=false")
+    with applied(empty_control_plane, FOLDER / "manifests.yaml") as plane:
+        yield plane
 
 
 @pytest.mark.parametrize("file", ["manifests.yaml", "example-deployments.yaml", "example-deployments-split-gang.yaml"])
@@ -142,17 +136,6 @@ def test_the_pod_is_as_restricted_as_pods_can_be(installed: ControlPlane) -> Non
     assert answer.status == 201, answer.content
 
 
-def allowed(plane: ControlPlane, verb: str, group: str, resource: str, namespace: str = "", name: str = "") -> bool:
-    """Whether the scheduler's service account may do it."""
-    resource, _, subresource = resource.partition("/")
-    attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
-    spec = {"user": ACCOUNT, "resourceAttributes": {**attributes, "namespace": namespace, "name": name}}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    answer = plane.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-    assert answer.status == 201, answer.content
-    return bool(answer.json()["status"]["allowed"])
-
-
 def test_the_account_may_do_what_a_scheduler_does(installed: ControlPlane) -> None:
     """It may watch every kind that the profile reads, and write what placing a pod takes."""
     reading = read_configuration((FOLDER / "config.yaml").read_bytes(), "config.yaml", find_plugins().registry)
@@ -169,10 +152,10 @@ def test_the_account_may_do_what_a_scheduler_does(installed: ControlPlane) -> No
         ("patch", "resource.k8s.io", "resourceclaims/status"),
         ("patch", "resource.k8s.io", "resourceclaims/binding"),
     ]
-    assert [right for right in (*reads, *writes) if not allowed(installed, *right)] == []
+    assert [right for right in (*reads, *writes) if not allowed(installed, ACCOUNT, *right)] == []
     for verb in ("get", "list", "watch", "update"):
-        assert allowed(installed, verb, "coordination.k8s.io", "leases", "kube-system", "custom-scheduler")
-    assert allowed(installed, "create", "coordination.k8s.io", "leases", "kube-system")
+        assert allowed(installed, ACCOUNT, verb, "coordination.k8s.io", "leases", "kube-system", "custom-scheduler")
+    assert allowed(installed, ACCOUNT, "create", "coordination.k8s.io", "leases", "kube-system")
 
 
 NOT_ITS_BUSINESS = {
@@ -189,19 +172,12 @@ NOT_ITS_BUSINESS = {
 
 def test_the_account_may_do_nothing_else(installed: ControlPlane) -> None:
     """What a scheduler does not need, this one may not do."""
-    assert [what for what, right in NOT_ITS_BUSINESS.items() if allowed(installed, *right)] == []
+    assert [what for what, right in NOT_ITS_BUSINESS.items() if allowed(installed, ACCOUNT, *right)] == []
 
 
 def account_kubeconfig(plane: ControlPlane, folder: Path) -> Path:
     """How the scheduler's pod would reach the API server."""
-    path = "/api/v1/namespaces/kube-system/serviceaccounts/custom-scheduler/token"
-    answer = plane.request("POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}})
-    assert answer.status == 201, answer.content
-    document = yaml.safe_load(plane.admin_kubeconfig.read_text())
-    document["users"][0]["user"] = {"token": answer.json()["status"]["token"]}
-    written = folder / "kubeconfig"
-    written.write_text(yaml.safe_dump(document))
-    return written
+    return token_kubeconfig(plane, folder, "kube-system", "custom-scheduler")
 
 
 def test_it_schedules_with_the_rights_of_its_account(installed: ControlPlane, tmp_path: Path) -> None:

@@ -23,9 +23,11 @@ from moorage.framework.extending import extender_configuration
 from moorage.framework.keeping import keeper_configuration
 from moorage.wire.configuration import Reading, read_configuration
 from tests.app.keepers import NOTICE, keeper, make_member, pods_left
-from tests.app.scheduling import eventually, make_node
+from tests.app.scheduling import make_node
 from tests.controlplane_fixtures import PlaneFactory
+from tests.deploy.access import allowed, applied
 from tests.deploy.chart import kubectl, served_part, token_kubeconfig
+from tests.patience import eventually
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deploy/examples/spot-extender"
@@ -170,9 +172,8 @@ def test_the_simulator_agrees(tmp_path: Path) -> None:
 @pytest.fixture
 def installed(empty_control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """An API server on which the manifests were applied, and nothing else."""
-    kubectl(empty_control_plane, "apply", "-f", str(FOLDER / "manifests.yaml"))
-    yield empty_control_plane
-    kubectl(empty_control_plane, "delete", "-f", str(FOLDER / "manifests.yaml"), "--wait=false")
+    with applied(empty_control_plane, FOLDER / "manifests.yaml") as plane:
+        yield plane
 
 
 @pytest.mark.parametrize("file", ["manifests.yaml", "kube-scheduler.yaml", *SAMPLES])
@@ -216,26 +217,15 @@ def test_pods_leave_a_spot_node_that_is_terminated(
     assert "orbidden" not in log.read_text()
 
 
-def allowed(plane: ControlPlane, verb: str, group: str, resource: str, namespace: str = "", name: str = "") -> bool:
-    """Whether the extender's service account may do it."""
-    resource, _, subresource = resource.partition("/")
-    attributes = {"verb": verb, "group": group, "resource": resource, "subresource": subresource}
-    spec = {"user": ACCOUNT, "resourceAttributes": {**attributes, "namespace": namespace, "name": name}}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    answer = plane.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
-    assert answer.status == 201, answer.content
-    return bool(answer.json()["status"]["allowed"])
-
-
 def test_the_account_may_do_what_the_extender_does_and_nothing_else(installed: ControlPlane) -> None:
     """Read what the rule reads, hold its lease, write events; no pod is touched."""
     kinds = watched_kinds([extender_profile(reading().profiles[0])])
     needs = [(verb, kind.group, kind.plural) for kind in kinds for verb in ("list", "watch")]
     needs += [("create", "events.k8s.io", "events"), ("patch", "events.k8s.io", "events")]
-    assert [right for right in needs if not allowed(installed, *right)] == []
+    assert [right for right in needs if not allowed(installed, ACCOUNT, *right)] == []
     leases = ("coordination.k8s.io", "leases", "kube-system")
-    assert allowed(installed, "create", *leases)
-    assert all(allowed(installed, verb, *leases, NAME) for verb in ("get", "update", "watch"))
+    assert allowed(installed, ACCOUNT, "create", *leases)
+    assert all(allowed(installed, ACCOUNT, verb, *leases, NAME) for verb in ("get", "update", "watch"))
     forbidden = [
         ("update", *leases, "kube-scheduler"),
         ("create", "", "pods/binding"),
@@ -243,7 +233,7 @@ def test_the_account_may_do_what_the_extender_does_and_nothing_else(installed: C
         ("patch", "", "nodes"),
         ("list", "", "secrets"),
     ]
-    assert [right for right in forbidden if allowed(installed, *right)] == []
+    assert [right for right in forbidden if allowed(installed, ACCOUNT, *right)] == []
 
 
 def test_the_pods_are_as_restricted_as_pods_can_be(installed: ControlPlane) -> None:

@@ -22,6 +22,7 @@ from moorage.engine.engine import Engine
 from moorage.engine.recovery import RELEASED
 from moorage.engine.settings import EngineSettings
 from moorage.testing.builders import make_node, make_pod
+from tests.engine.telling import outcome_of
 from tests.engine.world import Habits, Unit, World
 from tests.framework.readers import default_profile
 
@@ -326,10 +327,4 @@ class History:
 
 def told(seed: int) -> list[str]:
     """What the engine does in a history; an AssertionError tells the history."""
-    history = History(seed)
-    try:
-        history.tell()
-    except AssertionError as error:
-        story, log = ", ".join(history.story), ", ".join(history.world.history[-12:])
-        raise AssertionError(f"seed {seed}: {error}\nstory: {story}\nlast: {log}") from error
-    return history.world.history
+    return outcome_of(History(seed), seed)

@@ -23,6 +23,7 @@ from moorage.framework.registry import Registry
 from moorage.plugins.builtin import BUILTIN
 from moorage.testing.builders import make_node, make_pod
 from tests.engine.planned import configuration
+from tests.engine.telling import outcome_of
 from tests.engine.world import Habits, Unit, World
 
 SCHEDULER = "custom-scheduler"
@@ -309,13 +310,7 @@ def taken_by(pod: Pod, node: str) -> bool:
 
 def told(seed: int) -> list[str]:
     """What the engine does in a history; an AssertionError tells the history."""
-    history = History(seed)
-    try:
-        history.tell()
-    except AssertionError as error:
-        story, log = ", ".join(history.story), ", ".join(history.world.history[-12:])
-        raise AssertionError(f"seed {seed}: {error}\nstory: {story}\nlast: {log}") from error
-    return history.world.history
+    return outcome_of(History(seed), seed)
 
 
 def digest(seeds: range) -> str:

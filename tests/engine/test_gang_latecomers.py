@@ -12,9 +12,8 @@ from moorage.core.gangrecords import STARTED, GangRecord
 from moorage.core.objects import REPLICA_SET, PodGroup, Workload
 from moorage.core.pods import Pod
 from moorage.engine.units import Place
-from moorage.plugins.default_preemption import DefaultPreemption
-from moorage.plugins.gang_scheduling import GangScheduling
-from moorage.testing.builders import make_node, make_pod
+from moorage.testing.builders import make_pod
+from tests.engine.gangplays import gang_play
 from tests.engine.play import Play
 
 MIN = "moorage.dev/pod-group-min-available"
@@ -23,9 +22,7 @@ MIN = "moorage.dev/pod-group-min-available"
 @pytest.fixture
 def play() -> Play:
     """Two nodes with room for two members each."""
-    play = Play(GangScheduling(), DefaultPreemption())
-    play.see(make_node("n1", cpu="2"), make_node("n2", cpu="2"))
-    return play
+    return gang_play()
 
 
 def member(name: str, size: int | None = 3, **fields: object) -> Pod:

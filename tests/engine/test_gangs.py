@@ -12,10 +12,10 @@ from moorage.core.gangrecords import STARTED, GangRecord
 from moorage.core.objects import PodGroup
 from moorage.core.pods import Pod
 from moorage.engine.units import Place
-from moorage.plugins.default_preemption import DefaultPreemption
 from moorage.plugins.gang_scheduling import GangScheduling, GangSchedulingArgs
 from moorage.testing.builders import make_node, make_pod
 from tests.engine.actors import Raiser
+from tests.engine.gangplays import gang_play
 from tests.engine.play import Play
 
 MIN = "moorage.dev/pod-group-min-available"
@@ -34,9 +34,7 @@ def group(name: str = "g", **fields: object) -> ObjectSeen:
 @pytest.fixture
 def play() -> Play:
     """Two nodes with room for two members each."""
-    play = Play(GangScheduling(), DefaultPreemption())
-    play.see(make_node("n1", cpu="2"), make_node("n2", cpu="2"))
-    return play
+    return gang_play()
 
 
 def test_members_wait_for_each_other_and_start_together(play: Play) -> None:
