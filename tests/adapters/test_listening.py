@@ -188,7 +188,7 @@ def test_who_is_being_answered_keeps_his_place() -> None:
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "TLS"])
 def test_more_callers_at_once_than_places_are_all_answered(secure: bool) -> None:
-    """As after a stall: whoever has just come keeps his place, and the others get theirs when it is left."""
+    """As after a stall: a connection that has just come keeps its place, and the others get theirs when it is left."""
 
     async def test(server: Server) -> None:
         async with asyncio.timeout(60):
@@ -260,7 +260,7 @@ def test_bodies_are_bounded(bounds: Bounds, head: bytes, sent: bytes, want: byte
 
 
 def test_bodies_share_a_budget() -> None:
-    """What others hold counts until they are answered; whoever finds no room is told to come back; small ones pass."""
+    """What others hold counts until they are answered; a body without room is told to come back; small ones pass."""
 
     async def test(server: Server) -> None:
         async with aiohttp.ClientSession() as session:

@@ -57,7 +57,7 @@ async def told() -> bool:
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "web.system.svc"])
 def test_a_certificate_is_good_for_its_names(name: str) -> None:
-    """Whoever trusts the authority, and nobody else, accepts it under each of its names."""
+    """A client that trusts the authority, and no other, accepts it under each of its names."""
 
     async def scenario() -> None:
         serving = Serving(issue(["web.system.svc", "localhost", "127.0.0.1"], HOUR_S))
@@ -73,7 +73,7 @@ def test_a_certificate_is_good_for_its_names(name: str) -> None:
 
 
 def test_no_handshake_fails_while_the_certificate_is_replaced() -> None:
-    """The authority comes first, the certificate later; whoever follows the bundle meets no certificate unprepared."""
+    """The authority comes first, the certificate later; a client that follows the bundle knows every certificate."""
 
     async def scenario() -> None:
         announced: list[bytes] = []

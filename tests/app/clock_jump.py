@@ -1,6 +1,6 @@
 """A process whose wall clock is set while a pod waits: `python -m tests.app.clock_jump SCENARIO`; prints how it went.
 
-`time.time` is replaced before anything else is imported, so that whoever asks the wall clock sees it jump.
+`time.time` is replaced before anything else is imported, so that everything that asks the wall clock sees it jump.
 """
 
 from __future__ import annotations

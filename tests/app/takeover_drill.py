@@ -5,7 +5,7 @@
 The chart is installed on a real API server, and two replicas of `moorage scheduler` run with its account and its
 configuration (the lease lives for 15 s). Nodes are packed one after the other and have room for 2,000 pods exactly, so
 that a stale view or a late bind would show at once. In each of 20 rounds a burst arrives, and amid its binds the leader
-gets SIGTERM or SIGKILL; more pods arrive while nobody leads. Whoever ended is replaced. In the last round pods wait
+gets SIGTERM or SIGKILL; more pods arrive while none leads. What ended is replaced. In the last round pods wait
 until nodes come for all of them at once, and the leader is suspended for 20 s (SIGSTOP) with their binds in its queue.
 Pods that matter more take the room that it had given away in its mind: if it sent only one of these binds when it wakes
 up, a node would be overcommitted.

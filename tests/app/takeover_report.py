@@ -142,7 +142,7 @@ def line_of(number: int, takeover: Takeover) -> str:
 
 
 def say(line: str) -> None:
-    """Print at once, whoever reads."""
+    """Print at once, also into a pipe."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

@@ -161,7 +161,7 @@ def test_nothing_is_overcommitted_when_leaders_change_in_the_middle_of_a_burst(
     ],
 )
 def test_who_takes_part_in_an_election(site: Site, arguments: list[str], want_lease: bool) -> None:
-    """Whoever was asked to. Without a configuration that is nobody, and the lease has its default name."""
+    """The replicas that were asked to. Without a configuration none is, and the lease has its default name."""
     site.plane.request("DELETE", f"{LEASES}/moorage")
     config = str(site.config(QUICK))
     given = [config if each == "CONFIG" else each for each in arguments]

@@ -259,7 +259,7 @@ def test_points_plugins_and_events_have_known_names(pages: dict[str, dict[str, s
 
 
 def test_resources_of_pods_are_told_alike(pages: dict[str, dict[str, str]]) -> None:
-    """The same pods with the same labels and amounts, whoever tells it."""
+    """The same pods with the same labels and amounts, whichever scheduler reports them."""
 
     def told(scheduler: str) -> set[tuple[Any, ...]]:
         page = families(pages[scheduler]["/metrics/resources"])

@@ -96,7 +96,7 @@ def test_a_bind_that_waits_is_not_posted_to_a_node_that_was_cordoned(
             node = plane.request("GET", "/api/v1/nodes/n1").json()
             node["spec"]["unschedulable"] = True
             assert plane.request("PUT", "/api/v1/nodes/n1", node).status == 200
-            # Whoever is bound to n2 only shows that the scheduler has seen it.
+            # The pod on n2 only shows that the scheduler has seen it.
             add_pods(plane, "seen", "p")
             await eventually(lambda: nodes_of(plane, "seen") == {"n2": 1}, "the scheduler knows", within_s=20.0)
             proxy.release()

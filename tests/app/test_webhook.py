@@ -56,7 +56,7 @@ async def _serial(port: int, authority: trustme.CA) -> str:
 
 
 def test_certificates_from_files(empty_control_plane: ControlPlane, tmp_path: Path) -> None:
-    """They are served, read again when they change, and the CA bundle is left to whoever made them."""
+    """They are served, read again when they change, and the CA bundle is left to their issuer."""
     authority = trustme.CA()
     chain, key = tmp_path / "tls.crt", tmp_path / "tls.key"
 

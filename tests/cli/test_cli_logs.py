@@ -1,4 +1,4 @@
-"""How log lines look, whoever writes them."""
+"""How log lines look, whichever logger writes them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_librarys_traceback_is_for_those_who_ask(
 
 
 def test_a_line_that_nobody_can_read_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever started us is gone, and stderr with him: pods are scheduled all the same."""
+    """The process that started us is gone, and stderr with it: pods are scheduled all the same."""
     configure_logs(Session())
     log = structlog.get_logger()
     gone = io.StringIO()

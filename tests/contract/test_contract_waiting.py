@@ -119,7 +119,7 @@ def test_nothing_is_placed_on_a_node_that_is_gone(cluster: Cluster) -> None:
 
 
 def test_a_nomination_is_honoured(cluster: Cluster) -> None:
-    """status.nominatedNodeName, whoever wrote it, is taken although another node would score higher."""
+    """status.nominatedNodeName, whichever component wrote it, is taken although another node would score higher."""
     cluster.create(a_node("better", cpu="8"))
     cluster.create(a_node("nominated", cpu="8"))
     cluster.create(a_pod("load", cpu="5", scheduler="somebody-else", nodeName="nominated"))

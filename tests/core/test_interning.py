@@ -52,7 +52,7 @@ def test_replaced_nodes_leave_no_hostnames_behind() -> None:
 
 
 def test_scoped_domains_follow_sets_of_taints_that_are_numbered_anew() -> None:
-    """Whoever counts only untainted nodes sees them rightly after every change."""
+    """A count of untainted nodes only is right after every change."""
     state = make_state([make_node(f"n{number}", zone="z") for number in range(5)])
     column = state.domains.column("topology.kubernetes.io/zone", Scope(tolerations=(Toleration("calm", "Exists"),)))
     for turn in range(1_000):

@@ -65,7 +65,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("nodes", "want"), CHOICES)
 def test_the_choice_is_greedy(nodes: int, want: list[str]) -> None:
-    """In order, whoever still fits is taken; no unit is ever taken in part."""
+    """In order, every unit that still fits is taken; no unit is ever taken in part."""
     assert chosen_by(plan_of(nodes, GANG, LOW, HIGH)) == want
 
 

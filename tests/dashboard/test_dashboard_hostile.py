@@ -90,7 +90,7 @@ def test_hostile_names_show_as_text(hostile: str, visit: Visit, kind: str) -> No
 
 
 def test_markup_cannot_be_written_by_scripts(browser: Browser) -> None:
-    """The content security policy refuses markup that is made of text, whoever tries."""
+    """The content security policy refuses markup that is made of text, whichever script tries."""
     with served_world(told_of("n1")) as url:
         page = browser.new_page()
         page.goto(url)

@@ -326,7 +326,7 @@ def test_the_scheduler_knows_which_pod_it_is() -> None:
 
 
 def test_a_configmap_with_prices_may_be_read_by_name() -> None:
-    """In its own namespace, by whoever runs the profile, and not at all without it."""
+    """In its own namespace, by the component that runs the profile, and not at all without it."""
     roles = of_kind(rendered(*PRICES, "keeper.enabled=true", "dashboard.enabled=true"), "Role")
     for name in ("moorage-scheduler-prices-0", "moorage-keeper-prices-0", "moorage-dashboard-prices-0"):
         assert roles[name]["metadata"]["namespace"] == "costs"

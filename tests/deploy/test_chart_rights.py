@@ -2,7 +2,7 @@
 
 Each component runs with the token of its account and does everything that it ever writes. The API server's audit log
 says what it asked for; the roles say what it may. Both have to be the same, but for `UNSEEN`. The API server has its
-streaming lists off, as older ones do: then whoever follows a kind lists it and watches it, and both are seen.
+streaming lists off, as older ones do: then a process that follows a kind lists it and watches it, and both are seen.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class ExtenderMachine(EngineMachine):
         self.evicted: list[str] = []
 
     def _settings(self, backoff: Backoff) -> EngineSettings:
-        """Whoever changes the configuration asks anew: nobody waits for the answer to an old question."""
+        """Another configuration means that questions are asked anew: no pod waits for the answer to an old one."""
         self.question = None
         return EngineSettings(backoff, extenders=EXTENDERS)
 

@@ -250,7 +250,7 @@ class History:
         self._check_nobody_starves()
 
     def _check_nobody_starves(self) -> None:
-        """Whoever fits is placed, unless room is kept for one gang that has waited for long."""
+        """A unit that fits is placed, unless room is kept for one gang that has waited for long."""
         promised = self.world.engine.state.nominations
         nodes = [node for node in promised.nodes() if node in self.world.nodes]
         kept_for = {self.world.unit_of[pod.uid] for node in nodes for pod in promised.on(node)}

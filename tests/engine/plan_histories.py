@@ -289,7 +289,7 @@ class History:
         self._check_quiet()
 
     def _check_quiet(self) -> None:
-        """Whoever runs is in the plan, and stands completely."""
+        """A unit that runs is in the plan, and stands completely."""
         world = self.world
         want = planned(world)
         assert running(world) == want, f"in the end {running(world)} run, and {want} should"

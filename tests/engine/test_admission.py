@@ -193,7 +193,7 @@ def test_no_annotation_is_an_exception(text: str) -> None:
 
 
 def test_a_controller_that_is_not_there_yet_is_waited_for() -> None:
-    """Pods and controllers come by different watches; whoever never comes is waited for once."""
+    """Pods and controllers come by different watches; an owner that never comes is waited for once."""
     subject = admission(ObjectSeen("Namespace", "x", None))
     asked = Asked(template())
     answer = subject.decide(asked, 5.0)
@@ -207,7 +207,7 @@ def test_a_controller_that_is_not_there_yet_is_waited_for() -> None:
 
 
 def test_a_pod_with_a_strategy_of_its_own_does_not_wait() -> None:
-    """It is known what holds for it, whoever its owner is."""
+    """It is known what holds for it, whichever its owner is."""
     subject = admission(ObjectSeen("Namespace", "x", None))
     assert decide(subject, template(annotations=FrozenDict({KEY: SPLIT}))).outcome is Outcome.PLACED
 

@@ -336,7 +336,7 @@ def test_a_pod_that_makes_room_is_promised_the_node() -> None:
 
 
 def test_the_promised_node_is_tried_first_and_taken_without_scoring() -> None:
-    """Whoever wrote status.nominatedNodeName, as long as the node fits."""
+    """Whichever component wrote status.nominatedNodeName, as long as the node fits."""
     play = Play()
     play.see(make_node("n1", cpu="2"), make_node("roomy", cpu="64"))
     play.see(make_pod("p", cpu="1", nominated_node="n1"))
@@ -465,7 +465,7 @@ def test_a_plugin_that_cannot_say_whether_a_pod_concerns_it_costs_only_that_pod(
 
 @pytest.mark.parametrize("point", ["pre_enqueue", "post_filter", "unreserve", "post_bind", "helps"])
 def test_a_plugin_that_raises_where_it_only_watches_is_noted(point: str) -> None:
-    """Nothing is lost, and whoever runs the engine can log the mistake."""
+    """Nothing is lost, and the process that runs the engine can log the mistake."""
     play = Play(Raiser())
     play.see(make_node("n1"), make_pod("bad", labels={"raises": point}), make_pod("good"))
     assert "good" in play.binds

@@ -28,6 +28,6 @@ def test_the_journal_numbers_every_command() -> None:
 
 @pytest.mark.parametrize("command", dict.fromkeys((*get_args(Command), *get_args(KeeperCommand))))
 def test_answers_are_events(command: type) -> None:
-    """What a command says it is answered by exists, and reaches whoever has ordered it."""
+    """What a command says it is answered by exists, and reaches the part that ordered it."""
     events = {kind.__name__ for kind in get_args(Event if command in get_args(Command) else KeeperEvent)}
     assert set(ANSWERED.findall(command.__doc__ or "")) <= events

@@ -221,7 +221,7 @@ def test_several_scores_are_weighed() -> None:
 
 
 def test_a_plugin_that_fails_to_score() -> None:
-    """The protocol has no field for it; whoever serves says so."""
+    """The protocol has no field for it; the server says so."""
     with pytest.raises(PluginFault, match="running plugins failed: ValueError: oh no"):
         begin(Says(ValueError("oh no"))).prioritize(make_pod("a"), NAMES, NOW)
 
@@ -344,7 +344,7 @@ def test_nobody_is_on_the_way_for_ever(seen: Pod, limit_s: float) -> None:
 
 
 def test_a_bind_of_our_own_is_known_at_once() -> None:
-    """Whoever binds need not wait for the watch, which confirms it later."""
+    """The caller that binds need not wait for the watch, which confirms it later."""
     extending = begin(Alone())
     extending.filter(web("a"), NAMES, NOW)
     extending.bound("default/a", "n3")

@@ -1,4 +1,4 @@
-"""The list of an engine's facts: whoever gives a part another attribute has to say whether it is one."""
+"""The list of an engine's facts: a new attribute of a part has to be listed as one, or as none."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_what_nobody_can_verify_counts_once_the_watch_shows_it(pod: PodTemplate)
 
 
 def test_a_dry_run_writes_nothing_and_waits_for_nobody() -> None:
-    """Whoever asks."""
+    """From any caller."""
     subject = wanted(3)
     for pod in (template(), BARE):
         assert isinstance(ask(subject, pod, dry_run=True), Verdict)

@@ -1,4 +1,4 @@
-"""What a gang needs to start is asked in one way, whoever asks: when it is gated, placed, or room is made for it."""
+"""What a gang needs to start is asked in one way by all parts: when it is gated, placed, or room is made for it."""
 
 from __future__ import annotations
 

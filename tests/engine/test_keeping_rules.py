@@ -288,7 +288,7 @@ def test_a_successor_counts_for_the_rule_that_it_was_given() -> None:
 
 
 def test_a_workload_whose_successor_went_elsewhere_is_left_alone() -> None:
-    """Whoever places its pods does not follow the rule: say so once, and do not go on."""
+    """The scheduler of its pods does not follow the rule: say so once, and do not go on."""
     shore = Harbour(plugin=False, move_again_after_s=GUARD_S)
     shore.see(*nodes(), *stamped(fleet(7, 3)))
     shore.tell(owner(10))

@@ -145,7 +145,7 @@ def test_a_gang_in_part_goes_when_something_better_takes_its_last_node(play: Pla
 
 
 def test_nobody_is_evicted_for_a_node_that_takes_no_pods(play: Play) -> None:
-    """Whoever stands on a cordoned node stays; the other node goes by priority."""
+    """A pod on a cordoned node stays; the other node goes by priority."""
     play.see(make_node("n0"), make_node("n1"), make_pod("x", node="n0", priority=1), make_pod("y", node="n1"))
     play.see(make_node("n1", unschedulable=True))
     play.see(make_pod("high", priority=9))

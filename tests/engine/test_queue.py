@@ -168,7 +168,7 @@ def test_unschedulable_pods_wake_up_only_by_changes_that_help() -> None:
 
 
 def test_unschedulable_pods_are_tried_again_after_five_minutes() -> None:
-    """Looked at every 30 s; whoever waited for more than 5 minutes is tried."""
+    """Looked at every 30 s; a pod that waited for more than 5 minutes is tried."""
     queue = make_queue()
     queue.upsert(make_pod("first"), 0.0)
     fail(queue, popped(queue, 0.0), 0.0, [DEAF])
@@ -360,7 +360,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert flying == set(self.flying)
 
     def teardown(self) -> None:
-        """Whoever is neither gated, deaf nor in flight comes out in the end."""
+        """A pod that is neither gated, deaf nor in flight comes out in the end."""
         if not hasattr(self, "queue"):
             return
         for _ in range(3):

@@ -28,7 +28,7 @@ from tests.faults.history import (
 )
 
 LATE_S = 1.0
-"""How long a change of a node may be on its way to whoever binds to it."""
+"""How long a change of a node may be on its way to the scheduler that binds to it."""
 GANG_LABEL = "faults.moorage.dev/gang"
 GANG_SIZE = "faults.moorage.dev/gang-size"
 """Every member of a gang says so, however the gang is declared."""
@@ -128,7 +128,7 @@ def races(history: History, terms: Terms) -> list[str]:
 
 
 def overfull(history: History) -> list[str]:
-    """Nodes that hold more than they have at the end, whoever put it there."""
+    """Nodes that hold more than they have at the end, whichever scheduler put it there."""
     pods = [pod for pod in history.last("pods").values() if not is_finished(pod)]
     found = []
     for node in history.last("nodes").values():

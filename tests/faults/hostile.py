@@ -144,7 +144,7 @@ async def among_hostile(world: World) -> None:
     and the scheduler talks to it directly: this process has much to do with large objects, and would be late with them.
 
     Writes of large objects keep the API server busy (twice the CPU as if nobody scheduled them), and while it is,
-    everybody's requests wait in it, whoever schedules. So its share of the delays, by what it took to create the
+    everybody's requests wait in it, whichever scheduler runs. So its share of the delays, by what it took to create the
     good pods in the same minutes, is left out; and what the scheduler adds to its work, and to its own, is bounded.
     """
     world.allow(events_may_be_lost=True, ours=frozenset({world.name}))

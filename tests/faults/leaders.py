@@ -83,7 +83,7 @@ async def suspended(world: World) -> None:
 
 
 async def starved(world: World) -> None:
-    """The leader gets a tenth of a CPU for 20 s: whoever leads, every pod is bound once."""
+    """The leader gets a tenth of a CPU for 20 s: whichever replica leads, every pod is bound once."""
     world.allow(events_may_be_lost=True)
     leader, _ = await _pair(world)
     arriving = asyncio.ensure_future(workloads.burst(world, 120))
@@ -105,7 +105,7 @@ async def stale_standby(world: World) -> None:
     leader, standby = await _pair(world)
     if world.faulty:
         standby.proxy.silence(r"/(pods|nodes)$")
-    # Every node is full but for one pod's room: whoever missed the first ones would overcommit.
+    # Every node is full but for one pod's room: a leader that missed the first ones would overcommit.
     await workloads.burst(world, 40, 4)
     await world.settled()
     began_s = time.monotonic()

@@ -217,7 +217,7 @@ class Proxy:
 
     @property
     def journal(self) -> list[str]:
-        """Every write, with the time of its answer and its status, for whoever wants to know what happened."""
+        """Every write, with the time of its answer and its status, for checks of what happened."""
         writes = (each for each in self.exchanges if each.verb in WRITES)
         return [f"{each.moment:%H:%M:%S.%f} {each.status} {each.method} {each.path}" for each in writes]
 

@@ -41,7 +41,7 @@ class Waits:
     seconds: Sequence[float]
     """From the answer to a pod's creation to that of its bind."""
     creating_s: Sequence[float]
-    """What the API server took to create them: how busy it was, whoever schedules."""
+    """What the API server took to create them: how busy it was, whichever scheduler runs."""
 
     def part_s(self, part: float) -> float:
         """So long or less waited this part of them; endless if there are none."""

@@ -23,7 +23,7 @@ ANNOTATIONS = {"moorage.dev/pod-group": "g", "moorage.dev/pod-group-min-availabl
 def test_a_half_started_gang_is_released_only_by_its_own_scheduler(
     of_the_bound: str, of_the_waiting: str, want_released: set[str]
 ) -> None:
-    """Whoever starts the gang right now must not have its members deleted by a bystander."""
+    """The scheduler that starts the gang right now must not have its members deleted by a bystander."""
     play = Play(GangScheduling())
     play.see(make_node("n1", cpu="1"), make_node("n2", cpu="1"))
     bound = make_pod("a", cpu="1", annotations=ANNOTATIONS, node="n1", owner="crew", scheduler_name=of_the_bound)

@@ -1,6 +1,6 @@
 """What both schedulers are asked: a cluster, and pods that come one after the other while the cluster changes.
 
-Objects are plain dictionaries. Names of things that belong to one question begin with `@-`; whoever asks it puts a
+Objects are plain dictionaries. Names of things that belong to one question begin with `@-`; the caller puts a
 prefix of its own in place of the `@`, so that no two questions share a name.
 """
 

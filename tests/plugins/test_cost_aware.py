@@ -134,7 +134,7 @@ SOURCES: dict[str, tuple[dict[str, Any], PriceSource]] = {
 
 @pytest.mark.parametrize(("source", "want"), SOURCES.values(), ids=SOURCES.keys())
 def test_sources(source: dict[str, Any], want: PriceSource) -> None:
-    """What the arguments say is what whoever follows prices gets."""
+    """What the arguments say is what the follower of prices gets."""
     assert plugin(source=source, staleAfterSeconds=60).source == want
 
 

@@ -83,7 +83,7 @@ def worlds(part: int) -> Iterator[tuple[int, random.Random, dict[str, Demand], s
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.timeout(120 + WORLDS)
 def test_teams_get_their_parts_and_envy_nobody(part: int) -> None:
-    """Sharing incentive: a team runs at least what it could run on its part of the cluster alone, whoever came first.
+    """Sharing incentive: a team runs at least what it could run on its part of the cluster alone, whichever came first.
     Envy-freeness: with what another has of its share, no team could run more than one pod more than it does.
     """
     for seed, _, demands, first in worlds(part):
@@ -98,7 +98,7 @@ def test_teams_get_their_parts_and_envy_nobody(part: int) -> None:
 
 
 def test_what_is_lent_is_not_divided_again() -> None:
-    """Where envy-freeness ends: nobody has to give up for a team beyond its share what both have beyond theirs."""
+    """Where envy-freeness ends: no team has to give up for one beyond its share what both have beyond theirs."""
     demands = {"t0": Demand(3, 0, 7), "t1": Demand(3, 0, 7), "t2": Demand(1, 2, 10)}
     result = share_out(demands, "t2")
     assert result.cores == {"t0": 8, "t1": 8, "t2": 8}
@@ -117,8 +117,8 @@ def test_asking_for_more_than_needed_gains_nothing(part: int) -> None:
 
 
 def test_asking_for_more_may_pay_where_resources_are_shared_apart() -> None:
-    """Where strategy-proofness ends: who asks for devices that he does not need lowers the others' shares of them, and
-    what they have to give up then may be what he needs.
+    """Where strategy-proofness ends: a team that asks for devices that it does not need lowers the others' shares of
+    them, and what they have to give up then may be what it needs.
     """
     demands = {"t0": Demand(3, 1, 3), "t1": Demand(4, 2, 9), "t2": Demand(3, 3, 12)}
     honest = share_out(demands, "t2")

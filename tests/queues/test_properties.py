@@ -63,7 +63,7 @@ def rest(world: World) -> None:
 
 
 def check_promises(world: World) -> None:
-    """Whoever a pod was evicted for has a node."""
+    """The pod that another one was evicted for has a node."""
     placed = {pod.uid for pod in world.standing()}
     back = {pod.name for pod in world.standing()}
     for victim, taker in world.promises:

@@ -1,4 +1,4 @@
-"""What a tenant can write, and what it gets him: labels, priorities, splits, and queues that cannot be read."""
+"""What a tenant can write, and what that gains: labels, priorities, splits, and queues that cannot be read."""
 
 from __future__ import annotations
 

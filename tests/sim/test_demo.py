@@ -193,7 +193,7 @@ def test_the_important_go_first(stage: DemoStage) -> None:
 
 
 def test_preemption_is_told(stage: DemoStage) -> None:
-    """Whoever has to make room is named, and is evicted for that reason."""
+    """A pod that has to make room is named, and is evicted for that reason."""
     seen = stage.advance(cycle_start("default", 2))
     preemptions = of(seen, HappeningKind.PREEMPTS, "checkout")
     victims = {each.facts["victim"] for each in preemptions}

@@ -220,7 +220,7 @@ def test_a_quota_is_named_and_raised(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("gpu", "words"),
     [
-        (8, "with this pod queue team-a would be beyond its share: nobody has to give anything up for it"),
+        (8, "with this pod queue team-a would be beyond its share: no other queue has to give anything up for it"),
         (1, "with this pod queue team-a stays within its share: it may take back what others have beyond theirs"),
     ],
 )

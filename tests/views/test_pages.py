@@ -85,7 +85,7 @@ def waiting(name: str, message: str = "", **fields: Any) -> Pod:
 
 
 def test_changes_add_up_to_everything() -> None:
-    """Whoever keeps rows and applies every change has what a newcomer is given, whatever happens."""
+    """A page that keeps rows and applies every change has what a newcomer is given, whatever happens."""
     rng = Random(7)
     world = make_world()
     kept: dict[int, list[object]] = {}

@@ -83,7 +83,7 @@ def test_structure_is_read_as_kubernetes_reads_it(text: str, want: Any) -> None:
 
 
 def test_aliases_share_nothing() -> None:
-    """Whoever changes one object must not change another one."""
+    """A change of one object must not change another one."""
     value = read_one("a: &x {b: [1]}\nc: *x\n")
     value["c"]["b"].append(2)
     assert value["a"] == {"b": [1]}

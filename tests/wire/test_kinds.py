@@ -208,7 +208,7 @@ def test_kinds_are_found_by_version_and_name() -> None:
 
 
 def test_pods_of_one_table_share_their_template() -> None:
-    """Whoever decodes many pods gets one template for equal ones."""
+    """A caller that decodes many pods gets one template for equal ones."""
     kind = pod_kind(TemplateTable())
     spec = {"containers": [{"name": "c", "image": "i"}]}
     first, second = (kind.from_builtin(body("v1", "Pod", {"name": name}, spec=spec)) for name in ("a", "b"))

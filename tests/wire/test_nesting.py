@@ -51,7 +51,7 @@ def test_any_depth_is_read() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.id)
 def test_every_kind_says_what_it_cannot_read(kind: Any) -> None:
-    """Deeply nested JSON is a ValueError for whoever decodes, never a RecursionError."""
+    """Deeply nested JSON is a ValueError for the caller, never a RecursionError."""
     deep = b"[" * 3000 + b"]" * 3000
     data = b'{"metadata":{"name":"x"},"spec":' + deep + b',"status":' + deep + b',"opaque":' + deep + b"}"
     for text in (data, msgspec.Raw(data)):

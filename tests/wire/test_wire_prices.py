@@ -125,7 +125,7 @@ def test_files_are_read(tmp_path: Path) -> None:
 
 
 def test_as_one_of_the_kinds_all_problems_are_in_one_line() -> None:
-    """Whoever reads objects of any kind gets the error that every kind gives."""
+    """Code that reads objects of any kind gets the error that every kind gives."""
     with pytest.raises(WireError) as caught:
         BY_ID["PriceList"].from_builtin({**body(currency=1), "metadata": {"name": "x"}})
     assert str(caught.value) == "PriceList x: currency: 1: must be text; put it in quotes"

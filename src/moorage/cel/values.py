@@ -1,7 +1,7 @@
 """Values at run time: what they are, when they are equal, how they compare, and how Go prints them.
 
-bool, int, float, str, bytes and None are Python's own; lists are Python lists that nobody changes. The rest is here. An
-error is a value too: `&&`, `||` and folds go on after one.
+bool, int, float, str, bytes and None are Python's own; lists are Python lists that are never changed. The rest is here.
+An error is a value too: `&&`, `||` and folds go on after one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Uint(int):
 
 
 class MutableList(list[Any]):
-    """An accumulator that is appended to in place; nobody else holds it."""
+    """An accumulator that is appended to in place; there is no other reference to it."""
 
     __slots__ = ()
 
@@ -152,7 +152,7 @@ class DefaultMap(Map):
 
 
 class MutableMap(Map):
-    """An accumulator that entries are added to in place; nobody else holds it."""
+    """An accumulator that entries are added to in place; there is no other reference to it."""
 
     __slots__ = ()
 

@@ -47,7 +47,7 @@ def unreserve(pod: Pod, claim: ResourceClaim) -> PatchObject:
 
 
 def deallocate(pod: Pod, claim: ResourceClaim) -> PatchObject:
-    """Take everything from a claim that nobody else needs; not if it has changed since, as that may mean a consumer."""
+    """Take everything from a claim that no other pod needs; not if it has changed since: a consumer may have come."""
     taken = _status(pod, claim, {"allocation": None, "reservedFor": None, "devices": None})
     return replace(taken, resource_version=claim.resource_version)
 

@@ -36,7 +36,7 @@ def divide(amount: int, claims: Sequence[Claim], usage_factor: int = 0, unit: in
 
     What a queue cannot get whole is rounded to multiples of `unit`: that of devices that are requested in fractions.
 
-    1. Each queue gets its quota, as far as it asks for it. If quotas exceed the amount, nobody gets more or less.
+    1. Each queue gets its quota, as far as it asks for it. If quotas exceed the amount, no queue gets more or less.
     2. The rest goes by priority, and within a priority in rounds by weight: a queue that wants less than its part gets
        what it wants, the others their part without fractions, until no queue wants less than its part.
     3. Units that fractions kept back go to one queue each, by priority, then the largest fraction.

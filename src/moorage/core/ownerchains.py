@@ -329,7 +329,7 @@ class OwnerChains:
     # --- gangs ---
 
     def _chain(self, template: PodTemplate) -> _Chain:
-        """Who is above a pod."""
+        """The owners above a pod."""
         at = template.owner
         source: GangOwner | None = None
         topology: TopologyAsk | None = None

@@ -126,7 +126,7 @@ def _conditions(claim: ResourceClaim, device: AllocatedDevice) -> tuple[DeviceCo
 
 
 def ready_by_s(claim: ResourceClaim, timeout_s: float) -> float | None:
-    """Until when the devices of a claim have to be ready; None where nobody knows since when it holds them."""
+    """Until when the devices of a claim have to be ready; None where it is not known since when it holds them."""
     allocation = claim.allocation
     if allocation is None or allocation.allocated_s is None or not allocation.awaits_drivers:
         return None

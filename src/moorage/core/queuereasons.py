@@ -39,7 +39,7 @@ def _verdict(leaf: QueueNode, need: Amounts, *, preemptible: bool) -> str:
     start = f"with this pod queue {leaf.name}"
     if may_reclaim(leaf, need, preemptible=preemptible):
         return f"{start} stays within its share: it may take back what others have beyond theirs"
-    return f"{start} would be beyond its share: nobody has to give anything up for it"
+    return f"{start} would be beyond its share: no other queue has to give anything up for it"
 
 
 def reclaim_reason(tree: QueueTree, taker: QueueNode, giver: QueueNode) -> str:

@@ -1,6 +1,6 @@
 """Devices that pods use and that are not well any more: their driver offers them no more, or they were tainted.
 
-Nobody takes a device away from a running pod, and drivers and administrators say what is wrong on objects that users of
+Devices are not taken away from running pods, and drivers and administrators say what is wrong on objects that users of
 the pod do not look at. So each pod that uses such a device gets an event when it happens.
 """
 

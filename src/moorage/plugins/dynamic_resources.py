@@ -3,7 +3,7 @@
 Filter looks on each node for devices for the claims that have none, as kube-scheduler's allocator looks for them
 (`core.allocating`). Reserve keeps the devices of the chosen node from other pods, PreBind writes them to the claims and
 waits until drivers have made them ready. A claim that holds devices which no node of its pod can use is deallocated
-where nobody else needs it.
+where no other pod needs it.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class DynamicResources(Plugin):
         return not change.gone
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Hold pods whose claims are missing, being deleted or another pod's; nobody is told while they wait."""
+        """Hold pods whose claims are missing, being deleted or another pod's; nothing is reported while they wait."""
         if not pod.template.claims or self._state is None:
             return None
         problem, leaving = missing(self._state, pod), self._state.devices.writes.leaving
@@ -375,7 +375,7 @@ class DynamicResources(Plugin):
     # --- nowhere ---
 
     def post_filter(self, cycle: Cycle, runner: Runner, judgement: Judgement) -> Nomination | Status | None:
-        """Deallocate a claim that stands against all nodes, if nobody else needs what it holds."""
+        """Deallocate a claim that stands against all nodes, if no other pod needs what it holds."""
         if judgement.refusal is not None:
             return self._not_asked(runner, judgement.refusal.plugin)
         plan: _Plan | None = cycle.memo.get(self.name)

@@ -1,6 +1,6 @@
 """Rules of the API server for claims, classes and slices of devices, which reading alone does not notice.
 
-For `moorage validate`. Selectors are compiled as an allocator compiles them. Fields that nobody knows are told only if
+For `moorage validate`. Selectors are compiled as an allocator compiles them. Unknown fields are reported only if
 they look like one that is known: servers may know more.
 """
 

@@ -182,7 +182,7 @@ def test_late_events_get_more_requests_at_once(
         if running == want_at_once:
             crowd.set()
         await crowd.wait()
-        await asyncio.sleep(0.01)  # whoever else is on the way may come in
+        await asyncio.sleep(0.01)  # other requests on the way may come in
         running -= 1
         return web.json_response({})
 

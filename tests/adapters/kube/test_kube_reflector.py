@@ -489,7 +489,7 @@ def test_pauses_grow_to_five_seconds(scripted_server: ServerFactory, monkeypatch
 
 
 def test_what_ends_a_reflector_ends_the_work_beside_it(scripted_server: ServerFactory) -> None:
-    """Whoever waits for what the reflector shows would wait for ever."""
+    """A task that waits for what the reflector shows would wait for ever."""
 
     async def scenario() -> None:
         api, sink = Api(), Copy()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def test_shares() -> None:
-    """Alone, half of the places; then half of what is left; and always one for whoever comes."""
+    """Alone, half of the places; then half of what is left; and always one for the next namespace."""
     lane = Lane[int](Shares(128))
     taken: Counter[str] = Counter()
     for namespace in "abcdefghi":
@@ -33,7 +33,7 @@ def test_shares() -> None:
 
 
 def test_namespaces_take_turns() -> None:
-    """Whoever has queued more does not come more often."""
+    """A namespace that has queued more does not come more often."""
     lane = Lane[int](Shares(100))
     for number in range(6):
         lane.put("a", number)

@@ -26,7 +26,7 @@ def make_cluster(replicas: int, **budget: Any) -> EmbeddedCluster:
 
 
 def settle(cluster: EmbeddedCluster) -> None:
-    """Bind whoever waits, until nobody does."""
+    """Bind the pods that wait, until none does."""
     cluster.step()
     while waiting := cluster.pending_pods():
         for pod in waiting:

@@ -1,7 +1,7 @@
 """The resource claim controller, and drivers: claims are made from templates, given back, and their devices made ready.
 
 - A pod that names a template gets a claim of its own, named in its status.
-- A pod that is gone or has finished gives up its reservations; a claim that is reserved for nobody any more gives its
+- A pod that is gone or has finished gives up its reservations; a claim that is reserved for no pod any more gives its
   devices back.
 - Drivers set every binding condition of an allocated device at once.
 """
