@@ -20,8 +20,9 @@ from itertools import takewhile
 from math import inf
 from typing import NamedTuple, TypeAlias
 
+from moorage.core.donejobs import Above, DoneJobs
 from moorage.core.events import Event, ObjectGone, ObjectSeen, PodGone, PodSeen
-from moorage.core.gangowners import GangOwner, GangPart, done_of, gang_name, group_of, owner_of
+from moorage.core.gangowners import GangOwner, GangPart, gang_name, group_of, owner_of
 from moorage.core.membership import Declared, GangKey, OwnedMember
 from moorage.core.objects import OWNED_KIND, PodGroup, Workload
 from moorage.core.pods import FINISHED, Owner, Pod, PodTemplate, with_template
@@ -51,7 +52,7 @@ OwnerKinds: TypeAlias = Mapping[tuple[str, str], OwnerKind]
 class _Gang:
     """A gang of an owner that has pods."""
 
-    __slots__ = ("group", "key", "members", "owner", "part", "templates", "topology")
+    __slots__ = ("done", "group", "key", "members", "owner", "part", "templates", "topology")
 
     def __init__(self, key: GangKey, owner: GangOwner, part: GangPart, topology: TopologyAsk | None) -> None:
         self.key, self.owner, self.part, self.topology = key, owner, part, topology
@@ -60,6 +61,8 @@ class _Gang:
         """Template as decoded -> with the gang."""
         self.group: PodGroup | None = None
         """As it was last told."""
+        self.done = 0
+        """How many of its pods did not come back then."""
 
 
 class _Followed:
@@ -110,8 +113,7 @@ class OwnerChains:
         self._gangs: dict[GangKey, _Gang] = {}
         self._gangs_of: dict[str, dict[GangKey, None]] = {}
         """Uid of an owner -> its gangs."""
-        self._done: dict[str, dict[str, tuple[str, int]]] = {}
-        """Uid of an owner -> Jobs below it -> their role, and how many of their pods do not come back."""
+        self._done = DoneJobs()
         self._deadlines: dict[str, float] = {}
         """Pods that wait for an owner -> until when; the first one ends first."""
         self.awaited: set[str] = set()
@@ -121,6 +123,8 @@ class OwnerChains:
         self._kinds, self._marks = kinds, marks
         self._ids = {kind.id for kind in kinds.values()}
         self._asking = {kind.id for kind in kinds.values() if kind.asks}
+        self._named = {kind.id: name for name, kind in kinds.items()}
+        """Kind -> its API group and kind, as owner references name it."""
 
     def __len__(self) -> int:
         """How many pods are followed."""
@@ -137,6 +141,7 @@ class OwnerChains:
         for place, uid in list(self._uids.items()):
             if place[0] not in self._ids:
                 del self._uids[place], self._owners[uid]
+                self._done.drop(uid)
         return [each for followed in list(self._pods.values()) for each in self._again(followed, sure=True)]
 
     def filter(self, events: Iterable[Event]) -> list[Event]:
@@ -187,7 +192,7 @@ class OwnerChains:
             yield from self._forget_owner(place)
         self._owners[uid], self._uids[place] = value, uid
         if told and event.kind == "Job":
-            yield from self._job_seen(event.value)
+            yield from self._tell_done(self._done.note(event.value))
         if before is None:
             for pod in list(self._missed.pop(uid, ())):
                 yield from self._again(self._pods[pod])
@@ -216,29 +221,19 @@ class OwnerChains:
     def _forget_owner(self, place: tuple[str, str]) -> Iterator[Event]:
         """Its gangs stay until their pods are gone, which are deleted after it."""
         uid = self._uids.pop(place)
-        gone = self._owners.pop(uid)
-        self._done.pop(uid, None)
-        if gone.owner is not None and uid in self._done.get(gone.owner.uid, ()):
-            yield from self._note_done(gone.owner.uid, uid, "", 0)
+        del self._owners[uid]
+        yield from self._tell_done(self._done.drop(uid))
 
-    def _job_seen(self, job: Workload) -> Iterator[Event]:
-        """Pods that have succeeded do not come back, and a gang of a Job's owner can no longer wait for them."""
-        if job.owner is None:
-            return
-        above = self._owners.get(job.owner.uid)
-        role = job.labels.get(above.role_label, "") if isinstance(above, GangOwner) else ""
-        yield from self._note_done(job.owner.uid, job.uid, role, done_of(job))
-
-    def _note_done(self, uid: str, job: str, role: str, done: int) -> Iterator[Event]:
-        jobs = self._done.setdefault(uid, {})
-        before = jobs.pop(job, ("", 0))
-        if done:
-            jobs[job] = (role, done)
-        if not jobs:
-            del self._done[uid]
-        if before[1] != done:
-            for key in self._gangs_of.get(uid, ()):
-                yield from self._tell(self._gangs[key])
+    def _tell_done(self, changed: Iterable[Above]) -> Iterator[Event]:
+        """Pods of Jobs below these owners that do not come back are more or fewer; gangs cannot wait for them."""
+        for above in changed:
+            owner = self._owners.get(above.uid)
+            if owner is not None and (owner.namespace, owner.name) != (above.namespace, above.name):
+                continue
+            for key in self._gangs_of.get(above.uid, ()):
+                gang = self._gangs[key]
+                if self._done_pods(gang) != gang.done:
+                    yield from self._tell(gang)
 
     # --- pods ---
 
@@ -388,8 +383,9 @@ class OwnerChains:
             gang.members = members
             for uid in members:
                 self._pods[uid].gang = gang
-        elif part.least and not gang.part.least:
+        elif part.least and gang.owner is not source and gang.owner != source:
             gang.owner, gang.part, gang.topology = source, part, chain.topology
+            gang.templates.clear()  # roles and ranks may be read from other labels
         self._gangs_of.setdefault(gang.owner.uid, {})[key] = None
         return gang
 
@@ -397,17 +393,19 @@ class OwnerChains:
         """The group of a gang, if it is not known as it is now; one whose owner is not known has none."""
         if not gang.part.least:
             return ()
-        owner, part = gang.owner, gang.part
-        jobs = self._done.get(owner.uid)
-        done = owner.done
-        for role, count in jobs.values() if jobs else ():
-            if (role == part.name) if part.name in owner.later else role not in owner.later:
-                done += count
-        group = group_of(owner, part, done, gang.topology)
+        gang.done = self._done_pods(gang)
+        group = group_of(gang.owner, gang.part, gang.done, gang.topology)
         if group == gang.group:
             return ()
         gang.group = group
         return (ObjectSeen(OWNED_KIND, group.key, group),)
+
+    def _done_pods(self, gang: _Gang) -> int:
+        """How many pods of a gang do not come back; more than it must place make no difference."""
+        owner, part = gang.owner, gang.part
+        named = self._named.get(owner.kind)
+        below = 0 if named is None else self._done.of(owner, named, part)
+        return min(owner.done + below, part.least)
 
     def _template(self, gang: _Gang, template: PodTemplate) -> PodTemplate:
         found = gang.templates.get(template)
