@@ -29,6 +29,15 @@ def test_the_table_has_a_line_for_each_row() -> None:
     assert [line.split()[0] for line in lines] == ["workload", "equal", "mixed"]
 
 
+def test_gangs_of_a_topology_say_how_long_one_takes() -> None:
+    """Of every size one, in whole slices, as many as there is room for; other workloads have no such time."""
+    run = CliRunner().invoke(moorage, ["bench", "core", "--nodes", "40", "--workload", "slices,equal", "-o", "json"])
+    slices, equal = json.loads(run.stdout)
+    assert slices["decisions"] == 8 + 16 + 32 + 64
+    assert 0 < slices["median_ms"] <= slices["p99_ms"]
+    assert equal["median_ms"] is None
+
+
 @pytest.mark.parametrize(("asked", "want"), [("1", 3), ("3", 3), ("16", 15)])
 def test_gangs_come_whole(asked: str, want: int) -> None:
     """The number of pods is that of whole gangs, and at least one gang is placed."""

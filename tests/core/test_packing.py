@@ -38,6 +38,23 @@ def test_the_value_is_the_best_in_every_small_world() -> None:
     assert alike > WORLDS // 5
 
 
+@pytest.mark.parametrize("halves", [51, 0], ids=["two halves of a complex number", "Python's integers"])
+def test_costs_with_many_digits_decide_alike(monkeypatch: pytest.MonkeyPatch, halves: int) -> None:
+    """Costs that do not fit 64 bits, as of memory in bytes at several levels, are kept in other types."""
+    from moorage.core import packtables  # noqa: PLC0415 - the limits are no promise
+
+    worlds = [small_world(Random(seed)) for seed in range(WORLDS // 4)]
+
+    def values() -> list[object]:
+        found = [way(world) for world in worlds for way in (pack_by_tables, pack)]
+        return [None if each is None else each.value for each in found]
+
+    want = values()
+    monkeypatch.setattr(packtables, "_DIGITS", 0)
+    monkeypatch.setattr(packtables, "_HALF_DIGITS", halves)
+    assert values() == want
+
+
 def test_the_bound_of_the_search_is_never_above_the_best_value() -> None:
     """Where tables would be too large, a search answers; it never claims too much, and leaves no room too narrow."""
     from moorage.core import packsearch  # noqa: PLC0415 - what it does alone is no promise

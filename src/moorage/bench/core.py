@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle
+
+import numpy as np
 
 from moorage.adapters.process import tune_process
 from moorage.bench import devices, racks, workloads
@@ -47,6 +50,9 @@ class BenchRow:
     pods_present: int
     decisions: int
     decisions_per_s: float
+    median_ms: float | None = None
+    """Of the calls that placed one gang each, where the workload says how large its gangs are."""
+    p99_ms: float | None = None
 
 
 def _requests(cpu_milli: int, memory_bytes: int) -> Requests:
@@ -90,6 +96,8 @@ class BenchWorkload:
     """Devices of each node that pods share; the profile then has SharedDevices and Fragmentation."""
     levels: bool = False
     """Whether nodes are in a topology, and mostly full."""
+    gangs: tuple[int, ...] = ()
+    """The sizes of gangs in turn: each comes alone, and is placed in one call of the engine."""
     waiting: bool = False
     """Whether all pods wait from the beginning."""
     queues: bool = False
@@ -107,7 +115,15 @@ WORKLOADS: dict[str, BenchWorkload] = {
     "mixed": BenchWorkload(workloads.mixed_pods, 4_000),
     "gangs": BenchWorkload(workloads.gang_pods, 1_000 * workloads.GANG, together=workloads.GANG),
     "racks": BenchWorkload(
-        racks.rack_pods, 200 * racks.GANG, together=racks.GANG, per_node=racks.PER_NODE, levels=True
+        racks.rack_pods,
+        200 * racks.GANG,
+        together=racks.GANG,
+        per_node=racks.PER_NODE,
+        levels=True,
+        gangs=(racks.GANG,),
+    ),
+    "slices": BenchWorkload(
+        racks.slice_pods, 12 * sum(racks.SLICED), per_node=racks.PER_NODE // 2, levels=True, gangs=racks.SLICED
     ),
     "queues": BenchWorkload(workloads.team_pods, 50_000, waiting=True, queues=True),
     "no-queues": BenchWorkload(workloads.team_pods, 50_000, waiting=True),
@@ -184,22 +200,44 @@ def _place(workload: str, nodes: int, pods_present: int, decisions: int | None, 
     room = usable * chosen.per_node - (pods_present * usable // nodes if chosen.per_node == _PODS_PER_NODE else 0)
     decisions = max(min(decisions or chosen.decisions, room) // chosen.together, 1) * chosen.together
     pods = list(chosen.pods(decisions))
-    echo = equip(engine, chosen, nodes, pods)
-    answers: list[Event] = []
-    bound, elapsed_s, start = 0, 0.0, 0
+    calls = _Calls(engine, equip(engine, chosen, nodes, pods), clock)
     if chosen.waiting:
-        began = clock()
-        engine.handle([PodSeen(pod) for pod in pods], now=0.0, budget=0)
-        elapsed_s += clock() - began
-    while answers or start < len(pods):
-        new = () if chosen.waiting else pods[start : start + _BATCH]
-        events = [*answers, *(PodSeen(pod) for pod in new)]
-        began = clock()
-        commands, _ = engine.handle(events, now=float(start), budget=_BATCH if chosen.waiting else len(pods))
-        elapsed_s += clock() - began
-        bound += sum(isinstance(command, Bind) for command in commands)
-        answers = echo.events(commands)
-        start += _BATCH
-    if bound != decisions:
-        raise RuntimeError(f"workload {workload}: {decisions - bound} of {decisions} pods found no node")
-    return BenchRow(workload, nodes, pods_present, decisions, decisions / elapsed_s)
+        calls.send(pods, 0.0, 0)
+    start, sizes = 0, cycle(chosen.gangs or (_BATCH,))
+    while calls.answers or start < len(pods):
+        size = next(sizes)
+        new = () if chosen.waiting else pods[start : start + size]
+        calls.send(new, float(start), _BATCH if chosen.waiting else len(pods))
+        while chosen.gangs and calls.answers:
+            calls.send((), float(start), len(pods))
+        start += size
+    if calls.bound != len(pods):
+        raise RuntimeError(f"workload {workload}: {len(pods) - calls.bound} of {len(pods)} pods found no node")
+    rate = len(pods) / sum(calls.elapsed_s)
+    if not chosen.gangs:
+        return BenchRow(workload, nodes, pods_present, len(pods), rate)
+    median_ms, p99_ms = np.percentile(calls.placing_s, (50, 99)) * 1000
+    return BenchRow(workload, nodes, pods_present, len(pods), rate, float(median_ms), float(p99_ms))
+
+
+class _Calls:
+    """Calls of an engine whose commands are answered by an echo, and how long they take."""
+
+    def __init__(self, engine: Engine, echo: Echo, clock: Callable[[], float]) -> None:
+        self._engine, self._echo, self._clock = engine, echo, clock
+        self.answers: list[Event] = []
+        self.bound = 0
+        self.elapsed_s: list[float] = []
+        self.placing_s: list[float] = []
+        """Of calls with new pods only."""
+
+    def send(self, pods: Sequence[Pod], now: float, budget: int) -> None:
+        """Show the engine new pods, and the answers to its last commands."""
+        events = [*self.answers, *(PodSeen(pod) for pod in pods)]
+        began = self._clock()
+        commands, _ = self._engine.handle(events, now=now, budget=budget)
+        self.elapsed_s.append(self._clock() - began)
+        if pods:
+            self.placing_s.append(self.elapsed_s[-1])
+        self.bound += sum(isinstance(command, Bind) for command in commands)
+        self.answers = self._echo.events(commands)

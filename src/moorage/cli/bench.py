@@ -156,6 +156,10 @@ def _guard(baseline: str | None, write_baseline: str | None) -> int:
 def _print_row(row: BenchRow, *, first: bool) -> None:
     if first:
         click.echo(f"{'workload':<24}{'nodes':>8}{'pods present':>14}{'decisions':>12}{'decisions/s':>14}")
+    percentiles = ""
+    if row.median_ms is not None and row.p99_ms is not None:
+        percentiles = f"  a gang is placed in {row.median_ms:.1f} ms, 99 % in {row.p99_ms:.1f} ms"
     click.echo(
         f"{row.workload:<24}{row.nodes:>8}{row.pods_present:>14}{row.decisions:>12}{row.decisions_per_s:>14,.0f}"
+        f"{percentiles}"
     )

@@ -268,7 +268,8 @@ class _Tables:
             taken = next(
                 units
                 for units in range(wanted + 1)
-                if max(mine[units], before[wanted - units]) < self._costs.far
+                if mine[units] < self._costs.far
+                and before[wanted - units] < self._costs.far
                 and mine[units] + before[wanted - units] == tables[number + 1][0, wanted]
             )
             if taken:

@@ -3,7 +3,9 @@
 The state of a table is how many members of each role are placed; a table holds, for one domain, the least cost of each
 state. Tables of nodes are added up to those of domains, level by level from the bottom, and the masks of slices and
 required levels are applied on the way. All parts of a cost are sums over domains, so the cost of a placement is one
-number: its parts as the digits of a number whose bases exceed them.
+number: its parts as the digits of a number whose bases exceed them. Parts that need more digits than an integer has are
+split over the two halves of a complex number, which numpy adds one by one and compares in their order; what is too large
+even for these is left to Python's integers, which are slow.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from moorage.core.packing import Packing, Question, RoleScope, fit_levels, sums,
 from moorage.core.values import dataclass
 
 Table: TypeAlias = npt.NDArray[Any]
-"""Costs, shape (domains, states): int64, or Python's integers where the parts of a cost need more digits."""
-_DIGITS = 58
-"""Costs below 2 to this fit int64 with enough left for sums with `_FAR`."""
-_FAR, _VERY_FAR = 1 << 60, 1 << 600
+"""Costs, shape (domains, states): of the type `Costs.kind`."""
+_DIGITS, _HALF_DIGITS = 58, 51
+"""Costs below 2 to this fit int64, or one half of complex128 as whole numbers, with enough left for sums with `far`."""
+_FAR, _FAR_OF_HALVES, _VERY_FAR = 1 << 60, complex(1 << 52), 1 << 600
 """The cost of what is not possible."""
 
 
@@ -31,14 +33,14 @@ _FAR, _VERY_FAR = 1 << 60, 1 << 600
 class Costs:
     """What each part of a value weighs."""
 
-    domains: tuple[int, ...]
+    domains: tuple[complex, ...]
     """A domain of each level."""
-    missed: int
+    missed: complex
     """One point of preferences that are not met."""
-    room: tuple[int, ...]
+    room: tuple[complex, ...]
     """One unit of room left over, at each level."""
     fits: tuple[int, ...]
-    far: int
+    far: complex
     """The cost of what is not possible."""
     scale: int
     """Amounts of room are divided by this, their greatest common divisor."""
@@ -46,7 +48,7 @@ class Costs:
     @property
     def kind(self) -> Any:
         """The numpy type of tables."""
-        return np.int64 if self.far == _FAR else object
+        return {_FAR: np.int64, _FAR_OF_HALVES: np.complex128, _VERY_FAR: object}[self.far]
 
 
 def costs_of(question: Question, fits: Sequence[int] | None, alone: int = -1) -> Costs:
@@ -69,14 +71,31 @@ def costs_of(question: Question, fits: Sequence[int] | None, alone: int = -1) ->
         measured = () if fits is None else [number for number, fit in enumerate(fits) if fit <= level]
         domains = ground.domains[level]
         ranges.append(sum(used[level][c] * _largest(domains, rooms[c]) // scale for c in measured))
-    weights, weight = [], 1
+    weights, far = _weights(ranges)
+    levels = ground.levels
+    return Costs(tuple(weights[:levels]), weights[levels], tuple(weights[levels + 1 :]), tuple(fits or ()), far, scale)
+
+
+def _weights(ranges: Sequence[int]) -> tuple[list[complex], complex]:
+    """What each part of a cost weighs, if it is at most so large; and the cost of what is not possible."""
+    plain, total = _digits(ranges)
+    if total < 1 << _DIGITS:
+        return plain, _FAR
+    for cut in range(len(ranges)):
+        (first, before), (last, after) = _digits(ranges[:cut]), _digits(ranges[cut:])
+        if max(before, after) < 1 << _HALF_DIGITS:
+            return [*first, *(weight * 1j for weight in last)], _FAR_OF_HALVES
+    return plain, _VERY_FAR
+
+
+def _digits(ranges: Sequence[int]) -> tuple[list[complex], int]:
+    """The weights of parts as digits of one number, the first of which matters most; and what exceeds all of them."""
+    weights, weight = list[complex](), 1
     for each in reversed(ranges):
         weights.append(weight if each else 0)
         weight *= each + 1
     weights.reverse()
-    levels = ground.levels
-    far = _FAR if weight < 1 << _DIGITS else _VERY_FAR
-    return Costs(tuple(weights[:levels]), weights[levels], tuple(weights[levels + 1 :]), tuple(fits or ()), far, scale)
+    return weights, weight
 
 
 def _largest(domains: Rows, room: Ints) -> int:
@@ -92,7 +111,7 @@ class States:
         self.members: Ints = np.indices(self.dims).reshape(len(self.dims), self.size)
         """Members of each role in each state, shape (roles, states)."""
 
-    def add(self, one: Table, other: Table, far: int) -> Table:
+    def add(self, one: Table, other: Table, far: complex) -> Table:
         """The least cost of each state of two domains together, for pairs of domains, shape (pairs, states)."""
         whole = (len(one), *self.dims)
         out = np.full(whole, far, dtype=one.dtype)
@@ -133,8 +152,8 @@ class Tables:
         self._rows.append(above)
         self._known: list[Table] = []
 
-    def least(self) -> int | None:
-        """The least cost of placing all members; None if that is not possible."""
+    def possible(self) -> bool:
+        """Whether all members can be placed: makes the tables for `counts`."""
         table = self._nodes()
         self._known = [table]
         for level in reversed(range(self._ground.levels)):
@@ -142,11 +161,10 @@ class Tables:
             self._known.append(table)
         self._known.reverse()
         final = self._folded(table, self._rows[0])
-        cost = int(final[0, -1]) if len(final) else (0 if self.states.size == 1 else self._costs.far)
-        return cost if cost < self._costs.far else None
+        return bool(final[0, -1] < self._costs.far) if len(final) else self.states.size == 1
 
     def counts(self) -> Ints:
-        """A placement of that cost, shape (roles, n); call `least` first."""
+        """A placement of the least cost, shape (roles, n); ask whether it is `possible` first."""
         targets = {0: self.states.size - 1}
         for level, table in enumerate(self._known):
             below: dict[int, int] = {}
@@ -245,7 +263,7 @@ def pack_by_tables(question: Question) -> Packing | None:
     """The best placement of all members; None if they cannot all be placed."""
     required = [scope.required for scope in question.scopes]
     tables = Tables(question, costs_of(question, None), required)
-    if tables.least() is None:
+    if not tables.possible():
         return None
     counts = tables.counts()
     fits = fit_levels(question, counts)
@@ -253,7 +271,7 @@ def pack_by_tables(question: Question) -> Packing | None:
         fits = tuple(_fit(question, number, fit) for number, fit in enumerate(fits))
     if question.counted:
         tables = Tables(question, costs_of(question, fits), required)
-        if tables.least() is None:
+        if not tables.possible():
             raise AssertionError("a placement that was there is gone")
         counts = tables.counts()
     value = value_of(question, counts, fits)
@@ -272,7 +290,7 @@ def _fit(question: Question, number: int, at_least: int) -> int:
             continue
         required = [each.required for each in question.scopes]
         required[place] = max(level, required[place] or 0)
-        if Tables(plain, free, required).least() is not None:
+        if Tables(plain, free, required).possible():
             return level
     return at_least
 

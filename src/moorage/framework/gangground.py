@@ -199,4 +199,10 @@ def _scopes(parties: Sequence[Party], terms: TopologyTerms) -> tuple[RoleScope, 
         roles = tuple(number for number, party in enumerate(parties) if party.role in scope.subgroups)
         if roles:
             found.append(RoleScope(roles, scope.required))
+    named = {role for scope in found for role in scope.roles}
+    sliced = dict.fromkeys(party.role for party in parties if terms.layers.get(party.role))
+    for name in sliced:  # slices without a level for all of them: in few domains, too
+        roles = tuple(number for number, party in enumerate(parties) if party.role == name and number not in named)
+        if roles:
+            found.append(RoleScope(roles))
     return tuple(found)
