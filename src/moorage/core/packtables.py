@@ -3,9 +3,9 @@
 The state of a table is how many members of each role are placed; a table holds, for one domain, the least cost of each
 state. Tables of nodes are added up to those of domains, level by level from the bottom, and the masks of slices and
 required levels are applied on the way. All parts of a cost are sums over domains, so the cost of a placement is one
-number: its parts as the digits of a number whose bases exceed them. Parts that need more digits than an integer has are
-split over the two halves of a complex number, which numpy adds one by one and compares in their order; what is too large
-even for these is left to Python's integers, which are slow.
+number: its parts as the digits of a number whose bases exceed them. Parts that need more digits than 64 bits have are
+split over the two halves of a complex number, which numpy adds one by one and compares in their order; what is too
+large even for these is left to Python's integers, which are slow.
 """
 
 from __future__ import annotations
