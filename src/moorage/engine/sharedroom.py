@@ -14,6 +14,7 @@ from functools import partial
 from itertools import islice
 from math import inf
 
+from moorage.core.arrays import Rows
 from moorage.core.budgets import Budgets
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queueorder import within
@@ -22,8 +23,10 @@ from moorage.core.reclaiming import NOW, Loss, allowed, may_reclaim, parting
 from moorage.core.state import PodRecord
 from moorage.engine.contest import Contest
 from moorage.engine.context import EngineContext
+from moorage.engine.domainroom import DomainRoom
 from moorage.engine.gangvictims import GangVictims
 from moorage.engine.roomparts import Claimant, ClaimPlan, Order, Returning
+from moorage.engine.roomplacing import RoomPlacing
 from moorage.engine.sharedjobs import (
     RunningJob,
     StandingJob,
@@ -74,6 +77,7 @@ class RoomRound:
         self._sharing = sharing
         self._now = now
         self._trial = Trial(context, now)
+        self._placing = RoomPlacing(context.state, self._trial)
         self._budgets = Budgets(context.state.objects.get(BUDGETS, {}).values())
         self._served: list[Claimant] = []
         """Units that got room; a later one may have taken it from them."""
@@ -334,6 +338,9 @@ class RoomRound:
 
     def _search(self, claimant: Claimant, victims: Standings, check: Allowed) -> ClaimPlan | None:
         """Victims for the pods one after another, each time starting with those found so far."""
+        domains = self._placing.domains([entry.pod for entry in claimant.entries])
+        if domains is not None:
+            return self._search_domains(claimant, domains, victims, check)
         if len(claimant.entries) > _FEW_MEMBERS:
             grown = self._grow(claimant, victims, check)
             return None if grown is None else self._try(claimant, grown, check)
@@ -345,6 +352,14 @@ class RoomRound:
                 return None
             recorded = self._recorded
         return found
+
+    def _search_domains(
+        self, claimant: Claimant, domains: Sequence[Rows], victims: Standings, check: Allowed
+    ) -> ClaimPlan | None:
+        tree = self._ledger.settle(self._state)
+        columns = [self._state.resources.known(name) for name in tree.resources]
+        room = DomainRoom(self._state, victims, lambda units: self._try(claimant, units, check), self._ends)
+        return room.find(domains, claimant.need, columns, lambda inside: VictimOrder(self._sharing, tree, inside))
 
     def _part(self, claimant: Claimant, count: int) -> Claimant:
         entries = claimant.entries[:count]
@@ -492,11 +507,10 @@ class RoomRound:
                 contest.done(best, best if back and best.records else None)
                 continue
             placed = True
-            for entry in best.entries:
-                record = self._trial.place(entry.pod)
-                if record is None:
-                    return None
-                nodes[entry.pod.uid] = record.node
+            found = self._placing.place([entry.pod for entry in best.entries], victims)
+            if found is None:
+                return None
+            nodes.update(found)
             contest.done(best)
         return nodes
 
@@ -506,17 +520,12 @@ class RoomRound:
     def _return(self, job: Returning, nodes: dict[str, str], *, home_first: bool) -> bool:
         """Place the next pods of a victim again, all or none."""
         records = job.next_records()
-        found: dict[str, str] = {}
         with self._state.statement() as what_if:
             for record in records:
-                pod = as_pending(record.pod)
-                self._expect(pod.uid, value=False)
-                row = self._state.row_of(record.node) if home_first else None
-                place = None if row is None else self._trial.put(pod, row)
-                place = place or self._trial.place(pod)
-                if place is None:
-                    return False
-                found[pod.uid] = place.node
+                self._expect(record.pod.uid, value=False)
+            found = self._placing.place_again(records, home_first=home_first)
+            if found is None:
+                return False
             what_if.commit()
         nodes.update(found)
         job.records = job.records[len(records) :]

@@ -14,12 +14,15 @@ that another could have used.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
 import numpy as np
 
+from moorage.core.arrays import Rows
+from moorage.core.frozen import FrozenDict
 from moorage.core.gangneeds import Domain, GangNeeds
+from moorage.core.gangs import terms_of
 from moorage.core.pods import Pod, as_pending
 from moorage.core.state import NOWHERE, PodRecord
 from moorage.core.values import dataclass
@@ -42,6 +45,8 @@ from moorage.framework.status import Code, Status
 
 _MOST_KINDS = 8
 """The most kinds of members that are examined; a gang with more of them is filed under every filter instead."""
+
+NO_PRICES: FrozenDict[int, int] = FrozenDict()
 
 _MOST_PLANS = 8
 """The most plans that are made in one attempt."""
@@ -228,13 +233,15 @@ class Trial:
         concerned = self._context.faults.ask(planner, planner.concerns_gang, self._state, needs, templates)
         return planner if concerned else None
 
-    def _place_planned(self, planner: PlansGangs, ready: Sequence[QueuedPod], needs: GangNeeds) -> GangPlacement | None:
+    def _place_planned(
+        self, planner: PlansGangs, ready: Sequence[QueuedPod], needs: GangNeeds, prices: Mapping[int, int] = NO_PRICES
+    ) -> GangPlacement | None:
         """Place the members where a plugin wants them; None if it has no plan for such gangs.
 
         A plan counts amounts. Where a filter rejects a member for another reason, what was found out is part of the
         next plan; after a few of them the gang waits.
         """
-        limits, placement = RoomLimits(), GangPlacement()
+        limits, placement = RoomLimits(prices=prices), GangPlacement()
         nominations = self._state.nominations
         before = {entry.pod: node for entry in ready if (node := nominations.node_of(entry.pod.uid)) is not None}
         with self._state.statement() as what_if:
@@ -255,6 +262,31 @@ class Trial:
                     break
                 self._context.stopped()
         return placement
+
+    def planned_domains(self, pods: Sequence[Pod]) -> Sequence[Rows] | None:
+        """The rows of each domain in which a plugin would let these members of a gang lie; None if it has no plans."""
+        entries, needs = self._together(pods)
+        planner = None if needs is None else self._planner(entries, needs)
+        if planner is None or needs is None:
+            return None
+        cycles = [self._member_cycle(entry) for entry in entries]
+        found = self._context.faults.ask(planner, planner.gang_domains, cycles, needs)
+        return () if isinstance(found, Status) else found
+
+    def place_together(self, pods: Sequence[Pod], prices: Mapping[int, int]) -> list[PodRecord] | None:
+        """Place members of a gang as a plugin plans it, all or none; `prices` as in `RoomLimits`."""
+        entries, needs = self._together(pods)
+        planner = None if needs is None else self._planner(entries, needs)
+        found = None if planner is None or needs is None else self._place_planned(planner, entries, needs, prices)
+        if found is None or not found.enough:
+            return None
+        return [record for pod in pods if (record := self._state.record(pod.uid)) is not None]
+
+    def _together(self, pods: Sequence[Pod]) -> tuple[list[QueuedPod], GangNeeds | None]:
+        key = pods[0].template.gang
+        terms = None if key is None else terms_of(self._state, key, pods)
+        entries = [as_queued(pod, self._now) for pod in pods]
+        return entries, None if key is None or terms is None else GangNeeds(key, terms, len(pods))
 
     def fits_anew(self, ready: Sequence[QueuedPod], there: Sequence[PodRecord], needs: GangNeeds) -> bool:
         """Whether a planned gang fits as a whole once the members that stand have left their nodes."""
