@@ -306,6 +306,8 @@ class Engine:
         entry = self.queue.upsert(pod, now, unit)
         if (before or pod.nominated_node) and entry.state not in ON_ITS_WAY:
             self._follow_nomination(pod, before)
+            if self.queue.shared is not None:  # what it is promised counts for its queue already
+                self.queue.sort_again(entry.unit, now)
 
     def _waits_for_others(self, pod: Pod) -> None:
         """A pod of another scheduler: its nomination is respected here, too."""

@@ -101,10 +101,18 @@ class MakingRoom:
         if self._sharing is None:
             return False
         waiting = self._sharing.waiting()
-        for unit in waiting:
-            if self._promised(unit.members) and not self._awaits(unit):
-                self._withdraw(unit, turn)
+        withdrawn = [pod for unit in waiting for pod in self._withdraw(unit)]
         units = [unit for unit in waiting if not self._promised(unit.members)]
+        again = self._make(units, turn)
+        for pod in withdrawn:
+            if self._state.nominations.node_of(pod.uid) is None:
+                turn.commands.append(PatchPodStatus(ref_of(pod), nominated_node=""))
+        return again
+
+    def _make(self, units: list[Unit], turn: Turn) -> bool:
+        """The same for these units, which are promised nothing."""
+        if self._sharing is None:
+            return False
         same = bool(units) and self._seen == self._world(units) and turn.now < self._again_s and not self._arrived()
         if not units or (same and not self.unfinished):
             self.unfinished = False
@@ -152,14 +160,18 @@ class MakingRoom:
             for record in state.records_on(row)
         )
 
-    def _withdraw(self, unit: Unit, turn: Turn) -> None:
+    def _withdraw(self, unit: Unit) -> list[Pod]:
         """A unit was tried and does not fit where it was promised a place: the leader that was to make room is gone, or
-        another pod took it. It competes like others that wait.
+        another pod took it. It competes like others that wait. Its pods; what the round promises them is written over
+        the old promise, as one that is seen withdrawn in between would end the new one.
         """
-        for entry in unit.members.values():
-            if self._state.nominations.node_of(entry.pod.uid) is not None:
-                self._context.end_nomination(entry.pod.uid)
-                turn.commands.append(PatchPodStatus(ref_of(entry.pod), nominated_node=""))
+        if not self._promised(unit.members) or self._awaits(unit):
+            return []
+        node_of = self._state.nominations.node_of
+        pods = [entry.pod for entry in unit.members.values() if node_of(entry.pod.uid) is not None]
+        for pod in pods:
+            self._context.end_nomination(pod.uid)
+        return pods
 
     def _held_back(self, order: Order, now: float) -> bool:
         """Whether there have been too many evictions lately: the unit is looked at again when the minute has passed."""

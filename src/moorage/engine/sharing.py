@@ -98,12 +98,14 @@ class Sharing:
     def takes(self, unit: Unit) -> bool:
         """Add an active unit; False if it belongs to no queue."""
         pod = unit.pod
-        member, need, _ = self._ledger.about(pod)
+        member, need, holds = self._ledger.about(pod)
         if member.leaf is None:
             return False
         if self._units.tree.builds == self._builds:  # otherwise all are sorted in when the order is asked for
-            known = unit.gang is None
-            item = Item(self._key(pod, pod.created_s, pod.key), unit.ticket, unit, need) if known else self.item(unit)
+            if unit.gang is None:
+                item = Item(self._key(pod, pod.created_s, pod.key), unit.ticket, unit, () if holds else need)
+            else:
+                item = self.item(unit)
             self._units.push(member.leaf, item)
         return True
 
@@ -163,12 +165,12 @@ class Sharing:
         return found
 
     def item(self, unit: Unit) -> Item:
-        """A unit with its place in its leaf, and what its next pods need."""
-        pod = unit.pod
+        """A unit with its place in its leaf, and what its next pods need more than they are promised."""
+        pod, counts = unit.pod, self._ledger.counts
         if unit.gang is None:
-            need = self._ledger.amounts(pod.requests)
+            need = () if counts(pod.uid) else self._ledger.amounts(pod.requests)
             return Item(self._key(pod, pod.created_s, pod.key), unit.ticket, unit, need)
-        need = self.need([entry.pod for entry in self.next_pods(unit)])
+        need = self.need([entry.pod for entry in self.next_pods(unit) if not counts(entry.pod.uid)])
         return Item(self.gang_key(unit.gang, pod), unit.ticket, unit, need)
 
     def gang_key(self, key: GangKey, pod: Pod, active: int | None = None) -> tuple[Any, ...]:
