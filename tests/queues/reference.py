@@ -53,8 +53,8 @@ class RefJob:
 class Reference:
     """A cluster and its queues."""
 
-    def __init__(self, make_room: Callable[[Reference, set[str], list[RefJob]], bool]) -> None:
-        """`make_room` is given the pods that were placed a moment ago and the jobs that wait."""
+    def __init__(self, make_room: Callable[[Reference, list[RefJob]], bool]) -> None:
+        """`make_room` is given the jobs that wait."""
         self.make_room = make_room
         self.nodes: dict[str, Need] = {}
         self.queues: dict[str, RefQueue] = {}
@@ -68,8 +68,6 @@ class Reference:
         self.waiting: set[str] = set()
         self.away: set[str] = set()
         """Evicted pods that have not come back."""
-        self.going: set[str] = set()
-        """Pods that were placed a moment ago."""
         self.leaving: dict[str, str] = {}
         """Evicted pods that are still on their nodes for a moment."""
         self.evicted: list[str] = []
@@ -317,7 +315,6 @@ class Reference:
                 continue
             placed = True
             self.waiting -= set(done)
-            self.going |= set(done)
             if not self.next_pods(job):
                 jobs.remove(job)
         return placed
@@ -328,11 +325,10 @@ class Reference:
         """Go on until nothing happens any more."""
         for _ in range(200):
             self.share_out()
-            placed = self.allocate()
-            going, self.going = self.going, set()
+            if self.allocate():
+                continue
             waiting = [job for job in self.jobs.values() if self.governed(job) and self.next_pods(job)]
-            done = self.make_room(self, going, waiting)
-            if not placed and not done and not going:
+            if not self.make_room(self, waiting):
                 return
         raise AssertionError("the reference goes on for ever")
 
@@ -342,7 +338,6 @@ class Reference:
         for pod in self.evicted:
             if pod in self.kept:
                 self.kept.discard(pod)
-                self.going.add(pod)
             else:
                 self.away.discard(pod)
                 self.waiting.add(pod)

@@ -37,17 +37,16 @@ class Found:
     moves: dict[str, str]
 
 
-def make_room(ref: Reference, going: set[str], jobs: list[RefJob]) -> bool:
+def make_room(ref: Reference, jobs: list[RefJob]) -> bool:
     """Carry out what can be done for waiting jobs; returns whether there was anything."""
-    return Round(ref, going).make(jobs)
+    return Round(ref).make(jobs)
 
 
 class Round:
     """One round of making room."""
 
-    def __init__(self, ref: Reference, going: set[str]) -> None:
+    def __init__(self, ref: Reference) -> None:
         self.ref = ref
-        self.going = going
         self.served: list[Asking] = []
         self.homes: dict[str, str] = {}
         self.heads: dict[str, RefJob] = {}
@@ -82,7 +81,6 @@ class Round:
         ref.at.update(placed)
         self.start_at_once(leaving, before[0])
         ref.waiting -= set(placed)
-        ref.going |= set(placed)
         return bool(placed)
 
     def start_at_once(self, leaving: list[str], homes: dict[str, str]) -> None:
@@ -220,10 +218,7 @@ class Round:
         ref = self.ref
         running: dict[str, tuple[RefJob, list[str], list[str]]] = {}
         for job in ref.jobs.values():
-            pods = sorted(
-                pod for pod in job.pods if pod in ref.at and pod not in self.going and pod not in self.promised
-            )
-            pods = [pod for pod in pods if pod not in known]
+            pods = sorted(pod for pod in job.pods if pod in ref.at and pod not in self.promised and pod not in known)
             if pods and ref.governed(job) and job.preemptible and wanted(job):
                 running[job.name] = job, pods, list(pods)
         gone: dict[str, Need] = {}

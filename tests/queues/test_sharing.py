@@ -40,6 +40,18 @@ def test_a_round_that_has_to_end_early_goes_on_in_the_next_turn() -> None:
     assert not teams.engine._rooms.unfinished
 
 
+def test_room_is_made_once_pods_have_arrived_on_their_nodes() -> None:
+    """A pod that was placed a moment ago has to move for the one that comes first; nobody else takes its room."""
+    teams = Teams(make_queue("a", 4), make_queue("b", 5), make_queue("c", 2), nodes=(4, 4))
+    lent = [replace(team_pod(f"lent{n}", "a", 2, created_s=5.0), node=f"n{n}") for n in range(2)]
+    on_n0, on_n1 = ({"kubernetes.io/hostname": name} for name in ("n0", "n1"))
+    small = team_pod("small", "a", preemptible=False, priority=100, node_selector=on_n0)
+    large = team_pod("large", "a", 2, preemptible=False, priority=100, created_s=6.0)
+    teams.see(*lent, small, large, team_pod("c0", "c"), team_pod("b0", "b", 4, created_s=7.0, node_selector=on_n1))
+    teams.rest()
+    assert teams.running() == ["b0", "c0", "large", "small"]
+
+
 def test_a_waiting_pod_that_changes_its_queue_is_looked_at_again() -> None:
     """The pod of a queue without a share moves to one that may take room back."""
     teams = Teams(make_queue("a", 2), make_queue("b", 2), make_queue("c", 0, 0))

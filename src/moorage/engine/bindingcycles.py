@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import field
 from types import NoneType
 from typing import TypeAlias
@@ -211,6 +211,10 @@ class BindingCycles:
     def waiting_for(self, node: str) -> list[BindingCycle]:
         """Binding cycles towards a node whose bind was not ordered yet."""
         return [binding for binding in self.unposted() if binding.node == node]
+
+    def all(self) -> Iterable[BindingCycle]:
+        """All binding cycles."""
+        return self._cycles.values()
 
     def get(self, uid: str) -> BindingCycle | None:
         """The binding cycle of a pod."""

@@ -234,6 +234,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
             "_again_s",
             "_hopeless",
             "_spared",
+            "_waits_s",
             "unfinished",
         ]
     ),

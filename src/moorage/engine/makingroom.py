@@ -11,8 +11,10 @@ from moorage.core.commands import PatchPodStatus
 from moorage.core.eviction_rate import WINDOW_S, owner_of
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queuereasons import reclaim_reason
+from moorage.engine.bindingcycles import BindingCycle
 from moorage.engine.context import EngineContext
 from moorage.engine.evictor import ref_of
+from moorage.engine.lifecycle import BINDING
 from moorage.engine.roomparts import Order
 from moorage.engine.sharedroom import Kind, RoomRound
 from moorage.engine.sharing import Sharing
@@ -23,6 +25,8 @@ from moorage.framework.contract import QueueSortPlugin, SharesQueues
 
 _EXPECTED_S = 60.0
 """How long an evicted pod counts as asking for what it had: its controller usually replaces it sooner."""
+_PATIENCE_S = 1.0
+"""How long a round waits for binds that are in flight."""
 
 
 class Evicted(NamedTuple):
@@ -54,6 +58,8 @@ class MakingRoom:
         """When another round may end differently even if nothing happens."""
         self._spared: set[str] = set()
         """Pods on their way to nodes that the last round has left alone."""
+        self._waits_s: float | None = None
+        """Since when a round has waited for binds; None if none does."""
         self._evicted_s: list[float] = []
         """When pods were evicted within the last minute."""
         self.stale = StaleGangs(context)
@@ -83,7 +89,7 @@ class MakingRoom:
     def tidy(self) -> None:
         """Count again what waits and is expected, after an image was read; the next round starts afresh in both."""
         self._share()
-        self._seen, self.unfinished = (), False
+        self._seen, self.unfinished, self._waits_s = (), False, None
         queues, nominations = self._state.queues, self._state.nominations
         for pod in nominations.pods() if queues.active else ():
             queues.promise(pod)
@@ -101,6 +107,8 @@ class MakingRoom:
         if self._sharing is None:
             return False
         waiting = self._sharing.waiting()
+        if waiting and not self.unfinished and self._awaits_binds(waiting[0], turn.now):
+            return False
         withdrawn = [pod for unit in waiting for pod in self._withdraw(unit)]
         units = [unit for unit in waiting if not self._promised(unit.members)]
         again = self._make(units, turn)
@@ -119,6 +127,7 @@ class MakingRoom:
             return False
         if not same:
             self._hopeless.clear()
+        self._waits_s = None
         room = RoomRound(self._context, self._sharing, turn.now, self._hopeless)
         orders = room.make(units)
         self._again_s = min(room.ripe_s, self._again_s) if same else room.ripe_s
@@ -132,6 +141,22 @@ class MakingRoom:
             self._context.set_alarm(self._again_s, units[0])
         self._seen = self._world([unit for unit in self._sharing.waiting() if not self._promised(unit.members)])
         return any(not order.victims for order in orders)
+
+    def _awaits_binds(self, first: Unit, now: float) -> bool:
+        """Whether a round has to wait until pods of queues are on their nodes. One that leaves them alone may find
+        nothing for a unit, and give what it would have got to units that come after it.
+        """
+        if not any(map(self._underway, self._context.bindings.all())):
+            self._waits_s = None
+            return False
+        if self._waits_s is None:
+            self._waits_s = now
+            self._context.set_alarm(now + _PATIENCE_S, first)
+        return now < self._waits_s + _PATIENCE_S
+
+    def _underway(self, binding: BindingCycle) -> bool:
+        """Whether a pod of a queue will soon be on its node, or will not."""
+        return binding.entry.state is BINDING and self._state.queues.governs(binding.entry.pod.template)
 
     def _arrived(self) -> bool:
         """Whether a pod has reached its node since, or not, that was spared while it was on its way."""
