@@ -15,7 +15,6 @@ from itertools import islice
 from math import inf
 
 from moorage.core.arrays import Rows
-from moorage.core.budgets import Budgets
 from moorage.core.pods import Pod, as_pending
 from moorage.core.queueorder import within
 from moorage.core.queuetree import Amounts, QueueNode
@@ -41,9 +40,10 @@ from moorage.engine.sharing import Sharing
 from moorage.engine.trial import Trial
 from moorage.engine.units import Unit
 from moorage.engine.unittree import Item
+from moorage.engine.victimbudgets import VictimBudgets
 from moorage.framework.gang_capacity import kind_of
 
-BUDGETS, STRICT = "PodDisruptionBudget", "Strict"
+STRICT = "Strict"
 _MOST_TRIES = 512
 """How many sets of victims are tried for one pod."""
 _LEAST_TRIES = 8
@@ -78,7 +78,7 @@ class RoomRound:
         self._now = now
         self._trial = Trial(context, now)
         self._placing = RoomPlacing(context.state, self._trial)
-        self._budgets = Budgets(context.state.objects.get(BUDGETS, {}).values())
+        self._budgets = VictimBudgets(context.state)
         self._served: list[Claimant] = []
         """Units that got room; a later one may have taken it from them."""
         self._promised: set[str] = set()
@@ -155,7 +155,10 @@ class RoomRound:
         """The state once everything that leaves is gone and nominated pods are where they are promised to be."""
         state = self._state
         for record in state.records():
-            if record.pod.deleted_s is not None or state.evictions.evicting(record.pod.uid):
+            if record.pod.deleted_s is not None:
+                state.remove_pod(record.pod.uid)
+            elif state.evictions.evicting(record.pod.uid):
+                self._budgets.goes(record.pod)
                 state.remove_pod(record.pod.uid)
         for pod in list(state.nominations.pods()):
             row = state.row_of(state.nominations.node_of(pod.uid) or "")
@@ -337,6 +340,15 @@ class RoomRound:
     # --- the search ---
 
     def _search(self, claimant: Claimant, victims: Standings, check: Allowed) -> ClaimPlan | None:
+        """Victims for the pods: such that no budget is violated, if there are any; else others, if there may be."""
+        self._budgets.guards = len(self._budgets) > 0
+        plan = self._find(claimant, victims, check)
+        if plan is None and self._budgets.guards and self._sharing.terms(claimant.unit.pod).pdb_policy != STRICT:
+            self._budgets.guards = False
+            plan = self._find(claimant, victims, check)
+        return plan
+
+    def _find(self, claimant: Claimant, victims: Standings, check: Allowed) -> ClaimPlan | None:
         """Victims for the pods one after another, each time starting with those found so far."""
         domains = self._placing.domains([entry.pod for entry in claimant.entries])
         if domains is not None:
@@ -376,9 +388,10 @@ class RoomRound:
         sure = len(part.entries) == 1 and self._is_plain(part.entries[0].pod)
         tries, left = 0, without(victims, self._sharing, known) if known else victims
         for unit in VictimOrder(self._sharing, self._ledger.settle(self._state), left):
-            for node in unit.nodes:
+            nodes = [n for n in unit.nodes if not self._budgets.protect([*recorded, *touching.get(n, ()), unit])]
+            for node in nodes:
                 touching.setdefault(node, []).append(unit)
-            for node in unit.nodes:
+            for node in nodes:
                 if tries and sure and not self._could_hold(part.entries[-1].pod, node, touching[node]):
                     continue
                 tries += 1
@@ -411,7 +424,7 @@ class RoomRound:
             lost.extend(gone)
             return True
 
-        order = iter(VictimOrder(self._sharing, tree, victims))
+        order = self._budgets.pass_on(VictimOrder(self._sharing, tree, victims))
         search = GangVictims(order, place, self._could_hold, take, self._enough)
         with self._state.statement():
             return search.find([entry.pod for entry in claimant.entries])
@@ -483,7 +496,7 @@ class RoomRound:
         own = {entry.pod.uid for entry in part.entries}
         moves = {uid: node for uid, node in nodes.items() if uid not in own and homes[uid].node != node}
         evicted = [home.pod for uid, home in homes.items() if uid not in nodes or uid in moves]
-        if self._sharing.terms(part.unit.pod).pdb_policy == STRICT and self._budgets.refusing(evicted) is not None:
+        if self._budgets.refuse(evicted):
             return None
         return ClaimPlan({uid: node for uid, node in nodes.items() if uid in own}, lost, moves)
 
@@ -552,7 +565,9 @@ class RoomRound:
                 continue
             self._blame[uid] = claimant.unit, why
             if uid not in own:
-                self._homes.setdefault(uid, record)
+                if uid not in self._homes:
+                    self._homes[uid] = record
+                    self._budgets.goes(record.pod)
                 self._expect(uid, value=True)
             self._state.remove_pod(uid)
             if uid in plan.moves:
