@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 from moorage.core.commands import EvictPod, PatchNode, RecordEvent
@@ -11,9 +12,9 @@ from moorage.core.frozen import FrozenDict
 from moorage.core.pods import Pod
 from moorage.core.taints import Taint
 from moorage.engine.keeping import marks
-from moorage.engine.keeping.repack import CHECK_S, LOOK_S
+from moorage.engine.keeping.repack import CHECK_S, CLOSE_S, LOOK_S, REFUSED_S, REPEAT_S
 from moorage.framework.keeping import RepackAim, Repacking
-from moorage.testing import make_node
+from moorage.testing import make_node, make_pod
 from tests.engine.keeping import Shore, budget, member, replica_set
 
 
@@ -209,12 +210,75 @@ def test_a_node_that_gets_a_notice_stays_closed() -> None:
     assert marks.REPACK not in there.nodes[name].annotations
 
 
-def test_a_refused_eviction_is_tried_again() -> None:
-    """The budget had the last word; the pod is moved later."""
+def test_a_refused_eviction_is_tried_again_later_each_time() -> None:
+    """The budget had the last word; the pod is moved later, and the API server is not asked every second."""
     there = shore(number=2)
     begin(there)
     there.wait(2)
-    (name,) = there.evicted
-    there.answer(name, EvictOutcome.REFUSED)
-    there.wait(3)
-    assert there.evicted == [name]
+    pauses = []
+    for _ in range(4):
+        (name,) = there.evicted
+        there.answer(name, EvictOutcome.REFUSED)
+        refused_s = there.now
+        while not there.evicted:
+            there.wait(1)
+        pauses.append(there.now - refused_s)
+    assert pauses[0] >= REFUSED_S
+    assert all(later > 1.5 * earlier for earlier, later in pairwise(pauses))
+
+
+def test_closing_a_node_is_ordered_once_until_it_is_answered() -> None:
+    """A busy API server answers late; asking again would only add to that."""
+    there = shore()
+    there.wait(2 * LOOK_S)
+    names = [command.node for command in there.of(PatchNode)]
+    assert len(names) == len({*names}) == 2
+
+
+def test_a_plan_is_given_up_if_its_nodes_cannot_be_closed() -> None:
+    """Nothing was evicted."""
+    there = shore()
+    there.wait(2 * LOOK_S + CLOSE_S)
+    assert there.keeper.repack.plan_now is None
+    assert not there.evicted
+
+
+def test_empty_nodes_stay_empty() -> None:
+    """The profile prefers empty nodes: they are closed, too, while others are emptied."""
+    there = shore()
+    there.see(make_node("e0"), make_node("e1"))
+    begin(there)
+    assert {"e0", "e1"} < closed(there)
+    assert len(play(there)) == 2
+    assert len({pod.node for pod in there.pods.values()}) == 1
+    assert not closed(there)
+
+
+def test_a_budget_that_allows_nothing_for_a_moment_costs_a_plan_no_node() -> None:
+    """A pod lost its place, and the rest is proven anew while the budget of another has not recovered from a move."""
+    there = Shore(repack=Repacking(settle_s=5.0))
+    there.tell(budget(1), replica_set(2), acting=False)
+    there.see(
+        *(make_node(f"n{i}") for i in range(3)),
+        make_node("n3", cpu="5", memory="2Gi"),
+        make_node("n4", cpu="16", memory="32Gi"),
+        member("a0", "n0", memory="10Gi"),
+        member("a1", "n1", memory="10Gi"),
+        member("b0", "n2", app="b", cpu="4", memory="1Mi"),
+        make_pod("c", node="n3", cpu="1"),
+        make_pod("d", node="n4", cpu="13"),
+    )
+    begin(there)
+    assert closed(there) == {"n0", "n1", "n2"}
+    there.wait(1)
+    (first,) = there.evicted
+    assert first.startswith("a")
+    there.tell(budget(0))
+    there.see(make_pod("x", node="n3", cpu="1"))
+    there.move(first, "n4")
+    there.wait(2 * REPEAT_S)
+    there.write()
+    assert closed(there) == {"n0", "n1"}
+    there.tell(budget(1))
+    assert len(play(there)) == 1
+    assert not {"n0", "n1"} & {pod.node for pod in there.pods.values()}

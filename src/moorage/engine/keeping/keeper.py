@@ -177,6 +177,7 @@ class Keeper:
         self._unbound.discard(event.uid)
         self._unmarked.pop(event.uid, None)
         self.moves.gone(event.uid)
+        self.repack.pod_gone(event.uid)
         self.spot_return.pod_gone(event.uid)
         self.upkeep.pod_gone(event.uid)
         self.unplaced.pod_gone(event.uid)

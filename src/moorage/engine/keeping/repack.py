@@ -2,7 +2,8 @@
 
 1. A plan is searched for while nothing else is going on: room for what waits comes first, and nodes are emptied only
    while nothing waits.
-2. The nodes of a plan are closed: cordoned, with a mark that says why. So no successor comes back.
+2. The nodes of a plan are closed: cordoned, with a mark that says why. So no successor comes back. Nodes that are
+   empty and shall stay so are closed, too, as they are in the proof.
 3. Its pods are evicted. Before each eviction the profile finds a place for the successor on the state of that moment,
    and the next one waits until it runs, as `moves_at_once` says; budgets, one move at a time of each workload and the
    number per hour hold throughout. Pods younger than `move_again_after_s` are left alone, and successors are young.
@@ -14,8 +15,8 @@ changed, and every pod that was evicted has a successor.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections import Counter, deque
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import field, replace
 
 from moorage.core.commands import EvictPod, KeeperCommand, PatchNode, PatchPodStatus
@@ -47,9 +48,12 @@ LOOK_S = 10.0
 AGAIN_S = 60.0
 """How long after a search in vain for a unit, or for nodes to empty, it is repeated."""
 REPEAT_S = 5.0
-"""How long after a node was written it is written again, if that is not seen."""
+"""How long after a write on a node was answered it is written again, if that is not seen."""
 CLOSE_S = 30.0
-"""A plan whose nodes are not closed by then is given up."""
+"""How long an answer to a write on a node is waited for; a plan whose nodes are not closed then is given up."""
+REFUSED_S = 5.0
+"""How long after a refusal the eviction of a pod is tried again; twice as long after each further one."""
+_LONGEST_REFUSED_S = 120.0
 CHECK_S = 60.0
 """How long after its end a plan's gain must have come, and still be there."""
 STUCK_S = 600.0
@@ -77,9 +81,18 @@ class Carrying:
     places: dict[str, str] = field(default_factory=dict)
     closings: dict[str, PatchNode] = field(default_factory=dict)
     """Node -> the write that closes it, as it was sent last."""
+    spared: list[str] = field(default_factory=list)
+    """Nodes that are empty and stay so."""
+    filled: int = 0
+    """How many nodes that were empty get pods."""
     closed: set[str] = field(default_factory=set)
     """Nodes of which the API server said that they are closed."""
     moves: int = 0
+
+    @property
+    def held(self) -> list[str]:
+        """The nodes that take no pods."""
+        return [*self.nodes, *self.spared]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +101,8 @@ class _Promise:
 
     due_s: float
     nodes: tuple[str, ...]
+    gained: int
+    """How many nodes fewer are in use."""
     pod: Pod | None
     """One of the unit that has room now; None if nodes were emptied."""
     moved: Pod | None
@@ -112,12 +127,16 @@ class Repack(MovingConcern):
         self._marked: dict[str, Node] = {}
         """Nodes that carry the mark."""
         self._written_s: dict[str, float] = {}
+        self._unanswered: set[str] = set()
+        """Nodes that were written without an answer so far."""
         self._plan: Carrying | None = None
         self._search: tuple[Emptying, Iterator[None]] | None = None
         self._promise: _Promise | None = None
         self._last: Pod | None = None
         self._times: deque[float] = deque()
         """When pods were moved within the last hour."""
+        self._refusals: Counter[str] = Counter()
+        """How often the eviction of a pod was refused."""
         self._look_s = 0.0
         self._rest_until_s = 0.0
         self.emptied = 0
@@ -149,19 +168,37 @@ class Repack(MovingConcern):
         if marks.REPACK in node.annotations:
             self._marked[node.name] = node
         elif self._marked.pop(node.name, None) is not None:
-            self._written_s.pop(node.name, None)
+            self._forget_write(node.name)
 
     def node_gone(self, name: str) -> None:
         """A node is gone."""
         self._marked.pop(name, None)
-        self._written_s.pop(name, None)
+        self._forget_write(name)
 
     def patched(self, event: NodePatched, now: float) -> None:
         """A write on a node was answered, which may be an older one, or that of another concern."""
         name, plan = event.command.node, self._plan
-        if plan is not None and event.ok and name in plan.nodes and plan.closings.get(name) == event.command:
+        if name in self._unanswered:
+            self._unanswered.discard(name)
+            self._written_s[name] = now
+        if plan is not None and event.ok and name in plan.held and plan.closings.get(name) == event.command:
             plan.closed.add(name)
             plan.moved_s = now
+
+    def put_off(self, uid: str, until_s: float) -> None:
+        """The move of a pod did not take place: do not consider it before then, and later after every time."""
+        pause_s = min(REFUSED_S * 2.0 ** self._refusals[uid], _LONGEST_REFUSED_S)
+        self._refusals[uid] += 1
+        super().put_off(uid, until_s + pause_s)
+
+    def pod_gone(self, uid: str) -> None:
+        """A pod is gone."""
+        self._refusals.pop(uid, None)
+        self._not_before_s.pop(uid, None)
+
+    def _forget_write(self, name: str) -> None:
+        self._written_s.pop(name, None)
+        self._unanswered.discard(name)
 
     # --- planning ---
 
@@ -178,7 +215,7 @@ class Repack(MovingConcern):
 
     def _opened(self, now: float) -> Iterator[KeeperCommand]:
         """Open nodes that no plan needs."""
-        kept = () if self._plan is None else self._plan.nodes
+        kept = () if self._plan is None else {*self._plan.held}
         for node in [*self._marked.values()]:
             if node.name not in kept and self._may_write(node.name, now):
                 yield self._opening(node)
@@ -189,9 +226,11 @@ class Repack(MovingConcern):
         return PatchNode(node.name, node.uid, False if node.unschedulable else None, FrozenDict({marks.REPACK: None}))
 
     def _may_write(self, name: str, now: float) -> bool:
-        if now < self._written_s.get(name, -REPEAT_S) + REPEAT_S:
+        pause_s = CLOSE_S if name in self._unanswered else REPEAT_S
+        if now < self._written_s.get(name, -pause_s) + pause_s:
             return False
         self._written_s[name] = now
+        self._unanswered.add(name)
         return True
 
     # --- 1. a search, in parts ---
@@ -227,11 +266,12 @@ class Repack(MovingConcern):
         waited = all(now - pod.created_s >= self._repacking.settle_s for pod in unit.pods)
         return waited and now >= self._not_before_s.get(unit.key, 0.0)
 
-    def _census(self, now: float) -> Census:
+    def _census(self, now: float, planned: Container[str] = ()) -> Census:
         def spared(pod: Pod) -> bool:
             return now - pod.created_s < self._settings.move_again_after_s
 
-        return take_census(self._world.state, self._budgets.now(), self._departures.rows(self._world.state), spared)
+        state, budgets = self._world.state, self._budgets.now()
+        return take_census(state, budgets, self._departures.rows(state), spared=spared, planned=planned)
 
     def _search_on(self, now: float) -> None:
         """One part of the search for nodes to empty; what it found is proven on the state as it is now."""
@@ -252,7 +292,16 @@ class Repack(MovingConcern):
     def _begin_emptying(self, plan: EmptyingPlan, now: float) -> None:
         words = f"{len(plan.nodes)} of {plan.in_use} nodes in use become empty with {len(plan.moves)} moves"
         order = {move.pod.uid: place for place, move in enumerate(plan.moves)}
-        self._plan = Carrying(RepackAim.EMPTY, words, [*plan.nodes], order, now, now)
+        self._plan = Carrying(
+            RepackAim.EMPTY,
+            words,
+            [*plan.nodes],
+            order,
+            began_s=now,
+            moved_s=now,
+            spared=[*plan.spared],
+            filled=len(plan.filled),
+        )
 
     def _plan_room(self, unit: WaitingUnit, now: float) -> None:
         most = self._repacking.most_moves
@@ -272,8 +321,8 @@ class Repack(MovingConcern):
         if not plan.nodes or self._is_pointless(plan, now):
             return self._give_up(now)
         closing = [*self._closings(plan, now)]
-        if any(name not in plan.closed for name in plan.nodes):
-            return closing if now - plan.began_s < CLOSE_S else [*closing, *self._give_up(now)]
+        if any(name not in plan.closed for name in plan.held):
+            return closing if now - plan.moved_s < CLOSE_S else [*closing, *self._give_up(now)]
         left = self._left(plan)
         if left:
             return [*closing, *self._move(plan, left, now, allowances)]
@@ -284,14 +333,15 @@ class Repack(MovingConcern):
     def _drop_lost_nodes(self, plan: Carrying) -> None:
         """Nodes that go away, or that somebody opened, are none of the plan's any more."""
         state = self._world.state
-        for name in [*plan.nodes]:
+        for name in plan.held:
             row, node = state.row_of(name), self._marked.get(name)
             opened = name in plan.closed and node is not None and not node.unschedulable
             if row is None or name in self._departures or opened:
-                plan.nodes.remove(name)
-                self._written_s.pop(name, None)
+                (plan.nodes if name in plan.nodes else plan.spared).remove(name)
+                self._forget_write(name)
                 if plan.aim is RepackAim.ROOM:
                     plan.nodes.clear()
+                    return
 
     def _is_pointless(self, plan: Carrying, now: float) -> bool:
         """Whether the plan leads nowhere, or is in somebody's way."""
@@ -307,7 +357,7 @@ class Repack(MovingConcern):
 
     def _closings(self, plan: Carrying, now: float) -> Iterator[KeeperCommand]:
         state = self._world.state
-        for name in plan.nodes:
+        for name in plan.held:
             row = state.row_of(name)
             if row is not None and name not in plan.closed and self._may_write(name, now):
                 node = state.node(row)
@@ -334,7 +384,7 @@ class Repack(MovingConcern):
         commands: list[KeeperCommand] = []
         stuck = False
         with self._world.state.statement():
-            _close(self._world.state, plan.nodes)
+            _close(self._world.state, plan.held)
             for mover in left[: _WINDOW * self._repacking.moves_at_once]:
                 if stuck or not self._has_budget(now):
                     break
@@ -355,15 +405,17 @@ class Repack(MovingConcern):
             return
         state = self._world.state
         with state.statement():
-            for name in plan.nodes:
+            for name in plan.held:
                 row = state.row_of(name)
                 if row is not None:
                     state.upsert_node(replace(state.node(row), unschedulable=False))
-            census = self._census(now)
+            census = self._census(now, plan.order)
             empty = {state.node(row).name for row in census.empty}
             found = Emptying(self._proofs, census, now).proven(plan.nodes)
         good = {*found.nodes, *(empty - {*found.filled})}
+        plan.filled += sum(name not in good for name in plan.spared)
         plan.nodes = [name for name in plan.nodes if name in good]
+        plan.spared = [name for name in plan.spared if name in good]
         plan.order = {move.pod.uid: place for place, move in enumerate(found.moves)}
 
     def _has_budget(self, now: float) -> bool:
@@ -413,7 +465,8 @@ class Repack(MovingConcern):
                 for each in known
                 if each.key in plan.places
             ]
-        self._promise = _Promise(now + CHECK_S, tuple(plan.nodes), pod, self._last)
+        gained = len(plan.nodes) - plan.filled
+        self._promise = _Promise(now + CHECK_S, tuple(plan.nodes), gained, pod, self._last)
         return [*commands, *self._opened(now)]
 
     def _checked(self, now: float) -> list[KeeperCommand]:
@@ -439,8 +492,8 @@ class Repack(MovingConcern):
             return self._world.queue.get(promise.pod.uid) is None
         empty = self._census(promise.due_s).empty
         still = {state.node(row).name for row in empty}
-        gone = [name for name in promise.nodes if state.row_of(name) is None]
-        return 2 * (sum(name in still for name in promise.nodes) + len(gone)) >= len(promise.nodes)
+        kept = sum(name in still or state.row_of(name) is None for name in promise.nodes)
+        return promise.gained > 0 and 2 * kept >= len(promise.nodes)
 
 
 def _close(state: ClusterState, names: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ disruption budgets would let it go by itself. Pods that belong to their node (da
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import field
 from typing import NamedTuple
 
@@ -89,9 +89,18 @@ class Census:
 
 
 def take_census(
-    state: ClusterState, budgets: Budgets, leaving: Mask | None = None, spared: Spared | None = None
+    state: ClusterState,
+    budgets: Budgets,
+    leaving: Mask | None = None,
+    *,
+    spared: Spared | None = None,
+    planned: Container[str] = (),
 ) -> Census:
-    """Look at every node and pod once; `leaving` are rows of nodes that go away for another reason."""
+    """Look at every node and pod once; `leaving` are rows of nodes that go away for another reason.
+
+    `planned` has the uids of pods whose budgets are not asked: they belong to a plan, and every move of theirs makes
+    their budgets allow nothing for a moment.
+    """
     census = Census(np.zeros(state.capacity, dtype=np.bool_))
     for row in map(int, state.rows()):
         node, counted = state.node(row), _counted(state.records_on(row))
@@ -100,7 +109,7 @@ def take_census(
             continue
         census.open[row] = True
         staying = [record for record in counted if record.pod.deleted_s is None]
-        census.guests[row] = [mover_of(record) for record in staying if _goes(record, budgets, spared)]
+        census.guests[row] = [mover_of(record) for record in staying if _goes(record, budgets, spared, planned)]
         if not opts_out(node) and len(census.guests[row]) == len(staying):
             census.movers[row] = census.guests[row]
     return census
@@ -110,11 +119,11 @@ def _counted(records: Iterable[PodRecord]) -> list[PodRecord]:
     return [record for record in records if not record.pod.finished and not belongs_to_node(record.pod)]
 
 
-def _goes(record: PodRecord, budgets: Budgets, spared: Spared | None) -> bool:
+def _goes(record: PodRecord, budgets: Budgets, spared: Spared | None, planned: Container[str]) -> bool:
     pod = record.pod
     if record.assumed or not may_be_moved(pod) or (spared is not None and spared(pod)):
         return False
-    return within_budgets(budgets, pod)
+    return pod.uid in planned or within_budgets(budgets, pod)
 
 
 def mover_of(record: PodRecord) -> Mover:

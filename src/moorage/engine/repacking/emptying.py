@@ -109,9 +109,18 @@ class Emptying:
             return EmptyingPlan(in_use=in_use, bound=most, steps=self._steps, finished=not self.spent)
         movers = self._census.movers
         nodes = sorted((row for row in found.rows if movers[row]), key=lambda row: len(movers[row]))
-        filled = [row for row in self._census.empty if row not in found.rows]
+        empty, filled, spared = {*found.rows}, [], []
+        for row in self._census.empty:
+            (spared if row in empty else filled).append(row)
         return EmptyingPlan(
-            found.moves, self._names(nodes), self._names(filled), in_use, most, self._steps, finished=not self.spent
+            moves=found.moves,
+            nodes=self._names(nodes),
+            filled=self._names(filled),
+            spared=self._names(spared),
+            in_use=in_use,
+            bound=most,
+            steps=self._steps,
+            finished=not self.spent,
         )
 
     def _names(self, rows: Iterable[int]) -> tuple[str, ...]:
@@ -228,10 +237,13 @@ class _Pass:
     # --- nodes that are needed after all ---
 
     def _make_do(self, mover: Mover) -> bool:
-        """Keep another node than the pod's own, if that lets it in: one of the last, with enough room."""
+        """Keep another node than the pod's own, if that lets it in: one of the last, with enough room.
+
+        None that is empty as it is: keeping the pod's own node costs as much, and saves a move.
+        """
         tried = 0
         for row in reversed([*self._rows]):
-            if row == mover.row or not self._would_hold(row, mover):
+            if row == mover.row or not self._movers[row] or not self._would_hold(row, mover):
                 continue
             tried += 1
             self._keep(row)

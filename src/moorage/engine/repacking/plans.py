@@ -26,6 +26,9 @@ class EmptyingPlan:
     """The nodes that are empty then, those with the fewest moves first."""
     filled: tuple[str, ...] = ()
     """Nodes that were empty and get pods, as others are worth more."""
+    spared: tuple[str, ...] = ()
+    """Nodes that were empty and stay so. They take no pods while the plan is carried out: a profile might prefer them,
+    and then as many nodes would be in use as before."""
     in_use: int = 0
     """How many nodes are in use before."""
     bound: int = 0
