@@ -109,9 +109,9 @@ class Emptying:
             return EmptyingPlan(in_use=in_use, bound=most, steps=self._steps, finished=not self.spent)
         movers = self._census.movers
         nodes = sorted((row for row in found.rows if movers[row]), key=lambda row: len(movers[row]))
-        empty, filled, spared = {*found.rows}, [], []
-        for row in self._census.empty:
-            (spared if row in empty else filled).append(row)
+        empty = {*found.rows}
+        spared = [row for row in self._census.empty if row in empty]
+        filled = [row for row in self._census.empty if row not in empty]
         return EmptyingPlan(
             moves=found.moves,
             nodes=self._names(nodes),
