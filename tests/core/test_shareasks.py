@@ -86,7 +86,7 @@ def test_several_devices_of_koordinator_are_whole() -> None:
 
 def test_containers_with_shares_of_different_sizes_get_devices_with_room_for_the_largest() -> None:
     containers = [{GPU: 1, "nvidia.com/gpumem": size} for size in (1000, 3000)]
-    assert make_pod("p", containers=containers).template.share == ShareAsk(HAMI, 2, 0, 0, 3000)
+    assert make_pod("p", containers=containers).template.share == ShareAsk(HAMI, 2, 0, 0, 3000, slots=(1, 1))
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,16 @@ from moorage.core.claims import ClaimConsumer, DeviceToleration
 from moorage.core.commands import RecordEvent
 from moorage.core.devices import DeviceTaintRule
 from moorage.core.events import ObjectGone
+from moorage.core.frozen import FrozenDict
+from moorage.core.nodes import Node
 from moorage.core.taints import Taint
 from moorage.plugins.dynamic_resources import DynamicResources
-from moorage.testing.builders import make_node
+from moorage.plugins.shared_devices import SharedDevices
+from moorage.testing.builders import make_node, make_pod
 from moorage.testing.devices import make_allocation, make_device, make_resource_claim, make_slice
 from tests.engine.play import Play
 
+GPU = "nvidia.com/gpu"
 BROKEN = Taint("broken", "yes", "NoExecute")
 USERS = (ClaimConsumer("pods", "a", "uid-a"), ClaimConsumer("pods", "b", "uid-b"))
 
@@ -98,3 +102,42 @@ def test_a_pool_that_is_being_published_says_nothing(play: Play) -> None:
     """Slices of a new generation come one by one."""
     shown(play, slice_of("g1", generation=2, slice_count=2))
     assert told(play) == []
+
+
+@pytest.fixture
+def sharing() -> Iterator[Play]:
+    """A node of two devices that pods share; `a` and `b` have halves of the first, `c` has the second."""
+    play = Play(SharedDevices())
+    play.see(gpus())
+    halves = [make_pod(name, node="n", annotations={"gpu-fraction": "0.5"}) for name in ("a", "b")]
+    play.see(*(replace(pod, devices=(0,)) for pod in halves))
+    play.see(replace(make_pod("c", node="n", requests={GPU: 1}), devices=(1,)))
+    play.engine.state.shares()
+    yield play
+    play.check()
+
+
+def gpus(failed: str = "") -> Node:
+    notes = {"moorage.dev/unhealthy-devices": failed} if failed else {}
+    return make_node("n", resources={GPU: 2}, annotations=notes)
+
+
+def test_a_shared_device_that_fails(sharing: Play) -> None:
+    """The pods that have shares of it hear of it, once."""
+    sharing.see(gpus("0"))
+    note = "Device 0 of node n is not healthy any more"
+    assert told(sharing) == [("a", note), ("b", note)]
+    assert sharing.engine.device_health.unhealthy == 1
+    sharing.see(replace(gpus("0"), labels=FrozenDict({"other": "label"})))
+    assert told(sharing) == []
+
+
+def test_a_shared_device_that_is_back_is_used(sharing: Play) -> None:
+    """A pod that waits for it is tried again, though nothing but an annotation has changed."""
+    sharing.see(gpus("0"))
+    sharing.pod_gone("a")
+    sharing.see(make_pod("d", annotations={"gpu-fraction": "0.5"}))
+    assert sharing.node_of("d") is None
+    sharing.see(gpus())
+    sharing.wait(30)
+    assert sharing.node_of("d") == "n"

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
+from moorage.core.extendedclaims import container_asks
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
+from moorage.core.requests import ContainerResources, PodResources, effective_requests
+from moorage.core.shareasks import share_ask
 from moorage.core.sharewriting import taken_devices
+from moorage.core.state import ClusterState
 from moorage.framework.cycle import Cycle
+from moorage.framework.details import Detail, NearMiss
 from moorage.plugins.shared_devices import SharedDevices
 from moorage.testing import check_plugin, make_node, make_pod, make_state
 from moorage.testing.clusters import GeneratedCluster
@@ -144,3 +149,64 @@ def test_what_was_chosen_is_written() -> None:
     words = plugin.binding_annotations(cycle, 0)
     assert words == {"moorage.dev/devices": "1", "alibabacloud.com/gpu-index": "1"}
     assert taken_devices(words) == (1,)
+
+
+def explained(state: ClusterState, pod: Pod) -> list[Detail]:
+    """What an explanation tells of each row."""
+    plugin, cycle = SharedDevices(), Cycle(pod, state, NOW_S)
+    rows = state.rows()
+    assert plugin.filter(cycle, rows) is not None
+    return [detail for row in rows.tolist() for detail in plugin.details(cycle, rows)[row]]
+
+
+def test_an_explanation_names_the_device_that_fell_short() -> None:
+    """The one that lacks the least first, and how much it lacks."""
+    node = make_node("n", cpu="64", resources={GPU: 3}, labels=MIB, annotations={"moorage.dev/unhealthy-devices": "2"})
+    state = make_state([node], [share("a", "0.9", node="n"), share("b", "0.7", node="n")])
+    (detail,) = explained(state, share("p", "0.4"))
+    assert detail.text == (
+        "a request for 1 share of 400m compute: finds room on 0 of 3 devices, and needs 1; "
+        "2 too little compute and memory left; 1 not healthy"
+    )
+    assert detail.nearest[0] == NearMiss("device 1", ("300m of 400m compute left", "4800Mi of 6400Mi memory left"))
+    assert detail.nearest[1].name == "device 0"
+
+
+def test_an_explanation_names_devices_as_their_agent_does() -> None:
+    """HAMi registers UUIDs; a request for memory alone falls short of memory alone."""
+    register = "GPU-a,10,8000,100,NVIDIA-T4,0,true:"
+    node = make_node("n", cpu="64", resources={GPU: 10}, annotations={"hami.io/node-nvidia-register": register})
+    taken = make_pod("a", requests={GPU: 1, "nvidia.com/gpumem": 6000}, node="n")
+    (detail,) = explained(make_state([node], [taken]), make_pod("p", requests={GPU: 1, "nvidia.com/gpumem": 4000}))
+    assert detail.nearest == (NearMiss("device 0 (GPU-a)", ("2000Mi of 4000Mi memory left",)),)
+
+
+def test_an_explanation_says_which_models_would_do() -> None:
+    wish = {"alibabacloud.com/gpu-milli": "1000", "alibabacloud.com/gpu-card-model": "A10|V100"}
+    state = make_state([gpu_node("n", 1, **{"nvidia.com/gpu.product": "T4"})])
+    (detail,) = explained(state, make_pod("p", annotations=wish))
+    assert detail.text == "a request for 1 whole device: accepts A10 or V100, and the model here is T4"
+
+
+def test_init_containers_have_no_slot() -> None:
+    """Sidecars neither."""
+    sidecar, main = ContainerResources("s", {"cpu": 100}, restartable=True), ContainerResources("m", {GPU: 1})
+    resources = PodResources((main,), (sidecar,))
+    asked = share_ask({}, effective_requests(resources), container_asks(resources))
+    assert asked is not None
+    assert (asked.count, asked.slots) == (1, ())
+
+
+def test_hami_finds_the_devices_of_each_container_in_its_place() -> None:
+    """Containers without devices have an empty slot; init containers have none."""
+    register = "".join(f"GPU-{name},10,8000,100,NVIDIA-T4,0,true:" for name in "abc")
+    node = make_node("n", cpu="64", resources={GPU: 30}, annotations={"hami.io/node-nvidia-register": register})
+    asked = {GPU: 1, "nvidia.com/gpumem": 1000}
+    pod = make_pod("p", containers=[{"cpu": "1"}, {**asked, GPU: 2}, asked])
+    state = make_state([node])
+    state.shares()
+    state.assume(pod, 0)
+    words = SharedDevices().binding_annotations(Cycle(pod, state, NOW_S), 0)
+    assert words["hami.io/vgpu-devices-to-allocate"] == (
+        ";GPU-a,NVIDIA,1000,0:GPU-b,NVIDIA,1000,0:;GPU-c,NVIDIA,1000,0:;"
+    )

@@ -54,6 +54,21 @@ def asking(name: str, annotations: Mapping[str, str], limits: Mapping[str, str] 
     return pod
 
 
+def test_mig_profiles_are_devices_of_their_own() -> None:
+    """Counted one by one, and apart from the GPUs that are shared."""
+    node = node_manifest("n1")
+    profile = "nvidia.com/mig-1g.5gb"
+    node["status"]["allocatable"] = node["status"]["capacity"] = {
+        "cpu": "64", "memory": "64Gi", "pods": "110", "nvidia.com/gpu": "1", profile: "2",
+    }  # fmt: skip
+    pods = [asking(f"mig-{number}", {}, {profile: "1"}) for number in range(3)]
+    outcome = simulated([node, *pods, asking("whole", {}, {"nvidia.com/gpu": "1"})], rules())
+    assert {pod.name: pod.node for pod in outcome.pods} == {"mig-0": "n1", "mig-1": "n1", "mig-2": None, "whole": "n1"}
+    assert gpus(outcome) == {"mig-0": None, "mig-1": None, "mig-2": None, "whole": [0]}
+    late = next(pod for pod in outcome.pods if pod.name == "mig-2")
+    assert f"Insufficient {profile}" in (late.message or "")
+
+
 def test_devices_are_printed_and_no_device_holds_too_much() -> None:
     node = node_manifest("n1")
     node["status"]["allocatable"] = node["status"]["capacity"] = {

@@ -76,6 +76,7 @@ def container_asks(resources: PodResources) -> tuple[ContainerAsk, ...]:
                 for place, name in enumerate(sorted(container.requests))
                 if may_be_devices(name)
             ),
+            init=index < len(resources.init_containers),
         )
         for index, container in enumerate(containers)
     )

@@ -75,6 +75,8 @@ class ContainerAsk:
     """Whether it ends before the main containers start."""
     requests: tuple[tuple[str, int, int], ...]
     """Resources, their places among the names of all that the container requests, and amounts."""
+    init: bool = False
+    """Whether it is an init container, sidecars included."""
 
     def amount(self, resource: str) -> int:
         """How much of a resource it requests."""

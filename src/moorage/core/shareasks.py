@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -45,6 +46,7 @@ _PERCENT = 100
 _MIB = 1 << 20
 _MODELS = 64
 _SHOWN = 60
+_SEVERAL = 2
 
 
 class Convention(StrEnum):
@@ -73,6 +75,8 @@ class ShareAsk:
     memory_mib: int = 0
     models: tuple[str, ...] = ()
     """The models that will do; empty for any."""
+    slots: tuple[int, ...] = ()
+    """Of a pod with several main containers: how many of the devices each of them asks for."""
     problem: str = ""
     """What cannot be understood, for people."""
 
@@ -97,7 +101,9 @@ def share_ask(
     count = amounts.get(NVIDIA_GPU, 0)
     if not count:
         return None
-    return _hami(count, containers) or _counted(ShareAsk(Convention.WHOLE, count))
+    slots = tuple(each.amount(NVIDIA_GPU) for each in containers if not each.init)
+    ask = _hami(count, containers) or ShareAsk(Convention.WHOLE, count)
+    return _counted(ask if len(slots) < _SEVERAL or ask.problem else replace(ask, slots=slots))
 
 
 def readable_ask(annotations: Mapping[str, str]) -> bool:
@@ -187,7 +193,7 @@ def _hami(count: int, containers: tuple[ContainerAsk, ...]) -> ShareAsk | None:
     if percentage > _PERCENT or cores > _PERCENT:
         return _refused(Convention.HAMI, f"{HAMI_PERCENTAGE} and {HAMI_CORES} are at most 100")
     ratio = percentage * WHOLE // _PERCENT if percentage else (0 if memory else WHOLE)
-    return _counted(ShareAsk(Convention.HAMI, count, cores * WHOLE // _PERCENT, ratio, 0 if percentage else memory))
+    return ShareAsk(Convention.HAMI, count, cores * WHOLE // _PERCENT, ratio, 0 if percentage else memory)
 
 
 def _koordinator(amounts: Mapping[str, int]) -> ShareAsk:

@@ -296,6 +296,10 @@ class DeviceColumns:
         left = zip(self.milli[:, row].tolist(), self.memory[:, row].tolist(), strict=True)
         return len([device for device in left if device[0] >= milli and device[1] >= memory]) >= ask.count
 
+    def left(self, row: int, device: int) -> tuple[int, int]:
+        """What a device of a row has left, compute and memory; negative where it failed."""
+        return self.milli.item(device, row), self.memory.item(device, row)
+
     def right_model(self, ask: ShareAsk, rows: Rows) -> Mask:
         """Which rows have a model that will do, bool[n]."""
         if not ask.models:

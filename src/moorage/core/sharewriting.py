@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 
 from moorage.core.annotations import parse_count
 from moorage.core.limits import SHARED_DEVICES
@@ -88,11 +89,17 @@ def words_for(
     elif ask.convention is Convention.KOORDINATOR:
         found[DEVICE_ALLOCATED] = _koordinator(ask, devices, memory_mib)
     elif ask.convention in (Convention.HAMI, Convention.WHOLE) and len(uuids) > max(devices, default=0):
-        taken = "".join(f"{uuids[each]},NVIDIA,{memory_mib},{ask.milli // _PERCENT}:" for each in devices) + ";"
-        time = str(int(now))
+        taken, time = _hami(ask, [uuids[each] for each in devices], memory_mib), str(int(now))
         found |= {_HAMI_TO_ALLOCATE: taken, _HAMI_ALLOCATED: taken, _HAMI_NODE: node, _HAMI_TIME: time}
         found |= {_HAMI_PHASE: "allocating", _HAMI_BIND_TIME: time}
     return found
+
+
+def _hami(ask: ShareAsk, uuids: Sequence[str], memory_mib: int) -> str:
+    """The devices by container, in their order: HAMi's device plugin looks for a container by its place."""
+    texts = [f"{uuid},NVIDIA,{memory_mib},{ask.milli // _PERCENT}:" for uuid in uuids]
+    coming = iter(texts)
+    return "".join("".join(islice(coming, slot)) + ";" for slot in ask.slots or (len(texts),))
 
 
 def _koordinator(ask: ShareAsk, devices: Sequence[int], memory_mib: int) -> str:

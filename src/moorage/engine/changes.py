@@ -17,12 +17,12 @@ from moorage.framework.runner import Runner
 from moorage.framework.status import Status
 
 
-def node_change(before: Node | None, after: Node) -> Change | None:
-    """What a new version of a node changes for placement; None if nothing."""
+def node_change(before: Node | None, after: Node, *, devices: bool = False) -> Change | None:
+    """What a new version of a node changes for placement, its shared devices perhaps; None if nothing."""
     if before is None:
         return Change(What.NODE_ADDED, node=after)
     what = What(0)
-    if before.allocatable != after.allocatable:
+    if devices or before.allocatable != after.allocatable:
         what |= What.NODE_ALLOCATABLE
     if before.labels != after.labels:
         what |= What.NODE_LABELS

@@ -1,4 +1,5 @@
-"""Devices that pods use and that are not well any more: their driver offers them no more, or they were tainted.
+"""Devices that pods use and that are not well any more: their driver offers them no more, they were tainted, or of
+shared devices an agent or an administrator says on the node that they fail.
 
 Devices are not taken away from running pods, and drivers and administrators say what is wrong on objects that users of
 the pod do not look at. So each pod that uses such a device gets an event when it happens.
@@ -13,8 +14,11 @@ from moorage.core.claims import AllocatedDevice, ResourceClaim
 from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.deviceindex import RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
 from moorage.core.devices import DeviceId, PoolId, ResourceSlice
+from moorage.core.nodes import Node
+from moorage.core.sharedevices import devices_of
 from moorage.core.state import ClusterState
 from moorage.core.taints import barring
+from moorage.engine.evictor import ref_of
 
 REASON = "DeviceUnhealthy"
 HEALTH_KINDS = frozenset({RESOURCE_SLICE, TAINT_RULE})
@@ -43,6 +47,28 @@ class DeviceHealth:
             pods = (each for each in claim.reserved_for if each.resource == "pods")
             refs = (PodRef(claim.namespace, pod.name, pod.uid) for pod in pods)
             commands += [RecordEvent(ref, "Warning", REASON, "Using", note, reporter) for ref in refs]
+
+    def node_changed(self, before: Node | None, node: Node, reporter: str, commands: list[Command]) -> bool:
+        """A node was changed: whether agents say otherwise of its shared devices; those that fail now are told of."""
+        shares, row = self._state.shared_devices, self._state.row_of(node.name)
+        if before is None or row is None or not shares.followed or before.annotations == node.annotations:
+            return False
+        was, now = devices_of(before), shares.devices(row)
+        for device in sorted(now.failed - was.failed):
+            note = f"Device {device} of node {node.name} is not healthy any more"
+            users = self._users(row, device)
+            self.unhealthy += bool(users)
+            commands += [RecordEvent(ref, "Warning", REASON, "Using", note, reporter) for ref in users]
+        return was != now
+
+    def _users(self, row: int, device: int) -> list[PodRef]:
+        """The pods that have a part of a shared device."""
+        shares, found = self._state.shared_devices, []
+        for record in self._state.records_on(row):
+            hold = shares.held(record.pod.uid)
+            if hold is not None and device in hold.devices:
+                found.append(ref_of(record.pod))
+        return found
 
     def _ailing(self, suspected: Callable[[DeviceId], bool]) -> Iterator[tuple[ResourceClaim, AllocatedDevice, str]]:
         claims: Mapping[str, ResourceClaim] = self._state.objects.get(RESOURCE_CLAIM, {})

@@ -332,7 +332,8 @@ class Engine:
         before = self.state.upsert_node(event.node)
         if event.node.excess:
             excess.tell_node(self._context, before, event.node, turn.commands)
-        change = node_change(before, event.node)
+        devices = self.device_health.node_changed(before, event.node, next(iter(self.runners)), turn.commands)
+        change = node_change(before, event.node, devices=devices)
         if change is not None:
             self._context.changes.append(change)
 

@@ -9,6 +9,7 @@ Score prefers devices, and nodes, that are in use already.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import ClassVar
@@ -16,17 +17,25 @@ from typing import ClassVar
 import numpy as np
 
 from moorage.core.arrays import Ints, Rows
+from moorage.core.phrases import counted
 from moorage.core.pods import PodTemplate
 from moorage.core.shareasks import WHOLE, ShareAsk
-from moorage.core.sharedevices import DeviceColumns
+from moorage.core.sharedevices import DeviceColumns, DeviceRow
 from moorage.core.sharewriting import words_for
 from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
+from moorage.framework.details import Detail, NearMiss
 from moorage.framework.plugin import Plugin, Reads
 from moorage.framework.status import SKIP, Reason, Rejections, Status, unresolvable
 
 _NONE, _MODEL, _FEW, _SHORT = 1, 2, 4, 8
 _HIGHEST = 100
+_MOST_TOLD = 200
+"""Rows whose devices are looked at one by one for an explanation."""
+_NEAREST = 3
+_PARTS = "compute", "memory"
+_ANY_DEVICE = 1 << 32
+"""More than any device has."""
 
 
 class SharedDevices(Plugin):
@@ -109,6 +118,15 @@ class SharedDevices(Plugin):
         used: Ints = _HIGHEST - np.clip(left, 0, whole) * _HIGHEST // whole
         return used
 
+    # --- for explanations ---
+
+    def details(self, cycle: Cycle, rows: Rows) -> dict[int, tuple[Detail, ...]]:
+        """Device by device, what it lacks."""
+        ask, shares = cycle.template.share, cycle.state.shares()
+        if ask is None or ask.problem:
+            return {}
+        return {row: (_detail(ask, shares, row),) for row in map(int, rows[:_MOST_TOLD])}
+
     # --- on the way ---
 
     def reserve(self, cycle: Cycle, row: int) -> Status | None:  # noqa: ARG002 - part of the interface
@@ -137,15 +155,61 @@ def _size(ask: ShareAsk, each: Ints) -> Ints:
     return size
 
 
+def _detail(ask: ShareAsk, shares: DeviceColumns, row: int) -> Detail:
+    """How many devices of a row have room, what the others lack, and which of them lack the least."""
+    known, size = shares.devices(row), (ask.milli, shares.memory_of(ask, row))
+    refused: Counter[str] = Counter()
+    near: list[tuple[int, NearMiss]] = []
+    for device in range(known.count):
+        if device in known.failed:
+            refused["not healthy"] += 1
+            continue
+        left = shares.left(row, device)
+        lacks = [part for part, has, want in zip(_PARTS, left, size, strict=True) if has < want]
+        if lacks:
+            refused[f"too little {' and '.join(lacks)} left"] += 1
+            near.append((_gap(left, size, known.memory), _near_miss(known, device, left, size)))
+    nearest = sorted(near, key=lambda each: each[0])[:_NEAREST]
+    fit = known.count - sum(refused.values())
+    verdict = f"finds room on {fit} of {counted(known.count, 'device')}, and needs {ask.count}"
+    if ask.models and known.model not in ask.models:
+        verdict = f"accepts {' or '.join(ask.models)}, and the model here is {known.model or 'unknown'}"
+    return Detail(f"a request for {_wanted(ask)}", verdict, refused, tuple(miss for _, miss in nearest))
+
+
+def _gap(left: tuple[int, int], size: tuple[int, int], memory: int) -> int:
+    """What a device lacks, in thousandths."""
+    lacks = (max(0, size[0] - left[0]), max(0, size[1] - left[1]) * WHOLE // max(memory, 1))
+    return max(lacks)
+
+
+def _near_miss(known: DeviceRow, device: int, left: tuple[int, int], size: tuple[int, int]) -> NearMiss:
+    name = f"device {device}" + (f" ({known.uuids[device]})" if device < len(known.uuids) else "")
+    units = "m", "Mi" if known.measured else "m"
+    asked = zip(_PARTS, units, left, size, strict=True)
+    why = [f"{has}{unit} of {want}{unit} {part} left" for part, unit, has, want in asked if has < want <= _ANY_DEVICE]
+    return NearMiss(name, tuple(why) or ("it does not say how much memory it has",))
+
+
+def _amounts(ask: ShareAsk) -> str:
+    """What is asked for of each device."""
+    amounts = [f"{ask.milli}m compute"] if ask.milli else []
+    amounts += [f"{ask.memory_mib}Mi memory"] if ask.memory_mib else []
+    return " and ".join(amounts) or "the memory"
+
+
+def _wanted(ask: ShareAsk) -> str:
+    if ask.whole:
+        return counted(ask.count, "whole device")
+    return f"{counted(ask.count, 'share')} of {_amounts(ask)}"
+
+
 @lru_cache(maxsize=256)
 def _reasons(ask: ShareAsk) -> tuple[Reason, ...]:
     """In the order of their bits."""
+    missing = f"devices with {_amounts(ask)} left"
     if ask.whole:
         missing = "idle devices" if ask.count > 1 else "idle device"
-    else:
-        amounts = [f"{ask.milli}m compute"] if ask.milli else []
-        amounts += [f"{ask.memory_mib}Mi memory"] if ask.memory_mib else []
-        missing = f"devices with {' and '.join(amounts) or 'the memory'} left"
     return (
         Reason("node(s) had no devices that can be shared", resolvable=False),
         Reason("node(s) had devices of another model", resolvable=False),
