@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import expect
 
 from moorage.bench.controlplane import ControlPlane
-from moorage.core.events import NodeSeen, ObjectSeen
-from moorage.testing.builders import make_node
+from moorage.core.events import NodeSeen, ObjectSeen, PodSeen
+from moorage.testing.builders import make_node, make_pod
 from moorage.testing.devices import make_allocation, make_device, make_resource_claim, make_slice
 from moorage.views.world import Told
 from tests.dashboard.conftest import PATIENCE_MS, Visit
@@ -40,6 +40,26 @@ def test_devices_of_a_live_cluster(empty_control_plane: ControlPlane, visit: Vis
         lost.get_by_role("link", name="default/notebook").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("default/notebook")
         assert page.evaluate("moorage.loads") == 1
+
+
+def test_shared_devices_on_the_map_and_on_a_page(visit: Visit) -> None:
+    """Shares of devices without a driver: how much is left of each, and who has it."""
+    node = make_node("gpus", resources={"nvidia.com/gpu": 2}, labels={"nvidia.com/gpu.memory": "16000"})
+    pod = make_pod("half", node="gpus", annotations={"gpu-fraction": "0.5"})
+    with served_world([NodeSeen(node), NodeSeen(make_node("none")), PodSeen(pod)]) as url:
+        page = visit(url)
+        page.get_by_role("button", name="Table").click()
+        row = page.get_by_role("row").filter(has_text="gpus")
+        expect(row.get_by_title("0.5 of 2")).to_be_visible()
+        page.get_by_role("link", name="gpus", exact=True).click()
+        first = page.get_by_role("table", name="2 devices").get_by_role("row").filter(has_text="default/half")
+        expect(first).to_contain_text(re.compile("shared.*500 of 1,000m.*8,000 of 16,000Mi.*default/half"))
+        first.get_by_role("link", name="default/half").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("default/half")
+    with served_world([NodeSeen(make_node("none"))]) as url:
+        page = visit(f"{url}#/node/none")
+        expect(page.get_by_role("heading", name="Pods")).to_be_visible()
+        expect(page.get_by_role("heading", name="Shared devices")).to_be_hidden()
 
 
 def test_hostile_devices_show_as_text_and_nodes_without_any_say_nothing(visit: Visit) -> None:

@@ -334,6 +334,35 @@ def test_search_and_node() -> None:
     assert ["cpu", "1", "4", 0.25] in page["resources"]
 
 
+def test_shared_devices_of_a_node() -> None:
+    """What is left of each, who has it, and the sums on the map."""
+    half = {"gpu-fraction": "0.5"}
+    labels = {"nvidia.com/gpu.memory": "16000", "nvidia.com/gpu.product": "T4"}
+    failed = {"moorage.dev/unhealthy-devices": "2"}
+    gpus = make_node("gpus", resources={"nvidia.com/gpu": 3}, labels=labels, annotations=failed)
+    world = make_world([*nodes(), NodeSeen(gpus), PodSeen(make_pod("a", node="gpus", annotations=half))])
+    shown = {row[1]: row[-2:] for row in world.nodes.everything()}
+    assert shown == {"od": [0, 0], "spot": [0, 0], "gpus": [500, 2000]}
+    node = world.node("gpus")
+    assert node is not None
+    first, second, third = node_page(world, node)["shared"]
+    assert first == {
+        "device": 0,
+        "uuid": "",
+        "model": "T4",
+        "state": "shared",
+        "compute": {"free": 500, "total": 1000, "unit": "m"},
+        "memory": {"free": 8000, "total": 16000, "unit": "Mi"},
+        "pods": [{"pod": "default/a", "compute": 500, "memory": 8000}],
+    }
+    assert (second["state"], second["pods"], third["state"]) == ("free", [], "failed")
+    world.nodes.changes()
+    world.tell([PodSeen(make_pod("b", node="gpus", annotations=half))], 101.0)
+    rows, _ = world.nodes.changes()
+    assert [row[-2:] for row in rows] == [[1000, 2000]]
+    assert node_page(world, node)["shared"][0]["state"] == "in use"
+
+
 def test_answers_to_others_are_not_heard() -> None:
     """A journal holds what schedulers were answered; the world has asked nobody."""
     world = make_world([*nodes(), PodSeen(waiting("a"))])

@@ -1,8 +1,9 @@
 """The nodes as rows of plain values, all of them or those that changed since last time.
 
 A row is `[row, name, zone, capacity, state, cpu requested, cpu allocatable, memory requested, memory allocatable, pods,
-most pods]`: cpu in milli, memory in MiB; capacity and state are numbers (`Capacity`, `NodeState`). The number of a row
-stays with its node and is used again when the node is gone, so readers that keep rows replace them by number.
+most pods, devices taken, devices]`: cpu in milli, memory in MiB, devices in thousandths; capacity and state are numbers
+(`Capacity`, `NodeState`). The number of a row stays with its node and is used again when the node is gone, so readers
+that keep rows replace them by number.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from moorage.core.capacity import CapacityTypes
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN, PODS_COLUMN
 from moorage.core.labelnames import BETA_ZONE, ZONE
 from moorage.core.nodes import Node
+from moorage.core.shareasks import WHOLE
 from moorage.core.state import ClusterState
 
 ZONES = (ZONE, BETA_ZONE)
@@ -58,6 +60,7 @@ class NodeMap:
     def changes(self) -> tuple[list[list[Any]], list[int]]:
         """The rows that changed since the last call, and those that no longer hold a node."""
         state = self._state
+        state.shares()  # notes the rows to which drivers have published something
         logs = (state.node_log, state.pod_log)
         changed = [log.since(position) for log, position in zip(logs, self._positions, strict=True)]
         self._positions = (state.node_log.position, state.pod_log.position)
@@ -74,6 +77,8 @@ class NodeMap:
         state = self._state
         picked = list(rows)
         requested, allocatable = state.resources.requested, state.resources.allocatable
+        shares = state.shares()
+        devices = shares.offers[picked] * WHOLE
         columns = [
             requested[CPU_COLUMN][picked].tolist(),
             allocatable[CPU_COLUMN][picked].tolist(),
@@ -81,6 +86,8 @@ class NodeMap:
             (allocatable[MEMORY_COLUMN][picked] // MIB).tolist(),
             requested[PODS_COLUMN][picked].tolist(),
             allocatable[PODS_COLUMN][picked].tolist(),
+            (devices - shares.room[:, picked].sum(axis=0)).tolist(),
+            devices.tolist(),
         ]
         capacities = self._types.column(state)[picked].tolist() if picked else []
         found: list[list[Any]] = []

@@ -12,6 +12,7 @@ from moorage.core.resources import PODS
 from moorage.views.devices import device_document, inventory, pool_document
 from moorage.views.nodemap import MIB, zone_of
 from moorage.views.queues import place_of, queue_counts
+from moorage.views.shareddevices import shared_devices
 from moorage.views.world import World
 
 _MOST_FOUND = 100
@@ -66,6 +67,7 @@ def node_page(world: World, node: Node) -> dict[str, Any]:
         "pods": sorted((_pod_row(world, record.pod) for record in records), key=lambda each: str(each["pod"])),
         "devices": [device_document(entry) for entry in devices.devices],
         "pools": [pool_document(entry) for entry in devices.pools],
+        "shared": [] if row is None else shared_devices(state, row),
     }
 
 

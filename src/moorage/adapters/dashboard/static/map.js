@@ -13,10 +13,11 @@ const TILE = 150;
 
 const share = (used, most) => (most > 0 ? used / most : 0);
 const MEASURES = {
-  largest: ["Most used", (n) => Math.max(share(n.cpu, n.cpuMost), share(n.memory, n.memoryMost), share(n.pods, n.podsMost))],
+  largest: ["Most used", (n) => Math.max(share(n.cpu, n.cpuMost), share(n.memory, n.memoryMost), share(n.pods, n.podsMost), share(n.devices, n.devicesMost))],
   cpu: ["CPU", (n) => share(n.cpu, n.cpuMost)],
   memory: ["Memory", (n) => share(n.memory, n.memoryMost)],
   pods: ["Pods", (n) => share(n.pods, n.podsMost)],
+  devices: ["Devices", (n) => share(n.devices, n.devicesMost)],
 };
 
 /** As much of a text as there is room for. */
@@ -27,13 +28,17 @@ function fitting(pen, text, room) {
   return `${text.slice(0, end)}\u2026`;
 }
 
+/** In devices: shares of them are thousandths. */
+const devicesOf = (node) => `${count(node.devices / 1000)} of ${count(node.devicesMost / 1000)}`;
+
 const step = (value) => STEPS.filter((limit) => value >= limit).length;
 const natural = new Intl.Collator("en", { numeric: true }).compare;
 const remembered = { measure: "largest", view: "map", sort: "name", page: 0, filter: "" };
 
 export function words(node) {
   return `${node.name}: ${STATES[node.state]}, CPU ${percent(share(node.cpu, node.cpuMost))}, memory ` +
-    `${percent(share(node.memory, node.memoryMost))}, ${plural(node.pods, "pod")}`;
+    `${percent(share(node.memory, node.memoryMost))}, ${plural(node.pods, "pod")}` +
+    (node.devicesMost ? `, ${devicesOf(node)} devices` : "");
 }
 
 /** One zone and capacity type, drawn into a canvas. */
@@ -272,6 +277,7 @@ class ListView {
       { title: "State", cell: (n) => STATES[n.state] },
       { title: "CPU", cell: (n) => load(n.cpu, n.cpuMost, `${cores(n.cpu)} of ${cores(n.cpuMost)} cores`) },
       { title: "Memory", cell: (n) => load(n.memory, n.memoryMost, `${mebibytes(n.memory)} of ${mebibytes(n.memoryMost)}`) },
+      { title: "Devices", cell: (n) => (n.devicesMost ? load(n.devices, n.devicesMost, devicesOf(n)) : "\u2013") },
       { title: "Pods", class: "num", cell: (n) => count(n.pods) },
     ], (n) => n.row);
     this.pager = h("div", { class: "row" });

@@ -1,4 +1,4 @@
-// One node: what it offers, what is taken, the pods on it, and the devices that it can use with their claims.
+// One node: what it offers, what is taken, the pods on it, and the devices that it can use with their claims or shares.
 
 import { get } from "./api.js";
 import { bar, chip, empty, h, name, panel, podLink, Table } from "./dom.js";
@@ -10,7 +10,7 @@ export const pairs = (caption, values) => new Table(caption, [
   { title: "Value", class: "text", cell: ([, value]) => name(value, { class: "mono" }) },
 ], ([key]) => key).update(Object.entries(values).sort(), caption);
 
-const DEVICE_KINDS = { free: "good", missing: "bad", blocked: "warn" };
+const DEVICE_KINDS = { free: "good", missing: "bad", failed: "bad", blocked: "warn" };
 const lines = (parts) => parts.map((part) => h("div", {}, part));
 
 /** Capacity, what is taken of shared counters, and attributes; or why the device is missing. */
@@ -46,11 +46,22 @@ export function nodePage(main, signal, node) {
     { title: "Taints", cell: (d) => lines(d.taints.map((t) => name(t, { class: "mono" }))) },
     { title: "Details", class: "text", cell: (d) => name(deviceWords(d)) },
   ], (d) => `${d.driver}/${d.pool}/${d.device}`);
+  const left = ({ free, total, unit }) => h("span", { class: "load" }, bar(1 - free / total), `${count(free)} of ${count(total)}${unit}`);
+  const parts = (d) => lines(d.pods.map((p) => [podLink(p.pod), ` ${count(p.compute)}m, ${count(p.memory)}${d.memory.unit}`]));
+  const shared = new Table("Shared devices", [
+    { title: "Device", class: "name", cell: (d) => name([d.device, d.uuid, d.model].filter((part) => part !== "").join(" ")) },
+    { title: "State", class: "tight", cell: (d) => chip(d.state, DEVICE_KINDS[d.state]) },
+    { title: "Compute left", cell: (d) => left(d.compute) },
+    { title: "Memory left", cell: (d) => left(d.memory) },
+    { title: "Pods", cell: parts },
+  ], (d) => d.device);
   const pools = h("ul", { class: "plain" });
   const equipment = panel("Devices", devices.element, pools);
+  const sharing = panel("Shared devices", shared.element);
+  sharing.hidden = true;
   equipment.hidden = true;
   const labels = h("details", {}, h("summary", {}, "Labels and taints"));
-  main.replaceChildren(head, chips, h("div", { class: "columns" }, panel("Resources", amounts.element), panel("Labels and taints", labels)), equipment, panel("Pods", pods.element));
+  main.replaceChildren(head, chips, h("div", { class: "columns" }, panel("Resources", amounts.element), panel("Labels and taints", labels)), equipment, sharing, panel("Pods", pods.element));
   return whenNew("pods", signal, 1500, async () => {
     try {
       const page = await get("node", { name: node });
@@ -62,6 +73,8 @@ export function nodePage(main, signal, node) {
       equipment.hidden = !page.devices.length && !page.pools.length;
       devices.update(page.devices, plural(page.devices.length, "device"));
       pools.replaceChildren(...page.pools.flatMap(poolLines).map((text) => h("li", {}, name(text))));
+      sharing.hidden = !page.shared.length;
+      shared.update(page.shared, plural(page.shared.length, "device"));
       const open = labels.open;
       labels.replaceChildren(h("summary", {}, `${plural(Object.keys(page.labels).length, "label")}, ${plural(page.taints.length, "taint")}`),
         pairs("Labels", page.labels).element, page.taints.length ? h("ul", { class: "plain" }, page.taints.map((t) => h("li", {}, name(t, { class: "mono" })))) : empty("No taints."));
