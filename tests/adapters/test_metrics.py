@@ -34,6 +34,7 @@ from moorage.framework.profiles import build_profiles
 from moorage.framework.registry import Registry
 from moorage.framework.status import Hold
 from moorage.plugins.builtin import BUILTIN
+from moorage.plugins.fragmentation import Fragmentation
 from moorage.testing import make_node, make_pod
 from moorage.testing.devices import (
     DEVICE_DRIVER,
@@ -155,6 +156,17 @@ def test_sizes_are_those_of_the_moment(bench: Bench) -> None:
     assert bench.value("moorage_overcommitted_nodes") == 0
     bench.turn(pod("foreign", "4", node="n"))
     assert bench.value("moorage_overcommitted_nodes") == 1
+
+
+def test_idle_capacity_is_told_where_a_profile_knows_what_is_of_use(bench: Bench) -> None:
+    """The default profile does not."""
+    bench.turn(NodeSeen(make_node("n", cpu="4")))
+    assert bench.value("moorage_idle_capacity", resource="cpu", profile=PROFILE) is None
+    knowing = Bench(Fragmentation())
+    knowing.turn(NodeSeen(make_node("n", cpu="4")), pod("bound", "3", node="n"), pod("waits", "2"))
+    assert knowing.value("moorage_idle_capacity", resource="cpu", profile=PROFILE) == 1
+    unusable = knowing.value("moorage_unusable_idle_capacity", resource="cpu", profile=PROFILE)
+    assert unusable == 1, "neither a pod of 3 cores nor one of 2 fits"
 
 
 def test_newcomers_are_counted_once(bench: Bench) -> None:

@@ -92,7 +92,7 @@ REMEDIES: tuple[type[contract.SuggestsRemedies], ...] = (
 COUNTS: tuple[type[contract.TellsCounts], ...] = (
     ControllerSpread, OnePodPerNode, PlacementStrategy, PriorityAnnotation, SpotPlacement,
 )  # fmt: skip
-DETAILS: tuple[type[contract.TellsDetails], ...] = (DynamicResources,)
+DETAILS: tuple[type[contract.TellsDetails], ...] = (DynamicResources, SharedDevices)
 HOOKS: dict[type, Iterable[type[object]]] = {
     contract.SuggestsRemedies: REMEDIES,
     contract.TellsCounts: COUNTS,
@@ -109,6 +109,7 @@ HOOKS: dict[type, Iterable[type[object]]] = {
     contract.ComparesRows: (PlacementStrategy,),
     contract.AnnotatesBinding: (SharedDevices,),
     contract.LearnsWorkload: (Fragmentation,),
+    contract.TellsIdle: (Fragmentation,),
     contract.BestStaysBest: (Fragmentation,),
     contract.CountsEvictions: (DefaultPreemption,),
     contract.CountsDevices: (DynamicResources,),

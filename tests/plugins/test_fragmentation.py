@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
+
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.state import ClusterState
@@ -100,3 +102,31 @@ def test_cpu_and_memory_alone() -> None:
 def test_without_any_typical_pod_the_fuller_node_wins() -> None:
     state = make_state([gpu_node("empty", 2), gpu_node("fuller", 2)], [make_pod("a", cpu="2", node="fuller")])
     assert best(state, share("p", "0.5")) == {"fuller"}
+
+
+def test_pieces_of_devices_that_nothing_typical_fits_are_idle_and_unusable() -> None:
+    """Pods ask for halves: of what is left, the 0.4 beside a share of 0.6 are of no use."""
+    state = learned([gpu_node("n", 2)], [share("a", "0.6", "n")], [share(f"t{number}", "0.5") for number in range(9)])
+    found = Fragmentation().idle(state)
+    assert found["devices"].amount == pytest.approx(1.4)
+    assert found["devices"].unusable == pytest.approx(0.4)
+    assert found["cpu"] == (31.0, 0.0)
+
+
+def test_stranded_cpu_is_idle_and_unusable() -> None:
+    """One node has no memory left for typical pods; the other one has, and half of them need more cpu than it has."""
+    nodes = [make_node("full", cpu="8", memory="4Gi"), make_node("free", cpu="4", memory="64Gi")]
+    small, large = (
+        [make_pod(f"{name}{number}", cpu=cpu, memory="2Gi") for number in range(4)]
+        for name, cpu in (("s", "1"), ("l", "6"))
+    )
+    state = learned(nodes, [make_pod("a", cpu="2", memory="3Gi", node="full")], [*small, *large])
+    found = Fragmentation().idle(state)
+    assert found["cpu"].amount == pytest.approx(6 + 4)
+    assert found["cpu"].unusable == pytest.approx(6 + 2)
+    assert found["devices"] == (0.0, 0.0)
+
+
+def test_nothing_is_called_unusable_while_no_request_is_known() -> None:
+    state = learned([gpu_node("n", 2)], [], [])
+    assert all(each.unusable == 0.0 for each in Fragmentation().idle(state).values())

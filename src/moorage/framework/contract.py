@@ -25,6 +25,7 @@ from moorage.framework.changes import Change, What
 from moorage.framework.cycle import Cycle
 from moorage.framework.details import Detail
 from moorage.framework.gangplans import GangPlan, RoomLimits
+from moorage.framework.idle import Idle
 from moorage.framework.plugin import Reads
 from moorage.framework.remedies import Rejected, Remedy
 from moorage.framework.status import GangNomination, Hold, Nomination, OnlyNodes, Rejections, Status
@@ -479,6 +480,14 @@ class LearnsWorkload(Protocol):
     @property
     def learns_workload(self) -> bool:
         """Whether it does."""
+
+
+@runtime_checkable
+class TellsIdle(Named, Protocol):
+    """A plugin that knows how much of what is idle is of no use. Read by metrics."""
+
+    def idle(self, state: ClusterState, /) -> Mapping[str, Idle]:
+        """By resource."""
 
 
 @runtime_checkable

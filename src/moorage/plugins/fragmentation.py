@@ -33,6 +33,7 @@ from moorage.core.workload import PodShape, Typical, shape_of
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
 from moorage.framework.cycle import Cycle
+from moorage.framework.idle import Idle
 from moorage.framework.plugin import Plugin, Reads
 
 _HIGHEST = 100
@@ -40,6 +41,7 @@ _PARTS = 1_000_000
 """Parts of typical requests are counted in millionths, so that sums over them are exact."""
 _FIT_BITS, _STEP_BITS = 20, 24
 _FITS = (1 << _FIT_BITS) - 1
+_RESOURCES = "devices", "cpu", "memory"
 _BLOCK = 512
 """Rows that are scored at once: what is computed on the way then stays in the processor's caches."""
 
@@ -155,6 +157,18 @@ class Fragmentation(Plugin):
         below: Ints = ((scores - worst) * ((_HIGHEST - 1) / (best - worst))).astype(np.int64)
         below[scores == best] = _HIGHEST
         return below
+
+    def idle(self, state: ClusterState) -> dict[str, Idle]:
+        """What is left of devices, cpu (cores) and memory (bytes), and the mean of it that typical requests cannot use.
+
+        Devices are for requests for devices; cpu and memory of a node are of use to a request that fits there.
+        """
+        target, rows = self._typical(state), state.rows()
+        sums = np.zeros((2, len(_RESOURCES)))
+        for first in range(0, len(rows), _BLOCK):
+            sums += _idle(state, target, rows[first : first + _BLOCK])
+        scaled = sums / np.array((WHOLE, WHOLE, 1))
+        return {name: Idle(*scaled[:, place].tolist()) for place, name in enumerate(_RESOURCES)}
 
     def _typical(self, state: ClusterState) -> _Target:
         epoch = self.epoch(state)
@@ -273,17 +287,42 @@ def _with(room: Ints, share: ShareAsk, shares: DeviceColumns, rows: Rows) -> Int
 
 def _useful(target: _Target, left: _Left, model: Ids) -> Floats:
     """The room on devices that typical requests can use, times their parts, float64[2, n]."""
+    usable, runs = _usable(target, left, model)
+    usable *= runs
+    found: Floats = usable @ target.sharing.parts
+    return found
+
+
+def _usable(target: _Target, left: _Left, model: Ids) -> tuple[Ints, Mask]:
+    """The room on devices large enough for typical requests, and where these fit, both [2, n, requests]."""
     room = left.room[..., None]
     large = room >= target.sizes
     hosts = large.sum(axis=0).take(target.size, axis=2)
-    usable = (room * large).sum(axis=0).take(target.size, axis=2)
+    usable: Ints = (room * large).sum(axis=0).take(target.size, axis=2)
     runs = _runs(target.sharing, left)
     runs &= hosts >= target.devices
     if target.accepts is not None:
         runs &= target.accepts.take(model, axis=0)
-    usable *= runs
-    found: Floats = usable @ target.sharing.parts
-    return found
+    return usable, runs
+
+
+def _idle(state: ClusterState, target: _Target, rows: Rows) -> Floats:
+    """Sums over rows of what is idle, and of what is of no use, by resource, float64[2, resources]."""
+    columns, shares = state.resources, state.shares()
+    cpu, memory = (
+        np.maximum(columns.allocatable[column].take(rows) - columns.requested[column].take(rows), 0)[None]
+        for column in (CPU_COLUMN, MEMORY_COLUMN)
+    )
+    room = shares.room.take(rows, axis=1)
+    left = _Left(cpu, memory, room[:, None])
+    usable, runs = _usable(target, left, shares.model_ids.take(rows))
+    fits = (_useful_plain(target.plain, left) + runs @ target.sharing.parts)[0] / max(target.total, 1.0)
+    served = ((usable * runs) @ target.sharing.parts).sum() / max(float(target.sharing.parts.sum()), 1.0)
+    wasted = 1.0 - fits if target.total else np.zeros(len(rows))
+    devices = float(room.sum())
+    unused = devices - served if len(target.sharing.parts) else 0.0
+    idle = (devices, float(cpu.sum()), float(memory.sum()))
+    return np.array((idle, (unused, float(cpu[0] @ wasted), float(memory[0] @ wasted))))
 
 
 def _useful_plain(requests: _Requests, left: _Left) -> Floats:

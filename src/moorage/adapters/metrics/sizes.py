@@ -16,7 +16,7 @@ from moorage.adapters.metrics.queues import queue_families
 from moorage.engine.engine import Engine
 from moorage.engine.races import overcommitted_count
 from moorage.engine.units import Place, Unit
-from moorage.framework.contract import CountsEvictions
+from moorage.framework.contract import CountsEvictions, TellsIdle
 from moorage.framework.gangs import GANG_SCHEDULING
 from moorage.framework.plugin import Point
 
@@ -35,6 +35,7 @@ def size_families(engine: Engine) -> Iterable[Metric]:
     yield from _plugins(engine)
     yield from _gangs(engine)
     yield from queue_families(engine)
+    yield from _idle(engine)
     yield _circuits(engine)
 
 
@@ -116,7 +117,7 @@ def _cache(engine: Engine) -> Iterable[Metric]:
     )
     yield CounterMetricFamily(
         "moorage_unhealthy_devices",
-        "Devices in use that were tainted, or that their driver no longer offered.",
+        "Devices in use that were tainted, that their driver no longer offered, or that failed.",
         value=engine.device_health.unhealthy,
     )
     underway = GaugeMetricFamily(
@@ -124,6 +125,28 @@ def _cache(engine: Engine) -> Iterable[Metric]:
     )
     underway.add_metric(("binding",), engine.bindings.posted)
     yield underway
+
+
+def _idle(engine: Engine) -> Iterable[Metric]:
+    """What is idle, where a profile knows what would be of use."""
+    telling = [(profile, runner.plugins.first(TellsIdle)) for profile, runner in engine.runners.items()]
+    if all(plugin is None for _, plugin in telling):
+        return
+    labels = ("resource", "profile")
+    idle = GaugeMetricFamily(
+        "moorage_idle_capacity", "What no pod has requested: devices, cores, bytes.", labels=labels
+    )
+    unusable = GaugeMetricFamily(
+        "moorage_unusable_idle_capacity",
+        "The mean part of it that typical pods cannot use: it lies in pieces, or something else is used up there.",
+        labels=labels,
+    )
+    for profile, plugin in telling:
+        for resource, found in ({} if plugin is None else plugin.idle(engine.state)).items():
+            idle.add_metric((resource, profile), found.amount)
+            unusable.add_metric((resource, profile), found.unusable)
+    yield idle
+    yield unusable
 
 
 def _plugins(engine: Engine) -> Iterable[Metric]:
