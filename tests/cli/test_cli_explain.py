@@ -279,3 +279,16 @@ def test_a_live_cluster(empty_control_plane: ControlPlane, tmp_path: Path, capsy
         assert pods["huge"]["node"] is not None, suggestion["text"]
     assert run(["explain", "nwe", *asked]) == 2
     assert "did you mean default/new?" in capsys.readouterr().err
+
+
+def test_moves_of_others_that_would_make_room(capsys: pytest.CaptureFixture[str]) -> None:
+    """As `simulate --repack` plans them; a pod that fits has none."""
+    example = str(Path(__file__).parents[2] / "examples" / "repack.yaml")
+    assert run(["explain", "training", "-f", example]) == 0
+    said = capsys.readouterr().out
+    assert "Repacking would make room with 1 move:\n  default/web-1 from node-1 to node-4\n" in said
+    assert run(["explain", "training", "-f", example, "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["moves"] == [{"namespace": "default", "name": "web-1", "from": "node-1", "to": "node-4"}]
+    assert run(["explain", "web-1", "-f", example, "-o", "json"]) == 0
+    assert "moves" not in json.loads(capsys.readouterr().out)

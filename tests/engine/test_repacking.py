@@ -18,6 +18,7 @@ from moorage.core.pods import Owner, Pod
 from moorage.core.selectors import Operator, Requirement, Selector
 from moorage.engine.engine import Engine
 from moorage.engine.keeping.proofs import Proofs
+from moorage.engine.repacking.advice import moves_for
 from moorage.engine.repacking.bound import bound
 from moorage.engine.repacking.census import take_census
 from moorage.engine.repacking.emptying import Emptying, EmptyingAims
@@ -221,3 +222,18 @@ def test_a_plan_moves_no_more_pods_than_it_may() -> None:
     found = room(engine)
     assert found is not None
     assert len(found.moves) == 2
+
+
+def test_an_explanation_has_the_moves_for_one_pod_and_for_its_whole_gang() -> None:
+    """A pod in the middle of the queue, a member of a gang, and a pod that no move helps."""
+    terms = {"pod-group": "train", "moorage.dev/pod-group-min-available": "3"}
+    gang = [make_pod(f"g{i}", cpu="4", annotations=terms, owner="crew") for i in range(3)]
+    alone, huge = running("wide", None, app="wide", cpu="4"), running("huge", None, app="huge", cpu="64", priority=9)
+    engine = world(nodes(6), [*scattered(6), *gang, alone, huge])
+    (move,) = moves_for(engine, alone, NOW)
+    assert move.text == f"default/{move.pod.name} from {move.source} to {move.target}"
+    assert len(moves_for(engine, gang[1], NOW)) == 3
+    assert moves_for(engine, huge, NOW) == ()
+    assert moves_for(engine, running("unknown", None), NOW) == ()
+    assert moves_for(engine, alone, NOW, [budget(0).value]) == ()
+    check_invariants(engine.state)

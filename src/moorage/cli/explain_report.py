@@ -58,7 +58,9 @@ def _what_if(opinion: Opinion) -> dict[str, Any]:
     A pending pod that gets a node is shown exactly as by `moorage simulate`.
     """
     if opinion.node is None and opinion.stands_on is None:
-        return {"suggestions": [suggestion.document() for suggestion in opinion.suggestions]}
+        moves = [move.document() for move in opinion.moves]
+        suggestions = [suggestion.document() for suggestion in opinion.suggestions]
+        return {"suggestions": suggestions, **({"moves": moves} if moves else {})}
     second = runner_up(opinion) if opinion.stands_on is not None and not opinion.planned else None
     return {} if second is None else {"runnerUp": second.document()}
 
@@ -86,6 +88,9 @@ def write_table(opinion: Opinion, story: Sequence[Announcement], out: TextIO, *,
         out.write("\nWhat would help, the smallest change first:\n")
         lines = (f"{number:3}. {tables.shown(each.text)}\n" for number, each in enumerate(opinion.suggestions, start=1))
         out.writelines(lines)
+    if opinion.moves:
+        out.write(f"\nRepacking would make room with {counted(len(opinion.moves), 'move')}:\n")
+        out.writelines(f"  {tables.shown(move.text)}\n" for move in opinion.moves[:SHOWN_NODES])
     if story:
         out.write("\nWhat happened so far, according to events:\n")
         out.writelines(f"  {_moment(each)}  {tables.shown(f'{each.reason}: {each.note}')}\n" for each in story)

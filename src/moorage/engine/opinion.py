@@ -23,6 +23,8 @@ from moorage.engine.engine import Engine
 from moorage.engine.explain import NodeExplanation, explain
 from moorage.engine.gate import refused
 from moorage.engine.queueanswers import order_lines
+from moorage.engine.repacking.advice import moves_for
+from moorage.engine.repacking.plans import PlannedMove
 from moorage.engine.settings import EngineSettings
 from moorage.engine.units import Place
 from moorage.framework.cycle import Cycle
@@ -54,6 +56,8 @@ class Opinion:
     """The node of a bound pod, which was judged as if it were pending."""
     suggestions: tuple[Suggestion, ...] = ()
     """What would let a waiting pod fit, the smallest change first; empty if that was not asked for."""
+    moves: tuple[PlannedMove, ...] = ()
+    """Moves of other pods after which a waiting pod would fit, as repacking proves them; likewise."""
     queue: tuple[str, ...] = ()
     """What its queue and those above it have and may have, and what follows from that; empty if it has no queue."""
     topology: tuple[str, ...] = ()
@@ -120,6 +124,7 @@ def form_opinion(
         topology=_topology_lines(engine, pod, stands_on),
         planned=gang is not None and gang in engine.gangs.plans,
         suggestions=suggest(engine, pod, now_s, rewriter, ahead=ahead) if helps and rewriter is not None else (),
+        moves=moves_for(engine, pod, now_s) if helps else (),
         faults=tuple(engine.faults.take()),
     )
 

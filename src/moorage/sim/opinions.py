@@ -12,6 +12,8 @@ from moorage.core.pods import Pod
 from moorage.core.queuereasons import queue_reasons
 from moorage.engine.opinion import Opinion, form_opinion, placed_line
 from moorage.engine.queueanswers import order_lines
+from moorage.engine.repacking.advice import moves_for
+from moorage.engine.repacking.plans import PlannedMove
 from moorage.sim.costs import input_prices
 from moorage.sim.explanations import node_explanation
 from moorage.sim.feed import Feed
@@ -19,6 +21,7 @@ from moorage.sim.inputs import ClusterInput
 from moorage.sim.outcome import PodStory, SimulationOutcome
 from moorage.sim.simulation import SimulationError, SimulationRules, by_node_name, simulate, start_time_s
 from moorage.sim.suggestions import suggestions_from_files
+from moorage.sim.whatif import budgets_of
 from moorage.wire.workloadkinds import workloads_in
 
 
@@ -67,8 +70,8 @@ def _simulated(given: ClusterInput, rules: SimulationRules, key: str, known: Map
     for story in outcome.pods:
         if story.key == key:
             placed = _placed(story, outcome)
-            queue = _queue(story, outcome, known.get(key))
-            return replace(_opinion(story, outcome), queue=queue, topology=placed, planned=bool(placed))
+            queue, moves = _queue(story, outcome, known.get(key)), _moves(story, outcome)
+            return replace(_opinion(story, outcome), queue=queue, topology=placed, planned=bool(placed), moves=moves)
     raise UnknownPodError([*known, *(story.key for story in outcome.pods)])
 
 
@@ -76,6 +79,14 @@ def _queue(story: PodStory, outcome: SimulationOutcome, pod: Pod | None) -> tupl
     if story.node is not None or outcome.world is None or pod is None:
         return ()
     return *queue_reasons(outcome.world.state, pod), *order_lines(outcome.world.engine, pod)
+
+
+def _moves(story: PodStory, outcome: SimulationOutcome) -> tuple[PlannedMove, ...]:
+    entry = None if outcome.world is None else outcome.world.engine.queue.get(story.uid)
+    if story.node is not None or outcome.world is None or entry is None:
+        return ()
+    world = outcome.world
+    return moves_for(world.engine, entry.pod, world.cluster.now_s, budgets_of(world))
 
 
 def _placed(story: PodStory, outcome: SimulationOutcome) -> tuple[str, ...]:

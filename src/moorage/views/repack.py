@@ -16,7 +16,7 @@ from moorage.engine.keeping.allowances import BUDGET
 from moorage.engine.keeping.proofs import Proofs
 from moorage.engine.repacking.census import Census, take_census
 from moorage.engine.repacking.emptying import Emptying, EmptyingAims
-from moorage.engine.repacking.plans import EmptyingPlan, PlannedMove, RoomPlan
+from moorage.engine.repacking.plans import EmptyingPlan, RoomPlan
 from moorage.engine.repacking.room import RoomMaking, waiting_units
 from moorage.views.world import World
 
@@ -105,7 +105,7 @@ def repack_document(view: RepackView) -> dict[str, Any]:
     """`repack` of the document of `simulate -o json`."""
     plan, saving = view.emptying, view.saving
     return {
-        "moves": [_move(move) for move in plan.moves],
+        "moves": [move.document() for move in plan.moves],
         "nodes": list(plan.nodes),
         "filled": list(plan.filled),
         "inUse": plan.in_use,
@@ -120,15 +120,11 @@ def repack_document(view: RepackView) -> dict[str, Any]:
             "withoutPrice": saving.without_price,
         },
         "rooms": [
-            {"unit": room.unit, "moves": [_move(move) for move in room.moves], "places": dict(room.places)}
+            {"unit": room.unit, "moves": [move.document() for move in room.moves], "places": dict(room.places)}
             for room in view.rooms
         ],
         "helpless": list(view.helpless),
     }
-
-
-def _move(move: PlannedMove) -> dict[str, str]:
-    return {"namespace": move.pod.namespace, "name": move.pod.name, "from": move.source, "to": move.target}
 
 
 def repack_lines(view: RepackView) -> list[str]:

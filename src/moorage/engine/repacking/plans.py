@@ -16,6 +16,15 @@ class PlannedMove:
     source: str
     target: str
 
+    @property
+    def text(self) -> str:
+        """In words."""
+        return f"{self.pod.key} from {self.source} to {self.target}"
+
+    def document(self) -> dict[str, str]:
+        """As JSON has it."""
+        return {"namespace": self.pod.namespace, "name": self.pod.name, "from": self.source, "to": self.target}
+
 
 @dataclass(frozen=True, slots=True)
 class EmptyingPlan:
