@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from pydantic import ValidationError
 
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
@@ -130,3 +131,22 @@ def test_stranded_cpu_is_idle_and_unusable() -> None:
 def test_nothing_is_called_unusable_while_no_request_is_known() -> None:
     state = learned([gpu_node("n", 2)], [], [])
     assert all(each.unusable == 0.0 for each in Fragmentation().idle(state).values())
+
+
+def test_typical_requests_can_be_given() -> None:
+    """They count instead of what the pods show: here pods ask for halves, and the configuration knows of 0.4."""
+    nodes, pods = [gpu_node("hole", 1), gpu_node("half", 1)], [share("a", "0.6", "hole"), share("b", "0.5", "half")]
+    state = learned(nodes, pods, [share(f"t{number}", "0.5") for number in range(9)])
+    assert best(state, share("p", "0.3")) == {"hole"}
+    given = [{"cpu": 1, "memory": "1Gi", "devices": 1, "milli": 400, "weight": 3}, {"cpu": "100m", "weight": 1}]
+    assert best(state, share("p", "0.1"), workload=given) == {"half"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"cpu": "much"}, {"cpu": "-1"}, {"cpu": True}, {"milli": 0}, {"devices": -1}, {"weight": 0}, {"gpu": 1}],
+    ids=str,
+)
+def test_typical_requests_that_make_no_sense_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        FragmentationArgs.model_validate({"workload": [wrong]})

@@ -11,6 +11,7 @@ only if it differs: answers that follow from it are kept until then.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 from moorage.core.affinity import NodeAffinity
@@ -46,6 +47,8 @@ class Typical(NamedTuple):
 def shape_of(template: PodTemplate, share: ShareAsk | None) -> PodShape:
     """The shape of pods with this template, which ask for this share of devices."""
     requests, affinity = template.requests, template.node_affinity
+    if share is not None and share.slots:  # which container has which device does not matter to nodes
+        share = replace(share, slots=())
     if affinity is not None and affinity.required is None:
         affinity = None
     return PodShape(requests.get(CPU), requests.get(MEMORY), share, template.node_selector, affinity)

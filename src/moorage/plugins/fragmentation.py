@@ -15,18 +15,22 @@ Of the feasible nodes the best get 100, and the others fewer points in their ord
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from moorage.core.arrays import Floats, Ids, Ints, Mask, Rows
 from moorage.core.claimshares import share_of
 from moorage.core.columns import CPU_COLUMN, MEMORY_COLUMN
+from moorage.core.frozen import FrozenDict
+from moorage.core.limits import SHARED_DEVICES
 from moorage.core.pods import PodTemplate
-from moorage.core.shareasks import WHOLE, ShareAsk
+from moorage.core.quantity import amount, parse_quantity
+from moorage.core.resources import CPU, MEMORY
+from moorage.core.shareasks import WHOLE, Convention, ShareAsk
 from moorage.core.sharedevices import MODEL_LABELS, DeviceColumns
 from moorage.core.state import ClusterState
 from moorage.core.workload import PodShape, Typical, shape_of
@@ -42,16 +46,53 @@ _PARTS = 1_000_000
 _FIT_BITS, _STEP_BITS = 20, 24
 _FITS = (1 << _FIT_BITS) - 1
 _RESOURCES = "devices", "cpu", "memory"
+_MOST_REQUESTS = 128
 _BLOCK = 512
 """Rows that are scored at once: what is computed on the way then stays in the processor's caches."""
 
 
+def _quantity(value: object) -> str:
+    """The text of a quantity, which may be a number in YAML."""
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise ValueError("must be a quantity, such as 500m or 2Gi")  # noqa: TRY004 - pydantic's
+    if parse_quantity(str(value)) < 0:
+        raise ValueError("must not be negative")
+    return str(value)
+
+
+Quantity = Annotated[str, BeforeValidator(_quantity)]
+
+
+class TypicalRequest(PluginArgs):
+    """A request that is typical for the cluster."""
+
+    cpu: Quantity = "0"
+    memory: Quantity = "0"
+    devices: Annotated[int, Field(ge=0, le=SHARED_DEVICES)] = 0
+    milli: Annotated[int, Field(ge=1, le=WHOLE)] = WHOLE
+    """Of each device, in thousandths."""
+    models: tuple[str, ...] = ()
+    """The models of devices that will do; empty for any."""
+    weight: Annotated[float, Field(gt=0, le=1_000_000)] = 1.0
+    """How common it is, compared with the others."""
+
+    def shape(self) -> PodShape:
+        """As learned ones are."""
+        share = None
+        if self.devices:
+            models = tuple(sorted(self.models))
+            share = ShareAsk(Convention.WHOLE, self.devices, self.milli, self.milli, models=models)
+        return PodShape(amount(CPU, self.cpu), amount(MEMORY, self.memory), share, FrozenDict(), None)
+
+
 class FragmentationArgs(PluginArgs):
-    """How coarse the score is, and whether models that others insist on are spared."""
+    """How coarse the score is, whether models that others insist on are spared, and what is typical."""
 
     step: Annotated[int, Field(ge=1, le=8000)] = 80
     """Changes of the fragment that differ by less, in thousandths of a device, are about as good."""
     spare: bool = True
+    workload: Annotated[tuple[TypicalRequest, ...], Field(max_length=_MOST_REQUESTS, strict=False)] = ()
+    """Typical requests; without any they are learned from the pods."""
 
 
 class _Requests(NamedTuple):
@@ -103,6 +144,7 @@ class Fragmentation(Plugin):
 
     def __init__(self, args: FragmentationArgs | None = None) -> None:
         self.args: FragmentationArgs = args or FragmentationArgs()
+        self._given = _parts(self.args.workload)
         self._target: tuple[Hashable, _Target] | None = None
         self._largest = 1.0, 1.0
         """Cpu and memory of the largest node, as of `_seen` in the log of nodes."""
@@ -123,7 +165,8 @@ class Fragmentation(Plugin):
             offered, rows = state.resources.allocatable, state.rows()
             most = (float(offered[column].take(rows).max(initial=1)) for column in (CPU_COLUMN, MEMORY_COLUMN))
             self._largest, self._seen = (next(most), next(most)), state.node_log.position
-        return state.workload.revision, state.shares().version, self._largest
+        revision = 0 if self._given else state.workload.revision
+        return revision, state.shares().version, self._largest
 
     def score(self, cycle: Cycle, rows: Rows) -> Ints:
         """Composed of what counts: models spared, then steps of the change, then how full the node is."""
@@ -173,11 +216,16 @@ class Fragmentation(Plugin):
     def _typical(self, state: ClusterState) -> _Target:
         epoch = self.epoch(state)
         if self._target is None or self._target[0] != epoch:
-            self._target = epoch, _target(state, state.workload.typical, self._largest)
+            self._target = epoch, _target(state, self._given or state.workload.typical, self._largest)
         return self._target[1]
 
 
 # --- typical requests ---
+
+
+def _parts(workload: Sequence[TypicalRequest]) -> tuple[Typical, ...]:
+    total = sum(each.weight for each in workload)
+    return tuple(Typical(each.shape(), each.weight / total) for each in workload)
 
 
 def _target(state: ClusterState, typical: tuple[Typical, ...], largest: tuple[float, float]) -> _Target:
@@ -264,9 +312,9 @@ def _before_and_after(state: ClusterState, shares: DeviceColumns, rows: Rows, sh
     """
     columns = state.resources
     asked, found = (shape.cpu_milli, shape.memory_bytes), []
-    for column, amount in zip((CPU_COLUMN, MEMORY_COLUMN), asked, strict=True):
+    for column, part in zip((CPU_COLUMN, MEMORY_COLUMN), asked, strict=True):
         left = columns.allocatable[column].take(rows) - columns.requested[column].take(rows)
-        found.append(np.array((left, left - amount)))
+        found.append(np.array((left, left - part)))
     room = shares.room.take(rows, axis=1)
     both = np.empty((len(room), 2, len(rows)), dtype=np.int64)
     both[:, 0], both[:, 1] = room, room if shape.share is None else _with(room, shape.share, shares, rows)
