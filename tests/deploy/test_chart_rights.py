@@ -20,6 +20,7 @@ from moorage.adapters.dashboard.security import TOKEN_HEADER
 from moorage.bench.controlplane import ControlPlane, Options
 from moorage.bench.processes import free_ports
 from tests.app.extender_process import mutual_tls
+from tests.autoscalers.requests import CRDS, provisioning_crd
 from tests.contract.manifests import a_node, a_pod
 from tests.deploy.chart import (
     NAMESPACE,
@@ -71,6 +72,7 @@ def plane(control_plane_assets: None) -> Iterator[ControlPlane]:  # noqa: ARG001
         make_namespace(started)
         path, crd = crd_objects("nobody")[0]
         make(started, path, crd)
+        make(started, CRDS, provisioning_crd())
         yield started
 
 
@@ -287,6 +289,19 @@ def share_a_queue(plane: ControlPlane) -> None:
     has_used(plane, "scheduler", ("moorage.dev", "queues/status", "patch"))
 
 
+def wait_for_nodes(plane: ControlPlane) -> None:
+    """A gang that fits nowhere asks for nodes, and no longer does so when it is gone."""
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    groups = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+    make(plane, groups, {"metadata": {"name": "large"}, "spec": spec})
+    for name in ("large-1", "large-2"):
+        make_pod(plane, name, cpu="64", schedulingGroup={"podGroupName": "large"})
+    requests, templates = ("autoscaling.x-k8s.io", "provisioningrequests"), ("", "podtemplates")
+    has_used(plane, "scheduler", (*templates, "create"), (*requests, "create"))
+    kubectl(plane, "-n", "default", "delete", "pod", "large-1", "large-2", "--force", "--grace-period=0")
+    has_used(plane, "scheduler", (*requests, "delete"), (*templates, "delete"))
+
+
 def test_the_scheduler_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path: Path) -> None:
     """Binds, refusals, evictions, gangs, devices, events, the lease, and who reads its metrics."""
     plane = empty
@@ -306,6 +321,7 @@ def test_the_scheduler_has_the_rights_that_it_uses(empty: ControlPlane, tmp_path
             allocate_devices,
             share_a_queue,
             evict_for_a_better_one,
+            wait_for_nodes,
             fail_twice,
         ):
             happening(plane)

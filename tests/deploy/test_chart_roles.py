@@ -87,3 +87,21 @@ def test_the_scheduler_reads_the_kinds_of_workloads_that_are_switched_on(
     assert found | VOLUMES == {(kind.group, kind.plural) for kind in watched_kinds(reading.profiles)}
     assert on <= found
     assert not off & found
+
+
+@pytest.mark.parametrize(
+    ("values", "want"),
+    [
+        ((), True),
+        ((f"{GANGS}.name=GangScheduling", f"{GANGS}.args.provisioningClass=check-capacity.autoscaling.x-k8s.io"), True),
+        ((f"{GANGS}.name=GangScheduling", f"{GANGS}.args.provisioningClass="), False),
+    ],
+    ids=["by default", "another class", "switched off"],
+)
+def test_requests_for_nodes_may_be_written_where_they_are_switched_on(values: tuple[str, ...], want: bool) -> None:
+    """And PodTemplates, which they name."""
+    given = granted("scheduler", *values)
+    for group, kind in (("autoscaling.x-k8s.io", "provisioningrequests"), ("", "podtemplates")):
+        assert {verb for verb in ("create", "delete") if (group, kind, verb) in given} == (
+            {"create", "delete"} if want else set()
+        )

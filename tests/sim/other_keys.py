@@ -13,6 +13,8 @@ OTHERS = {
     "moorage.dev/leaving",
     "moorage.dev/placed-by",
     "moorage.dev/plain-http",
+    "moorage.dev/pod-set-counts",
+    "moorage.dev/provisions-for",
     "moorage.dev/replica-address",
     "moorage.dev/replica-follows",
     "moorage.dev/replica-of",

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from moorage.core.affinity import NodeTerm
+from moorage.core.arrivals import NodeClaim
 from moorage.core.fairshare import UNLIMITED
 from moorage.core.frozen import FrozenDict
+from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import (
     COSCHEDULING_GROUPS,
     KAI_GROUPS,
@@ -23,10 +25,11 @@ from moorage.core.objects import (
     Workload,
 )
 from moorage.core.pods import Owner
+from moorage.core.provisioning import ProvisioningRequest
 from moorage.core.queues import Queue, ResourceShare
 from moorage.core.selectors import EVERYTHING, NOTHING, Operator, Requirement, selector_from_labels
 from moorage.core.strategy import parse_strategy
-from moorage.core.taints import Toleration
+from moorage.core.taints import Taint, Toleration
 from moorage.core.topology import HyperNode, NodeMatch, Topology
 from moorage.core.topologyasks import SliceAsk, SubGroup, TopologyAsk
 from moorage.core.volumes import (
@@ -471,6 +474,70 @@ OTHERS = [
             ),
         ),
         id="HyperNode",
+    ),
+    pytest.param(
+        body(
+            "autoscaling.x-k8s.io/v1",
+            "ProvisioningRequest",
+            {
+                "namespace": "default",
+                "name": "g-21e03d3493",
+                "uid": "u1",
+                "annotations": {"moorage.dev/provisions-for": "label:g", "moorage.dev/pod-set-counts": "2,1"},
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "g-0", "uid": "p1"}],
+            },
+            spec={"provisioningClassName": "check-capacity.autoscaling.x-k8s.io", "podSets": []},
+            status={
+                "conditions": [
+                    {"type": "Failed", "status": "False", "lastTransitionTime": "2026-01-02T00:00:00Z"},
+                    {
+                        "type": "Provisioned",
+                        "status": "True",
+                        "message": "found",
+                        "lastTransitionTime": "2026-01-03T00:00:00Z",
+                    },
+                ]
+            },
+        ),
+        ProvisioningRequest(
+            "default",
+            "g-21e03d3493",
+            "u1",
+            "check-capacity.autoscaling.x-k8s.io",
+            GangKey("default", "g", Declared.LABEL),
+            "2,1",
+            "p1",
+            ("Provisioned",),
+            "found",
+        ),
+        id="ProvisioningRequest",
+    ),
+    pytest.param(
+        body(
+            "karpenter.sh/v1",
+            "NodeClaim",
+            {"labels": {"karpenter.sh/nodepool": "p"}, "creationTimestamp": "1970-01-01T00:01:40Z"},
+            spec={
+                "requirements": [
+                    {"key": "zone", "operator": "In", "values": ["a"]},
+                    {"key": "size", "operator": "In", "values": ["s", "m"]},
+                    {"key": "os", "operator": "NotIn", "values": ["w"]},
+                ],
+                "taints": [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}],
+                "startupTaints": [{"key": "warming", "effect": "NoExecute"}],
+            },
+            status={"nodeName": "n1", "allocatable": {"cpu": "3500m", "pods": "110"}},
+        ),
+        NodeClaim(
+            "x",
+            FrozenDict({"zone": "a", "karpenter.sh/nodepool": "p"}),
+            (Taint("gpu", "yes", "NoSchedule"),),
+            (Taint("warming", "", "NoExecute"),),
+            FrozenDict({"cpu": 3500, "pods": 110}),
+            "n1",
+            created_s=100.0,
+        ),
+        id="NodeClaim",
     ),
     pytest.param(
         body(

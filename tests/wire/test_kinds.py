@@ -174,7 +174,8 @@ def test_the_table_covers_the_kinds_that_the_simulator_promises() -> None:
         PriorityClass RuntimeClass PodGroup PlacementPolicy Queue Topology HyperNode Namespace PriceList
     """
     workloads = {row.kind for row in ROWS}
-    assert {kind.name for kind in KINDS} == {*promised.split(), "PodGang", *workloads}
+    autoscalers = ("ProvisioningRequest", "NodeClaim")
+    assert {kind.name for kind in KINDS} == {*promised.split(), "PodGang", *autoscalers, *workloads}
     assert len(BY_ID) == len(KINDS)
     assert all(re.fullmatch("[a-z]+", kind.plural) for kind in KINDS)
 

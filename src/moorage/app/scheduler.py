@@ -20,6 +20,7 @@ from moorage.adapters.kube.client import KubeClient
 from moorage.adapters.kube.credentials import load_credentials
 from moorage.adapters.kube.extenders import Extenders
 from moorage.adapters.kube.leaserecord import TERM_ANNOTATION
+from moorage.adapters.kube.provisioning import CapacityRequests
 from moorage.adapters.kube.reviews import AccessReviews
 from moorage.adapters.metrics.podresources import snapshot
 from moorage.adapters.metrics.registry import MetricsPage
@@ -43,9 +44,18 @@ from moorage.app.queuestatus import write_queue_statuses
 from moorage.app.reload import Reloader
 from moorage.app.selfcheck import SelfCheck
 from moorage.app.sources import Following, watched_kinds
-from moorage.core.commands import AskExtenders, AskPreemption, Bind, Command, RecordEvent
+from moorage.core.commands import (
+    AskExtenders,
+    AskPreemption,
+    Bind,
+    Command,
+    RecordEvent,
+    ReleaseCapacity,
+    RequestCapacity,
+)
 from moorage.core.echo import answer_to
 from moorage.core.events import ConfigurationChanged, TermBegan
+from moorage.core.provisioning import PROVISIONING_REQUEST
 from moorage.core.values import dataclass
 from moorage.engine.engine import Engine
 from moorage.engine.obstacles import obstacle
@@ -207,6 +217,9 @@ class Scheduler(Process):
             obstacle=functools.partial(obstacle, self.engine.state, self.engine.bindings),
         )
         self._binding: list[asyncio.Task[None]] = []
+        self._capacity = CapacityRequests(
+            client, self._loop.put, served=lambda: following.watches.serves(PROVISIONING_REQUEST)
+        )
         self._stopping = False
         """Whether the process is shutting down cleanly."""
 
@@ -245,7 +258,7 @@ class Scheduler(Process):
     async def _live(self) -> None:
         """Decide, or stand by until this process leads, once the caches are filled; follow the configuration file."""
         served = await reached(self._client)
-        self._binding = self._parts.start(self._binder.run())
+        self._binding = self._parts.start(self._binder.run(), self._capacity.run())
         self._start_extenders()
         await self._fill(served)
         self._unready = ""
@@ -317,6 +330,8 @@ class Scheduler(Process):
                 self._recorder.record(command)
         elif isinstance(command, AskExtenders | AskPreemption):
             self._ask(command)
+        elif isinstance(command, RequestCapacity | ReleaseCapacity):
+            self._capacity.submit(command)
         else:
             self._binder.submit(command)
 

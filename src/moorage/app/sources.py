@@ -208,6 +208,11 @@ class Watches:
         if reflector is not None and reflector.state.phase is Phase.NOT_SERVED:
             reflector.refresh()
 
+    def serves(self, kind_id: str) -> bool:
+        """Whether the server has a kind that is followed, and lets us read it."""
+        _, reflector = self._followed.get(kind_id, (None, None))
+        return reflector is not None and reflector.state.phase in _FOLLOWED
+
     def __contains__(self, kind_id: str) -> bool:
         return kind_id in self._followed
 

@@ -48,6 +48,7 @@ def document(opinion: Opinion) -> dict[str, Any]:
         "explain": nodes_document(opinion.nodes),
         **({"queue": list(opinion.queue)} if opinion.queue else {}),
         **({"topology": list(opinion.topology)} if opinion.topology else {}),
+        **({"arriving": list(opinion.arriving)} if opinion.arriving else {}),
         **_what_if(opinion),
     }
 
@@ -80,7 +81,7 @@ def write_table(opinion: Opinion, story: Sequence[Announcement], out: TextIO, *,
         out.writelines(f"    {tables.shown(line)}\n" for line in group.lines)
         out.write("\n")
     out.write(tables.shown(sentence(opinion)) + "\n")
-    out.writelines(f"  {tables.shown(line)}\n" for line in (*opinion.queue, *opinion.topology))
+    out.writelines(f"  {tables.shown(line)}\n" for line in (*opinion.queue, *opinion.topology, *opinion.arriving))
     second = None if opinion.planned else runner_up(opinion)
     if second is not None:
         out.write(f"Runner-up: {tables.shown(second.text)}\n")

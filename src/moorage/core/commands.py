@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.gangrecords import GangRecord
+from moorage.core.membership import GangKey
 from moorage.core.pods import Condition, Pod
 from moorage.core.values import dataclass
 
@@ -166,7 +167,62 @@ class AskPreemption:
     token: int = 0
 
 
-Command: TypeAlias = Bind | DeletePod | PatchPodStatus | RecordEvent | PatchObject | AskExtenders | AskPreemption
+@dataclass(frozen=True, slots=True)
+class CapacitySet:
+    """Pods of a gang that are alike to an autoscaler."""
+
+    pod: PodRef
+    """One of them, which the others are like."""
+    count: int
+    node_labels: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """What nodes must have beside what the pods say themselves: label keys, and the values that will do."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCapacity:
+    """Ask an autoscaler for nodes for a gang: write its ProvisioningRequest, and say so on its members.
+
+    What is there already will do. Answered by `CapacityDone`.
+    """
+
+    pod: PodRef
+    """The member that owns what is written."""
+    gang: GangKey
+    name: str
+    """Of the request."""
+    class_name: str
+    sets: tuple[CapacitySet, ...]
+    members: tuple[PodRef, ...]
+    """Pods that do not say yet that they consume the request."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseCapacity:
+    """Delete a gang's ProvisioningRequest and its PodTemplates. Answered by `CapacityDone`."""
+
+    pod: PodRef
+    """The member that owned the request; it may be gone, and its name is not known."""
+    gang: GangKey
+    name: str
+    uid: str
+    """Precondition: only the request with this uid is deleted. Empty: there is none, only members that name it."""
+    sets: int
+    """How many PodTemplates it has."""
+    members: tuple[PodRef, ...] = ()
+    """Pods that still wait, and say that they consume it: from now on autoscalers look at each of them again."""
+
+
+Command: TypeAlias = (
+    Bind
+    | DeletePod
+    | PatchPodStatus
+    | RecordEvent
+    | PatchObject
+    | AskExtenders
+    | AskPreemption
+    | RequestCapacity
+    | ReleaseCapacity
+)
 
 
 @dataclass(frozen=True, slots=True)

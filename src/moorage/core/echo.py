@@ -19,10 +19,13 @@ from moorage.core.commands import (
     PatchNode,
     PatchObject,
     PatchPodStatus,
+    ReleaseCapacity,
+    RequestCapacity,
 )
 from moorage.core.events import (
     BindDone,
     BindOutcome,
+    CapacityDone,
     DeleteDone,
     Event,
     EvictDone,
@@ -61,6 +64,8 @@ def answer_to(command: Command | KeeperCommand) -> KeeperEvent | None:
             return StatusDone(command.pod.uid, ok=True, token=command.token)
         case PatchObject():
             return PatchDone(command, ok=True)
+        case RequestCapacity() | ReleaseCapacity():
+            return CapacityDone(command.gang, ok=True)
         case EvictPod():
             return EvictDone(command.pod.uid, EvictOutcome.EVICTED)
         case PatchNode():

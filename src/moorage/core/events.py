@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any, TypeAlias
 
 from moorage.core.commands import PatchNode, PatchObject, Victims
+from moorage.core.membership import GangKey
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.values import dataclass
@@ -132,6 +133,17 @@ class StatusDone:
 
 
 @dataclass(frozen=True, slots=True)
+class CapacityDone:
+    """The answer to a RequestCapacity or a ReleaseCapacity command."""
+
+    gang: GangKey
+    ok: bool
+    message: str = ""
+    served: bool = True
+    """Whether the server has ProvisioningRequests at all, and lets us write them."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExtendersAnswered:
     """The answer to an AskExtenders command. A node that is neither kept nor named as failed was dropped silently."""
 
@@ -211,6 +223,7 @@ Event: TypeAlias = (
     | DeleteDone
     | PatchDone
     | StatusDone
+    | CapacityDone
     | ExtendersAnswered
     | PreemptionAnswered
     | DecisionSlow

@@ -15,6 +15,7 @@ from moorage.core.deviceindex import RESOURCE_CLAIM
 from moorage.core.events import (
     BindDone,
     BindOutcome,
+    CapacityDone,
     ConfigurationChanged,
     DecisionSlow,
     DeleteDone,
@@ -34,6 +35,7 @@ from moorage.core.events import (
 from moorage.core.gangs import GANG_KINDS, said_of_gangs
 from moorage.core.membership import GangKey
 from moorage.core.pods import FINISHED, Pod, PodTemplate
+from moorage.core.provisioning import PROVISIONING_REQUEST
 from moorage.core.queues import QUEUE_KINDS
 from moorage.core.state import NOWHERE, ClusterState, PodMove, PodRecord
 from moorage.engine import excess
@@ -111,6 +113,7 @@ class Engine:
             DeleteDone: self._delete_done,
             PatchDone: self._patch_done,
             StatusDone: self.gangs.recorded,
+            CapacityDone: self.gangs.provisioning.done,
             NodeSeen: self._node_seen,
             NodeGone: self._node_gone,
             ObjectSeen: self._object_seen,
@@ -118,7 +121,7 @@ class Engine:
             ExtendersAnswered: self._nodes_answered,
             PreemptionAnswered: self._victims_answered,
             DecisionSlow: self._decision_slow,
-            TermBegan: self._term_began,
+            TermBegan: self.gangs.term_began,
             ConfigurationChanged: self._configuration_changed,
         }
         """Event -> its handler."""
@@ -142,9 +145,8 @@ class Engine:
         self._woken_by: dict[tuple[int, str], list[str]] = {}
         """Kind of change -> the plugins whose rejections it can help, filled on first use."""
         context, order = self._context, first.first(PlansUnits)
-        context.planning = None
-        if order is not None:
-            context.planning = Planning(context, order, self.gangs.recovery.runs, self.gangs.concern)
+        gangs = self.gangs
+        context.planning = None if order is None else Planning(context, order, gangs.recovery.runs, gangs.concern)
         self._rooms.equip(self._sort)
         endings = Endings(self._placing.place, self._failing.unschedulable, self._failing.conclude)
         extenders = settings.extenders
@@ -366,6 +368,8 @@ class Engine:
             self.device_health.changed(kind, before, after, next(iter(self.runners)), turn.commands)
         if kind in QUEUE_KINDS:
             self._rooms.follow(turn.now)
+        if kind == PROVISIONING_REQUEST:
+            self.gangs.provisioning.changed(before, after, turn.now)
         if kind == RESOURCE_CLAIM and before is None and after.owner is not None:
             entry = self.queue.get(after.owner.uid)
             if entry is not None:
@@ -473,9 +477,6 @@ class Engine:
 
     # --- another configuration ---
 
-    def _term_began(self, event: TermBegan, _: Turn) -> None:
-        self.gangs.term = event.term
-
     def _configuration_changed(self, event: ConfigurationChanged, turn: Turn) -> None:
         """Continue with other profiles and settings. The queue, binds in flight and the seed stay.
 
@@ -560,7 +561,7 @@ class Engine:
         if self._rooms.unfinished or (pacing.ready() and not self.bindings.posted):
             return now
         times = [pacing.next_s(now), self.queue.next_wakeup(), self.bindings.next_wakeup(), self._context.next_alarm()]
-        times += [self.gangs.next_review_s(), self._notices.next_s(), self._rooms.next_s(), self._rooms.stale.next_s()]
+        times += [self.gangs.next_s(), self._notices.next_s(), self._rooms.next_s(), self._rooms.stale.next_s()]
         return min((time for time in times if time is not None), default=None)
 
     # --- deciding ---

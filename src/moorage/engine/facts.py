@@ -42,6 +42,7 @@ from moorage.engine.makingroom import Evicted, MakingRoom
 from moorage.engine.notices import Notices
 from moorage.engine.pacing import Pacing
 from moorage.engine.planning import Planning
+from moorage.engine.provisioning import Provisioning
 from moorage.engine.queue import SchedulingQueue
 from moorage.engine.recovery import Recovery
 from moorage.engine.sharing import Sharing
@@ -116,11 +117,20 @@ FACTS: Mapping[type, Mapping[str, Any]] = {
         "term": str,
         "recovery": Recovery,
         "_room": GangRoom,
+        "provisioning": Provisioning,
         "_recording": dict[int, GangBinding],
         "_controlled": dict[_Place, dict[GangKey, None]],
         "_controllers": dict[GangKey, set[_Place]],
     },
     GangRoom: {"turns": GangTurns, "_idle": Deadlines},
+    Provisioning: {
+        "_due": Deadlines,
+        "_misfits": dict[GangKey, None],
+        "_asked": dict[GangKey, None],
+        "_concerned": dict[GangKey, None],
+        "_rests": dict[GangKey, float],
+        "_unserved_until_s": float,
+    },
     Deadlines: {"_at_s": dict[GangKey, float]},
     GangTurns: {
         "favoured": GangKey | None,
@@ -247,6 +257,7 @@ REBUILT: Mapping[type, frozenset[str]] = {
     Notices: frozenset(["_context", "_failing"]),
     Gangs: frozenset(["_context", "_state", "_queue", "_placing", "_failing", "_notices", "tried", "plans"]),
     GangRoom: frozenset(["_context", "_state", "_failing"]),
+    Provisioning: frozenset(["_context", "_state", "_needs"]),
     Deadlines: frozenset(["_heap"]),
     GangTurns: frozenset(["_context", "_priority"]),
     Recovery: frozenset(["_context", "_state", "_vanished"]),

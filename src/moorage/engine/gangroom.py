@@ -45,6 +45,8 @@ class Made:
     """Plugins whose Reserve refused."""
     domain: Domain | None = None
     """The domain of the nominated nodes."""
+    awaits: bool = False
+    """Whether nothing was done, as nodes are on their way."""
 
 
 NOTHING_MADE = Made()

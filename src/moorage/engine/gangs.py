@@ -16,12 +16,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from moorage.core.commands import PatchPodStatus
-from moorage.core.events import StatusDone
+from moorage.core.events import StatusDone, TermBegan
 from moorage.core.gangneeds import ANYWHERE, Domain, GangNeeds, needs_of
 from moorage.core.gangs import GROUP_KINDS, GangTerms, lasting, own_priority
 from moorage.core.membership import Declared, GangKey
 from moorage.core.objects import OWNED_KIND, object_key
 from moorage.core.pods import Pod
+from moorage.engine.arriving import Arriving, arriving_for_gang, arriving_for_pod
 from moorage.engine.bindingcycles import BindingCycle, GangBinding
 from moorage.engine.context import EngineContext
 from moorage.engine.diagnosis import rejecting_plugins
@@ -34,6 +35,7 @@ from moorage.engine.gate import may_enter
 from moorage.engine.lifecycle import READY
 from moorage.engine.notices import Notices
 from moorage.engine.placing import Placing
+from moorage.engine.provisioning import Provisioning
 from moorage.engine.recovery import Recovery
 from moorage.engine.trial import GangPlacement, Trial
 from moorage.engine.turn import Turn
@@ -80,6 +82,11 @@ class Gangs:
         self._controllers: dict[GangKey, set[tuple[str, str]]] = {}
         """The same, by gang."""
         self._room = GangRoom(context, failing, self.priority)
+        self.provisioning = Provisioning(context, self.needs)
+
+    def term_began(self, event: TermBegan, _: Turn) -> None:
+        """This process leads: starts are recorded under its term."""
+        self.term = event.term
 
     # --- membership ---
 
@@ -94,6 +101,7 @@ class Gangs:
     def concern(self, key: GangKey) -> None:
         """Something happened to a gang: review it before the next decisions."""
         self.recovery.concern(key)
+        self.provisioning.concern(key)
 
     def met(self, key: GangKey, pod: Pod) -> None:
         """Something happened to a member."""
@@ -115,6 +123,7 @@ class Gangs:
     def _forget(self, key: GangKey) -> None:
         """A gang has no members any more."""
         self._room.turns.forget(key)
+        self.provisioning.left(key, 0.0)
         self.plans.pop(key, None)
         for place in self._controllers.pop(key, ()):
             gangs = self._controlled[place]
@@ -152,10 +161,15 @@ class Gangs:
     @property
     def busy(self) -> bool:
         """Whether `review` has something to do, now or later."""
-        return self.recovery.busy or self._room.busy
+        return self.recovery.busy or self._room.busy or self.provisioning.busy
+
+    def next_s(self) -> float | None:
+        """When `review` has something to do even if nothing happens, also if that changes no decision."""
+        times = (self.next_review_s(), self.provisioning.next_s())
+        return min((time for time in times if time is not None), default=None)
 
     def next_review_s(self) -> float | None:
-        """When `review` has something to do even if nothing happens."""
+        """When time alone could change what `review` decides."""
         times = (self.recovery.next_review_s(), self._room.turns.next_review_s())
         return min((time for time in times if time is not None), default=None)
 
@@ -164,6 +178,8 @@ class Gangs:
         self.recovery.review(turn)
         if self._room.busy:
             self._room.review(turn)
+        if self.provisioning.busy:
+            self.provisioning.review(turn)
 
     def priority(self, gang: Unit) -> int:
         """The priority of the group, else the lowest of the waiting members."""
@@ -189,6 +205,18 @@ class Gangs:
     def needs(self, key: GangKey, waiting: Collection[Pod]) -> GangNeeds | None:
         """What a gang with these waiting members needs to start; None while its PodGroup is missing."""
         return needs_of(self._state, key, waiting, self.recovery.runs)
+
+    def arriving(self, pod: Pod, now: float) -> Arriving:
+        """The nodes on their way that a waiting pod would fit on, with its gang if it has one."""
+        key = pod.template.gang
+        gang = None if key is None else self._queue.gang(key)
+        if gang is None:
+            return arriving_for_pod(self._context, pod, now)
+        ready = sorted(self._ready(gang), key=_by_importance)
+        needs = self.needs(gang.key, [entry.pod for entry in ready])
+        if needs is None or not needs.enough(len(ready)):
+            return Arriving()
+        return arriving_for_gang(self._context, ready, needs, now)
 
     # --- PreEnqueue ---
 
@@ -221,6 +249,7 @@ class Gangs:
             self._room.is_of_use(gang.key)
             return PlaceableGang(needs, ready)
         self._room.lies_idle(gang, now)
+        self.provisioning.left(gang.key, now)
         missing = f"{needed - there} more of its {needs.terms.min_count or needed} members"
         return self._wait(gang, f"waiting for pod group {gang.key.object_key}: {missing} must exist", now)
 
@@ -268,7 +297,7 @@ class Gangs:
         # 3. Too few: run PostFilter. If it needs no victims, the room was there, for members in another order.
         made = NOTHING_MADE
         if not placement.enough:
-            made = self._make_room(gang, found, placement, domains, turn)
+            made = self._await_nodes(gang, found, turn) or self._make_room(gang, found, placement, domains, turn)
             if made.nominated and not made.evicts:
                 placement = trial.place_in(made.domain, ready, needs)
                 made = Made(self._room.clear(ready))
@@ -289,6 +318,7 @@ class Gangs:
         """Start the binding cycles; members without a node stay in the queue."""
         gang_binding = GangBinding(gang.key, placement.bindings)
         self.recovery.binding_began(gang_binding)
+        self.provisioning.left(gang.key, turn.now)
         self._room.turns.leave(gang.key, turn.now)
         for binding in gang_binding.members:
             self._queue.detach(binding.entry, turn.now)
@@ -365,6 +395,15 @@ class Gangs:
 
     # --- failing ---
 
+    def _await_nodes(self, gang: Unit, found: PlaceableGang, turn: Turn) -> Made | None:
+        """Nodes are on their way on which the gang would fit: nobody has to be evicted, unless they do not come."""
+        patience_s = self._patience(gang).arrival_seconds
+        coming = arriving_for_gang(self._context, found.ready, found.needs, turn.now, patience_s)
+        if not coming.nodes:
+            return None
+        self._context.set_alarm(coming.expires_s, gang)
+        return Made(message=coming.told, awaits=True)
+
     def _make_room(
         self,
         gang: Unit,
@@ -392,6 +431,8 @@ class Gangs:
         prefix = f"pod group {gang.key.object_key}: {len(placement.bindings)} of {found.needs.members} members fit; "
         message = f"{prefix}{failure.message} {made.message}".rstrip()
         failure = Failure(message, frozenset(rejected_by), failure.code)
+        if not made.awaits and failure.code not in (Code.ERROR, Code.PENDING) and not any(made.nominate.values()):
+            self.provisioning.misfit(gang, self._patience(gang), turn.now)
         if not made.nominated:
             bindings, patience = placement.bindings, self._patience(gang)
             self._room.turns.keep(gang, found.ready, found.needs, bindings, patience, turn.now)

@@ -62,6 +62,8 @@ class Opinion:
     """What its queue and those above it have and may have, and what follows from that; empty if it has no queue."""
     topology: tuple[str, ...] = ()
     """Of a member of a gang that asks for levels: the domains that are used, how good that is, what no longer holds."""
+    arriving: tuple[str, ...] = ()
+    """Of a pod that waits: nodes on their way that would fit, and what an autoscaler was asked for."""
     planned: bool = False
     """Whether the node is that of a plan for the whole gang, not the one that scores best."""
     faults: tuple[str, ...] = ()
@@ -122,11 +124,22 @@ def form_opinion(
         stands_on=stands_on,
         queue=reasons if binding is None else (),
         topology=_topology_lines(engine, pod, stands_on),
+        arriving=arriving_lines(engine, pod, now_s) if binding is None and stands_on is None else (),
         planned=gang is not None and gang in engine.gangs.plans,
         suggestions=suggest(engine, pod, now_s, rewriter, ahead=ahead) if helps and rewriter is not None else (),
         moves=moves_for(engine, pod, now_s) if helps else (),
         faults=tuple(engine.faults.take()),
     )
+
+
+def arriving_lines(engine: Engine, pod: Pod, now: float) -> tuple[str, ...]:
+    """What is on its way for a pod that waits, a line each."""
+    request = engine.gangs.provisioning.request_of(pod)
+    lines = [engine.gangs.arriving(pod, now).told]
+    if request is not None:
+        said = ", ".join(request.conditions) or "no answer yet"
+        lines.append(f"ProvisioningRequest {request.key}: {said}{f' ({request.message})' if request.message else ''}")
+    return tuple(line for line in lines if line)
 
 
 def _topology_lines(engine: Engine, pod: Pod, stands_on: str | None) -> tuple[str, ...]:

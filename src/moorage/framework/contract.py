@@ -298,6 +298,18 @@ class GangPatience(Protocol):
     def release_bare_pods(self) -> bool:
         """Whether members without a controller are deleted, too, when such a gang is released."""
 
+    @property
+    def provisioning_class(self) -> str:
+        """The class of the ProvisioningRequests of gangs that wait for nodes; empty for none."""
+
+    @property
+    def provision_after_seconds(self) -> float:
+        """How long a gang has waited when its request is written."""
+
+    @property
+    def arrival_seconds(self) -> float:
+        """A gang evicts nobody while nodes have been on their way for less than this on which it would fit."""
+
 
 @runtime_checkable
 class PlacesGangs(Protocol):

@@ -10,8 +10,10 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
+from moorage.core.arrivals import NODE_CLAIM
 from moorage.core.gangs import READ_KINDS, group_object
 from moorage.core.pods import PodTemplate
+from moorage.core.provisioning import BEST_EFFORT_ATOMIC, PROVISIONING_REQUEST
 from moorage.core.state import ClusterState
 from moorage.framework.arguments import PluginArgs
 from moorage.framework.changes import What
@@ -22,6 +24,7 @@ from moorage.framework.status import SKIP, OnlyNodes, Status
 from moorage.framework.workloadkinds import GangPlacementArgs
 
 _LONGEST_S = 86_400
+_CLASS = r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?$"
 
 
 class GangSchedulingArgs(GangPlacementArgs):
@@ -37,6 +40,12 @@ class GangSchedulingArgs(GangPlacementArgs):
     """How long the engine tries to complete a gang that was started in part before it releases the members."""
     release_bare_pods: bool = False
     """Whether members without a controller are deleted too, though nothing will recreate them."""
+    provisioning_class: Annotated[str, Field(max_length=253, pattern=_CLASS)] = BEST_EFFORT_ATOMIC
+    """The class of the ProvisioningRequests of gangs that wait for nodes; empty: none are written."""
+    provision_after_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 5.0
+    """How long a gang has waited when its request is written."""
+    arrival_seconds: Annotated[float, Field(ge=0, le=_LONGEST_S)] = 300.0
+    """A gang evicts nobody while nodes have been on their way for less than this on which it would fit."""
 
 
 class GangScheduling(Plugin):
@@ -47,7 +56,7 @@ class GangScheduling(Plugin):
     reads: ClassVar[Reads] = Reads.CLUSTER
     wakes: ClassVar[What] = What(0)
     """None: the engine wakes waiting gangs by name, so that not all of them are asked about every pod."""
-    kinds: ClassVar[frozenset[str]] = READ_KINDS | {"PodDisruptionBudget"}
+    kinds: ClassVar[frozenset[str]] = READ_KINDS | {"PodDisruptionBudget", PROVISIONING_REQUEST, NODE_CLAIM}
 
     def __init__(self, args: GangSchedulingArgs | None = None) -> None:
         self.args: GangSchedulingArgs = args or GangSchedulingArgs()

@@ -10,7 +10,7 @@ from moorage.adapters.memory.errors import ApiError
 from moorage.core.events import PodSeen
 from moorage.core.pods import Pod
 from moorage.core.queuereasons import queue_reasons
-from moorage.engine.opinion import Opinion, form_opinion, placed_line
+from moorage.engine.opinion import Opinion, arriving_lines, form_opinion, placed_line
 from moorage.engine.queueanswers import order_lines
 from moorage.engine.repacking.advice import moves_for
 from moorage.engine.repacking.plans import PlannedMove
@@ -71,7 +71,8 @@ def _simulated(given: ClusterInput, rules: SimulationRules, key: str, known: Map
         if story.key == key:
             placed = _placed(story, outcome)
             queue, moves = _queue(story, outcome, known.get(key)), _moves(story, outcome)
-            return replace(_opinion(story, outcome), queue=queue, topology=placed, planned=bool(placed), moves=moves)
+            told = replace(_opinion(story, outcome), queue=queue, topology=placed, planned=bool(placed), moves=moves)
+            return replace(told, arriving=_arriving(story, outcome, known.get(key)))
     raise UnknownPodError([*known, *(story.key for story in outcome.pods)])
 
 
@@ -87,6 +88,12 @@ def _moves(story: PodStory, outcome: SimulationOutcome) -> tuple[PlannedMove, ..
         return ()
     world = outcome.world
     return moves_for(world.engine, entry.pod, world.cluster.now_s, budgets_of(world))
+
+
+def _arriving(story: PodStory, outcome: SimulationOutcome, pod: Pod | None) -> tuple[str, ...]:
+    if story.node is not None or outcome.world is None or pod is None:
+        return ()
+    return arriving_lines(outcome.world.engine, pod, outcome.world.cluster.now_s)
 
 
 def _placed(story: PodStory, outcome: SimulationOutcome) -> tuple[str, ...]:

@@ -12,13 +12,28 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from moorage.core.arrivals import NODE_CLAIM
 from moorage.core.gangowners import GangOwner
 from moorage.core.nodes import Node
 from moorage.core.pods import Pod
 from moorage.core.prices import PriceList
+from moorage.core.provisioning import PROVISIONING_REQUEST
 from moorage.core.queues import KAI_QUEUE, QUEUE, VOLCANO_QUEUE
 from moorage.core.values import dataclass
-from moorage.wire import claims, csi, devices, groups, policies, prices, queues, storage, topology, workloads
+from moorage.wire import (
+    claims,
+    csi,
+    devices,
+    groups,
+    nodeclaims,
+    policies,
+    prices,
+    provisioning,
+    queues,
+    storage,
+    topology,
+    workloads,
+)
 from moorage.wire.errors import REFUSALS, FieldError, builtin_json, explain
 from moorage.wire.gangowners import read_owner
 from moorage.wire.node import decode_node, node_from_builtin
@@ -230,6 +245,17 @@ KINDS: tuple[Kind, ...] = (
     ),
     _kind("PodGang", "scheduler.grove.io/v1alpha1", "podgangs", groups.PodGangWire, groups.pod_gang),
     *map(workload_kind, ROWS),
+    _kind(
+        PROVISIONING_REQUEST,
+        "autoscaling.x-k8s.io/v1",
+        "provisioningrequests",
+        provisioning.ProvisioningRequestWire,
+        provisioning.provisioning_request,
+        older=("v1beta1",),
+    ),
+    _kind(
+        NODE_CLAIM, "karpenter.sh/v1", "nodeclaims", nodeclaims.NodeClaimWire, nodeclaims.node_claim, namespaced=False
+    ),
     _topology_kind("moorage.dev/v1alpha1"),
     _topology_kind("kueue.x-k8s.io/v1beta2", "v1beta1", "v1alpha1", id="Topology.kueue.x-k8s.io"),
     _topology_kind("kai.scheduler/v1alpha1", id="Topology.kai.scheduler"),

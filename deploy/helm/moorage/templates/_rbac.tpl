@@ -93,6 +93,19 @@ XGBoostJob: [kubeflow.org, xgboostjobs]
 {{- end }}
 {{- end }}
 
+{{/* Whether gangs of a profile may ask autoscalers for nodes. */}}
+{{- define "moorage.provisions" -}}
+{{- range .Values.config.scheduler.profiles | default (list dict) }}
+{{- $class := "default" }}
+{{- range .pluginConfig | default list }}
+{{- if eq .name "GangScheduling" }}
+{{- $class = dig "provisioningClass" "default" (.args | default dict) }}
+{{- end }}
+{{- end }}
+{{- if $class }}true{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* What a whole profile reads, beside pods, nodes, workloads, and what system:volume-scheduler lets it read. */}}
 {{- define "moorage.rules.profile" -}}
 - apiGroups: [""]
@@ -114,6 +127,12 @@ XGBoostJob: [kubeflow.org, xgboostjobs]
   resources: [podgangs]
   verbs: [list, watch]
 {{- include "moorage.rules.workloadKinds" . }}
+- apiGroups: [autoscaling.x-k8s.io]
+  resources: [provisioningrequests]
+  verbs: [list, watch]
+- apiGroups: [karpenter.sh]
+  resources: [nodeclaims]
+  verbs: [list, watch]
 - apiGroups: [moorage.dev, scheduling.run.ai, scheduling.volcano.sh]
   resources: [queues]
   verbs: [list, watch]

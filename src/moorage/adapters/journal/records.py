@@ -25,6 +25,8 @@ from moorage.core.commands import (
     PatchObject,
     PatchPodStatus,
     RecordEvent,
+    ReleaseCapacity,
+    RequestCapacity,
 )
 from moorage.core.events import BindDone, BindOutcome, DeleteDone, Event, ObjectSeen, PodSeen, StatusDone
 from moorage.core.gangrecords import GangRecord
@@ -45,6 +47,7 @@ EMPTY, FROM_IMAGE = "empty", "image"
 
 COMMANDS: tuple[type[Any], ...] = (
     Bind, RecordEvent, PatchPodStatus, DeletePod, PatchObject, AskExtenders, AskPreemption,
+    RequestCapacity, ReleaseCapacity,
 )  # fmt: skip
 """Types of commands by their number."""
 _NUMBERS = {kind: number for number, kind in enumerate(COMMANDS)}

@@ -54,6 +54,7 @@ def _quoted(name: str) -> str:
 
 
 PODS = Resource("", "v1", "pods", kind="Pod")
+POD_TEMPLATES = Resource("", "v1", "podtemplates", kind="PodTemplate")
 NODES = Resource("", "v1", "nodes", namespaced=False, kind="Node")
 NAMESPACES = Resource("", "v1", "namespaces", namespaced=False, kind="Namespace")
 SERVICES = Resource("", "v1", "services", kind="Service")

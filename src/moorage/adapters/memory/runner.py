@@ -21,11 +21,14 @@ from moorage.core.commands import (
     PatchPodStatus,
     PodRef,
     RecordEvent,
+    ReleaseCapacity,
+    RequestCapacity,
     Verb,
 )
 from moorage.core.events import (
     BindDone,
     BindOutcome,
+    CapacityDone,
     DeleteDone,
     Event,
     EvictDone,
@@ -63,6 +66,10 @@ class CommandRunner:
             case PatchPodStatus():
                 written = self._patch_status(command)
                 return StatusDone(command.pod.uid, ok=written, token=command.token) if command.token else None
+            case RequestCapacity() | ReleaseCapacity():
+                return CapacityDone(
+                    command.gang, ok=False, message="the embedded cluster has no autoscaler", served=False
+                )
             case RecordEvent():
                 self._record(command)
         return None
