@@ -15,7 +15,7 @@ JOBS ?= 2
 IMAGE ?= moorage:latest
 HOST ?= 127.0.0.1
 
-.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks reclaim repack takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
+.PHONY: help setup demo test long lint format coverage bench bench-core turns docs site lock controlplane browser promtool versions container properties suggestions parity drill racks reclaim repack workloads takeover faults fuzz replay-drill conformance soak screenshots helm-lint manifests build docker-build image sizing generate-certs run clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -98,6 +98,9 @@ racks: $(READY) controlplane ## Kill the scheduler at every bind of a gang in sl
 
 repack: $(READY) controlplane ## Repack 300 nodes of a trace on the real API server, and compare with the descheduler, which is built first (ARGS="--nodes 60 --threshold 30")
 	@$(BIN)/python -m tests.repack.compare $(ARGS)
+
+workloads: $(READY) controlplane ## Place JobSets, LeaderWorkerSets and Jobs of their real controllers, which are built first, a quarter of an hour
+	@$(BIN)/python -m pytest -m long tests/workloads
 
 reclaim: $(READY) controlplane ## Kill the scheduler at every tenth eviction while a team takes back its share of 400 pods (ARGS="--pods 40 --reclaim 10 --every 5")
 	@$(BIN)/python -m tests.queues.drill $(ARGS)

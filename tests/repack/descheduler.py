@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,30 +12,11 @@ import yaml
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
-from tests.controlplane import build
+from tests.controlplane.others import program
 from tests.repack.leftover import GPU
 
-SOURCE = build.HERE / "descheduler"
 PACKAGE = "sigs.k8s.io/descheduler/cmd/descheduler"
 INTERVAL = "15s"
-
-
-def program() -> Path:
-    """The program, built first if need be."""
-    root = build.cache_folder(os.environ) / "controlplane"
-    digest = hashlib.sha256(b"".join((SOURCE / name).read_bytes() for name in ("go.mod", "go.sum"))).hexdigest()
-    folder = root / f"descheduler-{digest[:16]}"
-    found = folder / "descheduler"
-    if not found.exists():
-        root.mkdir(parents=True, exist_ok=True)
-        with build.locked(root):
-            go, env = build.find_go(root)
-            log = root / f"{folder.name}.log"
-            with build.becoming(folder) as unfinished:
-                flags = ["-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags=-s -w"]
-                command = [go, "build", *flags, "-o", str(unfinished / "descheduler"), PACKAGE]
-                build.run(command, what="descheduler", env=env, log=log, cwd=SOURCE)
-    return found
 
 
 def policy(threshold: int) -> dict[str, Any]:
@@ -64,7 +43,13 @@ def descheduler(plane: ControlPlane, folder: Path, threshold: int) -> Iterator[N
     """In a process of its own, again and again."""
     path = folder / "policy.yaml"
     path.write_text(yaml.safe_dump(policy(threshold)))
-    command = [str(program()), "--kubeconfig", str(plane.admin_kubeconfig), "--policy-config-file", str(path)]
+    command = [
+        str(program("descheduler", "descheduler", PACKAGE)),
+        "--kubeconfig",
+        str(plane.admin_kubeconfig),
+        "--policy-config-file",
+        str(path),
+    ]
     command += ["--descheduling-interval", INTERVAL, "--secure-port", str(free_ports(1)[0]), "--v", "2"]
     command += ["--cert-dir", str(folder / "certificates"), "--bind-address", "127.0.0.1"]
     with (folder / "descheduler.log").open("ab") as log, subprocess.Popen(command, stdout=log, stderr=log) as child:
