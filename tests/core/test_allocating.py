@@ -39,7 +39,7 @@ def state_of(*slices: ResourceSlice, used: Sequence[Allocation] = ()) -> Cluster
 
 
 def search(state: ClusterState, *claims: ResourceClaim) -> Search:
-    return Search(NODE, state.devices.pools(NODE), claims, CLASSES, state.devices, lambda *_: "share")
+    return Search(NODE, state.devices.pools(NODE), claims, CLASSES, state.devices)
 
 
 def found(state: ClusterState, *claims: ResourceClaim) -> list[list[str]] | None:
@@ -176,7 +176,8 @@ def test_shares_of_a_device_until_it_is_full() -> None:
     looking = search(state, make_resource_claim("c", ask), make_resource_claim("d", ask))
     assert looking.run(1 << 20)
     assert [each.devices[0].consumed for each in looking.allocations()] == [{"memory": "4"}] * 2
-    assert [each.devices[0].share_id for each in looking.allocations()] == ["share"] * 2
+    named = looking.allocations(lambda claim, device, number: f"{claim.name}/{device}/{number}")
+    assert [each.devices[0].share_id for each in named] == ["c/gpu.example.com/n1/a/0", "d/gpu.example.com/n1/a/0"]
     assert found(state, *(make_resource_claim(name, ask) for name in "cde")) is None
     used = make_allocation("n1/a", share_id="x", consumed=FrozenDict({"memory": "7"}))
     assert found(state_of(gpus(device), used=[used]), make_resource_claim("c", ask)) is None

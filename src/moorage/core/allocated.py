@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from moorage.core.affinity import NodeTerm
 from moorage.core.claims import AllocatedDevice, Allocation, DeviceConfig, ResourceClaim
-from moorage.core.devicefit import Wanted
+from moorage.core.devicefit import DeviceFit, Wanted
 from moorage.core.devicepools import DeviceCandidate
+from moorage.core.devices import DeviceId
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.nodeterms import NAME_FIELD
 from moorage.core.selectors import Operator, Requirement
@@ -17,33 +18,51 @@ from moorage.core.selectors import Operator, Requirement
 FROM_CLASS, FROM_CLAIM = "FromClass", "FromClaim"
 
 
-class Chosen(NamedTuple):
-    """A device that was chosen for a request."""
+class Pick(NamedTuple):
+    """A device for a request of a claim, which are given by their numbers."""
 
-    wanted: Wanted
+    claim: int
+    request: int
+    alternative: int
+    """0 for requests without alternatives."""
     candidate: DeviceCandidate
-    share_id: str = ""
-    consumed: FrozenDict[str, str] = EMPTY
-    """Of a shared device."""
-    paid: bool = False
-    """Whether the counters of its pool were charged for it."""
 
 
-def allocation_of(claim: ResourceClaim, picked: Sequence[Wanted], chosen: Sequence[Chosen], node: str) -> Allocation:
-    """What a claim gets; `picked` is what was chosen for each of its requests."""
-    return Allocation(
-        devices=tuple(map(_device, chosen)),
-        config=tuple(
-            _without_needless_names(each, claim) for each in (*_of_classes(picked), *_of_claim(claim, picked))
-        ),
-        node_terms=_node_terms([each.candidate for each in chosen], node),
+ShareId: TypeAlias = Callable[[ResourceClaim, DeviceId, int], str]
+"""Makes a name for the share that a claim gets of a device; the number tells several apart."""
+
+
+def unnamed(*_: object) -> str:
+    """For shares whose names do not matter."""
+    return ""
+
+
+def allocations_of(
+    picks: Iterable[Pick], claims: Sequence[ResourceClaim], fit: DeviceFit, node: str, share_id: ShareId
+) -> tuple[Allocation, ...]:
+    """What claims get; of each, the picks come in the order of its requests."""
+    picked = [[fit.ready(claim, each.name, each.choices[0]) for each in claim.requests] for claim in claims]
+    results: list[list[AllocatedDevice]] = [[] for _ in claims]
+    candidates: list[list[DeviceCandidate]] = [[] for _ in claims]
+    for number, place, alternative, candidate in picks:
+        claim = claims[number]
+        wanted = picked[number][place]
+        choice = claim.requests[place].choices[alternative]
+        if wanted.choice is not choice:
+            wanted = picked[number][place] = fit.ready(claim, wanted.request, choice)
+        share = share_id(claim, candidate.id, len(results[number])) if candidate.device.shared else ""
+        results[number].append(_result(wanted, candidate, share, fit))
+        candidates[number].append(candidate)
+    return tuple(
+        Allocation(tuple(devices), _config(claim, wanted), _node_terms(found, node))
+        for claim, wanted, devices, found in zip(claims, picked, results, candidates, strict=True)
     )
 
 
-def _device(chosen: Chosen) -> AllocatedDevice:
-    name, device, choice = chosen.candidate.id, chosen.candidate.device, chosen.wanted.choice
+def _result(wanted: Wanted, candidate: DeviceCandidate, share: str, fit: DeviceFit) -> AllocatedDevice:
+    name, device, choice = candidate.id, candidate.device, wanted.choice
     return AllocatedDevice(
-        request=chosen.wanted.name,
+        request=wanted.name,
         driver=name.driver,
         pool=name.pool,
         device=name.device,
@@ -51,9 +70,14 @@ def _device(chosen: Chosen) -> AllocatedDevice:
         tolerations=choice.tolerations,
         binding_conditions=device.binding_conditions,
         binding_failure_conditions=device.binding_failure_conditions,
-        share_id=chosen.share_id,
-        consumed=chosen.consumed,
+        share_id=share,
+        consumed=FrozenDict(fit.consumption(wanted, candidate) or {}) if device.shared else EMPTY,
     )
+
+
+def _config(claim: ResourceClaim, picked: Sequence[Wanted]) -> tuple[DeviceConfig, ...]:
+    """The configuration for what was picked for each request."""
+    return tuple(_without_needless_names(each, claim) for each in (*_of_classes(picked), *_of_claim(claim, picked)))
 
 
 def _of_classes(picked: Sequence[Wanted]) -> list[DeviceConfig]:

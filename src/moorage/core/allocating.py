@@ -8,18 +8,17 @@ long search need not hold anything up.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Protocol, TypeAlias, cast
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
-from moorage.core.allocated import Chosen, allocation_of
-from moorage.core.claims import ALL, CLAIM_DEVICES, Allocation, DeviceChoice, DeviceClass, ResourceClaim
+from moorage.core.allocated import Pick, ShareId, allocations_of, unnamed
+from moorage.core.claims import ALL, CLAIM_DEVICES, Allocation, DeviceClass, ResourceClaim
 from moorage.core.deviceconstraints import Constraint
 from moorage.core.devicefit import AllocationError, DeviceFit, Objection, Wanted, place_of, reference
 from moorage.core.devicepools import Counter, DeviceCandidate, DeviceCandidates, Pool
 from moorage.core.devices import DeviceId, PoolId
 from moorage.core.deviceselectors import Looks
-from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.nodes import Node
 from moorage.core.quantity import parse_quantity
 from moorage.core.taints import is_barred
@@ -51,6 +50,16 @@ Part: TypeAlias = "Generator[Part | None, SearchOutcome, SearchOutcome]"
 """A part of the search: gives parts to be done first, is told how they ended, and ends itself; None for a pause."""
 
 
+class _Chosen(NamedTuple):
+    """A device that was chosen for a request of a claim."""
+
+    request: int
+    wanted: Wanted
+    candidate: DeviceCandidate
+    paid: bool
+    """Whether the counters of its pool were charged for it."""
+
+
 class Search:
     """One search for the devices of some claims on one node."""
 
@@ -61,13 +70,11 @@ class Search:
         claims: Sequence[ResourceClaim],
         classes: Mapping[str, DeviceClass],
         usage: DeviceUsage,
-        share_id: Callable[[ResourceClaim, DeviceId, int], str] = lambda *_: "",
     ) -> None:
-        """`share_id` makes a name for the share that a claim gets of a device; the number tells several apart."""
         self.steps = 0
         """How many parts were begun."""
         self.node, self._pools, self._claims = node, pools, claims
-        self._usage, self._share_id = usage, share_id
+        self._usage = usage
         self._looks = Looks(sys.maxsize)
         """How much may be looked at before the next pause."""
         self.fit = DeviceFit(node, classes, self._looks)
@@ -76,7 +83,7 @@ class Search:
         self._wanted: list[list[list[Wanted]]] = []
         """Claim -> request -> its alternatives, or the one thing that it wants."""
         self._constraints = [[Constraint(each) for each in claim.constraints] for claim in claims]
-        self._chosen: list[list[Chosen]] = [[] for _ in claims]
+        self._chosen: list[list[_Chosen]] = [[] for _ in claims]
         self._takers: dict[DeviceId, list[int]] = {}
         """Devices that were chosen, shared ones excepted, and for which claims."""
         self._shares: dict[DeviceId, list[Mapping[str, int]]] = {}
@@ -124,12 +131,17 @@ class Search:
                 return None
         return self._outcome is SearchOutcome.FOUND
 
-    def allocations(self) -> tuple[Allocation, ...]:
-        """What each claim gets, once devices were found."""
+    def picks(self) -> tuple[Pick, ...]:
+        """The devices that were found, for these claims and for others that ask for the same."""
         return tuple(
-            allocation_of(claim, [_picked(each, chosen) for each in requests], chosen, self.node.name)
-            for claim, requests, chosen in zip(self._claims, self._wanted, self._chosen, strict=True)
+            Pick(claim, each.request, self._wanted[claim][each.request].index(each.wanted), each.candidate)
+            for claim, chosen in enumerate(self._chosen)
+            for each in chosen
         )
+
+    def allocations(self, share_id: ShareId = unnamed) -> tuple[Allocation, ...]:
+        """What each claim gets, once devices were found."""
+        return allocations_of(self.picks(), self._claims, self.fit, self.node.name, share_id)
 
     def _begin(self, part: Part) -> None:
         self.steps += 1
@@ -144,9 +156,8 @@ class Search:
             total = 0
             requests: list[list[Wanted]] = []
             for request in claim.requests:
-                choices = request.alternatives or (request.exactly or DeviceChoice(),)
                 wanted: list[Wanted] = []
-                for choice in choices:
+                for choice in request.choices:
                     wanted.append(self.fit.ready(claim, request.name, choice))
                     if choice.mode == ALL:
                         wanted[-1].everything = yield from self._all_devices(wanted[-1])
@@ -210,11 +221,11 @@ class Search:
         if wanted.choice.mode == ALL:
             return (yield from self._that_one(claim, request, wanted, number))
         for at, index, candidate in self._from(pool, place):
-            while self._looks.left <= 0 or (chosen := self._choose(claim, wanted, candidate)) is None:
+            while (chosen := self._choose(claim, request, wanted, candidate)) is None:
                 yield None
             if not chosen:
                 continue
-            outcome = yield self._devices(claim, request, wanted, number + 1, at, index + 1)
+            outcome = yield from self._onward(claim, request, wanted, number + 1, at, index + 1)
             if outcome is SearchOutcome.FOUND:
                 return outcome
             self._give_back(claim)
@@ -222,9 +233,16 @@ class Search:
                 return outcome
         return SearchOutcome.NONE
 
+    def _onward(self, claim: int, request: int, wanted: Wanted, number: int, pool: int, place: int) -> Part:
+        """What comes after a device was chosen, if anything does."""
+        last = claim + 1 == len(self._claims) and request + 1 == len(self._wanted[claim])
+        if last and number == wanted.count:
+            return SearchOutcome.FOUND
+        return (yield self._devices(claim, request, wanted, number, pool, place))
+
     def _that_one(self, claim: int, request: int, wanted: Wanted, number: int) -> Part:
         """Of all devices the next, without which there is no solution."""
-        while (chosen := self._choose(claim, wanted, wanted.everything[number])) is None:
+        while (chosen := self._choose(claim, request, wanted, wanted.everything[number])) is None:
             yield None
         if not chosen:
             return SearchOutcome.NONE
@@ -243,8 +261,10 @@ class Search:
 
     # --- one device ---
 
-    def _choose(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> bool | None:
-        """Take the device for the claim, if nothing stands against it. None: that is not known yet."""
+    def _choose(self, claim: int, request: int, wanted: Wanted, candidate: DeviceCandidate) -> bool | None:
+        """Take the device for the claim, if nothing stands against it. None: not now, or that is not known yet."""
+        if self._looks.left <= 0:
+            return None
         objection = self.objection(claim, wanted, candidate)
         if objection is not None:
             return None if objection is Objection.NOT_KNOWN else False
@@ -259,7 +279,7 @@ class Search:
         if everything and not self._has_capacity(wanted, candidate):
             self._unconstrain(claim, wanted)
             return False
-        self._mark(claim, wanted, candidate, pays=self._pays(candidate))
+        self._mark(claim, request, wanted, candidate)
         return True
 
     def objection(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> Objection | None:
@@ -270,6 +290,8 @@ class Search:
             selected = self.fit.is_selected(wanted, candidate)
             if not selected:
                 return Objection.NOT_KNOWN if selected is None else Objection.NOT_SELECTED
+            if candidate.whole and not wanted.choice.capacity and not self._is_consumed(candidate.id):
+                return None
             if not self._has_capacity(wanted, candidate):
                 return Objection.CAPACITY
         if self._pays(candidate) and not self._can_pay(candidate):
@@ -307,6 +329,8 @@ class Search:
         return left
 
     def _constrain(self, claim: int, wanted: Wanted, candidate: DeviceCandidate) -> bool:
+        if not self._constraints[claim]:
+            return True
         added: list[Constraint] = []
         for constraint in self._concerned(claim, wanted):
             if not constraint.add(candidate):
@@ -323,23 +347,23 @@ class Search:
     def _concerned(self, claim: int, wanted: Wanted) -> list[Constraint]:
         return [each for each in self._constraints[claim] if each.concerns(wanted.request, wanted.choice.name)]
 
-    def _mark(self, claim: int, wanted: Wanted, candidate: DeviceCandidate, *, pays: bool) -> None:
-        name, share_id, consumed = candidate.id, "", EMPTY
+    def _mark(self, claim: int, request: int, wanted: Wanted, candidate: DeviceCandidate) -> None:
+        pays = self._pays(candidate)
         if candidate.device.shared:
-            share_id = self._share_id(self._claims[claim], name, len(self._chosen[claim]))
-            consumed = FrozenDict(self.fit.consumption(wanted, candidate) or {})
-            self._shares.setdefault(name, []).append({key: parse_quantity(text) for key, text in consumed.items()})
+            consumed = self.fit.consumption(wanted, candidate) or {}
+            taken = {key: parse_quantity(text) for key, text in consumed.items()}
+            self._shares.setdefault(candidate.id, []).append(taken)
         else:
-            self._takers.setdefault(name, []).append(claim)
+            self._takers.setdefault(candidate.id, []).append(claim)
         if pays:
             left = self._counters(candidate)
             for counter, amount in candidate.counters:
                 left[counter] -= amount
-        self._chosen[claim].append(Chosen(wanted, candidate, share_id, consumed, pays))
+        self._chosen[claim].append(_Chosen(request, wanted, candidate, pays))
 
     def _give_back(self, claim: int) -> None:
         """The device that was chosen last for the claim."""
-        wanted, candidate, _, _, paid = self._chosen[claim].pop()
+        _, wanted, candidate, paid = self._chosen[claim].pop()
         if candidate.device.shared:
             self._shares[candidate.id].pop()
         else:
@@ -349,8 +373,3 @@ class Search:
             for counter, amount in candidate.counters:
                 left[counter] += amount
         self._unconstrain(claim, wanted)
-
-
-def _picked(alternatives: Sequence[Wanted], chosen: Sequence[Chosen]) -> Wanted:
-    """The alternative of a request that was chosen."""
-    return next((each for each in alternatives if any(one.wanted is each for one in chosen)), alternatives[0])

@@ -62,6 +62,11 @@ class DeviceRequest:
     exactly: DeviceChoice | None = None
     alternatives: tuple[DeviceChoice, ...] = ()
 
+    @property
+    def choices(self) -> tuple[DeviceChoice, ...]:
+        """The alternatives, or the one sort of devices that it asks for."""
+        return self.alternatives or (self.exactly or DeviceChoice(),)
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceConstraint:

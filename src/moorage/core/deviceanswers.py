@@ -2,7 +2,8 @@
 
 An answer is about what the claims ask for, not about their names, so claims that were made from one template share it;
 and about a view (`core.deviceviews`), so nodes that see the same devices share it. It holds until something else of the
-view is in use. What exactly the claims get is searched again on the chosen node alone.
+view is in use. Which devices were found is kept too, for the latest searches: the chosen node is searched again only if
+its search was long ago.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import numpy as np
 
+from moorage.core.allocated import Pick
 from moorage.core.allocating import Search
 from moorage.core.arrays import Ints, Rows
 from moorage.core.claims import DeviceClass, DeviceRequest, ResourceClaim
@@ -25,6 +27,8 @@ NOT_KNOWN, FITS, NONE, INVALID = -1, 0, 1, 2
 """An answer: there are devices for all claims, there are not, or there are not and slices contradict each other."""
 _KEPT_SHAPES = 64
 """Of how many sorts of claims answers are kept."""
+_KEPT_PICKS = 16_384
+"""Of how many searches it is kept which devices they found."""
 
 Finish = Callable[[Search], bool | None]
 """Runs a search to its end; whether there are devices. None: it will be continued the next time."""
@@ -35,6 +39,12 @@ class DeviceAnswers:
 
     def __init__(self) -> None:
         self._columns: OrderedDict[Hashable, _Column] = OrderedDict()
+        self._begun = 0
+        """How many columns were begun."""
+        self._latest: tuple[Sequence[ResourceClaim], int, _Column] = ((), -1, _Column(0))
+        """What was asked about last: claims, version of classes, column."""
+        self._picks: dict[tuple[int, int], tuple[Pick, ...]] = {}
+        """Number of a column and view -> what the latest search found; it counts while the answer does."""
         self._state: ClusterState | None = None
         self._views: Ints = np.zeros(0, dtype=np.int64)
         """Row -> its view, int64[capacity]."""
@@ -64,8 +74,24 @@ class DeviceAnswers:
                     column.begun[view] = search
                     return None
                 column.values[:, view] = _answer(search, claims, fits=fits)
+                if fits:
+                    self._keep(column, view, search)
             found[:, missing] = column.values[:, views[missing]]
         return found
+
+    def _keep(self, column: _Column, view: int, search: Search) -> None:
+        key = (column.number, view)
+        self._picks.pop(key, None)
+        if len(self._picks) >= _KEPT_PICKS:
+            del self._picks[next(iter(self._picks))]
+        self._picks[key] = search.picks()
+
+    def picks(self, state: ClusterState, claims: Sequence[ResourceClaim], row: int) -> tuple[Pick, ...] | None:
+        """The devices that `get` has found on a row; None if they are not known any more."""
+        (view,) = self._views_of(state, np.array([row], dtype=np.intp)).tolist()
+        column = self._column(state, claims)
+        column.catch_up(state.devices.views)
+        return self._picks.get((column.number, view)) if column.values[0, view] == FITS else None
 
     def _views_of(self, state: ClusterState, rows: Rows) -> Ints:
         views = state.devices.views
@@ -84,10 +110,19 @@ class DeviceAnswers:
         return state.pick(self._views, rows)
 
     def _column(self, state: ClusterState, claims: Sequence[ResourceClaim]) -> _Column:
+        """The answers for what claims ask for. An attempt asks twice about the same claims, and hashing takes long."""
+        known, version, column = self._latest
+        if known is not claims or version != state.devices.backing_version:
+            column = self._found_column(state, claims)
+            self._latest = claims, state.devices.backing_version, column
+        return column
+
+    def _found_column(self, state: ClusterState, claims: Sequence[ResourceClaim]) -> _Column:
         key = _shape(claims, state.objects.get(DEVICE_CLASS, {}))
         found = self._columns.get(key)
         if found is None:
-            found = self._columns[key] = _Column()
+            self._begun += 1
+            found = self._columns[key] = _Column(self._begun)
             if len(self._columns) > _KEPT_SHAPES:
                 self._columns.popitem(last=False)
         else:
@@ -98,9 +133,10 @@ class DeviceAnswers:
 class _Column:
     """The answers for claims that ask for the same."""
 
-    __slots__ = ("_position", "begun", "timeouts", "values")
+    __slots__ = ("_position", "begun", "number", "timeouts", "values")
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
+        self.number = number
         self.values: Ints = np.zeros((2, 0), dtype=np.int64)
         """Answers and points by view, int64[2, views]."""
         self._position = -1

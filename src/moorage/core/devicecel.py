@@ -217,12 +217,15 @@ def _names(expression: Expression) -> tuple[_Name, ...] | None:
     return tuple((kind, domain, name, f"{domain}/{name}") for kind, domain, name in sorted(named))
 
 
+_ALWAYS_READABLE = frozenset({str, int, bool})
+
+
 def is_readable(device: Device) -> bool:
     """Whether selectors can be asked about a device; otherwise all of them fail."""
-    values = (each for each in device.attributes.values() if each.__class__ is not str)
-    return not any(isinstance(_attribute(each), CelError) for each in values) and not any(
-        isinstance(quantity_value(each.value), CelError) for each in device.capacity.values()
-    )
+    for value in device.attributes.values():
+        if value.__class__ not in _ALWAYS_READABLE and isinstance(_attribute(value), CelError):
+            return False
+    return not any(isinstance(quantity_value(each.value), CelError) for each in device.capacity.values())
 
 
 def hinted(message: str) -> str:

@@ -95,7 +95,7 @@ def diagnose(
     classes: dict[str, DeviceClass] = state.objects.get(DEVICE_CLASS, {})
 
     def search(wanted: Sequence[ResourceClaim]) -> Search:
-        return Search(node, pools, wanted, classes, state.devices, lambda *_: "share")
+        return Search(node, pools, wanted, classes, state.devices)
 
     found: list[RequestDiagnosis] = []
     by_id = {pool.id: pool for pool in pools}
@@ -105,7 +105,7 @@ def diagnose(
         every = [
             refusing.search.fit.ready(claim, request.name, choice)
             for request in claim.requests
-            for choice in request.alternatives or (request.exactly or DeviceChoice(),)
+            for choice in request.choices
         ]
         found += [_request(refusing, pools, wanted, most_near) for wanted in every]
     unusable = tuple(pool for pool in pools if not pool.usable)

@@ -6,13 +6,14 @@ Errors here are errors of the claim, its class or its selectors: allocating it f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from enum import Enum
 
 from moorage.core.claims import ALL, EXACT_COUNT, DeviceChoice, DeviceClass, ResourceClaim
 from moorage.core.devicecapacity import CapacityError, consumption, is_enough
 from moorage.core.devicepools import DeviceCandidate, DeviceCandidates, Pool
 from moorage.core.devices import DeviceId
-from moorage.core.deviceselectors import Looks, SelectorError, holds
+from moorage.core.deviceselectors import Looks, SelectorError, holds, remember
 from moorage.core.nodes import Node
 from moorage.core.values import dataclass
 
@@ -47,6 +48,10 @@ class Wanted:
     device_class: DeviceClass
     everything: DeviceCandidates = ()
     """For requests of all devices: these."""
+    expressions: tuple[str, ...] = ()
+    """The selectors of the class, then its own."""
+    selected: dict[DeviceId, bool] = field(default_factory=dict)
+    """What they said, as far as they were asked."""
 
     @property
     def count(self) -> int:
@@ -83,11 +88,10 @@ def _selector(wanted: Wanted, number: int) -> str:
 
 
 class DeviceFit:
-    """Judges devices for one node; remembers what selectors said. What they take is taken from `looks`."""
+    """Judges devices for one node. What selectors take is taken from `looks`."""
 
     def __init__(self, node: Node, classes: Mapping[str, DeviceClass], looks: Looks) -> None:
         self._node, self._classes, self._looks = node, classes, looks
-        self._selected: dict[tuple[int, DeviceId], bool] = {}
         self._passed: dict[tuple[int, DeviceId], int] = {}
         """How many selectors are known to hold, where that took too long to ask about all."""
 
@@ -107,7 +111,7 @@ class DeviceFit:
             )
         if choice.mode not in (ALL, EXACT_COUNT):
             raise AllocationError(f"{place}: unsupported count mode {choice.mode}")
-        return Wanted(claim, request, choice, device_class)
+        return Wanted(claim, request, choice, device_class, expressions=device_class.selectors + choice.selectors)
 
     def refuse_unusable(self, wanted: Wanted, pool: Pool) -> None:
         """All devices are wanted, so each pool has to be known."""
@@ -119,19 +123,21 @@ class DeviceFit:
 
     def is_selected(self, wanted: Wanted, candidate: DeviceCandidate) -> bool | None:
         """Whether the selectors of class and request hold, and the node can use it. None: ask again."""
-        key = (id(wanted), candidate.id)
-        found = self._selected.get(key)
+        known = candidate.answers.get(wanted.expressions)
+        found = known is True if known is not None else wanted.selected.get(candidate.id)
         if found is None:
-            found = self._match(key, wanted, candidate)
-            if found is not None:
-                self._selected[key] = found = found and candidate.is_near(self._node)
-        return found
+            found = self._match(wanted, candidate)
+            if found is None:
+                return None
+            remember(candidate, wanted.expressions, found)
+            wanted.selected[candidate.id] = found
+        return found and candidate.is_near(self._node)
 
-    def _match(self, key: tuple[int, DeviceId], wanted: Wanted, candidate: DeviceCandidate) -> bool | None:
+    def _match(self, wanted: Wanted, candidate: DeviceCandidate) -> bool | None:
         """Whether all selectors hold. Each time it is asked it gets further by one at least."""
-        own, looks = wanted.device_class.selectors, self._looks
-        expressions = (*own, *wanted.choice.selectors)
-        for number in range(self._passed.get(key, 0), len(expressions)):
+        expressions, looks = wanted.expressions, self._looks
+        key = (id(wanted), candidate.id) if self._passed else None
+        for number in range(0 if key is None else self._passed.get(key, 0), len(expressions)):
             before = looks.at_selectors
             try:
                 if not holds(expressions[number], candidate, looks):
@@ -139,7 +145,7 @@ class DeviceFit:
             except SelectorError as error:
                 raise AllocationError(f"{_selector(wanted, number)}{error}") from None
             if looks.left <= 0 and looks.at_selectors > before:
-                self._passed[key] = number + 1
+                self._passed[id(wanted), candidate.id] = number + 1
                 return None
         return True
 

@@ -32,8 +32,21 @@ class DeviceCandidate:
     """Its own, and those of taint rules."""
     counters: tuple[tuple[Counter, int], ...]
     """What it takes of the counters of its pool, in nanos."""
-    answers: dict[str, bool | str] = field(default_factory=dict)
-    """What selectors said of it, or how they failed."""
+    answers: dict[str | tuple[str, ...], bool | str] = field(default_factory=dict)
+    """What selectors said of it, or how they failed; under a tuple, whether all of several hold."""
+    readable: bool | None = None
+    """Whether selectors can be asked about it; None until the first is."""
+    _whole: bool | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether a request that names no amounts gets it if it is free and selected: nothing else is in the way."""
+        if self._whole is None:
+            device = self.device
+            self._whole = not (device.shared or self.taints or self.counters) and all(
+                each.policy is None and parse_quantity(each.value) >= 0 for each in device.capacity.values()
+            )
+        return self._whole
 
     @property
     def reach(self) -> Reach | None:
@@ -83,7 +96,7 @@ Spread: TypeAlias = Callable[[ResourceSlice], DeviceCandidates]
 def spread(part: ResourceSlice, taints: Callable[[DeviceId], tuple[Taint, ...]]) -> DeviceCandidates:
     """The devices of a slice, with the taints that rules add to them."""
     return tuple(
-        DeviceCandidate(name, device, part, (*device.taints, *taints(name)), _taken(device))
+        DeviceCandidate(name, device, part, (*device.taints, *taints(name)), _taken(device) if device.counters else ())
         for device in part.devices
         for name in (DeviceId(part.driver, part.pool, device.name),)
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from moorage.core.devicecel import SelectableDevice
 
 MOST_ANSWERS = 64
-"""How many expressions a device remembers; beyond that it starts over."""
+"""How many answers a device remembers; beyond that it starts over."""
 _MOST_KEYS = 4096
 """Of how many different devices an expression remembers what it said; likewise."""
 
@@ -56,12 +56,17 @@ def holds(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool:
     if known is None:
         known = _asked(expression, candidate, looks)
         if isinstance(known, bool) or len(known) <= _LONGEST_KEPT:
-            if len(candidate.answers) >= MOST_ANSWERS:
-                candidate.answers.clear()
-            candidate.answers[expression] = known
+            remember(candidate, expression, known)
     if isinstance(known, str):
         raise SelectorError(known)
     return known
+
+
+def remember(candidate: DeviceCandidate, question: str | tuple[str, ...], answer: bool | str) -> None:
+    """Keep what one or several selectors said of a device."""
+    if len(candidate.answers) >= MOST_ANSWERS:
+        candidate.answers.clear()
+    candidate.answers[question] = answer
 
 
 def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | str:
@@ -78,7 +83,9 @@ def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | 
     if isinstance(selector, CompileError):
         return f": CEL compile error: {selector.message}"
     device, driver = candidate.device, candidate.id.driver
-    key = selector.key(driver, device) if is_readable(device) else None
+    if candidate.readable is None:
+        candidate.readable = is_readable(device)
+    key = selector.key(driver, device) if candidate.readable else None
     known = None if key is None else selector.answers.get(key)
     if known is not None:
         return known

@@ -51,15 +51,16 @@ class UnansweredWrites:
         """
         command, made = answer.command, answer.version
         key, uid = _key(command), command.pod.uid
-        if _ends(command) and not answer.ok:
+        if not answer.ok and _ends(command):
             self.ending.pop(key, None)
-        index = self.leaving if takes_back(command) else self.allocating
-        if not (takes_back(command) or _allocates(command)) or uid not in index.get(key, ()):
+        leaves = takes_back(command)
+        index = self.leaving if leaves else self.allocating
+        if not (leaves or _allocates(command)) or uid not in index.get(key, ()):
             return False
         if made and seen is not None and not _reaches(seen, made):
             index[key][uid] = made
             return False
-        if takes_back(command):
+        if leaves:
             _drop(self.leaving, key, uid)
         return True
 
@@ -103,7 +104,8 @@ def _allocates(command: PatchObject) -> bool:
 
 def takes_back(command: PatchObject) -> bool:
     """Whether a write takes back the reservation of its pod."""
-    return any("$patch" in each for each in command.patch.get("status", _NOTHING).get("reservedFor") or ())
+    reserved = command.patch.get("status", _NOTHING).get("reservedFor")
+    return bool(reserved) and any("$patch" in each for each in reserved)
 
 
 def _drop(index: dict[str, dict[str, str]] | dict[str, set[str]], key: str, uid: str) -> None:

@@ -70,7 +70,7 @@ class BindingCycle:
     """Kinds and keys of the objects that `held_by` is waiting for; empty if any change in its `wakes` may matter."""
     _asked: int = 0
     """How many plugins of Permit, or afterwards of PreBind, have agreed."""
-    sent: frozenset[Command] = frozenset()
+    sent: tuple[Command, ...] = ()
     """Commands of `Hold` answers that were returned already."""
     told: bool = False
     """Whether waiting pods were told that this one is on its node."""
@@ -142,8 +142,9 @@ class BindingCycle:
         self.entry.move(point, now, plugin.name)
         if self.waits_since_s is None and point is PERMIT:
             self.waits_since_s = now
-        commands.extend(command for command in hold.commands if command not in self.sent)
-        self.sent |= frozenset(hold.commands)
+        new = [command for command in hold.commands if command not in self.sent]
+        commands.extend(new)
+        self.sent += tuple(new)
         return commands, None
 
 

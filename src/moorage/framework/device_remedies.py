@@ -222,7 +222,7 @@ def _other_classes(state: ClusterState, node: Node, each: RequestDiagnosis) -> I
     classes: dict[str, DeviceClass] = state.objects.get(DEVICE_CLASS, {})
     selectors = " ".join(classes[each.choice.device_class].selectors)
     drivers = {pool.id.driver for pool in state.devices.pools(node) if pool.id.driver in selectors}
-    asked = {choice.device_class for request in each.claim.requests for choice in _choices(request)}
+    asked = {choice.device_class for request in each.claim.requests for choice in request.choices}
     held, looks = Holders(state), Looks(_LOOKS)
     for name in sorted(classes.keys() - asked)[:_MOST_CLASSES] if drivers and not each.choice.admin_access else ():
         if not any(driver in selector for driver in drivers for selector in classes[name].selectors):
@@ -232,10 +232,6 @@ def _other_classes(state: ClusterState, node: Node, each: RequestDiagnosis) -> I
         if not diagnose(state, node, (claim,), held, looks).lacking:
             edit = AddAlternative(each.claim.namespace, each.claim.name, each.request.partition("/")[0], name)
             yield Remedy((edit,), _OTHER)
-
-
-def _choices(request: DeviceRequest) -> tuple[DeviceChoice, ...]:
-    return request.alternatives or (request.exactly or DeviceChoice(),)
 
 
 # --- rows ---

@@ -8,6 +8,7 @@ where no other pod needs it.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ import numpy as np
 from pydantic import Field
 
 from moorage.core import claimwrites
+from moorage.core.allocated import allocations_of
 from moorage.core.allocating import Search
 from moorage.core.arrays import Ints, Mask, Rows
 from moorage.core.claims import Allocation, DeviceClass, ResourceClaim
@@ -25,7 +27,7 @@ from moorage.core.commands import Command, PodRef, RecordEvent
 from moorage.core.deviceanswers import DeviceAnswers
 from moorage.core.devicecounts import FAILURE, SUCCESS, TIMEOUT, DeviceCounts, DriverWait
 from moorage.core.devicediagnosis import diagnose
-from moorage.core.devicefit import AllocationError, SearchTimeoutError
+from moorage.core.devicefit import AllocationError, DeviceFit, SearchTimeoutError
 from moorage.core.deviceindex import DEVICE_CLASS, RESOURCE_CLAIM, RESOURCE_SLICE, TAINT_RULE
 from moorage.core.devicepacking import packed
 from moorage.core.devicerefusals import Holders
@@ -450,18 +452,22 @@ class DynamicResources(Plugin):
         def share_id(claim: ResourceClaim, device: DeviceId, number: int) -> str:
             return name_uuid(state.seed, f"{claim.uid}/{claim.key}/{device}/{number}/{cycle.now}")
 
-        pools = state.devices.pools(node)
         promised = self._promised(cycle, row) if self._keeps_promises(state) else ()
-        every = (*promised, *claims)
+        if self.args.device_order != _PACKED and not promised:
+            picks = self._answers.picks(state, claims, row)
+            if picks is not None:
+                fit = DeviceFit(node, classes, Looks(sys.maxsize))
+                return allocations_of(picks, claims, fit, node.name, share_id)
+        pools, every = state.devices.pools(node), (*promised, *claims)
         if self.args.device_order == _PACKED:
-            search = Search(node, packed(pools, state.devices), every, classes, state.devices, share_id)
+            search = Search(node, packed(pools, state.devices), every, classes, state.devices)
             with suppress(AllocationError):  # of a device that comes later otherwise
                 if search.run(_MOST_PACKED):
-                    return search.allocations()[len(promised) :]
-        search = Search(node, pools, every, classes, state.devices, share_id)
+                    return search.allocations(share_id)[len(promised) :]
+        search = Search(node, pools, every, classes, state.devices)
         while (found := search.run(_SHORT)) is None:
             pass  # Filter has found something here, so this ends
-        return search.allocations()[len(promised) :] if found else None
+        return search.allocations(share_id)[len(promised) :] if found else None
 
     def unreserve(self, cycle: Cycle, row: int) -> tuple[Command, ...]:  # noqa: ARG002 - part of the interface
         """Take back reservations; devices that were written stay for the next attempt, which may deallocate them."""
