@@ -13,9 +13,10 @@ import pytest
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.core.provisioning import BEST_EFFORT_ATOMIC, CONSUMED, CONSUMED_CLASS
-from tests.app.scheduling import eventually, make_node, pods_of, scheduler
+from tests.app.scheduling import make_node, pods_of, scheduler
 from tests.autoscalers.requests import CRDS, REQUESTS, provisioning_crd, requests_of, templates_of
 from tests.controlplane_fixtures import PlaneFactory
+from tests.patience import eventually
 
 PODS = "/api/v1/namespaces/default/pods"
 PATIENCE_S = 120

@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from moorage.bench.controlplane import ControlPlane
-from tests.app.scheduling import eventually, make_node, pods_of, scheduler
+from tests.app.scheduling import make_node, pods_of, scheduler
+from tests.patience import eventually
 from tests.workloads.managers import JOBSET, LEADER_WORKER_SET, create, running
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("workloads")]

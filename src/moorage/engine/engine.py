@@ -186,15 +186,17 @@ class Engine:
         now, context, queue = turn.now, self._context, self.queue
         asking, planning, stop = context.asking, context.planning, context.stop
         queue.admit(now, self.bindings.untouched if self._paced else _UNLIMITED)
-        decided = 0
+        decided, made = 0, False
         while decided < budget:
             unit = queue.pop(now) if asking is None else asking.pop(now)
-            if unit is None and queue.shared is not None and self._rooms.make(turn):
+            if unit is None and queue.shared is not None and not made and self._rooms.make(turn):
+                made = True  # room that no unit is tried in is not made again
                 continue
             if unit is None and not decided and not self.bindings.posted:
                 unit = queue.pop_slow(now)  # nothing that was decided or is being bound has to wait for it
             if unit is None:
                 return
+            made = False
             try:
                 decided += self._attempt(unit, turn)
             except UnfinishedError:
