@@ -186,7 +186,7 @@ class Play:
         kept = FrozenDict({key: text for key, text in notes.items() if text is not None})
         closed = node.unschedulable if command.unschedulable is None else command.unschedulable
         self._see_node(replace(node, annotations=kept, unschedulable=closed))
-        self._to_keeper.append(NodePatched(node.name, ok=True))
+        self._to_keeper.append(NodePatched(command, ok=True))
 
     # --- the cluster ---
 
