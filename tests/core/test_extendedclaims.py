@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from moorage.core.deviceindex import EXTENDED_RESOURCE_CLAIM
@@ -131,9 +133,47 @@ def test_the_special_claim_of_a_pod_is_found() -> None:
     mark = FrozenDict({EXTENDED_RESOURCE_CLAIM: "true"})
     claim = make_resource_claim("c", annotations=mark, owner=Owner("Pod", "p", pod.uid, "v1"))
     put(state, claim, make_resource_claim("other", owner=claim.owner))
-    assert state.devices.special_of(pod.uid) == claim
+    assert state.devices.special_of(pod) == claim
     state.remove_object("ResourceClaim", claim.key)
-    assert state.devices.special_of(pod.uid) is None
+    assert state.devices.special_of(pod) is None
+
+
+@pytest.mark.parametrize(
+    ("namespace", "owner"),
+    [
+        pytest.param("other", Owner("Pod", "p", "uid-p", "v1"), id="of another namespace"),
+        pytest.param("default", Owner("Pod", "q", "uid-p", "v1"), id="of a pod with another name"),
+        pytest.param("default", Owner("Pod", "p", "uid-q", "v1"), id="of a pod with another uid"),
+        pytest.param("default", Owner("Pod", "p", "uid-p", "x.io/v1"), id="of another API group's pod"),
+        pytest.param("default", Owner("Job", "p", "uid-p", "batch/v1"), id="of a Job"),
+    ],
+)
+def test_no_other_claim_stands_in_for_the_special_one(namespace: str, owner: Owner) -> None:
+    """A tenant must not take the special claim from another one's pod."""
+    state, pod = make_state([make_node("a")]), make_pod("p", uid="uid-p")
+    mark = FrozenDict({EXTENDED_RESOURCE_CLAIM: "true"})
+    forged = make_resource_claim("b", namespace=namespace, annotations=mark, owner=owner)
+    put(state, forged)
+    assert state.devices.special_of(pod) is None
+    claim = make_resource_claim("c", annotations=mark, owner=Owner("Pod", "p", pod.uid, "v1"))
+    put(state, claim, replace(forged, deleting=True), forged)
+    assert state.devices.special_of(pod) == claim
+    state.remove_object("ResourceClaim", forged.key)
+    assert state.devices.special_of(pod) == claim
+
+
+def test_of_two_special_claims_the_one_that_stays_counts() -> None:
+    """And the other one does not take it along when it is gone."""
+    state, pod = make_state([make_node("a")]), make_pod("p")
+    mark, owner = FrozenDict({EXTENDED_RESOURCE_CLAIM: "true"}), Owner("Pod", "p", pod.uid, "v1")
+    old, new = (make_resource_claim(name, annotations=mark, owner=owner) for name in ("a", "b"))
+    put(state, new, replace(old, deleting=True))
+    assert state.devices.special_of(pod) == new
+    state.remove_object("ResourceClaim", old.key)
+    assert state.devices.special_of(pod) == new
+    put(state, replace(new, annotations=FrozenDict()))
+    assert state.devices.special_of(pod) is None
+    assert not state.devices._special
 
 
 def test_names_of_special_claims() -> None:

@@ -16,6 +16,7 @@ from moorage.core.devices import DeviceId, PoolId
 from moorage.core.deviceviews import DeviceViews, forget
 from moorage.core.events import PatchDone
 from moorage.core.nodes import Node
+from moorage.core.pods import Pod
 from moorage.core.quantity import parse_quantity
 from moorage.core.resourcenames import IMPLICIT_EXTENDED_RESOURCE
 from moorage.core.unanswered import UnansweredWrites, takes_back
@@ -39,8 +40,8 @@ class DeviceIndex:
         """Extended resource -> the class of devices that backs it."""
         self.backing_version = 0
         """Differs whenever `backing` does."""
-        self._special: dict[str, str] = {}
-        """Uid of a pod -> key of its special claim."""
+        self._special: dict[tuple[str, str, str], dict[str, None]] = {}
+        """Namespace, name and uid of a pod -> keys of its special claims; there are several only by mistake."""
         self._standing: dict[str, Allocation] = {}
         """Key of a claim -> what it holds."""
         self._holders: dict[DeviceId, int] = {}
@@ -78,16 +79,22 @@ class DeviceIndex:
             self.views.note_rule(before, after)
 
     def _note_special(self, before: ResourceClaim | None, after: ResourceClaim | None) -> None:
-        for claim in (before, after):
-            if claim is not None and claim.owner is not None and EXTENDED_RESOURCE_CLAIM in claim.annotations:
-                self._special.pop(claim.owner.uid, None)
-                if claim is after:
-                    self._special[claim.owner.uid] = claim.key
+        was, now = _pod_of_special(before), _pod_of_special(after)
+        if was == now:
+            return
+        if before is not None and was is not None:
+            forget(self._special, was, before.key)
+        if after is not None and now is not None:
+            self._special.setdefault(now, {})[after.key] = None
 
-    def special_of(self, uid: str) -> ResourceClaim | None:
-        """The special claim for the extended resources of a pod."""
-        key = self._special.get(uid)
-        return None if key is None else self._objects.get(RESOURCE_CLAIM, {}).get(key)
+    def special_of(self, pod: Pod) -> ResourceClaim | None:
+        """The special claim for the extended resources of a pod; rather one that stays than one that is deleted."""
+        keys = self._special.get((pod.namespace, pod.name, pod.uid))
+        if keys is None:
+            return None
+        claims: Mapping[str, ResourceClaim] = self._objects.get(RESOURCE_CLAIM, {})
+        found = [claims[key] for key in keys if key in claims]
+        return min(found, key=lambda claim: (claim.deleting, claim.key), default=None)
 
     def pools(self, node: Node) -> tuple[Pool, ...]:
         """The pools that have something for a node, in the order in which they are tried."""
@@ -235,6 +242,18 @@ class DeviceIndex:
     def reservation(self, uid: str) -> Mapping[str, Allocation]:
         """What a pod has taken."""
         return self._reservations.get(uid, {})
+
+
+def _pod_of_special(claim: ResourceClaim | None) -> tuple[str, str, str] | None:
+    """Namespace, name and uid of the pod that a special claim is for; None if the claim is none.
+
+    The uid alone would let a claim of any namespace stand in for it.
+    """
+    owner = None if claim is None else claim.owner
+    if claim is None or owner is None or EXTENDED_RESOURCE_CLAIM not in claim.annotations:
+        return None
+    is_pod = owner.kind == "Pod" and owner.api_version == "v1"
+    return (claim.namespace, owner.name, owner.uid) if is_pod else None
 
 
 def _backing(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:

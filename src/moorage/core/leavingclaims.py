@@ -14,7 +14,7 @@ from moorage.core.state import ClusterState
 def used_claims(state: ClusterState, pod: Pod) -> Iterator[ResourceClaim]:
     """The claims with devices that are reserved for a pod, the special one last."""
     found = [state.object(RESOURCE_CLAIM, f"{pod.namespace}/{name}") for name in pod.template.claims]
-    for claim in (*found, state.devices.special_of(pod.uid)):
+    for claim in (*found, state.devices.special_of(pod)):
         if claim is not None and claim.allocation is not None and claim.reserved_for_uid(pod.uid):
             yield claim
 

@@ -180,7 +180,7 @@ class DynamicResources(Plugin):
             return unresolvable(claims)
         backing = cycle.state.devices.backing
         backed = frozenset(name for name, amount in cycle.template.requests.amounts if amount and name in backing)
-        special = cycle.state.devices.special_of(cycle.pod.uid) if backed else None
+        special = cycle.state.devices.special_of(cycle.pod) if backed else None
         leftover = None if special is None or special.deleting else special
         cycle.memo[self.name] = _Plan(claims, self._fails(claims, cycle), backed, leftover)
         return None if cycle.template.claims or backed else SKIP

@@ -113,7 +113,7 @@ class Proofs:
             claim: ResourceClaim | None = self.state.object(RESOURCE_CLAIM, f"{pod.namespace}/{name}")
             if claim is not None and claim.owner is not None and claim.owner.uid == pod.uid:
                 self.state.put_object(RESOURCE_CLAIM, claim.key, claim.freed())
-        special = self.state.devices.special_of(pod.uid)
+        special = self.state.devices.special_of(pod)
         if special is not None:
             self.state.remove_object(RESOURCE_CLAIM, special.key)
 
