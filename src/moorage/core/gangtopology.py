@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from moorage.core.objects import PodGroup
 from moorage.core.packing import Layer
 from moorage.core.pods import PodTemplate
-from moorage.core.topology import HYPER_NODE, Levels, implied_levels, known_levels, tier_level
+from moorage.core.topology import HYPER_NODE, Levels, known_levels, tier_level
 from moorage.core.topologyasks import (
     RANK_LABELS,
     SUBGROUP_LABELS,
@@ -227,7 +227,7 @@ def _levels(state: ClusterState, asks: list[TopologyAsk], native: str | None) ->
     known = known_levels(state)
     if not words and not names:
         if native is not None:
-            return implied_levels(state, native)
+            return state.topologies.implied.of(state, native)
         only = set(known.values()) if any(ask.unconstrained for ask in asks) else set()
         return only.pop() if len(only) == 1 else Levels(())
     if len(names) > 1:

@@ -21,23 +21,25 @@ _SPARE = 64
 class LabelColumn:
     """The values of one label key. `ids[row]` indexes `values`; -1 where the node lacks the label."""
 
-    __slots__ = ("_index", "_unused", "_uses", "ids", "rows", "values")
+    __slots__ = ("_index", "_unused", "_uses", "ids", "rows", "values", "version")
 
     def __init__(self, capacity: int) -> None:
         self.ids: Ids = np.full(capacity, -1, dtype=np.int32)
         self.values: list[str] = []
         self.rows = 0
         """How many nodes have the label."""
+        self.version = 0
+        """Set by `LabelColumns` to another number whenever a node gets, loses or changes the label."""
         self._index: dict[str, int] = {}
         self._uses: list[int] = []
         """How many nodes have a value."""
         self._unused = 0
 
-    def put(self, row: int, value: str) -> None:
-        """A node has this value now."""
+    def put(self, row: int, value: str) -> bool:
+        """A node has this value now; returns whether it had another, or none."""
         before = self.ids.item(row)
         if before >= 0 and self.values[before] == value:
-            return
+            return False
         found = self._index.get(value)
         if found is None:
             found = self._index[value] = len(self.values)
@@ -49,6 +51,7 @@ class LabelColumn:
         self.ids[row] = found
         self.rows += 1
         self._part(before)
+        return True
 
     def clear(self, row: int) -> None:
         """A node has the label no longer."""
@@ -103,6 +106,7 @@ class LabelColumns:
         self._capacity = capacity
         self._columns: dict[str, LabelColumn] = {}
         self._row_keys: dict[int, tuple[str, ...]] = {}
+        self._changes = 0
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -121,15 +125,26 @@ class LabelColumns:
             if key not in labels:
                 column = self._columns[key]
                 column.clear(row)
+                self._note(column)
                 if not column.rows:
                     del self._columns[key]
         for key, value in labels.items():
             found = self._columns.get(key)
             if found is None:
                 found = self._columns[key] = LabelColumn(self._capacity)
-            found.put(row, value)
+            if found.put(row, value):
+                self._note(found)
         if labels:
             self._row_keys[row] = tuple(labels)
+
+    def _note(self, column: LabelColumn) -> None:
+        self._changes += 1
+        column.version = self._changes
+
+    def version(self, key: str) -> int:
+        """A number that differs whenever the values of a key do, never used again; 0 if no node has the key."""
+        column = self._columns.get(key)
+        return 0 if column is None else column.version
 
     def names(self) -> list[str]:
         """The keys that some node has."""

@@ -5,9 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from moorage.core.arrays import Ids
 from moorage.core.frozen import EMPTY, FrozenDict
 from moorage.core.objects import ClusterWide
 from moorage.core.values import dataclass
@@ -24,8 +21,6 @@ LEVEL_KINDS = frozenset({*TOPOLOGY_KINDS, HYPER_NODE})
 """Everything that defines levels."""
 
 HOSTNAME = "kubernetes.io/hostname"
-_LEVEL_NAME = re.compile(r"topology|region|zone|datacenter|block|spine|leaf|rack|switch", re.IGNORECASE)
-"""What names of labels have in them that are levels of the network."""
 TIER = "volcano.sh/tier-"
 """Begins the name of a level that HyperNodes of one tier make up."""
 
@@ -95,38 +90,6 @@ def known_levels(state: ClusterState) -> dict[str, Levels]:
         tiers = sorted({each.tier for each in hyper_nodes.values()}, reverse=True)
         found.setdefault("", Levels(tuple(map(tier_level, tiers)), hyper=True))
     return found
-
-
-def implied_levels(state: ClusterState, key: str) -> Levels:
-    """A label of nodes as the widest level, and below it the labels that say by their names that they are levels.
-
-    These are on every node that has the first one and divide the level above; the name of the host comes last.
-    """
-    column = state.labels.known(key)
-    if column is None:
-        return Levels((key,))
-    rows = state.rows()
-    rows = rows[column.ids[rows] >= 0]
-    found: list[tuple[bool, int, str, Ids]] = []
-    for name in state.labels.names():
-        known = state.labels.known(name)
-        if name == key or known is None or not (name == HOSTNAME or _LEVEL_NAME.search(name)):
-            continue
-        values = known.ids[rows]
-        if (values >= 0).all():
-            found.append((name == HOSTNAME, _pairs(column.ids[rows], values), name, values))
-    keys, above = [key], column.ids[rows]
-    for _, _, name, values in sorted(found, key=lambda each: each[:3]):
-        if _pairs(above, values) > len(np.unique(above)):
-            keys.append(name)
-            inside = np.unique(np.stack((above, values)), axis=1, return_inverse=True)[1]
-            above = inside.reshape(-1).astype(np.int32)
-    return Levels(tuple(keys))
-
-
-def _pairs(one: Ids, other: Ids) -> int:
-    """How many different pairs there are."""
-    return int(np.unique(np.stack((one, other)), axis=1).shape[1])
 
 
 def has_levels(state: ClusterState) -> bool:

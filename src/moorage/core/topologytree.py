@@ -15,6 +15,7 @@ import numpy as np
 
 from moorage.core.arrays import Rows
 from moorage.core.frozen import FrozenDict
+from moorage.core.impliedlevels import ImpliedLevels
 from moorage.core.nodes import Node
 from moorage.core.topology import HYPER_NODE, HyperNode, Levels, NodeMatch, tier_level
 
@@ -150,6 +151,7 @@ class TopologyTrees:
 
     def __init__(self) -> None:
         self._trees: dict[Levels, TopologyTree] = {}
+        self.implied = ImpliedLevels()
 
     def tree(self, state: ClusterState, levels: Levels) -> TopologyTree:
         """The tree of some levels, brought up to date."""
