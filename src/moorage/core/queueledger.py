@@ -102,8 +102,8 @@ class _Entry:
 class QueueLedger:
     """The accounts of all queues; `tree` has the sums."""
 
-    def __init__(self, objects: Mapping[str, Mapping[str, Any]]) -> None:
-        self._objects = objects
+    def __init__(self, objects: Mapping[str, Mapping[str, Any]], resources: ResourceColumns) -> None:
+        self._objects, self._resources = objects, resources
         self.terms_of: TermsOf = _no_terms
         """See `use_terms`; without it no pod belongs to a queue."""
         self._forget()
@@ -115,6 +115,12 @@ class QueueLedger:
         self._entries: dict[str, _Entry] = {}
         self._members: TemplateCache[Membership] = TemplateCache(_KEPT_TEMPLATES)
         self._amounts: dict[Requests, Amounts] = {}
+        self._offered: frozenset[str] = frozenset()
+        """What counts although no queue may name it: devices and the like, of which a node offers some."""
+        self._layout = -1
+        """The layout of columns from which that was read."""
+        self._crowded = False
+        """Whether more of it is asked for than counts."""
         self._outside: dict[int, int] = {}
         """What pods outside of any share hold, by resource."""
         self._outside_changes = 0
@@ -163,6 +169,8 @@ class QueueLedger:
 
     def settle(self, state: ClusterState) -> QueueTree:
         """The tree with shares as they are now."""
+        if self._layout != self._resources.layout:
+            self._read_offers()
         if self._late:
             self._catch_up()
         tree = self.tree
@@ -241,7 +249,7 @@ class QueueLedger:
             queues.update(self._objects.get(kind, {}))
         self.tree.build(queues)
         self._members.clear()
-        self._amounts.clear()
+        self._read_offers(whole=True)
         self._outside.clear()
         self._seen = None
         for entry in self._entries.values():
@@ -374,23 +382,54 @@ class QueueLedger:
         self._count(entry)
         if not entry.said & ~LEAVING:
             del self._entries[uid]
+            if self._crowded and any(index in self.tree.unnamed for index, _ in entry.amounts):
+                self.reassign()  # another pod's resource may count instead
 
     def amounts(self, requests: Requests) -> Amounts:
-        """What counts of a pod's requests: cpu, memory, devices, and whatever queues name."""
+        """What counts of a pod's requests: cpu, memory, devices that nodes offer, and whatever queues name."""
         if self._late:
             self._catch_up()
         found = self._amounts.get(requests)
         if found is None:
+            if self._layout != self._resources.layout:
+                self._read_offers()
+                return self.amounts(requests)
             if len(self._amounts) >= _KEPT_REQUESTS:
                 self._amounts.clear()
-            tree = self.tree
-            found = self._amounts[requests] = tuple(
-                (index, amount)
-                for name, amount in requests.amounts
-                if tree.names(name) or is_scalar_resource(name)
-                if (index := tree.index(name)) is not None
-            )
+            found = self._amounts[requests] = self._find_amounts(requests)
         return found
+
+    def _find_amounts(self, requests: Requests) -> Amounts:
+        tree, offered = self.tree, self._offered
+        known = [each for each in requests.amounts if tree.names(each[0]) or each[0] in offered]
+        found = tuple((index, amount) for name, amount in known if (index := tree.index(name)) is not None)
+        if len(found) < len(known):
+            self._crowded = True
+            used = {
+                index for each in (*(entry.amounts for entry in self._entries.values()), found) for index, _ in each
+            }
+            if not used.issuperset(tree.unnamed):
+                self.reassign()
+        return found
+
+    def _read_offers(self, *, whole: bool = False) -> None:
+        """Look at what nodes offer; pods are counted again if that concerns any. `whole`: they are counted anyway.
+
+        What no node offers cannot be divided. If it counted, one pod could name so much of it that nothing else would.
+        """
+        before, self._layout = self._offered, self._resources.layout
+        self._offered = frozenset(name for name in self._resources.names if name and is_scalar_resource(name))
+        changed = self._offered ^ before
+        if whole or changed:
+            self._amounts.clear()
+        if whole:
+            self._crowded = False
+        elif changed and any(
+            name in changed and not self.tree.names(name)
+            for requests in {entry.pod.requests for entry in self._entries.values()}
+            for name, _ in requests.amounts
+        ):
+            self.reassign()
 
     def _count(self, entry: _Entry) -> None:
         counted = (_OUTSIDE_COUNTED if entry.leaf is None else _COUNTED)[entry.said]

@@ -166,11 +166,15 @@ class QueueTree:
                 node.grow(resource)
         return found
 
+    @property
+    def unnamed(self) -> range:
+        """Resources that no queue names."""
+        return range(self._named_count, len(self.resources))
+
     def unused(self) -> set[int]:
         """Resources that no queue names and none of their pods asks for any more."""
         self._count_requests()
-        unnamed = range(self._named_count, len(self.resources))
-        return {index for index in unnamed if not any(top.requested[index] for top in self._top.values())}
+        return {index for index in self.unnamed if not any(top.requested[index] for top in self._top.values())}
 
     # --- queues ---
 

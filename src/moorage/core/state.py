@@ -127,7 +127,7 @@ class ClusterState:
         self.object_versions: dict[str, int] = {}
         """kind -> a number that rises whenever an object of the kind comes, goes or changes; absent means 0."""
         self.devices, self.volumes = DeviceIndex(self.objects), VolumeIndex(self.objects)
-        self.queues = QueueLedger(self.objects)
+        self.queues = QueueLedger(self.objects, self.resources)
         self.nominations = Nominations(self.undo, self.queues)
         self.volume_use = VolumeUse(self.volumes)
         self._nodes: list[Node | None] = [None] * self.capacity
