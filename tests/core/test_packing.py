@@ -95,6 +95,8 @@ def flat(caps: list[int], racks: list[int], *roles: Role, required: int | None =
         pytest.param([3, 3], [0, 1], Role(4, 4), 0, None, id="no rack holds all"),
         pytest.param([3, 3], [0, 1], Role(4, 2), 0, [3, 0], id="as many as fit the rack"),
         pytest.param([3, 3, 2], [0, 0, 1], Role(6, 6, (Layer(1, 2),)), None, [2, 2, 2], id="whole slices per node"),
+        pytest.param([8, 8], [0, 1], Role(6, 6, (Layer(0, 4),)), None, None, id="no whole number of slices"),
+        pytest.param([8, 8], [0, 1], Role(6, 4, (Layer(0, 4),)), None, [4, 0], id="as many whole slices as fit"),
     ],
 )  # fmt: skip
 def test_where_equal_pods_go(

@@ -50,8 +50,10 @@ def play() -> Play:
 
 
 def start(play: Play, *pods: Pod) -> dict[str, str]:
-    """The members are seen, bound and running; where they are."""
+    """The members are seen, bound and running; where they are, nothing if the gang waits."""
     play.see(*pods)
+    if not any(patch.token for patch in play.patches):
+        return {}
     play.recorded()
     binds = play.binds
     for name in binds:
@@ -308,3 +310,111 @@ def test_a_plan_is_remembered_with_its_bound(play: Play) -> None:
     for name in where:
         play.pod_gone(name)
     assert play.engine.gangs.plans == {}
+
+
+@pytest.mark.parametrize(("size", "want"), [(10, [4, 4, 2]), (9, [4, 4, 1]), (8, [4, 4]), (3, [3])])
+def test_the_last_segment_may_be_smaller(play: Play, size: int, want: list[int]) -> None:
+    """KAI cuts a role into segments by index; each lies in one rack, whatever is left over, too."""
+    group(play, size=size, required="block", slices=(SliceAsk("rack", 4, uneven=True),))
+    play.see(*(node(1, 3, n) for n in (1, 2, 3)))
+    where = start(play, *(member(rank) for rank in range(size)))
+    racks = [rack(where[f"g-{rank:02}"]) for rank in range(size)]
+    segments = [racks[first : first + 4] for first in range(0, size, 4)]
+    assert [len(each) for each in segments] == want
+    assert all(len(set(each)) == 1 for each in segments)
+
+
+@pytest.mark.parametrize("lost", [1, 8, 9])
+def test_a_lost_member_of_any_segment_goes_back_to_it(play: Play, lost: int) -> None:
+    """The smaller one at the end, too."""
+    group(play, size=11, required="block", slices=(SliceAsk("rack", 4, uneven=True),))
+    play.see(*(node(1, 3, n) for n in (1, 2, 3)))
+    where = start(play, *(member(rank) for rank in range(11)))
+    play.pod_gone(f"g-{lost:02}")
+    play.see(replace(member(lost), uid="default/again", name="again", created_s=2000))
+    mate = next(rank for rank in range(11) if rank // 4 == lost // 4 and rank != lost)
+    assert rack(play.node_of("again") or "") == rack(where[f"g-{mate:02}"])
+
+
+@pytest.mark.parametrize(
+    ("level", "size", "racks_per_slice"),
+    [
+        pytest.param("kubernetes.io/hostname", 2, 1, id="there is room"),
+        pytest.param("kubernetes.io/hostname", 4, 1, id="no node holds four, a rack does"),
+        pytest.param("rack", 8, 2, id="no rack holds eight, the block does"),
+    ],
+)
+def test_preferred_segments_fall_back_level_by_level(play: Play, level: str, size: int, racks_per_slice: int) -> None:
+    """What is only preferred keeps no gang waiting, and is kept together as far as there is room."""
+    group(play, size=8, required="block", slices=(SliceAsk(level, size, soft=True),))
+    where = start(play, *(member(rank) for rank in range(8)))
+    slices = [{rack(where[f"g-{rank:02}"]) for rank in range(first, first + size)} for first in range(0, 8, size)]
+    assert {len(each) for each in slices} == {racks_per_slice}
+
+
+def test_a_slice_without_a_size_is_one_job_of_a_job_set(play: Play) -> None:
+    """Three jobs of two pods: each on one node; a plain Job has no such size, and is refused (above)."""
+    group(play, size=6, required="rack", slices=(SliceAsk("kubernetes.io/hostname", None),))
+    pods = [
+        make_pod(f"g-{job}-{index}", cpu=1, labels={
+            GROUP_LABEL: "g", "jobset.sigs.k8s.io/job-index": str(job), INDEX: str(index)})
+        for job in range(3) for index in range(2)
+    ]  # fmt: skip
+    where = start(play, *pods)
+    assert len(where) == 6
+    for job in range(3):
+        assert where[f"g-{job}-0"] == where[f"g-{job}-1"]
+
+
+def test_ranks_that_begin_later_are_cut_into_slices_from_there(play: Play) -> None:
+    """Kueue's annotation says where the indices of a role begin: a lost member of 2 to 5 is no part of 6 to 9."""
+    group(play, size=8, required="block", slices=(SliceAsk("rack", 4),))
+    offset = {"kueue.x-k8s.io/pod-index-offset": "2"}
+    where = start(play, *(member(rank, annotations=offset) for rank in range(2, 10)))
+    play.pod_gone("g-05")
+    play.see(replace(member(5, annotations=offset), uid="default/again", name="again", created_s=2000))
+    assert rack(play.node_of("again") or "") == rack(where["g-02"])
+    assert rack(where["g-02"]) != rack(where["g-06"])
+
+
+@pytest.mark.parametrize(
+    ("ask", "want"),
+    [
+        pytest.param({"required": "volcano.sh/tier-1"}, None, id="no such tier, and none below it"),
+        pytest.param({"required": "volcano.sh/tier-2"}, "leaves", id="the tier itself"),
+        pytest.param({"required": "volcano.sh/tier-3"}, "leaves", id="no such tier: the next below"),
+        pytest.param({"required": "volcano.sh/tier-4"}, "all", id="the widest"),
+        pytest.param({"required": "volcano.sh/tier-9"}, "all", id="above all of them: the whole cluster"),
+        pytest.param({"preferred": "volcano.sh/tier-1"}, "all", id="as close as possible"),
+    ],
+)
+@pytest.mark.parametrize("size", [4, 6, 10])
+def test_a_tier_of_hyper_nodes_that_there_is_none_of(
+    play: Play, ask: dict[str, Any], want: str | None, size: int
+) -> None:
+    """Two leaves of tier 2 below one of tier 4, another outside: hard means at most that tier, soft never waits."""
+    play.handle(ObjectGone(TOPOLOGY, "t"))
+    leaves = ("b1r1", "b1r2", "b2r1")
+    for name in leaves:
+        play.object_seen(HYPER_NODE, name, HyperNode(name, 2, members=(NodeMatch(nodes=True, pattern=f"^{name}"),)))
+    for top, below in (("top", ("b1r1", "b1r2")), ("other", ("b2r1",))):
+        matches = tuple(NodeMatch(nodes=False, name=name) for name in below)
+        play.object_seen(HYPER_NODE, top, HyperNode(top, 4, members=matches))
+    group(play, size=size, **ask)
+    where = start(play, *(member(rank) for rank in range(size)))
+    used = {rack(place) for place in where.values()}
+    fits = {None: 0, "leaves": 6, "all": 12}[want]
+    if size > fits:
+        assert where == {}
+    else:
+        assert len(where) == size
+        assert len(used) == -(-size // 6)
+        assert used <= {*leaves}
+
+
+@pytest.mark.parametrize("kind", ["preferred", "required"])
+def test_soft_constraints_of_volcano_mean_nothing_without_hyper_nodes(play: Play, kind: str) -> None:
+    """Hard ones do."""
+    ask: dict[str, Any] = {kind: "volcano.sh/tier-1"}
+    group(play, size=2, **ask)
+    assert len(start(play, member(0), member(1))) == (2 if kind == "preferred" else 0)

@@ -6,16 +6,18 @@ hold. What contradicts itself, or names what does not exist, is a mistake, and t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from moorage.core.objects import PodGroup
 from moorage.core.packing import Layer
 from moorage.core.pods import PodTemplate
-from moorage.core.topology import HYPER_NODE, Levels, known_levels, tier_level
+from moorage.core.topology import HYPER_NODE, TIER, Levels, known_levels, tier_level
 from moorage.core.topologyasks import (
     RANK_LABELS,
+    RANK_OFFSET,
     SUBGROUP_LABELS,
     Objective,
     SliceAsk,
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from moorage.core.state import ClusterState
 
 _NO_LAYERS: tuple[Layer, ...] = ()
+WHOLE = -1
+"""The number of what lies above the widest level: one domain that holds all nodes."""
 _CHOOSE = "name one with the annotation moorage.dev/topology"
 _SHOWN = 500
 
@@ -64,6 +68,29 @@ class TopologyTerms(NamedTuple):
     least: Mapping[str, int]
     """How many members of sub-groups must be placed together, those that stand included."""
     objective: Objective = Objective.FEWEST
+    uneven: frozenset[str] = frozenset()
+    """Sub-groups whose last slice may be smaller."""
+    soft: frozenset[str] = frozenset()
+    """Sub-groups whose innermost slices may lie in a wider domain than that of their layer."""
+
+    def eased(self) -> Iterator[TopologyTerms]:
+        """The same, and then with softer slices: one level wider each time, in the end without them."""
+        yield self
+        terms = self
+        while terms.soft:
+            layers, soft = dict(terms.layers), set[str]()
+            for role in terms.soft:
+                *outer, last = layers[role]
+                top = max([*(each.level for each in outer), *self._required_of(role)], default=-1)
+                layers[role] = tuple(outer)
+                if last.level - 1 > top:
+                    layers[role] = (*outer, last._replace(level=last.level - 1))
+                    soft.add(role)
+            terms = terms._replace(layers=layers, soft=frozenset(soft))
+            yield terms
+
+    def _required_of(self, role: str) -> list[int]:
+        return [each.required for each in self.scopes if role in each.subgroups and each.required is not None]
 
 
 def role_of(template: PodTemplate) -> str:
@@ -81,7 +108,8 @@ def rank_of(template: PodTemplate) -> tuple[int, ...] | None:
     for keys in RANK_LABELS:
         rank = numbers_at(keys, template.labels, template.annotations)
         if rank is not None:
-            return rank
+            first = numbers_at((RANK_OFFSET,), {}, template.annotations) or (0,)
+            return (*rank[:-1], max(rank[-1] - first[0], 0))
     return None
 
 
@@ -105,11 +133,12 @@ def topology_terms(
     mistake = scopes.read(group, roles)
     if mistake is not None:
         return mistake
+    scopes.settle_soft_tiers({each.tier for each in state.objects.get(HYPER_NODE, {}).values()})
     native = group.topology_key if group is not None else None
     levels = _levels(state, scopes.asks, native)
     if isinstance(levels, TopologyMistake):
         return levels
-    return _resolved(state, scopes, levels, roles, group)
+    return _resolved(state, scopes, levels, _Roles(roles, templates), group)
 
 
 def _asks_of_roles(templates: Iterable[PodTemplate]) -> dict[str, TopologyAsk | None] | TopologyMistake:
@@ -124,6 +153,19 @@ def _asks_of_roles(templates: Iterable[PodTemplate]) -> dict[str, TopologyAsk | 
                 f"members {where}ask for different things: {_told(found[role])} and {_told(template.topology)}"
             )
     return found
+
+
+class _Roles:
+    """The sub-groups of a gang by what their members ask."""
+
+    def __init__(self, asks: Mapping[str, TopologyAsk | None], templates: Collection[PodTemplate]) -> None:
+        self.asks, self._templates = asks, templates
+
+    def job_size(self, role: str) -> int | None:
+        """How many pods a job has, of a role that is made of jobs, as in a JobSet; None if it is not."""
+        ranks = (rank_of(template) for template in self._templates if role_of(template) == role)
+        last = [rank[-1] for rank in ranks if rank is not None and len(rank) > 1]
+        return max(last) + 1 if last else None
 
 
 def _told(ask: TopologyAsk | None) -> str:
@@ -159,6 +201,14 @@ class _Scopes:
         mistake = None if group is None else self._subgroups(group.subgroups)
         mistake = mistake or self._members(roles)
         return mistake or next((TopologyMistake(ask.mistake) for ask in self.asks if ask.mistake), None)
+
+    def settle_soft_tiers(self, tiers: set[int]) -> None:
+        """What is preferred of HyperNodes keeps no gang waiting: without such a tier it is the closest one, if any."""
+        known = {tier_level(tier) for tier in tiers}
+        closest = tier_level(min(tiers)) if tiers else ""
+        for number, scope in enumerate(self.found):
+            if scope.ask.preferred.startswith(TIER) and scope.ask.preferred not in known:
+                self.found[number] = scope._replace(ask=replace(scope.ask, preferred=closest))
 
     def _subgroups(self, subgroups: tuple[SubGroup, ...]) -> TopologyMistake | None:
         by_name = {each.name: each for each in subgroups}
@@ -239,14 +289,14 @@ def _levels(state: ClusterState, asks: list[TopologyAsk], native: str | None) ->
 
 def _only(state: ClusterState, known: Mapping[str, Levels], words: list[str]) -> Levels | TopologyMistake:
     """The levels that have all of these words."""
-    having = {name: levels for name, levels in known.items() if all(word in _names(state, levels) for word in words)}
+    having = {name: levels for name, levels in known.items() if _names(state, levels, words).keys() >= {*words}}
     if len(set(having.values())) == 1:
         return next(iter(having.values()))
     if having:
         named = ", ".join(sorted(filter(None, having)))
         return TopologyMistake(f'several Topologies ({named}) have the level "{words[0]}"; {_CHOOSE}')
     for word in words:
-        if not any(word in _names(state, levels) for levels in known.values()):
+        if not any(word in _names(state, levels, words) for levels in known.values()):
             return TopologyMistake(_unknown(word))
     return TopologyMistake(f"no Topology has all of the levels {', '.join(words)}")
 
@@ -255,12 +305,24 @@ def _unknown(word: str) -> str:
     return f'no Topology has the level "{word}"' if word else "slices name no level"
 
 
-def _names(state: ClusterState, levels: Levels) -> dict[str, int]:
-    """The names of levels and their numbers; tiers of HyperNodes may have a name of their own."""
+def _names(state: ClusterState, levels: Levels, words: Iterable[str]) -> dict[str, int]:
+    """The names of levels and their numbers; tiers of HyperNodes may have a name of their own.
+
+    A tier that there is none of means the next one below it; above all of them lies what holds the whole cluster.
+    """
     found = {key: number for number, key in enumerate(levels.keys)}
-    for each in state.objects.get(HYPER_NODE, {}).values() if levels.hyper else ():
+    if not levels.hyper:
+        return found
+    for each in state.objects.get(HYPER_NODE, {}).values():
         if each.tier_name:
             found.setdefault(each.tier_name, found[tier_level(each.tier)])
+    tiers = sorted(each.tier for each in state.objects.get(HYPER_NODE, {}).values())
+    for word in words:
+        tier = word.removeprefix(TIER)
+        if word.startswith(TIER) and word not in found and tier.isdecimal():
+            below = [each for each in tiers if each <= int(tier)]
+            if below:
+                found[word] = found[tier_level(below[-1])] if below[-1] < tiers[-1] else WHOLE
     return found
 
 
@@ -268,34 +330,53 @@ def _resolved(
     state: ClusterState,
     scopes: _Scopes,
     levels: Levels,
-    roles: Mapping[str, TopologyAsk | None],
+    roles: _Roles,
     group: PodGroup | None,
 ) -> TopologyTerms | TopologyMistake:
-    numbers = _names(state, levels)
+    numbers = _names(state, levels, [word for ask in scopes.asks for word in ask.levels])
     merged: dict[frozenset[str], ScopeTerms] = {}
     if group is not None and group.topology_key is not None:
         if group.topology_key not in numbers:
             return TopologyMistake(_unknown(group.topology_key))
-        everyone = frozenset(roles)
+        everyone = frozenset(roles.asks)
         merged[everyone] = ScopeTerms("the pod group", everyone, numbers[group.topology_key], None)
     for scope in scopes.found:
-        for word in scope.ask.levels:
-            if word not in numbers:
-                return TopologyMistake(_unknown(word))
-        if scope.ask.unconstrained and (scope.ask.required or scope.ask.preferred):
-            return TopologyMistake(f"{scope.name} is unconstrained and asks for {_told(scope.ask)}")
+        if (mistake := _mistaken(scope, numbers)) is not None:
+            return mistake
         required, preferred = numbers.get(scope.ask.required), numbers.get(scope.ask.preferred)
+        if required == WHOLE:
+            required, preferred = None, len(levels.keys) - 1
         if (required is not None or preferred is not None) and scope.subgroups:
             before = merged.get(scope.subgroups)
             if before is not None:
                 required = _narrower(before.required, required)
                 preferred = _narrower(before.preferred, preferred)
             merged[scope.subgroups] = ScopeTerms(scope.name, scope.subgroups, required, preferred)
-    layers = _layers(scopes, roles, numbers, merged.values())
+    slices = {role: _slices_of(scopes, roles, role) for role in roles.asks}
+    layers = _layers(slices, roles, numbers, merged.values())
     if isinstance(layers, TopologyMistake):
         return layers
     objective = next((ask.objective for ask in scopes.asks if ask.objective), Objective.FEWEST)
-    return TopologyTerms(levels, tuple(merged.values()), layers, scopes.least, objective)
+    uneven = frozenset(role for role, asked in slices.items() if any(each.uneven for each in asked))
+    soft = frozenset(role for role, asked in slices.items() if any(each.soft for each in asked))
+    return TopologyTerms(levels, tuple(merged.values()), layers, scopes.least, objective, uneven, soft)
+
+
+def _slices_of(scopes: _Scopes, roles: _Roles, role: str) -> tuple[SliceAsk, ...]:
+    """The slices that a role asks for: its own, else those of what it is part of."""
+    asked = [scope for scope in scopes.found if role in scope.subgroups and scope.ask.slices and scope.inherited]
+    own = roles.asks[role]
+    return own.slices if own is not None and own.slices else asked[-1].ask.slices if asked else ()
+
+
+def _mistaken(scope: _Scope, numbers: Mapping[str, int]) -> TopologyMistake | None:
+    """What is wrong with one constraint."""
+    unknown = next((word for word in scope.ask.levels if word not in numbers), None)
+    if unknown is not None:
+        return TopologyMistake(_unknown(unknown))
+    if scope.ask.unconstrained and (scope.ask.required or scope.ask.preferred):
+        return TopologyMistake(f"{scope.name} is unconstrained and asks for {_told(scope.ask)}")
+    return None
 
 
 def _narrower(one: int | None, other: int | None) -> int | None:
@@ -303,18 +384,13 @@ def _narrower(one: int | None, other: int | None) -> int | None:
 
 
 def _layers(
-    scopes: _Scopes,
-    roles: Mapping[str, TopologyAsk | None],
-    numbers: Mapping[str, int],
-    merged: Iterable[ScopeTerms],
+    asked: Mapping[str, tuple[SliceAsk, ...]], roles: _Roles, numbers: Mapping[str, int], merged: Iterable[ScopeTerms]
 ) -> dict[str, tuple[Layer, ...]] | TopologyMistake:
-    """The slices of each role: its own, else those of what it is part of."""
+    """The slices of each role."""
     found: dict[str, tuple[Layer, ...]] = {}
-    for role in roles:
-        asked = [scope for scope in scopes.found if role in scope.subgroups and scope.ask.slices and scope.inherited]
-        own = roles[role]
-        slices = own.slices if own is not None and own.slices else asked[-1].ask.slices if asked else ()
-        layers = _checked(slices, numbers)
+    for role, slices in asked.items():
+        size = roles.job_size(role) if any(each.size is None for each in slices) else None
+        layers = _checked([each._replace(size=size) if each.size is None else each for each in slices], numbers)
         if isinstance(layers, TopologyMistake):
             return layers
         for scope in merged:
@@ -325,12 +401,13 @@ def _layers(
     return found
 
 
-def _checked(slices: tuple[SliceAsk, ...], numbers: Mapping[str, int]) -> tuple[Layer, ...] | TopologyMistake:
+def _checked(slices: Sequence[SliceAsk], numbers: Mapping[str, int]) -> tuple[Layer, ...] | TopologyMistake:
     layers = []
     for each in slices:
         if each.size is None or each.size < 1:
             return TopologyMistake(f'slices of level "{each.level}" have no size')
-        layers.append(Layer(numbers[each.level], each.size))
+        if numbers[each.level] != WHOLE:
+            layers.append(Layer(numbers[each.level], each.size))
     for outer, inner in pairwise(layers):
         if outer.size % inner.size:
             return TopologyMistake(f"slices of {inner.size} members do not divide those of {outer.size}")

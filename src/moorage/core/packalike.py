@@ -49,6 +49,8 @@ def pack_alike(question: Question) -> Packing | None:
     """The best placement of all members; None if they cannot all be placed."""
     role, required = question.roles[0], _required(question.scopes)
     rooms = rooms_of(question)
+    if role.count % rooms[0].unit:
+        return None  # no whole slices
     fit = next((j for j in reversed(range(len(rooms))) if (rooms[j].units * rooms[j].unit >= role.count).any()), None)
     if fit is None:
         if required is not None or sum((rooms[0].units * rooms[0].unit).tolist()) < role.count:

@@ -36,6 +36,8 @@ RANK_LABELS = (
     ("apps.kubernetes.io/pod-index",),
 )
 """Labels of pods whose numbers are their rank inside the role; the first line that is there as a whole counts."""
+RANK_OFFSET = "kueue.x-k8s.io/pod-index-offset"
+"""Annotation of pods: the rank of the first one of the role."""
 
 
 _MOST_DIGITS = 9
@@ -56,7 +58,11 @@ class SliceAsk(NamedTuple):
 
     level: str
     size: int | None
-    """None if it was not given."""
+    """None if it was not given: then a slice is one of the jobs that the role is made of."""
+    uneven: bool = False
+    """Whether the last slice may be smaller."""
+    soft: bool = False
+    """Whether a wider level will do where this one has no room."""
 
 
 class Objective(StrEnum):

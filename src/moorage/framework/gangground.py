@@ -35,6 +35,8 @@ class Party:
     cycles: list[Cycle] = field(default_factory=list)
     """Those that wait, in the order of their ranks."""
     standing: list[PodRecord] = field(default_factory=list)
+    layers: tuple[Layer, ...] | None = None
+    """Its slices, where they are not those of its role."""
 
     @property
     def template(self) -> PodTemplate:
@@ -64,7 +66,7 @@ def gang_question(
 ) -> GangQuestion:
     """The question for the members that wait, beside those that stand."""
     state = members[0].state
-    parties = _parties(members, runner_of, lasting(state, needs.key))
+    parties = _cut(_parties(members, runner_of, lasting(state, needs.key)), terms)
     rows = tree.rows
     caps, eligible = _room(parties, runner_of, rows, limits)
     free, wanted, names = _amounts(state, parties, rows)
@@ -102,6 +104,34 @@ def _parties(members: Iterable[Cycle], runner_of: RunnerOf, standing: Iterable[P
             by_role[role] = found[role, None] = Party(role, 0)
         by_role[role].standing.append(record)
     return tuple(found.values())
+
+
+def _cut(parties: tuple[Party, ...], terms: TopologyTerms) -> tuple[Party, ...]:
+    """The same with members that are no whole slice, where the last one may be smaller, as a party of their own."""
+    found = []
+    for party in parties:
+        found.append(party)
+        layers = terms.layers.get(party.role, ())
+        number = len(party.cycles) + len(party.standing)
+        if party.role not in terms.uneven or not layers or not number % layers[0].size:
+            continue
+        rest = number % layers[0].size
+        kept = tuple(layer for layer in layers[1:] if not rest % layer.size and layer.size < layers[0].size)
+        outer = tuple(layer._replace(size=rest) for layer in layers if layer.size == layers[0].size)
+        found.append(_last(party, rest, (*outer, *kept)))
+    return tuple(party for party in found if party.cycles or party.standing)
+
+
+def _last(party: Party, count: int, layers: tuple[Layer, ...]) -> Party:
+    """The last members of a party in the order of ranks, taken out of it."""
+    ranks = [*((rank_of(each.template) or (), each.pod.uid) for each in party.cycles),
+             *((rank_of(each.pod.template) or (), each.pod.uid) for each in party.standing)]  # fmt: skip
+    last = {uid for _, uid in sorted(ranks)[-count:]}
+    cycles = [each for each in party.cycles if each.pod.uid in last]
+    standing = [each for each in party.standing if each.pod.uid in last]
+    party.cycles = [each for each in party.cycles if each.pod.uid not in last]
+    party.standing = [each for each in party.standing if each.pod.uid not in last]
+    return Party(party.role, party.pods, cycles, standing, layers)
 
 
 def _room(parties: Sequence[Party], runner_of: RunnerOf, rows: Rows, limits: RoomLimits) -> tuple[Ints, Mask]:
@@ -173,24 +203,24 @@ def _liking(state: ClusterState, parties: Sequence[Party], rows: Rows, limits: R
 
 
 def _roles(parties: Sequence[Party], needs: GangNeeds, terms: TopologyTerms, amounts: Ints) -> tuple[Role, ...]:
-    total = sum(len(party.cycles) for party in parties)
-    least = {party.role: _least(party, needs, terms, total) for party in parties}
     return tuple(
-        Role(len(party.cycles), least[party.role], _layers(party, terms.layers), int(amount))
+        Role(len(party.cycles), _least(party, parties, needs, terms), _layers(party, terms.layers), int(amount))
         for party, amount in zip(parties, amounts, strict=True)
     )
 
 
 def _layers(party: Party, layers: Mapping[str, tuple[Layer, ...]]) -> tuple[Layer, ...]:
-    return layers.get(party.role, ()) if party.cycles else ()
+    found = layers.get(party.role, ()) if party.layers is None else party.layers
+    return found if party.cycles else ()
 
 
-def _least(party: Party, needs: GangNeeds, terms: TopologyTerms, total: int) -> int:
-    """How many of the waiting members of a party must find a node."""
-    waiting = len(party.cycles)
+def _least(party: Party, parties: Sequence[Party], needs: GangNeeds, terms: TopologyTerms) -> int:
+    """How many of the waiting members of a party must find a node, whichever of the others do not."""
+    more = sum(len(each.cycles) for each in parties) - needs.members
     if party.role in terms.least:
-        return min(max(terms.least[party.role] - len(party.standing), 0), waiting)
-    return max(waiting - max(total - needs.members, 0), 0)
+        alike = [each for each in parties if each.role == party.role]
+        more = sum(len(each.cycles) + len(each.standing) for each in alike) - terms.least[party.role]
+    return max(len(party.cycles) - max(more, 0), 0)
 
 
 def _scopes(parties: Sequence[Party], terms: TopologyTerms) -> tuple[RoleScope, ...]:

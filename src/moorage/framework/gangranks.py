@@ -109,6 +109,8 @@ def _ranks(party: Party) -> Callable[[tuple[int, ...] | None], int]:
     widest = 1 + max((rank[-1] for template in templates if (rank := rank_of(template)) is not None), default=0)
 
     def number(rank: tuple[int, ...] | None) -> int:
+        if party.layers is not None:  # all of them are one slice
+            return 0
         return _NONE if rank is None else rank[-1] + sum(part * widest for part in rank[:-1])
 
     return number

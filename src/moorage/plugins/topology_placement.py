@@ -79,10 +79,14 @@ class TopologyPlacement(Plugin):
         if isinstance(terms, TopologyMistake):
             return unresolvable(terms.message)
         tree = state.topologies.tree(state, terms.levels)
-        asked = gang_question(members, runner_of, needs, terms, tree, limits)
-        found = _packed(asked, terms, needs)
+        found = None
+        for eased in terms.eased():
+            asked = gang_question(members, runner_of, needs, eased, tree, limits)
+            found = _packed(asked, eased, needs)
+            if found is not None:
+                break
         if found is None:
-            return unschedulable(_why(asked, terms, state))
+            return unschedulable(_why(asked, eased, state))
         rows = dict[str, int]()
         for number, party in enumerate(asked.parties):
             rows.update(rows_in_order(asked, party, found.counts[number], number))

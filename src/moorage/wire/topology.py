@@ -28,6 +28,7 @@ _SLICE_LEVEL = (
     f"{_KUEUE}podset-slice-required-topology",
     f"{_KAI}segment-topology-required-placement",
 )
+_SEGMENT_PREFERRED = f"{_KAI}segment-topology-preferred-placement"
 _SLICE_SIZE = ("moorage.dev/topology-slice-size", f"{_KUEUE}podset-slice-size", f"{_KAI}segment-size")
 _SLICES = ("moorage.dev/topology-slices", f"{_KUEUE}podset-slice-required-topology-constraints")
 _SHARES = ("moorage.dev/topology-group", f"{_KUEUE}podset-group-name")
@@ -35,6 +36,7 @@ _OBJECTIVE = ("moorage.dev/topology-objective",)
 SUBGROUPS = "moorage.dev/subgroups"
 KEYS = frozenset((
     *_TOPOLOGY, *_REQUIRED, *_PREFERRED, *_UNCONSTRAINED, *_SLICE_LEVEL, *_SLICE_SIZE, *_SLICES, *_SHARES, *_OBJECTIVE,
+    _SEGMENT_PREFERRED,
 ))  # fmt: skip
 """The annotations that say something about levels."""
 _MOST_MEMBERS = 1_000_000
@@ -216,14 +218,17 @@ def _slices(annotations: Mapping[str, str], mistakes: list[str]) -> tuple[SliceA
     if layers is not None:
         return _layers(layers, annotations[layers], mistakes)
     level, size = _first(annotations, _SLICE_LEVEL), _first(annotations, _SLICE_SIZE)
-    if not level and not size:
+    wished = annotations.get(_SEGMENT_PREFERRED, "")
+    if not level and not size and not wished:
         return ()
     number = int(size) if size.isascii() and size.isdigit() and len(size) < len(str(_MOST_MEMBERS)) else None
     if size and not number:
         mistakes.append(f'the size of slices is no number above 0: "{_short(size)}"')
-    if size and not level:
+    if size and not level and not wished:
         mistakes.append(f"slices of {_short(size)} members name no level")
-    return (SliceAsk(level, number),)
+    uneven = _SLICE_SIZE[-1] in annotations  # the last of KAI's segments may be smaller
+    asks = (SliceAsk(level, number, uneven), SliceAsk(wished, number, uneven, soft=True))
+    return tuple(each for each in asks if each.level) or asks[:1]
 
 
 def _layers(key: str, text: str, mistakes: list[str]) -> tuple[SliceAsk, ...]:
