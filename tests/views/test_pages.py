@@ -19,6 +19,7 @@ from moorage.core.events import (
     ExtendersAnswered,
     NodeGone,
     NodeSeen,
+    ObjectGone,
     ObjectSeen,
     PodGone,
     PodSeen,
@@ -30,6 +31,7 @@ from moorage.core.pods import Condition, Owner, Pod
 from moorage.core.prices import PRICE_LIST, PriceList, PriceRule
 from moorage.core.selectors import Selector
 from moorage.core.strategy import parse_strategy, restamped
+from moorage.core.topology import TOPOLOGY, Topology
 from moorage.engine.lifecycle import State
 from moorage.engine.units import Place
 from moorage.testing.builders import make_node, make_pod
@@ -104,6 +106,26 @@ def test_changes_add_up_to_everything() -> None:
         kept |= {row[0]: row for row in rows}
         assert sorted(kept.values(), key=str) == sorted(world.nodes.everything(), key=str)
     check_invariants(world.state)
+
+
+def test_nodes_tell_their_domain_and_the_gangs_that_they_hold() -> None:
+    """Of the only topology, from the widest level down; a Topology that comes or changes is news of every node."""
+    levels = ("block", "rack", "kubernetes.io/hostname")
+    pod = make_pod(
+        "g-0", node="a", annotations={"moorage.dev/pod-group": "g", "moorage.dev/pod-group-min-available": "1"}
+    )
+    labels = {"block": "b1", "rack": "r1"}
+    world = make_world([NodeSeen(make_node("a", labels=labels)), NodeSeen(make_node("outside")), PodSeen(pod)])
+    assert [row[11:] for row in world.nodes.changes()[0]] == [["", ["default/g"]], ["", []]]
+    for want, *events in (
+        ("b1 / r1", ObjectSeen(TOPOLOGY, "t", Topology("t", levels))),
+        ("b1", ObjectSeen(TOPOLOGY, "t", Topology("t", levels[:1]))),
+        ("", ObjectSeen(TOPOLOGY, "u", Topology("u", levels))),
+        ("b1 / r1", ObjectGone(TOPOLOGY, "t")),
+    ):
+        world.tell(events, 200.0)
+        assert {row[1]: row[-2] for row in world.nodes.changes()[0]} == {"a": want, "outside": ""}
+        assert world.nodes.changes() == ([], [])
 
 
 def test_states_of_nodes() -> None:

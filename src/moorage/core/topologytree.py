@@ -45,6 +45,11 @@ class TopologyTree:
         self._hyper_version = -1
         self._hyper: Callable[[Node], Path | None] = lambda _: None
 
+    def path_of(self, row: int) -> Path | None:
+        """The path of a node; None if it is outside."""
+        found = self._path_of.get(row)
+        return None if found is None else found[0]
+
     def refresh(self, state: ClusterState) -> None:
         """Bring the tree up to date."""
         position = state.node_log.position

@@ -1,4 +1,5 @@
-// The cluster map: a cell for each node, grouped by zone and capacity type, coloured by utilisation.
+// The cluster map: a cell for each node, grouped by the domains of a topology, else by zone and capacity type, coloured by
+// utilisation; nodes with members of a chosen gang are marked.
 // Groups are canvases, so that thousands of nodes stay fluid; a table says the same in words.
 
 import { announce, bar, choice, empty, h, name, nodeLink, panel, shown, Table } from "./dom.js";
@@ -10,6 +11,7 @@ const WORDS = ["nothing", "below 30%", "30 to 55%", "55 to 75%", "75 to 95%", "9
 const GLYPHS = ["", "\u2013", "\u00d7", "!"];
 const ROWS = 100;
 const TILE = 150;
+const GANGS = 500;
 
 const share = (used, most) => (most > 0 ? used / most : 0);
 const MEASURES = {
@@ -33,15 +35,20 @@ const devicesOf = (node) => `${count(node.devices / 1000)} of ${count(node.devic
 
 const step = (value) => STEPS.filter((limit) => value >= limit).length;
 const natural = new Intl.Collator("en", { numeric: true }).compare;
-const remembered = { measure: "largest", view: "map", sort: "name", page: 0, filter: "" };
+const remembered = { measure: "largest", view: "map", sort: "name", page: 0, filter: "", gang: "" };
+
+const place = (node) => node.domain || node.zone;
+const groupOf = (node) => [place(node), node.domain ? 0 : node.capacity].join("\n");
+const marked = (node) => remembered.gang !== "" && node.gangs.includes(remembered.gang);
 
 export function words(node) {
   return `${node.name}: ${STATES[node.state]}, CPU ${percent(share(node.cpu, node.cpuMost))}, memory ` +
     `${percent(share(node.memory, node.memoryMost))}, ${plural(node.pods, "pod")}` +
-    (node.devicesMost ? `, ${devicesOf(node)} devices` : "");
+    (node.devicesMost ? `, ${devicesOf(node)} devices` : "") +
+    (marked(node) ? `, members of ${remembered.gang}` : "");
 }
 
-/** One zone and capacity type, drawn into a canvas. */
+/** One domain, or zone and capacity type, drawn into a canvas. */
 class Group {
   constructor(title, tip) {
     this.title = title;
@@ -115,6 +122,11 @@ class Group {
     if (node.state) {
       pen.strokeStyle = this.tip.bad;
       pen.lineWidth = wide > 12 ? 2 : 1.5;
+      pen.stroke();
+    }
+    if (marked(node)) {
+      pen.strokeStyle = this.tip.accent;
+      pen.lineWidth = wide > 12 ? 4 : 2.5;
       pen.stroke();
     }
     pen.fillStyle = level >= 3 ? this.tip.dark : this.tip.light;
@@ -222,17 +234,17 @@ class MapView {
   }
 
   build() {
-    const sorted = [...store.nodes.values()].sort((a, b) => natural(a.zone, b.zone) || b.capacity - a.capacity || natural(a.name, b.name));
+    const sorted = [...store.nodes.values()].sort((a, b) => natural(place(a), place(b)) || b.capacity - a.capacity || natural(a.name, b.name));
     const byGroup = new Map();
     for (const node of sorted) {
-      const key = [node.zone, node.capacity].join("\n");
+      const key = groupOf(node);
       if (!byGroup.has(key)) byGroup.set(key, []);
       byGroup.get(key).push(node);
     }
     const found = new Map();
     for (const [key, nodes] of byGroup) {
-      const zone = nodes[0].zone || "no zone";
-      const capacity = nodes[0].capacity ? `, ${CAPACITIES[nodes[0].capacity]}` : "";
+      const zone = place(nodes[0]) || "no zone";
+      const capacity = nodes[0].capacity && !nodes[0].domain ? `, ${CAPACITIES[nodes[0].capacity]}` : "";
       const group = this.groups.get(key) ?? new Group(`${zone}${capacity}`, this.tip);
       group.fill(nodes);
       found.set(key, group);
@@ -253,11 +265,11 @@ class MapView {
   redraw() { for (const group of this.groups.values()) group.draw(); }
 
   update({ changed, gone, whole }) {
-    const place = (n) => this.groups.get([n.zone, n.capacity].join("\n"));
-    if (whole || gone.length || changed.some((n) => place(n)?.nodes[place(n).index.get(n.row)]?.name !== n.name)) return this.build();
+    const held = (n) => this.groups.get(groupOf(n));
+    if (whole || gone.length || changed.some((n) => held(n)?.nodes[held(n).index.get(n.row)]?.name !== n.name)) return this.build();
     const touched = new Map();
     for (const node of changed) {
-      const group = place(node);
+      const group = held(node);
       const i = group.index.get(node.row);
       group.nodes[i] = node;
       if (!touched.has(group)) touched.set(group, []);
@@ -273,6 +285,7 @@ class ListView {
     this.table = new Table("Nodes", [
       { title: "Node", class: "name", cell: (n) => nodeLink(n.name) },
       { title: "Zone", cell: (n) => name(n.zone || "\u2013") },
+      ...([...store.nodes.values()].some((n) => n.domain) ? [{ title: "Domain", cell: (n) => name(n.domain || "\u2013") }] : []),
       { title: "Capacity", cell: (n) => (n.capacity ? CAPACITIES[n.capacity] : "\u2013") },
       { title: "State", cell: (n) => STATES[n.state] },
       { title: "CPU", cell: (n) => load(n.cpu, n.cpuMost, `${cores(n.cpu)} of ${cores(n.cpuMost)} cores`) },
@@ -281,7 +294,7 @@ class ListView {
       { title: "Pods", class: "num", cell: (n) => count(n.pods) },
     ], (n) => n.row);
     this.pager = h("div", { class: "row" });
-    const filter = h("input", { type: "search", value: remembered.filter, placeholder: "Node, zone or state", "aria-label": "Filter nodes", oninput: (e) => { remembered.filter = e.target.value; remembered.page = 0; this.build(); } });
+    const filter = h("input", { type: "search", value: remembered.filter, placeholder: "Node, zone, domain, gang or state", "aria-label": "Filter nodes", oninput: (e) => { remembered.filter = e.target.value; remembered.page = 0; this.build(); } });
     const sorts = choice("Sort nodes by", [["name", "By name"], ["load", "Most used first"], ["state", "Out of service first"]], remembered.sort, (value) => { remembered.sort = value; remembered.page = 0; this.build(); });
     this.element = panel("", h("div", { class: "row" }, h("div", { class: "grow" }, filter), sorts), this.table.element, this.pager);
   }
@@ -290,7 +303,7 @@ class ListView {
     const measure = MEASURES[remembered.measure][1];
     const wanted = remembered.filter.trim().toLowerCase();
     const orders = { name: () => 0, load: (a, b) => measure(b) - measure(a), state: (a, b) => b.state - a.state };
-    const all = [...store.nodes.values()].filter((n) => !wanted || `${n.name} ${n.zone} ${STATES[n.state]} ${CAPACITIES[n.capacity]}`.toLowerCase().includes(wanted))
+    const all = [...store.nodes.values()].filter((n) => !wanted || `${n.name} ${n.zone} ${n.domain} ${n.gangs.join(" ")} ${STATES[n.state]} ${CAPACITIES[n.capacity]}`.toLowerCase().includes(wanted))
       .sort((a, b) => orders[remembered.sort](a, b) || natural(a.zone, b.zone) || natural(a.name, b.name));
     const pages = Math.max(1, Math.ceil(all.length / ROWS));
     remembered.page = Math.min(remembered.page, pages - 1);
@@ -301,6 +314,24 @@ class ListView {
   }
 
   update() { this.build(); }
+}
+
+/** The gang whose members are marked; nothing to choose from where there are no gangs. */
+class GangChoice {
+  constructor(choose) {
+    this.known = "";
+    this.element = h("select", { "aria-label": "Mark the members of a gang", hidden: true, onchange: (e) => { remembered.gang = e.target.value; choose(); } });
+  }
+
+  update() {
+    const gangs = [...new Set([...store.nodes.values()].flatMap((n) => n.gangs))].sort(natural).slice(0, GANGS);
+    if (gangs.join("\n") === this.known) return;
+    this.known = gangs.join("\n");
+    if (!gangs.includes(remembered.gang)) remembered.gang = "";
+    const option = (value, text) => h("option", { value, selected: value === remembered.gang }, shown(text));
+    this.element.replaceChildren(option("", "No gang marked"), ...gangs.map((each) => option(each, each)));
+    this.element.hidden = gangs.length === 0;
+  }
 }
 
 function legend() {
@@ -318,16 +349,18 @@ export function mapPage(main, signal) {
     body.replaceChildren(store.nodes.size ? view.element : empty("There are no nodes."));
     view.build();
   };
+  const gangs = new GangChoice(() => { view.build(); announce(remembered.gang ? `Members of ${remembered.gang} are marked` : "No gang is marked"); });
+  gangs.update();
   const measures = Object.entries(MEASURES).map(([key, [text]]) => [key, text]);
   main.replaceChildren(
-    h("div", { class: "head" }, h("h1", {}, "Cluster map"), h("p", { class: "lead" }, "What pods request of what nodes offer, by zone and capacity type.")),
+    h("div", { class: "head" }, h("h1", {}, "Cluster map"), h("p", { class: "lead" }, "What pods request of what nodes offer, by the domains of a topology, else by zone and capacity type.")),
     h("div", { class: "row" },
       choice("Colour by", measures, remembered.measure, (value) => { remembered.measure = value; view.build(); announce(`Coloured by ${MEASURES[value][0]}`); }),
-      h("div", { class: "grow" }), choice("View", [["map", "Map"], ["table", "Table"]], remembered.view, show)),
+      gangs.element, h("div", { class: "grow" }), choice("View", [["map", "Map"], ["table", "Table"]], remembered.view, show)),
     panel("", legend(), body));
   show(remembered.view);
   let pending = null;
-  const flush = () => { const news = pending; pending = null; if (!signal.aborted) { if (!store.nodes.size !== !body.querySelector(".groups, table")) show(remembered.view); else view.update(news); } };
+  const flush = () => { const news = pending; pending = null; if (!signal.aborted) { if (!store.nodes.size !== !body.querySelector(".groups, table")) show(remembered.view); else view.update(news); gangs.update(); } };
   store.listen((change) => {
     if (pending) {
       pending = { changed: [...pending.changed, ...change.changed], gone: [...pending.gone, ...change.gone], whole: pending.whole || change.whole };

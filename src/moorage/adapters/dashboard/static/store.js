@@ -2,7 +2,7 @@
 
 import { events, get, Refused } from "./api.js";
 
-const FIELDS = ["row", "name", "zone", "capacity", "state", "cpu", "cpuMost", "memory", "memoryMost", "pods", "podsMost", "devices", "devicesMost"];
+const FIELDS = ["row", "name", "zone", "capacity", "state", "cpu", "cpuMost", "memory", "memoryMost", "pods", "podsMost", "devices", "devicesMost", "domain", "gangs"];
 const asNode = (values) => Object.fromEntries(FIELDS.map((field, i) => [field, values[i]]));
 
 class Store {
