@@ -122,3 +122,13 @@ def test_a_running_gang_whose_topology_changed_stays(
         assert lines[0] == "pod group default/g uses 1 of block, 2 of rack, 3 of kubernetes.io/hostname"
         assert "asks for one rack and is in 2" in lines[1]
         assert "nothing is evicted" in lines[1]
+
+
+def test_a_level_that_was_added_under_a_running_gang(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nodes that lack its label are outside of the topology now; the members stay, and explain says both."""
+    world = [*cluster(), *gang(5, "a1n0", "a1n1", "a1n1", "a1n2", "a1n2", required="rack")]
+    world[0]["spec"]["levels"].insert(0, "zone")
+    lines = answer(capsys, tmp_path, world)["topology"]
+    assert lines[0] == ("pod group default/g uses 0 of zone, 0 of block, 0 of rack, 0 of kubernetes.io/hostname")
+    assert "5 members of it stand on nodes outside of the topology" in lines[1]
+    assert "nothing is evicted" in lines[1]

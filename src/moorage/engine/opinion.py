@@ -148,9 +148,14 @@ def _topology_lines(engine: Engine, pod: Pod, stands_on: str | None) -> tuple[st
     if gang is None:
         return ()
     plan = engine.gangs.plans.get(gang)
-    if stands_on is not None or plan is None:
-        return tuple(standing_lines(engine.state, gang)) if engine.state.gangs.standing(gang) else ()
-    return (placed_line(gang, plan),)
+    if stands_on is None and plan is not None:
+        return (placed_line(gang, plan),)
+    state, row = engine.state, None if stands_on is None else engine.state.row_of(stands_on)
+    with state.statement():
+        if row is not None:  # it was judged as if it were pending, and may have found another node, or none
+            state.remove_pod(pod.uid)
+            state.assume(pod, row)
+        return tuple(standing_lines(state, gang)) if state.gangs.standing(gang) else ()
 
 
 def placed_line(gang: GangKey, plan: GangPlan) -> str:
