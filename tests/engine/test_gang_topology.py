@@ -412,6 +412,23 @@ def test_a_tier_of_hyper_nodes_that_there_is_none_of(
         assert used <= {*leaves}
 
 
+def test_tasks_have_slices_of_their_own(play: Play) -> None:
+    """Workers by twos on a node, actors by threes in a rack; a soft tier without HyperNodes means nothing."""
+    roles = {"worker": SliceAsk("kubernetes.io/hostname", 2), "actor": SliceAsk("rack", 3)}
+    tasks = tuple(SubGroup(name, ask=TopologyAsk(slices=(each,))) for name, each in roles.items())
+    soft = SubGroup("extra", ask=TopologyAsk(slices=(SliceAsk("volcano.sh/tier-1", 2, soft=True),)))
+    group(play, size=12, subgroups=(*tasks, soft), required="block")
+    pods = []
+    for rank, role in enumerate(["worker"] * 4 + ["actor"] * 6 + ["extra"] * 2):
+        labels = {GROUP_LABEL: "g", INDEX: str(rank), "volcano.sh/task-spec": role}
+        pods.append(make_pod(f"{role}-{rank:02}", cpu=1, labels=labels))
+    where = start(play, *pods)
+    assert len(where) == 12
+    assert where["worker-00"] == where["worker-01"]
+    assert where["worker-02"] == where["worker-03"]
+    assert all(len({rack(where[f"actor-{rank:02}"]) for rank in range(a, a + 3)}) == 1 for a in (4, 7))
+
+
 @pytest.mark.parametrize("kind", ["preferred", "required"])
 def test_soft_constraints_of_volcano_mean_nothing_without_hyper_nodes(play: Play, kind: str) -> None:
     """Hard ones do."""

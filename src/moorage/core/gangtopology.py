@@ -206,9 +206,17 @@ class _Scopes:
         """What is preferred of HyperNodes keeps no gang waiting: without such a tier it is the closest one, if any."""
         known = {tier_level(tier) for tier in tiers}
         closest = tier_level(min(tiers)) if tiers else ""
+
+        def settled(level: str) -> str:
+            return closest if level.startswith(TIER) and level not in known else level
+
         for number, scope in enumerate(self.found):
-            if scope.ask.preferred.startswith(TIER) and scope.ask.preferred not in known:
-                self.found[number] = scope._replace(ask=replace(scope.ask, preferred=closest))
+            ask = scope.ask
+            slices = (each._replace(level=settled(each.level)) if each.soft else each for each in ask.slices)
+            kept = tuple(each for each in slices if each.level or not each.soft)
+            preferred = settled(ask.preferred)
+            if (preferred, kept) != (ask.preferred, ask.slices):
+                self.found[number] = scope._replace(ask=replace(ask, preferred=preferred, slices=kept))
 
     def _subgroups(self, subgroups: tuple[SubGroup, ...]) -> TopologyMistake | None:
         by_name = {each.name: each for each in subgroups}

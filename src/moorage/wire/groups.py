@@ -9,7 +9,7 @@ import msgspec
 
 from moorage.core.limits import RESOURCE_NAMES, SUB_GROUPS
 from moorage.core.objects import COSCHEDULING_GROUPS, GROVE_GROUPS, KAI_GROUPS, NATIVE_GROUPS, VOLCANO_GROUPS, PodGroup
-from moorage.core.topologyasks import NOTHING_ASKED, SliceAsk, SubGroup, TopologyAsk
+from moorage.core.topologyasks import NOTHING_ASKED, SUBGROUP_LABELS, SliceAsk, SubGroup, TopologyAsk
 from moorage.wire.errors import FieldError
 from moorage.wire.metadata import Int32Wire, MetadataWire, epoch_s, frozen_annotations, frozen_map
 from moorage.wire.quantities import QuantityWire, frozen_amounts
@@ -142,11 +142,18 @@ class NetworkTopologyWire(msgspec.Struct, gc=False, rename="camel"):
     highest_tier_name: str | None = None
 
 
+class SubGroupSelectorWire(msgspec.Struct, gc=False, rename="camel"):
+    """spec.subGroupPolicy[].labelSelector of Volcano."""
+
+    match_labels: dict[str, str] | None = None
+
+
 class VolcanoSubGroupWire(msgspec.Struct, gc=False, rename="camel"):
     """spec.subGroupPolicy[] of Volcano."""
 
     name: str = ""
     sub_group_size: Int32Wire | None = None
+    label_selector: SubGroupSelectorWire | None = None
     network_topology: NetworkTopologyWire | None = None
 
 
@@ -271,18 +278,17 @@ def _levels(wire: LevelsWire | None) -> TopologyAsk | None:
 def volcano_group(wire: VolcanoGroupWire) -> PodGroup:
     """The core value of a PodGroup of Volcano.
 
-    A policy of sub-groups with a size is read as slices of that many members.
+    A policy of sub-groups with a size is read as slices of that many members: of the task that it selects, else of all.
     """
     spec = wire.spec or VolcanoSpecWire()
     ask = _network(spec.network_topology)
-    layers = [
-        SliceAsk(found.required, each.sub_group_size)
-        for each in whole(spec.sub_group_policy, SUB_GROUPS, "spec.subGroupPolicy") or ()
-        if each.sub_group_size and (found := _network(each.network_topology)) is not None and found.required
-    ]
-    if layers:
-        ask = replace(ask or NOTHING_ASKED, slices=tuple(layers))
-    tasks = whole(spec.min_task_member, SUB_GROUPS, "spec.minTaskMember") or {}
+    tasks = {name: SubGroup(name, least=least) for name, least in sorted(_tasks(spec).items())}
+    for policy in whole(spec.sub_group_policy, SUB_GROUPS, "spec.subGroupPolicy") or ():
+        slices, role = _slices(policy), _role(policy)
+        if slices and role:
+            tasks[role] = replace(tasks.get(role) or SubGroup(role), ask=TopologyAsk(slices=slices))
+        elif slices:
+            ask = replace(ask or NOTHING_ASKED, slices=(*(() if ask is None else ask.slices), *slices))
     return _group(
         wire.metadata,
         api_group=VOLCANO_GROUPS,
@@ -292,8 +298,26 @@ def volcano_group(wire: VolcanoGroupWire) -> PodGroup:
         ),
         priority_class=spec.priority_class_name or "",
         topology=ask,
-        subgroups=tuple(SubGroup(name, least=least) for name, least in sorted(tasks.items())),
+        subgroups=tuple(tasks.values()),
     )
+
+
+def _tasks(spec: VolcanoSpecWire) -> dict[str, int]:
+    return whole(spec.min_task_member, SUB_GROUPS, "spec.minTaskMember") or {}
+
+
+def _slices(policy: VolcanoSubGroupWire) -> tuple[SliceAsk, ...]:
+    """The slices of a policy; none if it says nothing about how many, or how close."""
+    found = _network(policy.network_topology)
+    if found is None or not policy.sub_group_size:
+        return ()
+    return (SliceAsk(found.required or found.preferred, policy.sub_group_size, soft=not found.required),)
+
+
+def _role(policy: VolcanoSubGroupWire) -> str:
+    """The task that a policy is about; empty if it is about all."""
+    labels = (policy.label_selector and policy.label_selector.match_labels) or {}
+    return next((labels[key] for key in SUBGROUP_LABELS if labels.get(key)), "")
 
 
 def pod_gang(wire: PodGangWire) -> PodGroup:
