@@ -232,12 +232,12 @@ class Round:
             for leaf, name in worst.items():
                 job, _, left = running[name]
                 units[leaf] = left[-1:] if len(left) > job.least else list(left)
-            needs = {leaf: ref.need_of(running[worst[leaf]][0], unit) for leaf, unit in units.items()}
-            leaf = ref.walk(needs, gone)
+            whole = {leaf: ref.need_of(running[name][0], running[name][2]) for leaf, name in worst.items()}
+            leaf = ref.walk(whole, gone)
             job, among, left = running[worst[leaf]]
             for queue in ref.path(leaf):
                 had = gone.setdefault(queue.name, {})
-                for resource, amount in needs[leaf].items():
+                for resource, amount in ref.need_of(job, units[leaf]).items():
                     had[resource] = had.get(resource, 0) + amount
             rest = left[: -len(units[leaf])]
             if rest:

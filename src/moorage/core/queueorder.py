@@ -65,10 +65,10 @@ def _terms(node: QueueNode, total: Sequence[int]) -> OrderTerms:
     return terms
 
 
-def victim_precedence(node: QueueNode, taken: Sequence[int], unit: Amounts, total: Sequence[int]) -> Precedence:
-    """The same for a queue that has lost `taken` and would lose `unit` next: the largest gives first."""
+def victim_precedence(node: QueueNode, taken: Sequence[int], job: Amounts, total: Sequence[int]) -> Precedence:
+    """The same for a queue that has lost `taken` and would lose this job next: the largest gives first."""
     left = [have - gone for have, gone in zip(node.allocated, taken, strict=True)]
-    for index, amount in unit:
+    for index, amount in job:
         left[index] -= amount
     return _precedence(node, (), left, total)
 

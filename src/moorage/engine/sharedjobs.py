@@ -135,7 +135,10 @@ def standing_job(sharing: Sharing, job: RunningJob, left: list[PodRecord]) -> St
 
 
 class VictimOrder:
-    """Units of running jobs in the order in which they are taken: exactly the reverse of that of placing."""
+    """Units of running jobs in the order in which they are taken: exactly the reverse of that of placing.
+
+    Queues are compared by what they would keep without the whole of the job that gives next.
+    """
 
     def __init__(self, sharing: Sharing, tree: QueueTree, standings: Standings) -> None:
         self._sharing = sharing
@@ -180,7 +183,8 @@ class VictimOrder:
         if found is None:
             leaf, unit = (node, self._next(node)) if node in self._leaves else self._worst(node)[1:]
             taken = self._taken.get(node) or [0] * len(node.allocated)
-            place = victim_precedence(node, taken, unit.amounts, self._tree.total)
+            job = self._sharing.need([record.pod for record in self._leaves[leaf][-1].left])
+            place = victim_precedence(node, taken, job, self._tree.total)
             found = self._places[node] = place, leaf, unit
         return found
 
