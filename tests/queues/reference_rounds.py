@@ -63,6 +63,7 @@ class Round:
     def make(self, jobs: list[RefJob]) -> bool:
         """Carry out what is possible; returns whether there was anything."""
         ref, before = self.ref, self.save()
+        jobs = [job for job in jobs if any(suits(node, job) for node in ref.nodes.values())]
         for step in (self.promise, self.consolidate, self.reclaim, self.preempt):
             jobs = self.serve(jobs, step)
         self.place_anew(jobs)
@@ -403,6 +404,10 @@ class Round:
                     todo.append(best)
             elif self.promise(best) and ref.next_pods(best.job):
                 todo.append(Asking(best.job, ref.next_pods(best.job)))
+
+
+def suits(node: Need, job: RefJob) -> bool:
+    return all(node.get(resource, 0) >= amount for resource, amount in job.need.items())
 
 
 def ratio(amount: int, share: int) -> Fraction:

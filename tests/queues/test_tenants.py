@@ -15,6 +15,7 @@ from moorage.core.selectors import selector_from_labels
 from moorage.wire.errors import WireError
 from moorage.wire.kinds import BY_ID
 from tests.queues.teams import Teams, make_queue, team_pod
+from tests.queues.test_reclaiming_gangs import gang
 
 
 def two_teams() -> Teams:
@@ -103,3 +104,28 @@ def test_a_queue_that_cannot_be_read_concerns_itself_alone(kind: str, spec: dict
     teams.see(team_pod("lost", "broken", namespace="b"), team_pod("b0", "b", namespace="b"))
     assert teams.running() == ["b0"]
     assert [entry.message for entry in teams.engine.queue.entries()] == ["queue broken does not exist"]
+
+
+def test_a_pod_that_fits_nowhere_holds_up_nobody_in_its_queue() -> None:
+    """The first pod of a queue wants more than there is: those behind it still get their share back."""
+    teams = two_teams()
+    teams.see(*(team_pod(f"b{n}", "b", namespace="b", created_s=float(n)) for n in range(4)))
+    teams.see(team_pod("huge", "a", 100, namespace="a", priority=90), team_pod("a0", "a", namespace="a", created_s=9.0))
+    assert teams.running("a") == ["a0"]
+    assert teams.rest() <= 1
+    assert teams.running("a") == ["a0"]
+
+
+def test_a_pod_that_fits_nowhere_keeps_nothing_for_its_queue() -> None:
+    """A small pod that no node suits waits before all others of a queue. What others of it have beyond their share is
+    taken back all the same.
+    """
+    teams = Teams(make_queue("a", 4), make_queue("b", 4), nodes=(8,))
+    teams.see(*(team_pod(f"b{n}", "b", created_s=float(n)) for n in range(3)))
+    teams.see(*gang("lent", "b", 5))
+    assert len(teams.running("b")) == 8
+    teams.see(team_pod("tiny", "b", 0, requests={}, node_selector={"no": "node"}, created_s=-1.0))
+    teams.see(team_pod("a0", "a", 4, created_s=2000.0))
+    assert teams.running("a") == ["a0"]
+    teams.rest()
+    assert teams.running("a") == ["a0"]

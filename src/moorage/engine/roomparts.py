@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from moorage.core.queuetree import Amounts, QueueNode
-from moorage.core.state import PodRecord
+from moorage.core.state import ClusterState, PodRecord
 from moorage.engine.sharedjobs import RunningJob, VictimUnit
 from moorage.engine.units import QueuedPod, Unit
 
@@ -58,3 +58,16 @@ class Returning:
         """As many as it lacks to its minimum, else one."""
         active = len(self.job.records) - len(self.records)
         return self.records[: max(1, self.job.least - active)]
+
+
+def enough_free(state: ClusterState, need: Amounts) -> bool:
+    """Whether all nodes together have enough left."""
+    resources, rows = state.resources, state.rows()
+    for index, amount in need:
+        column = resources.known(state.queues.tree.resources[index])
+        if column is None:
+            return False
+        left = resources.allocatable[column, rows] - resources.requested[column, rows]
+        if int(left.clip(0).sum()) < amount:
+            return False
+    return True

@@ -24,7 +24,7 @@ from moorage.engine.contest import Contest
 from moorage.engine.context import EngineContext
 from moorage.engine.domainroom import DomainRoom
 from moorage.engine.gangvictims import GangVictims
-from moorage.engine.roomparts import Claimant, ClaimPlan, Order, Returning
+from moorage.engine.roomparts import Claimant, ClaimPlan, Order, Returning, enough_free
 from moorage.engine.roomplacing import RoomPlacing
 from moorage.engine.sharedjobs import (
     RunningJob,
@@ -39,7 +39,7 @@ from moorage.engine.sharedjobs import (
 from moorage.engine.sharing import Sharing
 from moorage.engine.trial import Trial
 from moorage.engine.units import Unit
-from moorage.engine.unittree import Item
+from moorage.engine.unittree import Item, earlier
 from moorage.engine.victimbudgets import VictimBudgets
 from moorage.framework.gang_capacity import kind_of
 
@@ -100,13 +100,27 @@ class RoomRound:
 
     def make(self, units: Iterable[Unit]) -> list[Order]:
         """What can be done for these units; the state is as before."""
-        waiting = list(units)
+        waiting = self._suited(units)
         with self._state.statement():
             self._look_ahead()
             for step in (self._promise, self._consolidate, self._reclaim, self._preempt):
                 waiting = self._serve(waiting, step)
             self._place_anew(waiting)
             return self._result()
+
+    def _suited(self, units: Iterable[Unit]) -> list[Unit]:
+        """Units whose next pods some node could hold. The others take no part, and do not stand for their queues: these
+        would be compared with pods that never start, and others wait for it.
+        """
+        suits: dict[object, bool] = {}
+        found = []
+        for unit in units:
+            pods = {kind_of(entry.pod): entry.pod for entry in self._sharing.next_pods(unit)}
+            for kind in pods.keys() - suits.keys():
+                suits[kind] = self._trial.could_fit(pods[kind])
+            if all(suits[kind] for kind in pods):
+                found.append(unit)
+        return found
 
     def _result(self) -> list[Order]:
         """Who has to go for whom, now that everything has its place; what could have stayed stays."""
@@ -175,7 +189,7 @@ class RoomRound:
             what = step.__name__, self._kind(claimant)
             if what not in self._hopeless and not (self._tried and self._ends()):
                 self._tried = True
-                self._heads = _earlier(order.heads(), passed)
+                self._heads = earlier(order.heads(), passed)
                 if step(claimant):
                     self._hopeless.clear()
                     if self._sharing.next_pods(item.unit):  # one pod more of it competes with all others
@@ -184,7 +198,7 @@ class RoomRound:
                 if not self.cut or not self._served:
                     self._hopeless.add(what)
             left.append(item.unit)
-            passed = _earlier(passed, {claimant.leaf: item})
+            passed = earlier(passed, {claimant.leaf: item})
         return left
 
     def _ends(self) -> bool:
@@ -254,7 +268,7 @@ class RoomRound:
         """Move pods that all find a place again."""
         if not claimant.preemptible or not self._sharing.terms(claimant.unit.pod).consolidate:
             return False
-        if not self._free_suffices(claimant.need):
+        if not enough_free(self._state, claimant.need):
             return False
         pool = self._victims()
         plan = self._search(claimant, {each: pool.standing(each) for each in pool.leaves}, _nothing)
@@ -324,18 +338,6 @@ class RoomRound:
     def _since_s(self, record: PodRecord) -> float:
         since_s = record.pod.scheduled_s if record.pod.started_s is None else record.pod.started_s
         return self._now if since_s is None else since_s
-
-    def _free_suffices(self, need: Amounts) -> bool:
-        """Whether all nodes together have enough left."""
-        resources, rows = self._state.resources, self._state.rows()
-        for index, amount in need:
-            column = resources.known(self._ledger.tree.resources[index])
-            if column is None:
-                return False
-            left = resources.allocatable[column, rows] - resources.requested[column, rows]
-            if int(left.clip(0).sum()) < amount:
-                return False
-        return True
 
     # --- the search ---
 
@@ -586,14 +588,6 @@ class RoomRound:
         if row is not None:
             self._expect(pod.uid, value=False)
             self._state.assume(pod, row)
-
-
-def _earlier(heads: dict[QueueNode, Item], others: dict[QueueNode, Item]) -> dict[QueueNode, Item]:
-    """The first unit of each leaf."""
-    for leaf, item in others.items():
-        if leaf not in heads or item.key < heads[leaf].key:
-            heads[leaf] = item
-    return heads
 
 
 def _always(_: Claimant, __: list[VictimUnit], ___: Held) -> bool:

@@ -159,6 +159,14 @@ class Trial:
         self.refusal = status or self.refusal
         return self._state.record(pod.uid) if status is None else None
 
+    def could_fit(self, pod: Pod) -> bool:
+        """Whether any node could hold a pod if others left it, or the pod is refused whatever the node."""
+        runner = self._context.runner_of(pod)
+        if runner is None:
+            return False
+        judgement = runner.judge(self.cycle(pod), self._state.rows())
+        return judgement.refusal is not None or len(judgement.passed) > 0 or len(judgement.resolvable_rows()) > 0
+
     def put(self, pod: Pod, row: int) -> PodRecord | None:
         """The same on one row."""
         return self.place(pod, lambda runner, cycle: row if runner.takes(cycle, row) else NOWHERE)

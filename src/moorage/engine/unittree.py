@@ -238,3 +238,11 @@ class UnitTree:
                 return item
             heapq.heappop(heap)
         return None
+
+
+def earlier(heads: dict[QueueNode, Item], others: dict[QueueNode, Item]) -> dict[QueueNode, Item]:
+    """The first unit of each leaf."""
+    for leaf, item in others.items():
+        if leaf not in heads or item.key < heads[leaf].key:
+            heads[leaf] = item
+    return heads
