@@ -170,6 +170,36 @@ def test_a_plan_ends_when_a_pod_has_to_wait() -> None:
     assert not closed(there)
 
 
+def test_a_plan_goes_on_while_a_pod_waits_for_its_scheduler_only() -> None:
+    """There is a place for it on nodes that are open: the plan is not in its way."""
+    there = shore()
+    begin(there)
+    before = closed(there)
+    there.see(member("new", None, app="new", cpu="1", created_s=there.now))
+    there.wait(2 * LOOK_S)
+    there.write()
+    assert closed(there) == before
+
+
+def test_a_pod_that_goes_though_no_answer_came_is_followed() -> None:
+    """The answer to the eviction was lost: the successor is awaited, and no second pod is moved meanwhile."""
+    there = shore()
+    begin(there)
+    there.wait(2)
+    (name,) = there.evicted
+    pod = next(each for each in there.pods.values() if each.name == name)
+    there.see(replace(pod, deleted_s=there.now))
+    there.answer(name, EvictOutcome.FAILED)
+    there.wait(5)
+    assert there.evicted == []
+    place = next(node for node in there.nodes if node not in closed(there))
+    gone = there.pods[pod.uid]
+    there.tell(PodGone(pod.uid))
+    there.see(replace(gone, uid="next", name="next", node=place, deleted_s=None, created_s=there.now))
+    there.wait(2)
+    assert len(there.evicted) == 1
+
+
 def test_a_gain_that_does_not_last_means_a_rest() -> None:
     """The emptied nodes are filled again at once: an event says so, and nothing is planned for a while."""
     there = shore()

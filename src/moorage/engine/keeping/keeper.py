@@ -207,13 +207,20 @@ class Keeper:
         if move is None:
             return
         self.evictions[move.cause.value, event.outcome.value] += 1
-        if event.outcome is EvictOutcome.EVICTED:
+        if event.outcome is EvictOutcome.EVICTED or (
+            event.outcome is EvictOutcome.FAILED and self._is_going(event.uid)
+        ):
             move.answered = True
             return
         self.moves.cancel(event.uid)
         if event.outcome is not EvictOutcome.GONE:
             pause_s = AGAIN_S if event.outcome is EvictOutcome.REFUSED else FAILURE_S
             self._concerns[move.cause].put_off(event.uid, now + pause_s)
+
+    def _is_going(self, uid: str) -> bool:
+        """Whether a pod is on its way after all: the answer to its eviction was lost."""
+        record = self.world.state.record(uid)
+        return record is None or record.pod.deleted_s is not None
 
     def _delete_done(self, event: DeleteDone, now: float) -> None:
         outcome = EvictOutcome.EVICTED if event.ok else EvictOutcome.FAILED

@@ -351,9 +351,19 @@ class Repack(MovingConcern):
         if plan.aim is RepackAim.ROOM:
             return plan.unit is not None and all(unit.key != plan.unit.key for unit in waiting)
         return any(
-            now - unit.pods[0].created_s > LOOK_S and not any(self._moves.follows(pod.uid) for pod in unit.pods)
+            now - unit.pods[0].created_s > LOOK_S
+            and not any(self._moves.follows(pod.uid) for pod in unit.pods)
+            and not self._has_place(unit, now)
             for unit in waiting
         )
+
+    def _has_place(self, unit: WaitingUnit, now: float) -> bool:
+        """Whether a pod has a place as things are: then it waits for its scheduler, not for closed nodes."""
+        if unit.gang is not None:
+            return False
+        with self._world.state.statement():
+            place = self._proofs.grant(unit.pods[0], now, lambda runner, cycle: runner.decide(cycle))
+        return place is not None
 
     def _closings(self, plan: Carrying, now: float) -> Iterator[KeeperCommand]:
         state = self._world.state
