@@ -251,3 +251,30 @@ def test_the_events_of_one_moment_name_each_pod_once(chains: OwnerChains) -> Non
     assert [event.pod.template.gang for event in events if isinstance(event, PodSeen)] == [TRAIN]
     alone = OwnerChains(KINDS, frozenset({MARK})).filter([PodSeen(member()), seen(JOB)])
     assert gangs(alone) == {"p": None}
+
+
+@pytest.mark.parametrize(
+    ("job", "want"),
+    [
+        (replace(JOB, replicas=3), TRAIN),
+        (replace(JOB, owner=None), None),
+        (replace(JOB, selector=selector_from_labels({"other": "pods"})), None),
+    ],
+    ids=["it only says how far it is", "it has no owner any more", "it selects other pods"],
+)
+def test_a_pod_that_is_shown_again_is_in_the_gang_that_follows_now(
+    chains: OwnerChains, job: Workload, want: GangKey | None
+) -> None:
+    """Pods are shown often, and with nothing new their gang is not looked for again; but something may be new."""
+    pod = member()
+    assert gangs(told(chains, seen(SET), seen(JOB), PodSeen(pod), PodSeen(replace(pod, node="n1")))) == {"p": TRAIN}
+    assert gangs(told(chains, seen(job), PodSeen(replace(pod, node="n1", phase="Running")))) == {"p": want}
+
+
+def test_a_template_with_its_gang_is_equal_to_one_that_was_made_so(chains: OwnerChains) -> None:
+    """Whatever way it was made, and so is its hash."""
+    (*_, event) = told(chains, seen(SET), seen(JOB), PodSeen(member(role="r")))
+    assert isinstance(event, PodSeen)
+    made = event.pod.template
+    again = replace(member(role="r").template, owned=made.owned)
+    assert (made, hash(made), made.gang, made.size) == (again, hash(again), again.gang, again.size)

@@ -1,7 +1,7 @@
 """Pods of Jobs that do not come back, summed up for the object above the Jobs.
 
-A Job counts for the object that its owner reference names in full, in its own namespace: whoever knows a uid may write
-it into a reference. The reference is all that is needed, so that Jobs may be known before the object above them. Sums
+A Job counts for the object that its owner reference names in full, in its own namespace: anyone may write a uid
+into a reference. The reference is all that is needed, so that Jobs may be known before the object above them. Sums
 are kept by role, and worked out anew only where the object above has come to read roles from another label, or to make
 other roles later.
 

@@ -63,6 +63,11 @@ class GangOwner(Namespaced):
         return self.least > 1 or (self.least == 1 and self.topology is not None)
 
     @property
+    def is_one_gang(self) -> bool:
+        """Whether all of its pods are in the same gang, whatever their labels."""
+        return self.leader is None and not self.later and not self.split_label
+
+    @property
     def divides(self) -> tuple[object, ...]:
         """What decides which gang a pod is in."""
         later = frozenset(self.later)

@@ -15,7 +15,6 @@ Nothing here grows with history: owners are forgotten with their objects, gangs 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import takewhile
 from math import inf
 from typing import NamedTuple, TypeAlias
@@ -25,7 +24,7 @@ from moorage.core.events import Event, ObjectGone, ObjectSeen, PodGone, PodSeen
 from moorage.core.gangowners import GangOwner, GangPart, gang_name, group_of, owner_of
 from moorage.core.membership import Declared, GangKey, OwnedMember
 from moorage.core.objects import OWNED_KIND, PodGroup, Workload
-from moorage.core.pods import FINISHED, Owner, Pod, PodTemplate, with_template
+from moorage.core.pods import FINISHED, Owner, Pod, PodTemplate, with_owned, with_template
 from moorage.core.topologyasks import TopologyAsk, numbers_at
 
 POD = "Pod"
@@ -52,7 +51,7 @@ OwnerKinds: TypeAlias = Mapping[tuple[str, str], OwnerKind]
 class _Gang:
     """A gang of an owner that has pods."""
 
-    __slots__ = ("done", "group", "key", "members", "owner", "part", "templates", "topology")
+    __slots__ = ("done", "group", "key", "members", "owner", "part", "templates", "told", "topology")
 
     def __init__(self, key: GangKey, owner: GangOwner, part: GangPart, topology: TopologyAsk | None) -> None:
         self.key, self.owner, self.part, self.topology = key, owner, part, topology
@@ -63,12 +62,14 @@ class _Gang:
         """As it was last told."""
         self.done = 0
         """How many of its pods did not come back then."""
+        self.told: tuple[object, ...] = ()
+        """What that followed from."""
 
 
 class _Followed:
     """A pod below an owner that matters."""
 
-    __slots__ = ("gang", "missing", "pod", "source")
+    __slots__ = ("gang", "missing", "pod", "revision", "source")
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
@@ -78,6 +79,27 @@ class _Followed:
         """Uid of the owner that decides."""
         self.missing = ""
         """Uid of the owner at which its chain breaks off."""
+        self.revision = -1
+        """Up to which revision of the owners its gang is known to be right; -1 if it has to be looked at again."""
+
+
+class _Known(NamedTuple):
+    """What the pods of a controller have in common that has one gang for all of them."""
+
+    revision: int
+    """Of the owners."""
+    owner: Owner
+    """As the pods name it."""
+    value: GangOwner | Workload
+    source: str
+    """Uid of the owner that decides."""
+    gang: _Gang
+
+    def holds(self, template: PodTemplate, revision: int) -> bool:
+        """Whether it is true of a pod with this template, now."""
+        value = self.value
+        same = self.revision == revision and template.owner == self.owner and value.namespace == template.namespace
+        return same and (value.selector is None or value.selector.matches(template.labels))
 
 
 class _Chain(NamedTuple):
@@ -116,6 +138,10 @@ class OwnerChains:
         self._done = DoneJobs()
         self._deadlines: dict[str, float] = {}
         """Pods that wait for an owner -> until when; the first one ends first."""
+        self._known: dict[str, _Known] = {}
+        """By uid of the controller; most pods are found here."""
+        self._revision = 0
+        """Counts changes of owners after which pods below them may be in other gangs."""
         self.awaited: set[str] = set()
         """Kinds that a pod has begun to wait for; readers empty it."""
 
@@ -138,10 +164,12 @@ class OwnerChains:
     def reconfigured(self, kinds: OwnerKinds, marks: frozenset[str]) -> list[Event]:
         """Other kinds count from now on; owners of kinds that no longer do are forgotten, and their gangs with them."""
         self._follow_kinds(kinds, marks)
+        self._revision += 1
         for place, uid in list(self._uids.items()):
             if place[0] not in self._ids:
                 del self._uids[place], self._owners[uid]
                 self._done.drop(uid)
+        self._known.clear()
         return [each for followed in list(self._pods.values()) for each in self._again(followed, sure=True)]
 
     def filter(self, events: Iterable[Event]) -> list[Event]:
@@ -197,6 +225,7 @@ class OwnerChains:
             for pod in list(self._missed.pop(uid, ())):
                 yield from self._again(self._pods[pod])
         elif before != value:
+            self._revision += _decides(before) != _decides(value)
             yield from self._changed(uid, before, value)
 
     def _changed(self, uid: str, before: GangOwner | Workload, after: GangOwner | Workload) -> Iterator[Event]:
@@ -222,6 +251,7 @@ class OwnerChains:
         """Its gangs stay until their pods are gone, which are deleted after it."""
         uid = self._uids.pop(place)
         del self._owners[uid]
+        self._known.pop(uid, None)
         yield from self._tell_done(self._done.drop(uid))
 
     def _tell_done(self, changed: Iterable[Above]) -> Iterator[Event]:
@@ -244,6 +274,9 @@ class OwnerChains:
         if followed is None:
             if template.owner is None or template.gang is not None:
                 return (event,)
+            known = self._known.get(template.owner.uid)
+            if known is not None and known.holds(template, self._revision) and self._joins(known, pod):
+                return (PodSeen(with_template(pod, self._template(known.gang, template))),)
             chain = self._chain(template)
             if chain is _NOTHING_ABOVE:
                 return (event,)
@@ -255,9 +288,32 @@ class OwnerChains:
             if pod.uid in self._missed:
                 return self._with_those_below(followed, chain)
         else:
+            gang, same = followed.gang, followed.pod.template is template
             followed.pod = pod
+            if same and gang is not None and followed.revision == self._revision and pod.phase not in FINISHED:
+                return (PodSeen(with_template(pod, self._template(gang, template))),)
             chain = self._chain(template) if template.gang is None else _NOTHING_ABOVE
         return self._resolved(followed, chain)
+
+    def _joins(self, known: _Known, pod: Pod) -> bool:
+        """Whether a new pod could be added to the gang of its controller's others, with nothing else to be done."""
+        gang, uid = known.gang, pod.uid
+        current = known.source in self._owners and self._gangs.get(gang.key) is gang
+        if not current or uid in self._missed or pod.phase in FINISHED:
+            return False
+        followed = self._pods[uid] = _Followed(pod)
+        followed.gang, followed.source, followed.revision = gang, known.source, self._revision
+        gang.members[uid] = None
+        self._below.setdefault(known.source, {})[uid] = None
+        return True
+
+    def _remember(self, owner: Owner | None, chain: _Chain, gang: _Gang) -> None:
+        """Remember what a pod's controller means, if it means the same for all of its pods."""
+        source = chain.source
+        value = None if owner is None else self._owners.get(owner.uid)
+        if owner is None or value is None or source is None or not source.is_one_gang:
+            return
+        self._known[owner.uid] = _Known(self._revision, owner, value, source.uid, gang)
 
     def _with_those_below(self, followed: _Followed, chain: _Chain) -> list[Event]:
         """A pod that others named as their owner before it was known."""
@@ -291,7 +347,10 @@ class OwnerChains:
         if not waits:
             self._deadlines.pop(pod.uid, None)
         self._note(followed, chain)
+        followed.revision = self._revision if chain.missing is None else -1
         if gang is not None:
+            if chain.missing is None:
+                self._remember(pod.template.owner, chain, gang)
             events += self._tell(gang)
             pod = with_template(pod, self._template(gang, pod.template))
         events.append(PodSeen(pod))
@@ -393,8 +452,12 @@ class OwnerChains:
         """The group of a gang, if it is not known as it is now; one whose owner is not known has none."""
         if not gang.part.least:
             return ()
-        gang.done = self._done_pods(gang)
-        group = group_of(gang.owner, gang.part, gang.done, gang.topology)
+        owner, part, done = gang.owner, gang.part, self._done_pods(gang)
+        gang.done, said = done, (owner, part, done, gang.topology)
+        if said == gang.told:
+            return ()
+        gang.told = said
+        group = group_of(owner, part, done, gang.topology)
         if group == gang.group:
             return ()
         gang.group = group
@@ -417,7 +480,7 @@ class OwnerChains:
                 rank = numbers_at(owner.rank_labels, template.labels, template.annotations)
             if len(gang.templates) > 2 * len(gang.members):
                 gang.templates.clear()
-            found = gang.templates[template] = replace(template, owned=OwnedMember(gang.key, role, rank))
+            found = gang.templates[template] = with_owned(template, OwnedMember(gang.key, role, rank))
         return found
 
     def _leave(self, followed: _Followed) -> list[Event]:
@@ -441,6 +504,12 @@ class OwnerChains:
 
 _PLAIN = frozenset({"Job", "StatefulSet", "ReplicaSet", "Deployment", "ReplicationController"})
 """Kinds that others read, too."""
+
+
+def _decides(owner: GangOwner | Workload) -> tuple[object, ...]:
+    """What decides in which gang the pods below an owner are."""
+    above = owner.owner, owner.selector
+    return (*above, owner.divides, owner.topology) if isinstance(owner, GangOwner) else above
 
 
 def _move(index: dict[str, dict[str, None]], pod: str, before: str, after: str) -> None:

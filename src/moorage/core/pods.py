@@ -144,7 +144,7 @@ class PodTemplate:
     _hash: int = field(default=0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(_compared(self)))
+        object.__setattr__(self, "_hash", _hash_with(hash(_compared(self)), self.owned))
         object.__setattr__(self, "size", _size_of(self))
         gang = gang_key(self.namespace, self.group, self.labels, self.annotations)
         if gang is None and self.owned is not None:
@@ -164,8 +164,33 @@ class PodTemplate:
         return self.pod_affinity is not None or self.pod_anti_affinity is not None
 
 
-_compared = attrgetter(*(each.name for each in fields(PodTemplate) if each.compare))
-"""The fields of a template that make it equal to another."""
+_compared = attrgetter(*(each.name for each in fields(PodTemplate) if each.compare and each.name != "owned"))
+"""The fields of a template that make it equal to another, without what others say about it."""
+_all = attrgetter(*(each.name for each in fields(PodTemplate)))
+_PUT: dict[str, Callable[[PodTemplate, object], None]] = {
+    each.name: getattr(PodTemplate, each.name).__set__ for each in fields(PodTemplate)
+}
+_PUTS = tuple(_PUT.values())
+"""How the fields of a template that is being made are set; in the order of `_all`."""
+
+
+def _hash_with(alone: int, owned: OwnedMember | None) -> int:
+    return alone if owned is None else hash((alone, owned))
+
+
+def with_owned(template: PodTemplate, owned: OwnedMember) -> PodTemplate:
+    """The template of a pod that names no gang, with the one that follows from its owners.
+
+    What was computed from the other fields stays true, and is not computed again: many a pod has a template of its own.
+    """
+    made = object.__new__(PodTemplate)
+    for put, value in zip(_PUTS, _all(template), strict=True):
+        put(made, value)
+    _PUT["owned"](made, owned)
+    _PUT["gang"](made, owned.gang)
+    _PUT["gang_size"](made, gang_size(template.annotations))
+    _PUT["_hash"](made, _hash_with(hash(template), owned))
+    return made
 
 
 def _size_of(template: PodTemplate) -> int:

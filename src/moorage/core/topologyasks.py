@@ -47,10 +47,13 @@ def numbers_at(
     keys: Iterable[str], labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> tuple[int, ...] | None:
     """The numbers that labels, or annotations, have under these keys; None unless all of them are there."""
-    texts = [labels.get(key) or annotations.get(key) or "" for key in keys]
-    if all(text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS for text in texts):
-        return tuple(map(int, texts))
-    return None
+    numbers = []
+    for key in keys:
+        text = labels.get(key) or annotations.get(key) or ""
+        if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+            return None
+        numbers.append(int(text))
+    return tuple(numbers)
 
 
 class SliceAsk(NamedTuple):

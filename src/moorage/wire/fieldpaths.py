@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +23,8 @@ NODE: Any = None
 """Of a path that only leads on, or whose being there is all that matters."""
 
 _LIST, _MAP = "[]", "*"
+_KEPT = 1024
+"""Paths are those of the table and of configurations; more than these are split again."""
 
 
 class PathEntry(NamedTuple):
@@ -33,7 +36,8 @@ class PathEntry(NamedTuple):
     """In the innermost map on the way; empty if there is none."""
 
 
-def steps_of(path: str) -> list[str]:
+@lru_cache(_KEPT)
+def steps_of(path: str) -> tuple[str, ...]:
     """The steps of a path; `FieldError` if it is none."""
     if not is_path(path):
         remedy = "join the names of fields by dots, with [] after a list and * for the keys of a map"
@@ -42,7 +46,7 @@ def steps_of(path: str) -> list[str]:
     for part in path.split("."):
         name = part.rstrip("[]")
         steps += [name, *([_LIST] * ((len(part) - len(name)) // 2))]
-    return steps
+    return tuple(steps)
 
 
 class Paths:
@@ -62,10 +66,10 @@ class Paths:
     def one(self, root: Any, path: str) -> Any:
         """What stands at a path without lists and maps; None if nothing does."""
         at = root
-        for step in path.split("."):
+        for name in _names(path):
             if at is None:
                 return None
-            at = getattr(at, _name(step), None)
+            at = getattr(at, name, None)
         return at
 
     def all(self, root: Any, path: str) -> Iterator[PathEntry]:
@@ -90,6 +94,13 @@ def _below(entry: PathEntry, step: str) -> Iterable[PathEntry]:
     return (PathEntry(getattr(value, _name(step), None), join_path(path, step), key),)
 
 
+@lru_cache(_KEPT)
+def _names(path: str) -> tuple[str, ...]:
+    """The attributes of a path without lists and maps."""
+    return tuple(map(_name, path.split(".")))
+
+
+@lru_cache(_KEPT)
 def _name(step: str) -> str:
     """A field's name as an attribute."""
     return "f_" + step.replace("-", "_")
