@@ -43,3 +43,16 @@ def answered(expression: str, device: SelectableDevice) -> dict[str, Any]:
 def recorded() -> list[dict[str, Any]]:
     """All recorded evaluations."""
     return [json.loads(line) for line in RECORDED.read_text().splitlines()]
+
+
+def in_pieces(expression: str, device: SelectableDevice, effort: int = 0) -> dict[str, Any]:
+    """The same, interrupted wherever that is possible."""
+    selector = compile_selector(expression)
+    if isinstance(selector, CompileError):
+        return {"compileError": selector.message}
+    asking = selector.begin(device)
+    while (answer := asking.go_on(effort)) is None:
+        pass
+    if isinstance(answer, EvaluationError):
+        return {"cost": answer.cost, "error": answer.message}
+    return {"cost": answer.cost, "match": answer.matches}

@@ -92,6 +92,24 @@ def test_what_would_take_too_long_ends_with_the_error_of_the_cost_limit(expressi
 
 
 @pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("sets.contains(lists.range(900), lists.range(900))", id="large sets"),
+        pytest.param("sets.equivalent(lists.range(600), lists.range(600))", id="equal sets"),
+        pytest.param("!sets.intersects(lists.range(900), [dyn(true), dyn('a'), dyn(900)])", id="sets of other values"),
+        pytest.param(_folds(4, f"{_ATTRIBUTE}.matches('^(a|b)+$')"), id="one pattern on one text"),
+    ],
+)
+def test_what_cel_go_finds_within_its_limit_is_found(expression: str) -> None:
+    """Although it takes many steps in Go."""
+    selector = compile_selector(expression)
+    assert not isinstance(selector, CompileError), selector
+    answer = selector.answer(DEVICE)
+    assert isinstance(answer, SelectorAnswer), answer
+    assert answer.matches
+
+
+@pytest.mark.parametrize(
     ("text", "want"),
     [
         pytest.param('quantity("80Gi").compareTo(quantity("80Gi")) == 0', 4, id="quantities"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moorage.cel.patterns import MOST_PROGRAM, PatternError, matcher
-from moorage.cel.work import CostExceededError, open_account
+from moorage.cel.work import CostExceededError, WorkAccount, use_account
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_what_re2_does_not_have_is_refused_in_its_words(pattern: str, want: str)
 
 @pytest.mark.parametrize("pattern", ["(a*)*b", "(a|aa)+$b", "(a?){60}a{60}b", "(.*)*(.*)*x"])
 def test_patterns_that_make_others_backtrack_are_matched_within_the_account(pattern: str) -> None:
-    open_account()
+    use_account(WorkAccount())
     assert not matcher(pattern).search("a" * 200)
     assert matcher(pattern).find("a" * 200) is None
 
 
 def test_work_beyond_the_account_ends_the_evaluation() -> None:
-    open_account()
+    use_account(WorkAccount())
     with pytest.raises(CostExceededError):
         matcher("(a{1,500}){1,2}b").find("a" * 20_000)

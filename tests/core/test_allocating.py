@@ -235,7 +235,7 @@ COSTLY = "[1, 2, 3, 4, 5, 6, 7].all(a, [1, 2, 3, 4, 5, 6, 7].all(b, [1, 2, 3, 4,
 
 @pytest.mark.parametrize(("mode", "limit"), [(EXACT_COUNT, 100), (ALL, 200)])
 def test_what_selectors_cost_counts_too(mode: str, limit: int) -> None:
-    """A search pauses between devices, and between the selectors of one, if they are costly."""
+    """A search pauses between devices, between the selectors of one, and inside of one, if they are costly."""
     serial = 'device.attributes["gpu.example.com"].serial == "9" && '
     selectors = (COSTLY.format(limit), COSTLY.format(limit + 1), serial + COSTLY.format(limit + 2))
     devices = [make_device(f"g{number}", serial=str(number)) for number in range(10)]
@@ -246,7 +246,7 @@ def test_what_selectors_cost_counts_too(mode: str, limit: int) -> None:
         pauses += 1
     assert outcome
     assert [each.device for each in looking.allocations()[0].devices] == ["g9"]
-    assert pauses >= 3
+    assert pauses >= 6
     assert looking.at_selectors > 3 * 100
     assert looking.looks >= looking.at_selectors
 
@@ -260,7 +260,7 @@ def test_a_selector_that_costs_too_much_is_evaluated_once() -> None:
     for _ in range(2):
         looking = search(state, claim)
         with pytest.raises(AllocationError, match="actual cost limit exceeded"):
-            looking.run(100)
+            looking.run(1 << 20)
         costs.append(looking.at_selectors)
     assert costs[0] > 100_000
     assert costs[1] == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from moorage.cel.frames import Frame, Run
+from moorage.cel.frames import Begun, Ended, Frame, PauseError, Run
 from moorage.cel.functions import Cost
 from moorage.cel.values import (
     MISSING,
@@ -278,35 +278,88 @@ def accumulated(number: int, init: Run) -> Run:
 
 
 def folded(loop: Loop) -> Run:
-    """Goes through the range until the condition is false."""
-    over, condition, step, finish = loop.over, loop.condition, loop.step, loop.result
-    accumulator, first, second = loop.accumulator, loop.first, loop.second
+    """Goes through the range until the condition is false; may be interrupted after each step, and goes on there."""
+    over = loop.over
+    steps = _steps(loop)
 
     def fold(frame: Frame) -> Value:
-        elements = over(frame)
-        if elements.__class__ is CelError:
-            return elements
-        if not isinstance(elements, list | Map):
-            return _not_iterable(elements, loop.two)
-        slots = frame.slots
-        slots[accumulator] = MISSING
-        pairs = loop.two and (elements.items() if isinstance(elements, Map) else enumerate(elements))
-        for element in pairs or elements:
-            if pairs:
-                slots[first], slots[second] = element
-            else:
-                slots[first] = element
-            if condition(frame) is False:
-                break
-            slots[accumulator] = step(frame)
+        trail = frame.trail
+        place = trail.at
+        trail.at += 1
+        if place == len(trail.met):
+            trail.met.append(None)
+        known = trail.met[place]
+        if known is None:
+            elements = over(frame)
+            if elements.__class__ is CelError:
+                return elements
+            if not isinstance(elements, list | Map):
+                return _not_iterable(elements, loop.two)
+            frame.slots[loop.accumulator] = MISSING
+            pairs = loop.two and (elements.items() if isinstance(elements, Map) else enumerate(elements))
+            known = trail.met[place] = Begun(iter(pairs or elements), trail.at, frame.cost, frame.account.left)
+        trail.at = known.after
+        if isinstance(known, Ended):
+            frame.reset(known.cost, known.left)
+            return known.value
+        frame.trail = known.inside
+        value = steps(frame, known)
+        frame.trail = trail
+        trail.met[place] = Ended(value, known.after, frame.cost, frame.account.left)
+        return value
+
+    return fold
+
+
+def _steps(loop: Loop) -> Callable[[Frame, Begun], Value]:
+    """What is left of a fold, and its result."""
+    finish, accumulator, go_through = loop.result, loop.accumulator, _walk(loop)
+
+    def steps(frame: Frame, known: Begun) -> Value:
+        inside = known.inside
+        inside.at = 0
+        frame.reset(known.cost, known.left)
+        if not known.finishing:
+            go_through(frame, known)
+            inside.at, known.cost, known.left, known.finishing = 0, frame.cost, frame.account.left, True
+            inside.met.clear()
         value = finish(frame)
-        slots[accumulator] = MISSING
+        frame.slots[accumulator] = MISSING
         if value.__class__ is MutableList:
             spend(len(value))
             return list(value)
         return Map(value.entries) if value.__class__ is MutableMap else value
 
-    return fold
+    return steps
+
+
+def _walk(loop: Loop) -> Callable[[Frame, Begun], None]:
+    """The steps that are left, until the condition is false or the evaluation is interrupted."""
+    condition, step = loop.condition, loop.step
+    accumulator, first, second, two = loop.accumulator, loop.first, loop.second, loop.two
+
+    def walk(frame: Frame, known: Begun) -> None:
+        slots, account, inside = frame.slots, frame.account, known.inside
+        if inside.met:  # interrupted inside of a step
+            condition(frame)
+            slots[accumulator] = step(frame)
+            inside.met.clear()
+        for element in known.rest:
+            if two:
+                slots[first], slots[second] = element
+            else:
+                slots[first] = element
+            inside.at, known.cost, known.left = 0, frame.cost, account.left
+            if condition(frame) is False:
+                break
+            slots[accumulator] = step(frame)
+            if inside.at:
+                inside.met.clear()
+            if frame.cost > frame.pause_cost or account.left < frame.pause_left:
+                known.cost, known.left = frame.cost, account.left
+                raise PauseError
+
+    return walk
 
 
 def _not_iterable(value: Value, two: bool) -> CelError:

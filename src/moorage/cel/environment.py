@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -9,7 +10,7 @@ from moorage.cel import addresses, lists, optionals, regexes, sets, standard, st
 from moorage.cel import types as ty
 from moorage.cel.checking import Checker
 from moorage.cel.errors import ExpressionError, Problems
-from moorage.cel.frames import Frame
+from moorage.cel.frames import Frame, PauseError
 from moorage.cel.functions import Library, merged
 from moorage.cel.macros import EXTENSION_MACROS, STANDARD_MACROS, TWO_VARIABLE_MACROS, Macros
 from moorage.cel.parsing import parse
@@ -17,8 +18,8 @@ from moorage.cel.planning import PlanError, Program, compiled
 from moorage.cel.reading import Path, paths_of
 from moorage.cel.types import Type
 from moorage.cel.validating import validate
-from moorage.cel.values import CelError, TypeValue, Value
-from moorage.cel.work import MOST_WORK, CostExceededError, InternalError, open_account
+from moorage.cel.values import MISSING, CelError, TypeValue, Value
+from moorage.cel.work import MOST_WORK, CostExceededError, InternalError, WorkAccount, use_account
 
 MOST_COST = 1_000_000
 COST_EXCEEDED = "operation cancelled: actual cost limit exceeded"
@@ -53,15 +54,51 @@ class Expression:
 
     def evaluate(self, variables: Mapping[str, Value], limit: int = MOST_COST) -> Evaluation:
         """Its value with these variables."""
-        account = open_account()
-        frame = Frame(variables, self._program.slots, limit)
+        evaluating, found = self.begin(variables, limit), None
+        while found is None:
+            found = evaluating.go_on(sys.maxsize)
+        return found
+
+    def begin(self, variables: Mapping[str, Value], limit: int = MOST_COST) -> Evaluating:
+        """Begin to evaluate it, piece by piece."""
+        return Evaluating(self._program, variables, limit)
+
+
+class Evaluating:
+    """An evaluation that can be interrupted (`cel.frames`)."""
+
+    def __init__(self, program: Program, variables: Mapping[str, Value], limit: int) -> None:
+        self._program = program
+        self._account = WorkAccount()
+        self._frame = Frame(variables, program.slots, limit, self._account)
+        self._root = self._frame.trail
+        self._cost, self._left = 0, MOST_WORK
+
+    @property
+    def effort(self) -> int:
+        """How long it has taken so far, as of an `Evaluation`."""
+        return self._cost + (MOST_WORK - self._left) // _WORK_PER_COST
+
+    def go_on(self, effort: int) -> Evaluation | None:
+        """Evaluate for about so long; None if there is more to do. The longest step of a fold is not interrupted."""
+        frame = self._frame
+        frame.pause_cost, frame.pause_left = self._cost + effort, self._left - effort * _WORK_PER_COST
+        frame.trail, self._root.at = self._root, 0
+        frame.reset(0, MOST_WORK)
+        use_account(self._account)
+        value = self._value()
+        self._cost, self._left = frame.cost, self._account.left
+        return None if value is MISSING else Evaluation(value, frame.cost, self.effort)
+
+    def _value(self) -> Value:
         try:
-            value = self._program.run(frame)
+            return self._program.run(self._frame)
+        except PauseError:
+            return MISSING
         except (CostExceededError, RecursionError):
-            value = CelError(COST_EXCEEDED)
+            return CelError(COST_EXCEEDED)
         except InternalError as error:
-            value = CelError(f"internal error: {error}")
-        return Evaluation(value, frame.cost, frame.cost + (MOST_WORK - account.left) // _WORK_PER_COST)
+            return CelError(f"internal error: {error}")
 
 
 @dataclass(frozen=True)

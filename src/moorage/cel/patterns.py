@@ -19,6 +19,8 @@ from moorage.cel.work import spend
 MOST_PROGRAM = 20_000
 _MOST_REMEMBERED = 20_000
 """Places in all sets that a pattern remembers; beyond that it starts over."""
+_MOST_KEPT, _LONGEST_KEPT = 64, 256
+"""How many texts a pattern remembers its answer about, and how long they are."""
 _MATCH = -1
 
 
@@ -126,10 +128,23 @@ class Matcher:
         self._closures: dict[tuple[frozenset[int], int], tuple[frozenset[int], bool]] = {}
         self._moves: dict[tuple[frozenset[int], str], frozenset[int]] = {}
         self._remembered = 0
+        self._said: dict[str, bool] = {}
+        """What was said of the latest texts."""
         spend(len(self._program))
 
     def search(self, text: str) -> bool:
         """Whether any part of the text matches."""
+        found = self._said.get(text)
+        if found is None:
+            found = self._searched(text)
+            if len(text) <= _LONGEST_KEPT:
+                if len(self._said) >= _MOST_KEPT:
+                    self._said.clear()
+                self._said[text] = found
+        spend(1)
+        return found
+
+    def _searched(self, text: str) -> bool:
         spend(len(text))
         begin = frozenset((self._start,))
         places = begin

@@ -33,11 +33,9 @@ class WorkAccount:
 _CURRENT: ContextVar[WorkAccount] = ContextVar("cel_work")
 
 
-def open_account() -> WorkAccount:
-    """Begin an evaluation."""
-    account = WorkAccount()
+def use_account(account: WorkAccount) -> None:
+    """What is spent from now on is spent from it."""
     _CURRENT.set(account)
-    return account
 
 
 def spend(amount: int) -> None:

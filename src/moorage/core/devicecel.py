@@ -6,13 +6,14 @@ once per device. Names, messages and costs are those of k8s.io/dynamic-resource-
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import field
 from functools import lru_cache
 from typing import TypeAlias
 
 from moorage.cel import types as ty
-from moorage.cel.environment import MOST_COST, Environment, Expression
+from moorage.cel.environment import MOST_COST, Environment, Evaluating, Evaluation, Expression
 from moorage.cel.errors import ExpressionError
 from moorage.cel.values import MISSING, CelError, DefaultMap, Foreign, Map, Optional, Value, type_name
 from moorage.core import celformats, celquantity, celsemver
@@ -162,19 +163,47 @@ class DeviceSelector:
 
     def answer(self, device: SelectableDevice, limit: int = MOST_COST) -> SelectorAnswer | EvaluationError:
         """Whether it selects the device, and what that cost."""
-        if device.error:
-            return EvaluationError(device.error)
-        outcome = self._expression.evaluate(device.variables, limit)
-        value = outcome.value
-        if isinstance(value, CelError):
-            return EvaluationError(value.message, outcome.cost, outcome.effort)
-        name = type_name(value)
-        while isinstance(value, Optional) and value.present:
-            value = value.value
-        if not isinstance(value, bool):
-            text = f"CEL result of type {name} could not be converted to bool: {_no_bool(value)}"
-            return EvaluationError(text, outcome.cost, outcome.effort)
-        return SelectorAnswer(value, outcome.cost, outcome.effort)
+        asking, found = self.begin(device, limit), None
+        while found is None:
+            found = asking.go_on(sys.maxsize)
+        return found
+
+    def begin(self, device: SelectableDevice, limit: int = MOST_COST) -> AskedDevice:
+        """Begin to ask about a device, piece by piece."""
+        return AskedDevice(self._expression.begin(device.variables, limit), device.error)
+
+
+@dataclass(slots=True, eq=False)
+class AskedDevice:
+    """A selector that is being asked about a device."""
+
+    _evaluating: Evaluating
+    _error: str
+
+    @property
+    def effort(self) -> int:
+        """What it has taken so far, as of an `Evaluation`."""
+        return self._evaluating.effort
+
+    def go_on(self, effort: int) -> SelectorAnswer | EvaluationError | None:
+        """Ask for about so long; None if that is not enough."""
+        if self._error:
+            return EvaluationError(self._error)
+        outcome = self._evaluating.go_on(effort)
+        return None if outcome is None else _answer(outcome)
+
+
+def _answer(outcome: Evaluation) -> SelectorAnswer | EvaluationError:
+    value = outcome.value
+    if isinstance(value, CelError):
+        return EvaluationError(value.message, outcome.cost, outcome.effort)
+    name = type_name(value)
+    while isinstance(value, Optional) and value.present:
+        value = value.value
+    if not isinstance(value, bool):
+        text = f"CEL result of type {name} could not be converted to bool: {_no_bool(value)}"
+        return EvaluationError(text, outcome.cost, outcome.effort)
+    return SelectorAnswer(value, outcome.cost, outcome.effort)
 
 
 _NO_BOOL = {

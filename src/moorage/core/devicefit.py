@@ -134,16 +134,17 @@ class DeviceFit:
         return found and candidate.is_near(self._node)
 
     def _match(self, wanted: Wanted, candidate: DeviceCandidate) -> bool | None:
-        """Whether all selectors hold. Each time it is asked it gets further by one at least."""
+        """Whether all selectors hold. Each time it is asked it gets further."""
         expressions, looks = wanted.expressions, self._looks
         key = (id(wanted), candidate.id) if self._passed else None
         for number in range(0 if key is None else self._passed.get(key, 0), len(expressions)):
             before = looks.at_selectors
             try:
-                if not holds(expressions[number], candidate, looks):
-                    return False
+                held = holds(expressions[number], candidate, looks)
             except SelectorError as error:
                 raise AllocationError(f"{_selector(wanted, number)}{error}") from None
+            if not held:
+                return held
             if looks.left <= 0 and looks.at_selectors > before:
                 self._passed[id(wanted), candidate.id] = number + 1
                 return None

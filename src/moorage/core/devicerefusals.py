@@ -125,7 +125,7 @@ class Refusing:
         name = wanted.device_class.name
         for number, expression in enumerate(wanted.device_class.selectors):
             try:
-                if holds(expression, candidate, self.looks):
+                if _holds(expression, candidate, self.looks):
                     continue
                 told = f"not of class {name}: {_shown(expression)}"
             except SelectorError as error:
@@ -134,7 +134,7 @@ class Refusing:
             return
         for number, expression in enumerate(wanted.choice.selectors):
             try:
-                if not holds(expression, candidate, self.looks):
+                if not _holds(expression, candidate, self.looks):
                     yield from self._unmet(number, expression, candidate)
             except SelectorError as error:
                 told = f"selector #{number}{_shown(str(error))}"
@@ -200,6 +200,13 @@ class Refusing:
             concerned = not constraint.requests or not named.isdisjoint(constraint.requests)
             if concerned and not candidate.device.attribute(candidate.id.driver, name)[1]:
                 yield DeviceRefusal(constraint_text(constraint), f"has no attribute {name}")
+
+
+def _holds(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool:
+    """Whether a selector holds, however long it takes."""
+    while (held := holds(expression, candidate, looks)) is None:
+        pass
+    return held
 
 
 def constraint_text(constraint: DeviceConstraint) -> str:

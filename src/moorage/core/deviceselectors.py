@@ -11,7 +11,7 @@ from moorage.core.devicepools import DeviceCandidate
 from moorage.core.values import dataclass
 
 if TYPE_CHECKING:
-    from moorage.core.devicecel import SelectableDevice
+    from moorage.core.devicecel import AskedDevice, DeviceSelector, EvaluationError, SelectableDevice, SelectorAnswer
 
 MOST_ANSWERS = 64
 """How many answers a device remembers; beyond that it starts over."""
@@ -23,6 +23,8 @@ _LONGEST_KEPT = 200
 """Characters of an error that a device remembers; longer ones are found out again."""
 _ROOM = 1_000
 """What evaluating a part of a selector may cost."""
+_LEAST_EFFORT = 1_000
+"""A selector is evaluated for so long at least before it is interrupted."""
 _EFFORT_PER_LOOK = 5
 """What evaluating a selector may cost in the time in which a search looks at one more device."""
 
@@ -34,6 +36,8 @@ class Looks:
     left: int
     at_selectors: int = 0
     """How much of it selectors have taken so far."""
+    begun: tuple[str, DeviceCandidate, AskedDevice] | None = None
+    """A selector that was not done with a device when nothing was left."""
 
     def evaluated(self, effort: int) -> None:
         """A selector was evaluated."""
@@ -50,11 +54,16 @@ class SelectorError(Exception):
     """A selector that cannot be compiled, or fails on a device; the text goes on after the number of the selector."""
 
 
-def holds(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool:
-    """Whether a CEL expression holds for a device; what it takes to find out is taken from `looks`."""
+def holds(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | None:
+    """Whether a CEL expression holds for a device; what it takes to find out is taken from `looks`.
+
+    None if there was not enough of that: asked again, it goes on.
+    """
     known = candidate.answers.get(expression)
     if known is None:
         known = _asked(expression, candidate, looks)
+        if known is None:
+            return None
         if isinstance(known, bool) or len(known) <= _LONGEST_KEPT:
             remember(candidate, expression, known)
     if isinstance(known, str):
@@ -69,8 +78,8 @@ def remember(candidate: DeviceCandidate, question: str | tuple[str, ...], answer
     candidate.answers[question] = answer
 
 
-def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | str:
-    """Whether it holds, or why it fails."""
+def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | str | None:
+    """Whether it holds, or why it fails; None if that takes longer."""
     from moorage.core.devicecel import (  # noqa: PLC0415 - loaded with the first expression only
         CompileError,
         EvaluationError,
@@ -89,8 +98,9 @@ def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | 
     known = None if key is None else selector.answers.get(key)
     if known is not None:
         return known
-    answer = selector.answer(_selectable(candidate))
-    looks.evaluated(answer.effort)
+    answer = _answer(selector, expression, candidate, looks)
+    if answer is None:
+        return None
     if isinstance(answer, EvaluationError):
         return f" on device {candidate.id}: CEL runtime error: {hinted(answer.message)}"
     if key is not None:
@@ -98,6 +108,21 @@ def _asked(expression: str, candidate: DeviceCandidate, looks: Looks) -> bool | 
             selector.answers.clear()
         selector.answers[key] = answer.matches
     return answer.matches
+
+
+def _answer(
+    selector: DeviceSelector, expression: str, candidate: DeviceCandidate, looks: Looks
+) -> SelectorAnswer | EvaluationError | None:
+    """What a selector says; one that was begun goes on."""
+    if looks.begun is not None and looks.begun[0] == expression and looks.begun[1] is candidate:
+        asking = looks.begun[2]
+    else:
+        asking = selector.begin(_selectable(candidate))
+    before = asking.effort
+    answer = asking.go_on(max(_LEAST_EFFORT, looks.room))
+    looks.evaluated(asking.effort - before)
+    looks.begun = None if answer is not None else (expression, candidate, asking)
+    return answer
 
 
 def condition_holds(condition: str, candidate: DeviceCandidate, looks: Looks) -> bool:
