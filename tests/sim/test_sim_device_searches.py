@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moorage.cli.main import run
+from moorage.core.allocating import Search
 
 Plain = dict[str, Any]
 
@@ -63,3 +64,38 @@ def test_a_claim_has_as_many_consumers_as_the_api_server_allows(
     assert found["summary"] == {"scheduled": 256, "pending": 4, "evicted": 0}
     assert len(found["claims"]["default/c"]["reservedFor"]) == 256
     assert all(each["node"] or each["message"] for each in found["pods"])
+
+
+def test_suggestions_are_not_sought_forever(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What-ifs whose searches take long are given up; the others are tried."""
+    looked = 0
+    run_search = Search.run
+
+    def counted(self: Search, work: int) -> bool | None:
+        nonlocal looked
+        before = self.looks
+        try:
+            return run_search(self, work)
+        finally:
+            looked += self.looks - before
+
+    monkeypatch.setattr(Search, "run", counted)
+    half = {"deviceClassName": "gpu", "count": 14}
+    requests = [{"name": "r", "exactly": half}, {"name": "s", "exactly": {"deviceClassName": "none", "count": 2}}]
+    nothing = thing("DeviceClass", "none", spec={"selectors": [{"cel": {"expression": "false"}}]})
+    objects = [*cluster(*({"name": f"g{number}"} for number in range(28))), nothing, pod("p")]
+    objects.insert(0, thing("ResourceClaim", "c", spec={"devices": {"requests": requests}}))
+    file, config = tmp_path / "f.json", tmp_path / "c.yaml"
+    file.write_text("\n".join(map(json.dumps, objects)))
+    arguments = [{"name": "DynamicResources", "args": {"filterTimeout": "1s"}}]
+    version = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config.write_text(json.dumps({**version, "profiles": [{"pluginConfig": arguments}]}))
+    assert run(["explain", "p", "-f", str(file), "--config", str(config), "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "timed out trying to allocate devices" in found["message"]
+    (detail,) = found["explain"]["n1"]["details"]
+    assert detail["refused"] == [{"by": "class none, selector #0", "count": 28}]
+    assert [each["text"] for each in found["suggestions"]] == ["Drop the pod's resource claims; it then fits on n1."]
+    assert looked < 350_000

@@ -239,9 +239,9 @@ class Engine:
         """The runner of the profile that is responsible for a pod; None if no profile is."""
         return self._context.runner_of(pod)
 
-    def trial(self, now: float, misfit_s: float | None = None) -> Trial:
+    def trial(self, now: float, misfit_s: float | None = None, work: int | None = None) -> Trial:
         """To find out where pods would go now; must be used inside a statement, which undoes it."""
-        return Trial(self._context, now, misfit_s=misfit_s)
+        return Trial(self._context, now, misfit_s=misfit_s, work=work)
 
     def left_out(self, pod: Pod, now: float) -> str:
         """Why the plan has no node for a waiting pod; empty if it has one, or nothing is planned."""

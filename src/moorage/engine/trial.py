@@ -128,9 +128,9 @@ class Trial:
     ) -> None:
         """`misfit_s`: since when single pods have been unschedulable; `reserves`: whether Reserve is called.
 
-        `work` is what may be done for each member of a gang, see `Cycle.work`.
+        `work` is what may be done for each pod, see `Cycle.work`.
         """
-        self._work = work
+        self.work = work
         self._context = context
         self._state = context.state
         self._now = now
@@ -145,7 +145,7 @@ class Trial:
     def cycle(self, pod: Pod) -> Cycle:
         """The scheduling cycle of a pod."""
         cycle = Cycle(pod, self._state, self._now)
-        cycle.misfit_s = self._misfit_s
+        cycle.misfit_s, cycle.work = self._misfit_s, self.work
         return cycle
 
     def place(self, pod: Pod, choice: Callable[[Runner, Cycle], int] = Runner.decide) -> PodRecord | None:
@@ -429,8 +429,7 @@ class Trial:
 
     def _place_member(self, placement: GangPlacement, entry: QueuedPod, domain: Domain | None) -> None:
         runner, cycle = self._context.responsible(entry.pod), self._member_cycle(entry)
-        cycle.work = self._work
-        cycle.domain = domain
+        cycle.work, cycle.domain = self.work, domain
         if self._observer is not None:
             self._observer(runner, cycle)
         row = choose(self._state, runner, cycle)

@@ -350,7 +350,7 @@ class DynamicResources(Plugin):
 
     def _detail(self, cycle: Cycle, plan: _Plan, row: int, held: Holders, looks: Looks) -> tuple[Detail, ...]:
         here = np.array([row], dtype=np.intp)
-        if plan.leftover is None and self._looked(cycle, plan, here)[0].any():
+        if plan.leftover is None and self._finds_none(cycle, plan, here):
             claims = self._claims_at(cycle, plan, row)[0]
             return tuple(device_details(diagnose(cycle.state, cycle.state.node(row), claims, held, looks)))
         return tuple(
@@ -358,6 +358,12 @@ class DynamicResources(Plugin):
             for claim, allocation in plan.claims.allocated
             if self._unusable(cycle.state, _Plan(DeviceClaims(((claim, allocation),), ()), unusable=False), here).any()
         )
+
+    def _finds_none(self, cycle: Cycle, plan: _Plan, rows: Rows) -> bool:
+        try:
+            return bool(self._looked(cycle, plan, rows)[0].any())
+        except SearchTimeoutError:
+            return True
 
     def remedies(self, rejected: Rejected) -> Iterator[Remedy]:
         """Make the claims fit what the node has, set devices free, or give up the claims."""

@@ -106,7 +106,7 @@ class _Moves:
         with self._state.statement():
             for record in gone:
                 self._state.remove_pod(record.pod.uid)
-            return self._runner.fits(self._scene.cycle(self._pod), row)
+            return self._scene.fits(self._runner, self._pod, row)
 
     def _places(self, row: int, gone: Sequence[PodRecord]) -> Edits:
         """A new node for each; empty if one of them has none."""

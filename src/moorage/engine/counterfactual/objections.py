@@ -18,7 +18,7 @@ from moorage.core.values import dataclass
 from moorage.engine.counterfactual.scene import Scene
 from moorage.framework.classes import pre_filter
 from moorage.framework.contract import ComparesRows, FilterPlugin
-from moorage.framework.cycle import Cycle
+from moorage.framework.cycle import Cycle, UnfinishedError
 from moorage.framework.runner import Runner
 
 _HOPELESS = 1e6
@@ -80,7 +80,11 @@ def _ask(plugin: FilterPlugin, cycle: Cycle, found: Objections, *, among_open: b
     open_rows = found.bits == 0
     if not among_open or not open_rows.any():
         open_rows = np.ones(len(found.rows), dtype=np.bool_)
-    rejections = plugin.filter(cycle, found.rows if open_rows.all() else found.rows[open_rows])
+    try:
+        rejections = plugin.filter(cycle, found.rows if open_rows.all() else found.rows[open_rows])
+    except UnfinishedError:  # what nobody knows soon is as good as a refusal
+        found.add(plugin.name, open_rows.astype(np.int64), open_rows)
+        return
     if rejections is None or not rejections.bits.any():
         return
     detail: Ints = np.zeros(len(found.rows), dtype=np.int64)

@@ -29,13 +29,15 @@ from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
 from moorage.engine.units import as_queued
 from moorage.framework.classes import pre_filter
-from moorage.framework.cycle import Cycle
+from moorage.framework.cycle import Cycle, UnfinishedError
 from moorage.framework.instances import Instance
 from moorage.framework.remedies import lowering_cost
 from moorage.framework.runner import Runner
 
 PATIENCE_S = 3600.0
 """A pod that needs help has waited for long: rules that become lenient with time have done so."""
+_WORK = 50_000
+"""How much extraordinary work a what-if may take (`Cycle.work`); each that takes more halves it for those after it."""
 MOST_AHEAD = 512
 """So many pods ahead are decided on before the pod; of more only the nearest."""
 
@@ -77,7 +79,7 @@ class Scene:
         self.now_s = now_s
         self.trials = 0
         """How many changes were tried."""
-        self._trial = engine.trial(now_s, now_s - PATIENCE_S)
+        self._trial = engine.trial(now_s, now_s - PATIENCE_S, _WORK)
         self._rewriter = rewriter
         self._ahead = [each for each in ahead if each.uid != pod.uid][-MOST_AHEAD:]
         self.daemons = True
@@ -153,8 +155,16 @@ class Scene:
                 for victim in self._evicted:
                     self.state.observe_pod(victim)
                 self._place_ahead(swapped, edits)
-            row, evicted = self._place(pod, swapped, proof=proof)
+            try:
+                row, evicted = self._place(pod, swapped, proof=proof)
+            except UnfinishedError:
+                self._give_up()
+                return None
             return None if row == NOWHERE else Fit(edits, changed, self.state.node(row).name, evicted)
+
+    def _give_up(self) -> None:
+        """What takes too long is not proven."""
+        self._trial.work = (self._trial.work or 0) // 2
 
     def accepts(self, plugin: Instance, row: int, template: PodTemplate) -> bool:
         """Whether one plugin accepts a pod like this on one row, as things stand."""
@@ -173,12 +183,28 @@ class Scene:
         return self._trial.cycle(pod)
 
     def place(self, pod: Pod) -> PodRecord | None:
-        """Put a pod where its profile wants it, until the trial ends; None if it fits nowhere."""
-        return self._trial.place(pod)
+        """Put a pod where its profile wants it, until the trial ends; None if it fits nowhere, or nobody knows soon."""
+        try:
+            return self._trial.place(pod)
+        except UnfinishedError:
+            self._give_up()
+            return None
 
     def put(self, pod: Pod, row: int) -> PodRecord | None:
         """The same on one row."""
-        return self._trial.put(pod, row)
+        try:
+            return self._trial.put(pod, row)
+        except UnfinishedError:
+            self._give_up()
+            return None
+
+    def fits(self, runner: Runner, pod: Pod, row: int) -> bool:
+        """Whether a row passes every filter."""
+        try:
+            return runner.fits(self.cycle(pod), row)
+        except UnfinishedError:
+            self._give_up()
+            return False
 
     def may_enter(self, pod: Pod) -> bool:
         """Whether the pod is tried at all."""
@@ -286,7 +312,11 @@ class Scene:
 
     def places_gang(self) -> bool:
         """Put the gang where it fits, until the statement ends; whether enough members found a node."""
-        return self._place_gang({}) != NOWHERE
+        try:
+            return self._place_gang({}) != NOWHERE
+        except UnfinishedError:
+            self._give_up()
+            return False
 
     def _place_gang(self, swapped: dict[str, Pod]) -> int:
         """The row of the pod if enough members of its gang find one together."""

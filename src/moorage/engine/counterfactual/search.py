@@ -45,6 +45,7 @@ from moorage.engine.counterfactual.wording import sentence
 from moorage.engine.engine import Engine
 from moorage.engine.gate import may_enter
 from moorage.engine.units import Place
+from moorage.framework.cycle import UnfinishedError
 from moorage.framework.remedies import Remedy
 from moorage.framework.runner import Runner
 
@@ -111,6 +112,8 @@ def suggest(
     try:
         with scene.opened():
             return _Search(scene, accept).run()
+    except UnfinishedError:  # nothing can be said of a pod about which nothing is known yet
+        return ()
     except Exception as error:  # noqa: BLE001 - no suggestions for one pod must not stop the others' decisions
         engine.faults.add(f"the search for suggestions for pod {pod.key}", error)
         return ()
