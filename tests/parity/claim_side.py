@@ -55,12 +55,20 @@ def of_pod(pod: Object, claims: Iterable[Object]) -> list[Object]:
 
 
 def awaits_driver(pod: Object, claims: Iterable[Object]) -> bool:
-    """Whether all claims of a pod are its own, and some have devices that are not ready."""
+    """Whether all claims of a pod are its own, and some have devices that are not ready.
+
+    The claim for extended resources is made after the others are reserved, and the pod's status tells of it last.
+    """
     reserved = of_pod(pod, claims)
-    special = pod.get("status", {}).get("extendedResourceClaimStatus")
-    if len(reserved) < len(pod["spec"].get("resourceClaims") or ()) + bool(special):
+    if len(reserved) < len(pod["spec"].get("resourceClaims") or ()) + _asks_for_extended(pod):
         return False
     return any(result.get("bindingConditions") for claim in reserved for result in results_of(_status(claim)))
+
+
+def _asks_for_extended(pod: Object) -> bool:
+    """Whether containers ask for extended resources; where device plugins serve them, no claim is made."""
+    containers = (*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or ()))
+    return any("/" in name for each in containers for name in (each.get("resources") or {}).get("limits") or ())
 
 
 def results_of(status: Mapping[str, Any]) -> list[Object]:
