@@ -71,6 +71,17 @@ def test_a_gang_goes_whole_and_an_elastic_one_pod_by_pod() -> None:
         assert (len(teams.running("a")), len(teams.running("b"))) == (1, left)
 
 
+def test_queues_are_compared_without_the_whole_of_the_next_job() -> None:
+    """An elastic job gives one pod, but its queue would have nothing left without it: the other one gives first."""
+    parts = make_queue("q0", 3, parent="p"), make_queue("q1", 2, parent="p")
+    teams = Teams(make_queue("p", 1), *parts, make_queue("a", 4), nodes=(5,))
+    teams.see(team_pod("old", "q0"), *gang("g", "q0", 2), *gang("elastic", "q1", 2, 1))
+    assert len(teams.running()) == 5
+    teams.see(team_pod("a0", "a", created_s=2000.0))
+    assert sorted(pod.name for pod in teams.evicted) == ["g-0", "g-1"]
+    assert teams.running("a") == ["a0"]
+
+
 def test_a_young_gang_gives_only_what_it_has_above_its_minimum() -> None:
     teams = Teams(make_queue("a", 3), make_queue("b", 1, reclaim_min_runtime_s=60.0))
     teams.see(*gang("v", "b", 4, 3))
