@@ -373,6 +373,9 @@ def _fewest_of(question: Question, scope: RoleScope, domains: Rows, number: int)
     amount = sum(roles[r].amount * roles[r].count for r in scope.roles)
     open_to = ground.caps[list(scope.roles)].any(axis=0)
     wanted.append((amount, sums(domains, np.where(open_to, ground.spare.clip(0), 0), number)))
+    members = np.array([roles[r].count for r in scope.roles], dtype=np.int64)
+    for needed, free in zip((members @ ground.needs[list(scope.roles)]).tolist(), ground.free, strict=True):
+        wanted.append((needed, sums(domains, np.where(open_to, free.clip(0), 0), number)))
     more = max((_fewest(max(count - int(room[used].sum()), 0), room[~used]) for count, room in wanted), default=0)
     return int(used.sum()) + more
 
