@@ -284,6 +284,18 @@ def test_empty_nodes_stay_empty() -> None:
     assert not closed(there)
 
 
+def test_empty_nodes_that_no_successor_would_choose_stay_open() -> None:
+    """They are too small: closing them would only keep other pods away."""
+    there = Shore(repack=Repacking(settle_s=5.0))
+    pods = [member(f"p{i}", f"n{i}", app=f"a{i}") for i in range(3)]
+    there.see(*(make_node(f"n{i}") for i in range(3)), make_node("small", cpu="500m"), *pods)
+    begin(there)
+    assert len(closed(there)) == 2
+    assert "small" not in closed(there)
+    assert len(play(there)) == 2
+    assert len({pod.node for pod in there.pods.values()}) == 1
+
+
 def test_a_budget_that_allows_nothing_for_a_moment_costs_a_plan_no_node() -> None:
     """A pod lost its place, and the rest is proven anew while the budget of another has not recovered from a move."""
     there = Shore(repack=Repacking(settle_s=5.0))

@@ -3,7 +3,7 @@
 1. A plan is searched for while nothing else is going on: room for what waits comes first, and nodes are emptied only
    while nothing waits.
 2. The nodes of a plan are closed: cordoned, with a mark that says why. So no successor comes back. Nodes that are
-   empty and shall stay so are closed, too, as they are in the proof.
+   empty and shall stay so are closed, too, if successors would go there.
 3. Its pods are evicted. Before each eviction the profile finds a place for the successor on the state of that moment,
    and the next one waits until it runs, as `moves_at_once` says; budgets, one move at a time of each workload and the
    number per hour hold throughout. Pods younger than `move_again_after_s` are left alone, and successors are young.
@@ -284,7 +284,10 @@ class Repack(MovingConcern):
             self._search = None
             plan = search.result
             if plan.moves:
-                plan = Emptying(self._proofs, self._census(now), now).proven(plan.nodes)
+                search = Emptying(self._proofs, self._census(now), now)
+                plan = search.proven(plan.nodes)
+                if plan.spared and not search.fills_empty(plan.nodes):
+                    plan = replace(plan, spared=())
             self._not_before_s[""] = now + AGAIN_S
             if plan.moves:
                 self._begin_emptying(plan, now)
@@ -421,11 +424,14 @@ class Repack(MovingConcern):
                     state.upsert_node(replace(state.node(row), unschedulable=False))
             census = self._census(now, plan.order)
             empty = {state.node(row).name for row in census.empty}
-            found = Emptying(self._proofs, census, now).proven(plan.nodes)
+            search = Emptying(self._proofs, census, now)
+            found = search.proven(plan.nodes)
+            closes_empty = bool(plan.spared) or (bool(found.moves) and search.fills_empty(found.nodes))
         good = {*found.nodes, *(empty - {*found.filled})}
         plan.filled += sum(name not in good for name in plan.spared)
         plan.nodes = [name for name in plan.nodes if name in good]
-        plan.spared = [name for name in plan.spared if name in good]
+        spared = plan.spared or ({*found.spared} - {*plan.nodes} if closes_empty else ())
+        plan.spared = sorted(name for name in spared if name in good)
         plan.order = {move.pod.uid: place for place, move in enumerate(found.moves)}
 
     def _has_budget(self, now: float) -> bool:

@@ -103,6 +103,12 @@ class Emptying:
         self.result = self._planned(found if found is not None and len(found.rows) > len(empty) else None)
         return self.result
 
+    def fills_empty(self, names: Iterable[str]) -> bool:
+        """Whether pods of these nodes would go to empty ones if those were open; then they have to be closed, too."""
+        rows = [row for name in names if (row := self._state.row_of(name)) is not None and self._census.movers.get(row)]
+        empty, found = {*self._names(self._census.empty)}, self._pass(rows)
+        return not found.proof or any(move.target in empty for move in found.moves)
+
     def _planned(self, found: _Found | None) -> EmptyingPlan:
         in_use, most = self.result.in_use, self.result.bound
         if found is None:

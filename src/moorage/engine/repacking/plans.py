@@ -36,8 +36,8 @@ class EmptyingPlan:
     filled: tuple[str, ...] = ()
     """Nodes that were empty and get pods, as others are worth more."""
     spared: tuple[str, ...] = ()
-    """Nodes that were empty and stay so. They take no pods while the plan is carried out: a profile might prefer them,
-    and then as many nodes would be in use as before."""
+    """Nodes that were empty and stay so: in the proof they take no pods. A profile that prefers them would leave as
+    many nodes in use as before."""
     in_use: int = 0
     """How many nodes are in use before."""
     bound: int = 0
