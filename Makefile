@@ -99,7 +99,7 @@ racks: $(READY) controlplane ## Kill the scheduler at every bind of a gang in sl
 repack: $(READY) controlplane ## Repack 300 nodes of a trace on the real API server, and compare with the descheduler, which is built first (ARGS="--nodes 60 --threshold 30")
 	@$(BIN)/python -m tests.repack.compare $(ARGS)
 
-workloads: $(READY) controlplane ## Place JobSets, LeaderWorkerSets and Jobs of their real controllers, which are built first, a quarter of an hour
+workloads: $(READY) controlplane ## Place JobSets, LeaderWorkerSets and Jobs of their real controllers, and gangs on nodes that Karpenter adds; all are built first, half an hour
 	@$(BIN)/python -m pytest -m long tests/workloads
 
 reclaim: $(READY) controlplane ## Kill the scheduler at every tenth eviction while a team takes back its share of 400 pods (ARGS="--pods 40 --reclaim 10 --every 5")

@@ -1,0 +1,60 @@
+"""Gangs and the real Karpenter: it adds exactly the nodes that a waiting gang needs, and the gang starts on them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moorage.bench.controlplane import ControlPlane
+from tests.app.scheduling import eventually, make_node, pods_of, scheduler
+from tests.controlplane_fixtures import PlaneFactory
+from tests.workloads.karpenter import CLAIMS, PATIENCE_S, karpenter, machines
+from tests.workloads.managers import create
+
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("workloads")]
+PODS = "/api/v1/namespaces/default/pods"
+SIZE = 8
+
+
+def grant(plane: ControlPlane) -> None:
+    """What the chart grants: to read NodeClaims."""
+    rules = [{"apiGroups": ["karpenter.sh"], "resources": ["nodeclaims"], "verbs": ["list", "watch"]}]
+    rbac, metadata = "/apis/rbac.authorization.k8s.io/v1", {"name": "claims"}
+    create(plane, f"{rbac}/clusterroles", {"metadata": metadata, "rules": rules})
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "claims"}
+    user = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "system:kube-scheduler"}
+    create(plane, f"{rbac}/clusterrolebindings", {"metadata": metadata, "roleRef": role, "subjects": [user]})
+
+
+def member(number: int) -> dict[str, Any]:
+    container = {"name": "c", "image": "registry.example/c:v1", "resources": {"requests": {"cpu": "3"}}}
+    annotations = {"moorage.dev/pod-group": "g", "moorage.dev/pod-group-min-available": str(SIZE)}
+    spec = {"schedulerName": "moorage", "containers": [container]}
+    return {"metadata": {"name": f"g-{number}", "annotations": annotations}, "spec": spec}
+
+
+@pytest.mark.parametrize("there", [0, SIZE // 2], ids=["nothing is there", "half of it would fit"])
+def test_karpenter_adds_the_nodes_of_a_gang(fresh_control_plane: PlaneFactory, tmp_path: Path, there: int) -> None:
+    """One node for each member that has none, no more; and no member is bound before all can be."""
+    plane = fresh_control_plane()
+    for number in range(there):
+        make_node(plane, f"n{number}", cpu="4")
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "profiles": [{"schedulerName": "moorage"}],
+    }
+    file = tmp_path / "config.yaml"
+    file.write_text(json.dumps(configuration))
+    grant(plane)
+    with karpenter(plane, tmp_path), scheduler(plane, tmp_path / "log", "--config", str(file), "--log-format=text"):
+        for number in range(SIZE):
+            create(plane, PODS, member(number))
+        eventually(lambda: all(pod["spec"].get("nodeName") for pod in pods_of(plane)), PATIENCE_S, "all are bound")
+        assert len(machines(plane)) == SIZE - there
+        assert len(plane.request("GET", CLAIMS).json()["items"]) == SIZE - there
+        assert len({pod["spec"]["nodeName"] for pod in pods_of(plane)}) == SIZE
