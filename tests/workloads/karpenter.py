@@ -12,8 +12,8 @@ from typing import Any
 
 from moorage.bench.controlplane import ControlPlane
 from moorage.bench.processes import free_ports
-from tests.app.scheduling import eventually
 from tests.controlplane.others import documents, module_folder, program
+from tests.patience import eventually
 from tests.workloads.managers import create
 
 SOURCE, MODULE = "karpenter", "sigs.k8s.io/karpenter"
@@ -38,7 +38,7 @@ def karpenter(plane: ControlPlane, folder: Path) -> Iterator[None]:
     ):
         create(plane, CRDS, document)
     for path in (POOLS, CLAIMS, CLASSES):
-        eventually(lambda path=path: plane.request("GET", path).status == 200, PATIENCE_S, path)  # type: ignore[misc]
+        eventually(lambda path=path: plane.request("GET", path).status == 200, PATIENCE_S, path)
     create(
         plane,
         CLASSES,

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from moorage.bench.controlplane import ControlPlane
-from tests.app.scheduling import eventually, make_node, pods_of, scheduler
+from tests.app.scheduling import make_node, pods_of, scheduler
 from tests.controlplane_fixtures import PlaneFactory
+from tests.patience import eventually
 from tests.workloads.karpenter import CLAIMS, PATIENCE_S, karpenter, machines
 from tests.workloads.managers import create
 
