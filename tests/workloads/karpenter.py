@@ -38,7 +38,7 @@ def karpenter(plane: ControlPlane, folder: Path) -> Iterator[None]:
     ):
         create(plane, CRDS, document)
     for path in (POOLS, CLAIMS, CLASSES):
-        eventually(lambda path=path: plane.request("GET", path).status == 200, PATIENCE_S, path)
+        eventually(lambda path=path: plane.request("GET", path).status == 200, PATIENCE_S, path)  # type: ignore[misc]
     create(
         plane,
         CLASSES,
