@@ -35,6 +35,9 @@ pytestmark = [pytest.mark.xdist_group("chart"), pytest.mark.since(1, 30, "Valida
 
 PODS, NODES, VOLUMES = "/api/v1/namespaces/default/pods", "/api/v1/nodes", "/api/v1/persistentvolumes"
 CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+TEMPLATES = "/api/v1/namespaces/default/podtemplates"
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+OURS = {"app.kubernetes.io/managed-by": "moorage"}
 DEVICES = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 LEASES = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
 MERGE, STRATEGIC = "application/merge-patch+json", "application/strategic-merge-patch+json"
@@ -158,6 +161,15 @@ ALLOWED: dict[str, tuple[str, str, str, Any, str]] = {
         "scheduler", "PATCH", f"{PODS}/p1/status",
         {"status": {"conditions": [{**CONDITION, "type": "moorage.dev/GangStart"}]}}, STRATEGIC,
     ),
+    "that a pod consumes a request for nodes": (
+        "scheduler", "PATCH", f"{PODS}/p1/status",
+        {"metadata": {"annotations": {"autoscaling.x-k8s.io/consume-provisioning-request": "r"}}}, STRATEGIC,
+    ),
+    "a template for a request": (
+        "scheduler", "POST", TEMPLATES,
+        {"metadata": {"name": "mine", "labels": OURS}, "template": TEMPLATE}, MERGE,
+    ),
+    "the end of such a template": ("scheduler", "DELETE", f"{TEMPLATES}/mine", None, MERGE),
     "a nomination": ("scheduler", "PATCH", f"{PODS}/p1/status", {"status": {"nominatedNodeName": None}}, STRATEGIC),
     "the node of a claim": (
         "scheduler", "PATCH", f"{CLAIMS}/c1",
@@ -229,6 +241,12 @@ REFUSED: dict[str, tuple[str, str, str, Any, str]] = {
     "readiness": (
         "scheduler", "PATCH", f"{PODS}/p1/status",
         {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "conditions",
+    ),
+    "an annotation beside the status": (
+        "scheduler", "PATCH", f"{PODS}/p1/status", {"metadata": {"annotations": {"a": "b"}}}, "annotations",
+    ),
+    "a template like a user's": (
+        "scheduler", "POST", TEMPLATES, {"metadata": {"name": "x"}, "template": TEMPLATE}, "manages itself",
     ),
     "the keeper as a scheduler": (
         "keeper", "PATCH", f"{PODS}/p1/status",

@@ -284,8 +284,8 @@ def ask(url: str, body: object, trust: ssl.SSLContext | None = None, token: str 
 
 def share_a_queue(plane: ControlPlane) -> None:
     """The leader says in the status of a queue what it has."""
-    queue = {"metadata": {"name": "team"}, "spec": {"resources": {"cpu": {"quota": "1"}}}}
-    make(plane, "/apis/moorage.dev/v1alpha1/queues", queue)
+    queue = {"apiVersion": "moorage.dev/v1alpha1", "kind": "Queue", "metadata": {"name": "team"}}
+    make(plane, "/apis/moorage.dev/v1alpha1/queues", {**queue, "spec": {"resources": {"cpu": {"quota": "1"}}}})
     has_used(plane, "scheduler", ("moorage.dev", "queues/status", "patch"))
 
 
