@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from tests.parity.claim_side import CLAIM
-from tests.parity.comparison import Difference, differences, without_chance
+from tests.parity.comparison import Difference, best_nodes, differences, without_chance
 from tests.parity.follower import Follower
 from tests.parity.kube_side import SETTLE_S, KubeSide, RefusedError
 from tests.parity.moorage_side import ask
@@ -140,8 +140,10 @@ class Examiner:
 
 
 def _undisturbed(history: list[dict[str, Any]], step: Step) -> bool:
-    """Whether nothing but pods came so far, and all before this one were bound."""
-    before = all(each["verdict"]["bound"] and not each["put"] for each in history)
+    """Whether nothing but pods came so far, all before this one were bound, and there was one best node for each."""
+    before = all(
+        each["verdict"]["bound"] and not each["put"] and len(best_nodes(each["verdict"])) == 1 for each in history
+    )
     return bool(history) and before and not step.put
 
 
